@@ -1,16 +1,16 @@
 /**
- * Whose request it is, behind proxies. Pure: takes the address of the connection, the header in which proxies write
- * whom they speak for, and which networks are proxies of the owner's; gives one address. Each proxy appends the
- * address that it saw, so the list is read from its end and only for as long as those who wrote are trusted: what
- * stands further left was written by strangers.
+ * The client's address behind proxies. Pure: takes the address of the connection, the header in which proxies write for
+ * whom they forward, and which networks are the owner's proxies; returns one address. Each proxy appends the address
+ * that it saw, so the list is read from its end, and only for as long as the address that wrote an entry is trusted:
+ * anything further left was written by strangers.
  */
 import { canonicalAddress } from '../kit/address.ts';
 import type { Networks } from '../kit/networks.ts';
 
-/** `x-forwarded-for` is what nearly all proxies write; `forwarded` is RFC 7239. */
+/** Nearly all proxies write `x-forwarded-for`; `forwarded` is RFC 7239. */
 export type ForwardedHeader = 'x-forwarded-for' | 'forwarded';
 
-/** Where an entry cannot be read the address is that of the proxy which wrote it. */
+/** If an entry cannot be read, the address is that of the proxy which wrote it. */
 export function clientAddress(
   peer: string,
   header: string | undefined,
@@ -19,7 +19,7 @@ export function clientAddress(
 ): string {
   let address = canonicalAddress(peer) ?? peer;
   if (header === undefined) return address;
-  // Not parsed as a whole: a quote that a stranger left open would swallow what the proxies wrote behind it.
+  // Not parsed as a whole: a quote that a stranger left open would swallow what the proxies appended.
   for (let end = header.length; end > 0 && isTrusted(trusted, address);) {
     const comma = header.lastIndexOf(',', end - 1);
     const entry = readEntry(header.slice(comma + 1, end).trim(), kind);

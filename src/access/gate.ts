@@ -1,7 +1,7 @@
 /**
- * Who may come to a door, and how often. Takes an address and what proxies say of it, gives the address of the client,
- * or a refusal: `address_refused` for one outside the owner's networks, `rate_limited` for one that comes too often,
- * or for a table that is asked for too often. Touches nothing but its own counts.
+ * Who may come to a door, and how often. Takes an address and what proxies say of it, returns the address of the
+ * client, or a refusal: `address_refused` for an address outside the owner's networks, `rate_limited` for an address
+ * that sends too often, or for a table that gets too many requests. Touches nothing but its own counts.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { canonicalAddress, clientNetwork } from '../kit/address.ts';
@@ -17,22 +17,22 @@ import { RateLimit } from './rate-limit.ts';
 import type { Taken } from './rate-limit.ts';
 
 export interface GateOptions {
-  /** Networks of the owner's proxies; null: none is believed. */
+  /** Networks of the owner's proxies; null: none is trusted. */
   readonly trustedProxies: Networks | null;
   readonly forwardedHeader: ForwardedHeader;
   /** null: any address. */
   readonly allowed: Networks | null;
-  /** Requests of one address; null: any number. */
+  /** Limit on requests from one address; null: any number. */
   readonly addressRate: Rate | null;
-  /** Requests for one table; null: any number. */
+  /** Limit on requests for one table; null: any number. */
   readonly tableRate: Rate | null;
-  /** Other processes take requests at the same rates, and are told what passes here; default: none does. */
+  /** Other processes take requests under the same limits, and are told what passes here; default: none does. */
   readonly shared?: boolean;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }
 
-/** What passed in one process, for the others. */
+/** What passed in one process, for the other processes. */
 export interface Passed {
   readonly addresses: Taken;
   readonly tables: Taken;
@@ -51,12 +51,12 @@ export class Gate {
     this.#tables = tableRate === null ? null : new RateLimit(tableRate, limits.rateTablesMax, shared);
   }
 
-  /** Whether a client's address may be another than that of the connection's other end. */
+  /** Whether a client's address may differ from that of the other end of the connection. */
   get believesProxies(): boolean {
     return this.#options.trustedProxies !== null;
   }
 
-  /** `peer` as a socket has it. */
+  /** `peer`: the address as the socket reports it. */
   clientAddress(peer: string, request: { readonly headers: IncomingHttpHeaders }): string {
     const { trustedProxies, forwardedHeader } = this.#options;
     if (trustedProxies === null) return canonicalAddress(peer) ?? peer;
@@ -69,7 +69,7 @@ export class Gate {
     );
   }
 
-  /** null: a request of that client may come, and is counted. */
+  /** null: a request from that client may pass, and is counted. */
   refuses(address: string): Refusal | null {
     const { allowed, clock } = this.#options;
     if (allowed !== null && (address === '' || !allowed.has(address))) return refusal('address_refused');
@@ -84,7 +84,7 @@ export class Gate {
     return tooOften(this.#tables.take(name, this.#options.clock()), 'table');
   }
 
-  /** What passed since this was asked last; null: nothing did, or nobody counts. */
+  /** What passed since the last call; null: nothing did, or nothing is counted. */
   passed(): Passed | null {
     const addresses = this.#addresses?.told() ?? [];
     const tables = this.#tables?.told() ?? [];

@@ -1,7 +1,7 @@
-/** What the rooms of access/ throw at the start; its message is one line for the terminal. */
+/** What the files of access/ throw at startup; its message is one line for the terminal. */
 import { PlainError } from '../kit/plain-error.ts';
 
-/** What stands in a door cannot be made as configured. */
+/** A guard of a door cannot be created as configured. */
 export class GuardError extends PlainError {
   override readonly name = 'GuardError';
 }

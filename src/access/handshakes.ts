@@ -1,6 +1,6 @@
 /**
- * TCP connections whose TLS has not begun to flow. `tls.Server` gives a connection when its handshake is done and does
- * not say which socket it came from; the two ends' addresses and ports do.
+ * TCP connections whose TLS handshake has not finished. `tls.Server` hands over a connection when its handshake is done
+ * and does not say which socket it came from; the addresses and ports of the two ends identify it.
  */
 import type { Socket } from 'node:net';
 
@@ -19,7 +19,7 @@ export class Handshakes<T> {
     });
   }
 
-  /** What `begin` was told of the connection that this one runs over; undefined: it has ended meanwhile. */
+  /** The value that `begin` was given for the connection that this one runs over; undefined: that connection has ended. */
   done(secure: Socket): T | undefined {
     const key = ends(secure);
     const found = this.#under.get(key);

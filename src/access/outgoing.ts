@@ -1,8 +1,9 @@
 /**
- * The one way in which Headgate calls somebody over the network: because of a request a GET over TLS to a host that the caller has
- * pinned; for its owner a POST to a URL of the settings, and talks with the authority of the settings. Takes a URL; gives the answer. Refuses (throws OutgoingError) whatever is not plain: a port that is not known, a user, an address
- * that is not public, a redirect, a status other than 200, and what takes too long or is too large. Names are resolved once, and the very
- * address that was judged is dialled, with the certificate checked for the name. No proxy of the environment is used.
+ * The only way in which Headgate makes calls over the network: because of a request, a GET over TLS to a host that the caller has pinned;
+ * for its owner, a POST to a URL from the settings, and exchanges with the authority from the settings. Takes a URL; returns the answer.
+ * Refuses (throws OutgoingError) whatever is not plain: an unknown port, a user, an address that is not public, a redirect, a status that
+ * the call does not accept, and an answer that takes too long or is too large. Names are resolved once, and exactly the address that was
+ * checked is connected to, with the certificate checked for the name. Proxies from the environment are not used.
  */
 import { lookup } from 'node:dns/promises';
 import { request as requestPlain } from 'node:http';
@@ -14,12 +15,12 @@ import type { Limits } from '../tables/limits.ts';
 
 class OutgoingError extends Error {}
 
-/** How names and addresses are reached: the network, or a test's stand-in for it. */
+/** How names and addresses are reached: the network, or a test's replacement for it. */
 export interface Network {
   /** Every address of a host. */
   readonly resolve: (host: string) => Promise<readonly string[]>;
   readonly isAllowed: (address: string) => boolean;
-  /** Where a URL with this port is dialled; null: nowhere. */
+  /** The port to connect to for a URL with this port; null: none. */
   readonly port: (of: string) => number | null;
   /** Certificate authorities instead of the system's. */
   readonly ca?: string | undefined;
@@ -28,15 +29,15 @@ export interface Network {
 }
 
 export type Fetch = (url: URL) => Promise<Buffer>;
-/** Sends JSON; any status of 2xx is good, and no other. */
+/** Sends JSON; only a 2xx status is accepted. */
 export type Post = (url: URL, json: string, signal: AbortSignal) => Promise<void>;
 
-/** What is nobody's public address: private, local, of documentation, of tunnels that lead into such, and groups. */
+/** Addresses that are not public: private, local, documentation, tunnels that lead to such addresses, and multicast. */
 const specialText =
   '0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 ' +
   '192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4 ' +
   '2001::/23 2001:db8::/32 2002::/16 3fff::/20';
-/** Read when the first address is asked about: few Headgates call anybody, and it takes a fiftieth of a start. */
+/** Parsed when the first address is checked: few Headgates call out, and parsing takes a fiftieth of a startup. */
 let networks: readonly ReturnType<typeof Networks.parse>[] | null = null;
 
 export function isPublicAddress(text: string): boolean {
@@ -49,11 +50,11 @@ export function isPublicAddress(text: string): boolean {
 export const publicNetwork: Network = {
   resolve: async (host) => (await lookup(host, { all: true })).map(({ address }) => address),
   isAllowed: isPublicAddress,
-  // 553 is Event Grid's, whose host and port the caller has pinned.
+  // 553 is Event Grid's port; the caller has pinned host and port.
   port: (of) => (of === '' ? 443 : of === '553' ? 553 : null),
 };
 
-/** Where a URL of the settings may lead: its owner has chosen the host, and without TLS it is this machine. */
+/** Where a URL from the settings may lead: its owner has chosen the host, and without TLS it has to be this machine. */
 function ownersNetwork(isPlain: boolean): Network {
   return {
     resolve: publicNetwork.resolve,
@@ -63,7 +64,7 @@ function ownersNetwork(isPlain: boolean): Network {
   };
 }
 
-/** Of the settings alone: nothing that came with a request is ever called by it. */
+/** For URLs from the settings only: it never calls a URL that came with a request. */
 export function createPost(bounds: Bounds): Post {
   return async (url, json, signal) => {
     const network = ownersNetwork(url.protocol === 'http:');
@@ -77,7 +78,7 @@ const isDone = (status: number) => status >= 200 && status < 300;
 /** Any status is an answer. */
 export type Exchange = (url: URL, sent: Omit<Sent, 'good'>) => Promise<Answer>;
 
-/** Over TLS to any host, of the settings alone. */
+/** Over TLS to any host, for URLs from the settings only. */
 export function createExchange(bounds: Bounds): Exchange {
   return (url, sent) => call(ownersNetwork(false), bounds, url, { ...sent, good: () => true });
 }
@@ -85,9 +86,9 @@ export function createExchange(bounds: Bounds): Exchange {
 interface Sent {
   readonly method: 'GET' | 'HEAD' | 'POST';
   readonly body?: { readonly type: string; readonly text: string };
-  /** Whoever waits for it gives up. */
+  /** Aborted when the caller gives up. */
   readonly signal?: AbortSignal;
-  /** Of a status: whether the answer is read, or refused. */
+  /** Given a status: whether the answer is read, or refused. */
   readonly good: (status: number) => boolean;
 }
 
@@ -114,13 +115,13 @@ async function call(network: Network, bounds: Bounds, url: URL, sent: Sent): Pro
   const signal = sent.signal === undefined ? timeout : AbortSignal.any([timeout, sent.signal]);
   const addresses = await inTime(network.resolve(hostOf(url)), signal);
   const [address] = addresses;
-  // One that is not public among them is reason enough: the next look may find another order.
+  // One address that is not public is reason enough to refuse: the next lookup may return another order.
   if (address === undefined || !addresses.every((it) => network.isAllowed(it)))
     throw new OutgoingError(`${url.hostname} has no address that may be called`);
   return ask(url, address, { ...network, port: dialled }, bounds, { ...sent, signal });
 }
 
-/** In a URL an address of IPv6 stands in brackets. */
+/** In a URL an IPv6 address is in brackets. */
 const hostOf = ({ hostname }: URL): string => hostname.replaceAll(/[[\]]/g, '');
 
 function ask(
@@ -135,7 +136,7 @@ function ask(
     const asked = (plain === true ? requestPlain : request)({
       method,
       host: address,
-      // An address is no name that TLS could ask for; the certificate is checked for it all the same.
+      // An address cannot be sent as a TLS server name; the certificate is checked for it all the same.
       ...(canonicalAddress(hostOf(url)) === null ? { servername: url.hostname } : {}),
       port,
       path: `${url.pathname}${url.search}`,

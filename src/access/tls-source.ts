@@ -1,16 +1,16 @@
 /**
- * One door's TLS: its certificate, its key and, where clients must show certificates too, the authorities they are
- * checked against. Takes names of PEM files; gives what `tls` and `https` servers want, now and after every change of
- * the files. Refuses with GuardError at the start; afterwards a pair of files that does not work is told and not used,
- * and connections go on with the last one that did. Touches those files, by reading them.
+ * One door's TLS: its certificate, its key and, if clients must present certificates too, the authorities that these
+ * are checked against. Takes the names of PEM files; returns what `tls` and `https` servers need, now and after every
+ * change of the files. Refuses with GuardError at startup; later, a pair of files that does not work is reported and
+ * not used, and connections continue with the last one that did. Only reads those files.
  *
- * A certificate that has expired, or is not valid yet, is served all the same where there is no better one, and warned of:
- * clients that look at it turn away by themselves, and to refuse the start would take the other doors away too. But it
- * takes the place of none that is valid (docs/decisions/0080).
+ * A certificate that has expired, or is not valid yet, is still served if there is no better one, with a warning:
+ * clients that check it turn away by themselves, and refusing to start would take down the other doors, too. But it
+ * never replaces a valid one (docs/decisions/0080).
  *
- * Files are compared every `tlsPollMs` and on `reload()`: mounted secrets are swapped by links, which no watcher of
- * files reports everywhere. A certificate and its key cannot be written at one moment, so between the two writes the
- * pair may be told as broken once.
+ * Files are compared every `tlsPollMs` and on `reload()`: mounted secrets are swapped by symbolic links, which file
+ * watchers do not report everywhere. A certificate and its key cannot be written at the same moment, so between the two
+ * writes the pair may be reported as broken once.
  */
 import { X509Certificate, constants } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
@@ -29,7 +29,7 @@ export interface TlsFiles {
   readonly key: string;
   /** null: clients are not asked for certificates. */
   readonly clientCa: string | null;
-  /** `optional`: a client may come without one, but not with one that those authorities do not vouch for. */
+  /** `optional`: a client may connect without a certificate, but not with one that those authorities have not signed. */
   readonly clientCert: 'required' | 'optional';
 }
 
@@ -38,17 +38,17 @@ export interface TlsSourceOptions {
   readonly door: string;
   readonly files: TlsFiles;
   readonly observe: Observe;
-  /** What an authority is shown that asks for this name (RFC 8737); null: nothing. Not given: authorities do not ask here. */
+  /** What an authority that validates this name is shown (RFC 8737); null: nothing. Absent: authorities do not validate here. */
   readonly challenge?: ((servername: string) => SecureContext | null) | undefined;
   readonly pollMs?: number;
   /** ms since 1970 */
   readonly now?: () => number;
 }
 
-/** Of RFC 8737: with it, and nothing beside it, an authority asks for a name. */
+/** From RFC 8737: an authority that validates a name offers this protocol and no other. */
 const challengeProtocol = 'acme-tls/1';
 
-/** A server that takes new certificates for the connections to come: `tls.Server` and `https.Server`. */
+/** A server that can be given a new certificate for future connections: `tls.Server` and `https.Server`. */
 export interface SecureServer {
   setSecureContext(options: SecureContextOptions): void;
 }
@@ -57,11 +57,11 @@ export class TlsSource implements Closable {
   readonly #options: TlsSourceOptions;
   readonly #servers = new Set<SecureServer>();
   #loaded: Loaded;
-  /** What was warned of last, and when. */
+  /** The state that was last warned of, and when. */
   #told: { state: ValidityState; atMs: number } = { state: 'valid', atMs: 0 };
-  /** When a certificate that came too early can be taken, in ms since 1970; null: there is none. */
+  /** When a certificate that is not valid yet can be used, in ms since 1970; null: there is none. */
   #takeAtMs: number | null = null;
-  /** The files as they were last looked into, whether they could be used or not. */
+  /** The files as they were last seen, whether or not they could be used. */
   #seen: string;
   #timer: NodeJS.Timeout | null = null;
   #reloading: Promise<void> = Promise.resolve();
@@ -83,18 +83,18 @@ export class TlsSource implements Closable {
     return source;
   }
 
-  /** For `tls.createServer` and `https.createServer`; hand the server to `serve` then. */
+  /** For `tls.createServer` and `https.createServer`; the server must then be passed to `serve`. */
   get serverOptions(): TlsOptions {
     const { clientCa, clientCert } = this.#options.files;
     return {
       ...this.#loaded.material,
       requestCert: clientCa !== null,
-      // What is optional is checked by `refuses`: Node would let a certificate of anybody's pass, or require one.
+      // Optional certificates are checked by `refuses`: Node would either accept anybody's certificate or require one.
       rejectUnauthorized: clientCa !== null && clientCert === 'required',
     };
   }
 
-  /** Which of these protocols a client and the door go on with, and what an authority is shown. */
+  /** Which of these protocols a client and the door agree on, and what a validating authority is shown. */
   alpn(protocols: readonly string[]): TlsOptions {
     const { challenge } = this.#options;
     if (challenge === undefined) return { ALPNProtocols: [...protocols] };
@@ -103,7 +103,7 @@ export class TlsSource implements Closable {
       ALPNCallback(this: TLSSocket, offered: { servername: string | false; protocols: string[] }) {
         if (offered.protocols.join() !== challengeProtocol)
           return protocols.find((it) => offered.protocols.includes(it));
-        // Node says false of a client that names nobody, and its types do not.
+        // Node passes false for a client that names no server, which its types do not say.
         const shown = offered.servername === false ? null : challenge(offered.servername.toLowerCase());
         if (shown === null) return undefined;
         this.setKeyCert(shown);
@@ -112,24 +112,24 @@ export class TlsSource implements Closable {
     };
   }
 
-  /** An authority has seen what it came for. */
+  /** The connection of an authority that has been shown what it came for. */
   isChallenge({ alpnProtocol }: TLSSocket): boolean {
     return this.#options.challenge !== undefined && alpnProtocol === challengeProtocol;
   }
 
-  /** From now on the server's new connections get the certificate of the day. */
+  /** From now on new connections of the server get the current certificate. */
   serve(server: SecureServer): void {
     server.setSecureContext(this.#loaded.material);
     this.#servers.add(server);
   }
 
-  /** A connection of a client that has shown a certificate which nobody trusted here has signed. */
+  /** Whether the client has presented a certificate that none of the trusted authorities has signed. */
   refuses(socket: TLSSocket): boolean {
     if (this.#options.files.clientCa === null || socket.authorized) return false;
     return socket.getPeerX509Certificate() !== undefined;
   }
 
-  /** Reads the files again, changed or not. Never rejects: what does not work is told and not used. */
+  /** Reads the files again, changed or not. Never rejects: files that do not work are reported and not used. */
   reload(): Promise<void> {
     this.#reloading = this.#reloading.then(() => this.#load());
     return this.#reloading;
@@ -151,7 +151,7 @@ export class TlsSource implements Closable {
     return (this.#options.now ?? Date.now)();
   }
 
-  /** Says what is wrong with the certificate in use when that begins, and every day. */
+  /** Reports what is wrong with the certificate in use when that begins, and then every day. */
   #warn(): void {
     const { door, observe } = this.#options;
     const nowMs = this.#nowMs;
@@ -166,7 +166,7 @@ export class TlsSource implements Closable {
 
   async #load(): Promise<void> {
     const { door, files, observe } = this.#options;
-    // Taken before the files are read: what changes meanwhile is read again.
+    // Taken before the files are read: a change made meanwhile leads to another read.
     this.#seen = await marks(files);
     try {
       this.#takeAtMs = null;
@@ -182,7 +182,7 @@ export class TlsSource implements Closable {
     }
   }
 
-  /** Throws where what is in use is valid and what would take its place is not. */
+  /** Throws if the certificate in use is valid and the candidate is not. */
   #refuseWorse(candidate: Loaded): void {
     const nowMs = this.#nowMs;
     const state = stateAt(candidate, nowMs);
@@ -207,7 +207,7 @@ function dateOf(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** Throws GuardError, with the path of the file in front. */
+/** Throws GuardError, with the path of the file first. */
 export async function load(files: TlsFiles): Promise<Loaded> {
   const [cert, key] = [await pem(files.cert), await pem(files.key)];
   const certificate = parsed(files.cert, () => new X509Certificate(cert));
@@ -218,7 +218,7 @@ export async function load(files: TlsFiles): Promise<Loaded> {
     cert,
     key,
     minVersion: 'TLSv1.2',
-    // A client of TLS 1.2 would have handshakes as often as it likes on one connection, each at this side's cost.
+    // A TLS 1.2 client could otherwise renegotiate as often as it likes on one connection, each time at the server's cost.
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
     ...(ca === null ? {} : { ca }),
   };
@@ -249,7 +249,7 @@ async function pem(path: string): Promise<Buffer> {
   }
 }
 
-/** OpenSSL's own words quote nothing of the files, and help nobody either. */
+/** OpenSSL's own messages do not quote the files, and do not help anybody either. */
 function parsed<T>(path: string, parse: () => T): T {
   try {
     return parse();
@@ -258,7 +258,7 @@ function parsed<T>(path: string, parse: () => T): T {
   }
 }
 
-/** Changes whenever one of the files does; a file that is not there is a state like others. */
+/** Changes whenever one of the files does; a missing file is a state like any other. */
 async function marks(files: TlsFiles): Promise<string> {
   const paths = [files.cert, files.key, ...(files.clientCa === null ? [] : [files.clientCa])];
   const each = paths.map((path) =>

@@ -2,7 +2,7 @@
 import { X509Certificate } from 'node:crypto';
 import { limits } from '../tables/limits.ts';
 
-/** While all of them are, in ms since 1970. */
+/** The time during which all of them are valid, in ms since 1970. */
 export interface Validity {
   readonly fromMs: number;
   readonly untilMs: number;
@@ -19,7 +19,7 @@ export function validityOf(pem: Buffer): Validity {
   };
 }
 
-/** Soon: within `tlsExpirySoonMs`, or in the last third of a life that is shorter than that. */
+/** Soon: within `tlsExpirySoonMs`, or in the last third of a shorter lifetime. */
 export function stateAt({ fromMs, untilMs }: Validity, nowMs: number): ValidityState {
   if (nowMs >= untilMs) return 'expired';
   if (nowMs < fromMs) return 'not yet valid';
@@ -27,7 +27,7 @@ export function stateAt({ fromMs, untilMs }: Validity, nowMs: number): ValidityS
   return untilMs - nowMs < soonMs ? 'expires soon' : 'valid';
 }
 
-/** Whether clients that look at it accept it. */
+/** Whether clients that check the certificate accept it. */
 export function isValid(state: ValidityState): boolean {
   return state === 'valid' || state === 'expires soon';
 }

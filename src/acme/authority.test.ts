@@ -1,4 +1,4 @@
-/** Authorities that do not mean well, or do not do well. */
+/** Authorities that are malicious, or broken. */
 import assert from 'node:assert/strict';
 import { createPublicKey, verify } from 'node:crypto';
 import { suite, test } from 'node:test';

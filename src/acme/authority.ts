@@ -1,14 +1,14 @@
 /**
- * A certificate authority that speaks ACME (RFC 8555). Takes the URL of its directory and the key of an account; gives answers to signed
- * requests. Throws AcmeError, in one line, for whatever an authority may do: every answer is bounded in bytes and time (access/outgoing.ts), no
- * redirect is followed, and no URL of another host than the directory's is called. Touches the network.
+ * A certificate authority that speaks ACME (RFC 8555). Takes the URL of its directory and the key of an account; returns answers to
+ * signed requests. Throws AcmeError, in one line, for whatever an authority may do: every answer is bounded in bytes and time
+ * (access/outgoing.ts), no redirect is followed, and no URL on another host than the directory's is called. Touches the network.
  */
 import { createHash, createHmac, createPublicKey, sign } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Answer, Exchange } from '../access/outgoing.ts';
 import { limits } from '../tables/limits.ts';
 
-/** The message is for the log: one line, without what a stranger could put into it. */
+/** The message is for the log: one line, without anything that a stranger could inject. */
 export class AcmeError extends Error {
   override readonly name = 'AcmeError';
   /** When the authority wants to be asked again, in ms from now; null: it did not say. */
@@ -25,9 +25,9 @@ export interface AuthorityOptions {
   readonly directory: string;
   /** PEM */
   readonly accountKey: string;
-  /** mailto: is put in front; null: nobody is told of anything by mail. */
+  /** Sent with mailto: in front; null: the authority mails nobody. */
   readonly contact: string | null;
-  /** An account that its owner has elsewhere at the authority (RFC 8555 §7.3.4); null: none is asked for. */
+  /** An account that the owner has at the authority already (RFC 8555 §7.3.4); null: none. */
   readonly external: { readonly id: string; readonly key: string } | null;
   /** Ends every wait. */
   readonly signal: AbortSignal;
@@ -40,11 +40,11 @@ export class Authority {
   readonly #origin: string;
   readonly #publicKey: Json;
   #directory: Json = {};
-  /** What it is known by, once it is. */
+  /** The URL that identifies the account, once it is known. */
   #account: string | null = null;
   #nonce: string | null = null;
 
-  /** The account is there then, and its owner has agreed to the terms. */
+  /** Resolves once the account exists and its owner has agreed to the terms. */
   static async open(options: AuthorityOptions): Promise<Authority> {
     const authority = new Authority(options);
     await authority.#open();
@@ -55,16 +55,16 @@ export class Authority {
     this.#options = options;
     this.#origin = new URL(options.directory).origin;
     const { kty, crv, x, y } = createPublicKey(options.accountKey).export({ format: 'jwk' });
-    // In this order the digest of the key is made (RFC 7638).
+    // The order in which the key's digest is computed (RFC 7638).
     this.#publicKey = { crv, kty, x, y };
   }
 
-  /** What proves under a domain that this account asks. */
+  /** What proves, under a domain, that this account is asking. */
   authorization(token: string): string {
     return `${token}.${createHash('sha256').update(JSON.stringify(this.#publicKey)).digest('base64url')}`;
   }
 
-  /** `null`: it is only looked at (POST-as-GET). */
+  /** `null`: the URL is only read (POST-as-GET). */
   async post(url: string, payload: Json | null): Promise<Answer> {
     for (let attempt = 1; ; attempt++) {
       const answer = await this.#call(url, 'POST', await this.#signed(url, payload));
@@ -80,7 +80,7 @@ export class Authority {
     return { url: locationOf(answer), order: jsonOf(answer) };
   }
 
-  /** Looks at a URL until `isDone`. */
+  /** Polls a URL until `isDone`. */
   async until(url: string, isDone: (found: Json) => boolean): Promise<Json> {
     for (;;) {
       const answer = await this.post(url, null);
@@ -112,7 +112,7 @@ export class Authority {
     this.#account = locationOf(account);
   }
 
-  /** The account's key under the key that its owner has from the authority. */
+  /** The account's key, signed with the key that its owner has from the authority. */
   #bound(url: string, { id, key }: { readonly id: string; readonly key: string }): Json {
     const protected_ = encoded({ alg: 'HS256', kid: id, url });
     const payload = encoded(this.#publicKey);
@@ -168,7 +168,7 @@ export function jsonOf({ body }: Answer): Json {
     const found: unknown = JSON.parse(body.toString('utf8'));
     if (typeof found === 'object' && found !== null && !Array.isArray(found)) return found as Json;
   } catch {
-    // As any other answer that is none.
+    // Treated like any other answer that is not a JSON object.
   }
   throw new AcmeError('the authority answered no JSON object');
 }
@@ -184,7 +184,7 @@ function locationOf({ headers: { location = '' } }: Answer): string {
   return text({ location }, 'location');
 }
 
-/** In ms from now, of seconds or a date; null: neither is there. */
+/** In ms from now, from seconds or a date; null: neither is given. */
 function retryOf({ headers }: Answer): number | null {
   const said = headers['retry-after'] ?? '';
   const ms = /^\d{1,9}$/.test(said) ? Number(said) * 1_000 : Date.parse(said) - Date.now();
@@ -214,7 +214,7 @@ export function problemText(found: unknown): string | null {
   return [short, said].filter((it) => it !== '').join(': ');
 }
 
-/** One line of what somebody else has written, or thrown. */
+/** One line of a text or error from elsewhere. */
 export function line(said: unknown): string {
   const all = said instanceof Error ? said.message : String(said);
   return all.replaceAll(/[^\x21-\x7e]+/g, ' ').slice(0, limits.acmeReasonCharsMax);

@@ -1,6 +1,6 @@
 /**
- * Keys, requests for certificates, certificates that Headgate signs itself, and whether what an authority gave is what was asked of it.
- * Takes names and keys; gives PEM, or what is wrong in one line. Pure but for the randomness of keys.
+ * Keys, requests for certificates, certificates that Headgate signs itself, and whether an authority's answer is what it
+ * was asked for. Takes names and keys; returns PEM, or the problem in one line. Pure except for the randomness of keys.
  */
 import {
   createHash,
@@ -14,12 +14,12 @@ import { limits } from '../tables/limits.ts';
 import { bits, der, integer, octets, oid, sequence, set, tagged, time, utf8 } from './der.ts';
 
 export interface Certificate {
-  /** It, and those that lead to its authority (PEM). */
+  /** The certificate, and those that lead to its authority (PEM). */
   readonly chain: string;
   readonly key: string;
 }
 
-/** PKCS #8, PEM: ECDSA on P-256, which every authority and every sender knows. */
+/** PKCS #8, PEM: ECDSA on P-256, which every authority and every sender supports. */
 export function newKey(): string {
   return generateKeyPairSync('ec', { namedCurve: 'P-256' })
     .privateKey.export({ type: 'pkcs8', format: 'pem' })
@@ -28,7 +28,7 @@ export function newKey(): string {
 
 const ecdsaWithSha256 = sequence(oid('1.2.840.10045.4.3.2'));
 
-/** PKCS #10, DER. The names are in it as names alone: an authority needs no subject. */
+/** PKCS #10, DER. It has the domains only as alternative names: an authority needs no subject. */
 export function certificateRequest(domains: readonly string[], key: string): Buffer {
   const wanted = set(sequence(namesOf(domains)));
   return signed(
@@ -42,14 +42,14 @@ export function certificateRequest(domains: readonly string[], key: string): Buf
   );
 }
 
-/** What an authority is shown that asks for a domain over TLS (RFC 8737 §3). */
+/** What an authority that validates a domain over TLS is shown (RFC 8737 §3). */
 export function challengeCertificate(domain: string, authorization: string, nowMs: number): Certificate {
   const digest = octets(createHash('sha256').update(authorization).digest());
   const asked = sequence(oid('1.3.6.1.5.5.7.1.31'), der(0x01, Buffer.of(0xff)), octets(digest));
   return selfSigned('ACME challenge', nowMs, nowMs + limits.acmeAttemptMs, [namesOf([domain]), asked]);
 }
 
-/** What is shown as long as no authority has given anything: it has expired, so that whatever looks at certificates says that something is wrong. */
+/** What is shown until an authority has issued a certificate: it has expired, so that whatever checks certificates reports a problem. */
 export function placeholder(nowMs: number): Certificate {
   return selfSigned('Headgate has no certificate yet', nowMs - 2 * hourMs, nowMs - hourMs, []);
 }
@@ -96,7 +96,7 @@ function signed(content: Buffer, key: string): Buffer {
 
 const blocks = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g;
 
-/** The certificates of an authority's answer and nothing else of it. Throws what is wrong with them. */
+/** The certificates of an authority's answer, and nothing else in it. Throws what is wrong with them. */
 export function chainOf(answer: string, domains: readonly string[], key: string, nowMs: number): string {
   const found = answer.match(blocks) ?? [];
   if (found.length === 0 || found.length > limits.acmeChainMax)

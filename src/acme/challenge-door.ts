@@ -1,7 +1,7 @@
 /**
- * The port that an authority asks over plain HTTP (RFC 8555 §8.3). Takes GET and HEAD: of a token that is expected, to the letter, gives what
- * proves the account; sends who asks for anything else under one of our names to https. Whatever else comes reads 404, and so learns
- * nothing. A POST is not sent on: what is in it has come in the clear already, and its sender is to notice.
+ * The port that an authority asks over plain HTTP (RFC 8555 §8.3). Takes GET and HEAD: for exactly a token that is expected, returns
+ * the proof of the account; redirects any other request for one of the configured domains to https. Everything else is answered 404,
+ * and so learns nothing. A POST is not redirected: its body has already been sent in the clear, and its sender should notice.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -62,7 +62,7 @@ function serve(
     return found === null ? end(404, {}) : end(200, { 'content-type': 'application/octet-stream' }, found);
   }
   const host = (headers.host ?? '').toLowerCase().replace(/:\d+$/, '');
-  // Only to names of ours, and to a path that is one: no redirect leads anywhere else.
+  // Only to configured domains and a well-formed path: no redirect leads anywhere else.
   if (!domains.includes(host) || !/^\/[\x21-\x7e]*$/.test(url)) return end(404, {});
   end(308, { location: `https://${host}${url}` });
 }

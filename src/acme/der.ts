@@ -1,6 +1,6 @@
-/** The little of DER (X.690) that a certificate and a request for one are written in. Pure. */
+/** The part of DER (X.690) that certificates and certificate requests need. Pure. */
 
-/** Tag, length, and what is in it. */
+/** Tag, length and content. */
 export function der(tag: number, ...parts: readonly Buffer[]): Buffer {
   const content = Buffer.concat(parts);
   return Buffer.concat([Buffer.from([tag]), lengthOf(content.length), content]);
@@ -9,14 +9,14 @@ export function der(tag: number, ...parts: readonly Buffer[]): Buffer {
 export const sequence = (...parts: readonly Buffer[]): Buffer => der(0x30, ...parts);
 export const set = (...parts: readonly Buffer[]): Buffer => der(0x31, ...parts);
 export const octets = (content: Buffer): Buffer => der(0x04, content);
-/** Of whole bytes. */
+/** For whole bytes. */
 export const bits = (content: Buffer): Buffer => der(0x03, Buffer.of(0), content);
 export const integer = (value: number): Buffer => der(0x02, Buffer.of(value));
 export const utf8 = (text: string): Buffer => der(0x0c, Buffer.from(text, 'utf8'));
-/** `[number] EXPLICIT`, or an implicit one that is constructed. */
+/** `[number] EXPLICIT`, or a constructed implicit one. */
 export const tagged = (number: number, ...parts: readonly Buffer[]): Buffer => der(0xa0 | number, ...parts);
 
-/** Up to 2049, as RFC 5280 has it. */
+/** For dates up to 2049, as in RFC 5280. */
 export function time(ms: number): Buffer {
   const digits = new Date(ms).toISOString().replaceAll(/[-:T]|\.\d+/g, '');
   return der(0x17, Buffer.from(digits.slice(2), 'latin1'));

@@ -1,7 +1,7 @@
 /**
  * The folder `acme` of the data directory, 0700: `tls.pem`, the certificate and its key as the door reads them (access/tls-source.ts);
- * `challenges.json`, what an authority may ask for just now, which listener processes read too; and `state.json` where no other Headgate
- * shares the certificate. Takes and gives texts; throws what the file system does. Each file is 0600, and there as a whole or not at all.
+ * `challenges.json`, what an authority may currently ask for, which listener processes read too; and `state.json`, if no other Headgate
+ * shares the certificate. Takes and returns texts; throws the file system's errors. Each file is 0600, and written as a whole or not at all.
  */
 import { readFileSync } from 'node:fs';
 import { mkdir, open, readFile, rename } from 'node:fs/promises';
@@ -20,13 +20,13 @@ const challengesFile = (dataDir: string) => join(folderOf(dataDir), 'challenges.
 /** Certificate and key of the door. */
 export const tlsFile = (dataDir: string) => join(folderOf(dataDir), 'tls.pem');
 
-/** So that the door can be opened before there is a certificate. */
+/** Lets the door be opened before there is a certificate. */
 export async function ensureTlsFile(dataDir: string, nowMs: number): Promise<void> {
   await mkdir(folderOf(dataDir), { recursive: true, mode: 0o700 });
   if ((await readIfThere(tlsFile(dataDir))) === null) await writeTlsFile(dataDir, placeholder(nowMs));
 }
 
-/** Whether it was another one. */
+/** Whether it differed from the previous one. */
 export async function writeTlsFile(dataDir: string, { chain, key }: Certificate): Promise<boolean> {
   return replace(tlsFile(dataDir), `${key}${chain}`);
 }
@@ -35,12 +35,12 @@ export async function writeChallenges(dataDir: string, challenges: readonly Chal
   await replace(challengesFile(dataDir), JSON.stringify(challenges));
 }
 
-/** What an authority is shown that asks for a domain over TLS; null: nobody is expected to ask for it. */
+/** What an authority that validates a domain over TLS is shown; null: nobody is expected to ask for that domain. */
 export function challengeShower(dataDir: string): (domain: string) => SecureContext | null {
   const path = challengesFile(dataDir);
   return (domain) => {
     try {
-      // Synchronous: the handshake waits. Only an authority, or who behaves like one, comes so far.
+      // Synchronous: the handshake waits. Only an authority, or a client that behaves like one, gets this far.
       const challenges = JSON.parse(readFileSync(path, 'utf8')) as readonly Challenge[];
       const asked = challenges.find((it) => it.domain === domain);
       if (asked === undefined) return null;
@@ -52,7 +52,7 @@ export function challengeShower(dataDir: string): (domain: string) => SecureCont
   };
 }
 
-/** The certificate of this Headgate alone. `of`: what it is a certificate of, and from whom. */
+/** For a certificate that this Headgate does not share. `of`: what the certificate is for, and from whom. */
 export function storeInFolder(dataDir: string, of: string): Store {
   const path = join(folderOf(dataDir), 'state.json');
   const read = async (): Promise<State> => {

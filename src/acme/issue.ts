@@ -1,6 +1,6 @@
 /**
- * One certificate of an authority, from the order to the chain (RFC 8555 §7.4). Takes an authority and the domains; gives the certificate.
- * Throws AcmeError. Touches what the authority has to find under the domains, through `publish`.
+ * One certificate of an authority, from the order to the chain (RFC 8555 §7.4). Takes an authority and the domains;
+ * returns the certificate. Throws AcmeError. Through `publish`, changes what the authority finds under the domains.
  */
 import type { Authority, Json } from './authority.ts';
 import { AcmeError, jsonOf, line, problemText, text } from './authority.ts';
@@ -12,7 +12,7 @@ export interface Issuing {
   readonly authority: Authority;
   readonly domains: readonly string[];
   readonly challenge: 'http-01' | 'tls-alpn-01';
-  /** Resolves when whoever may be asked under these domains answers so. */
+  /** Resolves once every Headgate that may be asked under these domains answers accordingly. */
   readonly publish: (challenges: readonly Challenge[]) => Promise<void>;
   /** ms since 1970 */
   readonly now: () => number;
@@ -44,13 +44,13 @@ export async function issue({ authority, domains, ...issuing }: Issuing): Promis
 }
 
 interface Asked {
-  /** Of the authorization, and of its challenge. */
+  /** The URLs of the authorization and of its challenge. */
   readonly authorization: string;
   readonly url: string;
   readonly challenge: Challenge;
 }
 
-/** What is still to be shown; of domains that the authority asked for a while ago it may remember the answer. */
+/** What is still to be proven; the authority may remember domains that it validated recently. */
 async function askedOf(
   order: Json,
   authority: Authority,
@@ -70,7 +70,7 @@ async function askedOf(
     if (found['status'] !== 'pending' || challenge === undefined)
       throw new AcmeError(`the authority offers no ${type} for ${domain}`);
     const token = text(challenge as Json, 'token');
-    // It becomes a path, and a key of what is answered to strangers.
+    // The token becomes a path, and the key of an answer to strangers.
     if (!/^[\w-]{16,256}$/.test(token)) throw new AcmeError('the authority gave no usable token');
     const shown = { domain, token, authorization: authority.authorization(token) };
     asked.push({ authorization, url: text(challenge as Json, 'url'), challenge: shown });

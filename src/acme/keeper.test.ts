@@ -1,4 +1,4 @@
-/** The states of a certificate, on a store and an authority of the test. */
+/** The states of a certificate, with a store and an authority made by the test. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';

@@ -1,13 +1,13 @@
 /**
- * Keeps a door's certificate: has one made, shows it, and has the next one made in time. Takes a store, and a way to have a certificate made
- * (issue.ts); gives files that the door reads. Rejects nothing: what does not work is told, and the certificate before stays.
+ * Keeps a door's certificate: requests one, shows it, and requests the next one in time. Takes a store, and a function that requests a
+ * certificate (issue.ts); produces files that the door reads. Never rejects: failures are reported, and the previous certificate stays.
  *
  *   valid     there is a certificate, and it is not yet time for the next one.
- *   due       there is none, or a third of its lifetime is left. Whoever the store lets asks.
- *   asking    an authority was asked, for `acmeAttemptMs` at most. Ends as `valid` or `waiting`.
- *   waiting   the last attempt gave nothing. Due again after a pause that doubles, or when its owner asks (`retry`).
+ *   due       there is none, or a third of its lifetime is left. The Headgate that the store admits asks.
+ *   asking    an authority is being asked, for `acmeAttemptMs` at most. Ends as `valid` or `waiting`.
+ *   waiting   the last attempt failed. Due again after a pause that doubles, or when its owner asks (`retry`).
  *
- * Of several Headgates on one store one is asking, and the others see what is to be shown meanwhile with their next look.
+ * Of several Headgates on one store only one asks; the others learn with their next look what to show meanwhile.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
@@ -24,7 +24,7 @@ import type { Store } from './store.ts';
 export interface KeeperOptions {
   readonly domains: readonly string[];
   readonly store: Store;
-  /** Has a certificate made; rejects with AcmeError. */
+  /** Requests a certificate; rejects with AcmeError. */
   readonly make: (account: string, publish: Publish, signal: AbortSignal) => Promise<Certificate>;
   /** Puts both where the door finds them. */
   readonly show: (certificate: Certificate | null, challenges: readonly Challenge[]) => Promise<void>;
@@ -37,13 +37,13 @@ export interface KeeperOptions {
 
 type Publish = (challenges: readonly Challenge[]) => Promise<void>;
 
-/** How a certificate stands, for whoever looks. */
+/** The state of a certificate, for display. */
 export interface Standing {
   readonly domains: readonly string[];
   readonly state: 'valid' | 'due' | 'asking' | 'waiting';
-  /** null: there is none yet. */
+  /** null: there is no certificate yet. */
   readonly validUntil: string | null;
-  /** Attempts in a row that failed, and why the last one did. */
+  /** The number of consecutive failed attempts, and why the last one failed. */
   readonly failures: number;
   readonly reason: string | null;
 }
@@ -55,9 +55,9 @@ export class CertificateKeeper implements Closable {
   readonly #closing = new AbortController();
   #state: State = nothing;
   #asking = false;
-  /** After a failure, also where that could not be kept. */
+  /** After a failure, even if the failure could not be stored. */
   #notBeforeMs = 0;
-  /** Its owner does not want to wait for the pause to be over. */
+  /** Its owner does not want to wait for the end of the pause. */
   #isImpatient = false;
   #unreadable: string | null = null;
   #woken = new AbortController();
@@ -86,7 +86,7 @@ export class CertificateKeeper implements Closable {
     return this.#state.challenges.find((it) => it.token === token)?.authorization ?? null;
   }
 
-  /** Asks again at once, if that is what is waited for. */
+  /** Asks again at once, if it is waiting to. */
   retry(): void {
     this.#isImpatient = true;
     this.#woken.abort();
@@ -143,7 +143,7 @@ export class CertificateKeeper implements Closable {
     this.#asking = true;
     try {
       observe({ kind: 'certificate.asked', domains });
-      // Before anybody knows of the account it is kept.
+      // The account's key is stored before anybody knows of the account.
       await keep(state, false);
       const certificate = await make(state.account ?? '', publish, signal);
       await keep({ ...nothing, account: state.account, certificate }, true);
@@ -154,7 +154,7 @@ export class CertificateKeeper implements Closable {
         backoffMs(failures, limits.acmeRetryMs, limits.acmeRetryMsMax, random),
         Math.min(error instanceof AcmeError ? (error.retryMs ?? 0) : 0, limits.acmeRetryMsMax),
       );
-      // Who stops has not failed: the next start goes on.
+      // A shutdown is not a failure: the next start continues.
       const isOver = this.#closing.signal.aborted;
       const reason = line(error);
       this.#notBeforeMs = now() + pauseMs;
@@ -166,7 +166,7 @@ export class CertificateKeeper implements Closable {
     }
   }
 
-  /** From now on the door shows it. */
+  /** From now on the door shows this certificate. */
   async #take(state: State): Promise<void> {
     this.#state = state;
     await this.#options.show(state.certificate, state.challenges);
@@ -180,11 +180,11 @@ export class CertificateKeeper implements Closable {
     const { store, now } = this.#options;
     if (store.isShared || this.#unreadable !== null) return limits.acmeLookMs;
     const dueMs = Math.max(this.#dueMs(this.#state), this.#state.notBeforeMs, this.#notBeforeMs);
-    // Not at once: where nothing can be kept, the last attempt is forgotten.
+    // Not at once: if nothing can be stored, the last attempt is not remembered.
     return Math.min(Math.max(dueMs - now(), limits.acmeLookMs), limits.acmeLookMsMax);
   }
 
-  /** Said once for a row of failures that are all the same. */
+  /** Reported once for a series of identical failures. */
   #cannot(reason: string): void {
     if (reason === this.#unreadable || this.#closing.signal.aborted) return;
     this.#unreadable = reason;

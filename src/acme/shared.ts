@@ -1,7 +1,7 @@
 /**
  * The certificate of several Headgates, sealed in the catalog of their database, and which of them asks for the next one: the one that a row
- * names, for as long as an attempt may take (docs/decisions/0194). Takes statements' answers; gives states. Rejects when the database cannot be
- * asked, or holds what this master key does not open.
+ * names, for as long as an attempt may take (docs/decisions/0194). Takes the results of statements; returns states. Rejects if the database
+ * cannot be queried, or contains a value that this master key does not open.
  */
 import { createHash } from 'node:crypto';
 import { limits } from '../tables/limits.ts';
@@ -10,9 +10,9 @@ import type { State } from './state.ts';
 import type { Store } from './store.ts';
 
 export interface SharedDeps {
-  /** What the authority is, and the domains. */
+  /** The authority and the domains. */
   readonly of: string;
-  /** This Headgate, for as long as it runs. */
+  /** Identifies this Headgate, for as long as it runs. */
   readonly asker: string;
   readonly newId: () => string;
   readonly open: (sealed: string, sealId: string) => string;

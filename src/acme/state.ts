@@ -1,23 +1,23 @@
 /**
- * What is known of a certificate and of who is asked for it, as text: in a file of the data directory, or sealed in the catalog. Pure.
+ * What is known of a certificate and of the account that requests it, as text: in a file of the data directory, or sealed in the catalog. Pure.
  */
 import { X509Certificate } from 'node:crypto';
 import type { Certificate } from './certificates.ts';
 
-/** What an authority wants to find under a domain. */
+/** What an authority is to find under a domain. */
 export interface Challenge {
   readonly domain: string;
   readonly token: string;
-  /** The token, and whose account asks (RFC 8555 §8.1). */
+  /** The token, and whose account is asking (RFC 8555 §8.1). */
   readonly authorization: string;
 }
 
 export interface State {
-  /** The account's key (PEM); null: nobody was asked yet. */
+  /** The account's key (PEM); null: no authority was asked yet. */
   readonly account: string | null;
   readonly certificate: Certificate | null;
   readonly challenges: readonly Challenge[];
-  /** Attempts in a row that gave no certificate, why the last one did not, and when the next one may be made, in ms since 1970. */
+  /** The number of consecutive failed attempts, why the last one failed, and when the next one may be made, in ms since 1970. */
   readonly failures: number;
   readonly reason: string | null;
   readonly notBeforeMs: number;
@@ -32,7 +32,7 @@ export const nothing: State = {
   notBeforeMs: 0,
 };
 
-/** Written by Headgate alone: what does not parse is as nothing. */
+/** Written only by Headgate: a text that does not parse counts as nothing. */
 export function parseState(text: string): State {
   try {
     const found = JSON.parse(text) as State;
@@ -43,13 +43,13 @@ export function parseState(text: string): State {
   }
 }
 
-/** Of the certificate itself, in ms since 1970. Throws where it is none. */
+/** The lifetime of the certificate itself, in ms since 1970. Throws if the text is not a certificate. */
 export function lifetimeOf({ chain }: Certificate): { readonly fromMs: number; readonly untilMs: number } {
   const { validFrom, validTo } = new X509Certificate(chain);
   return { fromMs: Date.parse(validFrom), untilMs: Date.parse(validTo) };
 }
 
-/** With a third of its lifetime left; up to a thirtieth earlier, by `spread` from 0 to 1, so that not all ask at one moment. */
+/** When a third of its lifetime is left; up to a thirtieth earlier, by `spread` from 0 to 1, so that not all Headgates ask at the same time. */
 export function renewalMs(certificate: Certificate, spread: number): number {
   const { fromMs, untilMs } = lifetimeOf(certificate);
   const lifetime = untilMs - fromMs;

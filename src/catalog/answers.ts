@@ -1,7 +1,7 @@
 /**
- * The ANSWER clauses of one table: rows of the catalog in, what is tried and answered out. Pure; opening what is sealed and
- * compiling come in as functions. A clause that does not open or cannot be used is passed over, and told: the table goes on
- * taking rows.
+ * The ANSWER clauses of one table: takes rows of the catalog, returns what handshakes and committed requests are answered
+ * with. Pure; opening sealed texts and compiling are passed in as functions. A clause that does not open or cannot be used
+ * is skipped and reported: the table goes on accepting rows.
  */
 import type { Answers, HandshakeRule, Intake } from '../tables/flow.ts';
 import { identities, openAnswer, openCheck } from './seals.ts';
@@ -14,12 +14,12 @@ interface SealedSecretRow {
   readonly sealed: string;
 }
 
-/** As headgate.answer_rows has it. */
+/** A row of headgate.answer_rows. */
 export interface SealedAnswerRow extends AnswerRow {
   readonly secrets: readonly SealedSecretRow[];
 }
 
-/** A clause, opened: never kept, never logged. */
+/** A clause, opened: never stored, never logged. */
 export interface AnswerSource extends SealedAnswer {
   /** Its place among the clauses of the table, from 1. */
   readonly place: number;
@@ -34,14 +34,14 @@ export interface GuardSource {
 
 export interface CompiledAnswers {
   readonly answers: Answers;
-  /** Why some clauses are left out; without a secret in it. */
+  /** Why some clauses are left out; never contains a secret. */
   readonly problems: readonly string[];
 }
 
 /** `guard`: the VALIDATE of the table; null: it has none. */
 export type CompileAnswers = (sources: readonly AnswerSource[], guard: GuardSource | null) => CompiledAnswers;
 
-/** What an UNCHECKED answer is judged beside, for a statement that adds one. */
+/** What an UNCHECKED answer is judged against, for a statement that adds one. */
 export interface TableGuard {
   readonly format: Intake['format'];
   /** null: no VALIDATE. */
@@ -99,7 +99,7 @@ export function makeAnswers(row: TableRow, deps: Deps): Made {
   return { made, problem: problems.length === 0 ? null : problems.join('; ') };
 }
 
-/** Which secret a rule learns, and what is known of it. */
+/** Adds the secret that a rule learns, and what is known of it. */
 function learning(
   rule: HandshakeRule,
   { answers }: TableRow,
@@ -127,7 +127,7 @@ export function formatOf({ format }: Readonly<Record<string, unknown>>): Intake[
   return format === 'form' || format === 'text' || format === 'bytes' ? format : 'json';
 }
 
-/** By the names that they have in the expression. Throws, naming what does not open. */
+/** By their names in the expression. Throws, naming the secret that does not open. */
 export function openSecrets(
   rows: readonly SealedSecretRow[],
   { open }: Pick<Deps, 'open'>,

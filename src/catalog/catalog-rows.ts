@@ -1,4 +1,4 @@
-/** The rows of Headgate's own catalog, one a webhook table, and the queries that give them. */
+/** The rows of Headgate's own catalog, one per webhook table, and the queries that return them. */
 import type { Include } from '../tables/flow.ts';
 import type { SealedAnswerRow } from './answers.ts';
 import { relationColumns, relationsSql } from './shape.ts';
@@ -6,29 +6,29 @@ import type { RelationRow } from './shape.ts';
 
 /** A table's row of the view headgate.catalog_rows, and its shape. */
 export interface CatalogRow extends RelationRow {
-  /** The name of the body's bytes in the expression. */
+  /** The name under which the expression reads the body's bytes. */
   readonly payload: string;
   readonly options: Readonly<Record<string, unknown>>;
   /** The body goes into one column as a whole … */
   readonly takes_document: boolean;
-  /** … this one; null: it is gone. */
+  /** … this one; null: it no longer exists. */
   readonly document: string | null;
-  /** The column that takes members whose keys are no columns; null: there is none, or it is gone. */
+  /** The column that takes members whose keys are not columns; null: none was chosen, or it no longer exists. */
   readonly collect: string | null;
   readonly includes: readonly IncludeRow[];
-  /** As it is shown: masked where it holds a key; null: no VALIDATE. */
+  /** As shown: masked if it holds a key; null: no VALIDATE. */
   readonly expression: string | null;
-  /** What is believed, see seals.ts. */
+  /** The authoritative expression, see seals.ts. */
   readonly sealed_expression: string | null;
   readonly seal_id: string | null;
   readonly secrets: readonly SealedSecret[];
-  /** The secret that says where its rows go; null, or absent in what an older Headgate has kept: they stay. */
+  /** The secret that says where the rows go; null, or absent in what an older Headgate has kept: the rows stay here. */
   readonly target?: (Omit<SealedSecret, 'alias'> & Standing) | null;
   /** Its ANSWER clauses, in order. */
   readonly answers: readonly SealedAnswerRow[];
 }
 
-/** Whose the secret is: `trusted`, a superuser's; `allowed`, one that the table's owner may use, absent in what an older Headgate has kept. */
+/** `trusted`: the secret is a superuser's; `allowed`: the table's owner may use it, absent in what an older Headgate has kept. */
 interface Standing {
   readonly trusted: boolean;
   readonly allowed?: boolean;
@@ -41,8 +41,8 @@ interface IncludeRow {
 }
 
 /**
- * `asked`: a query that yields oids of webhook tables as `relation`. A full join of which both sides have to be there is done by
- * hashing: PostgreSQL takes both sides of thousands of tables for a handful, and would compare each of one with each of the other.
+ * `asked`: a query that yields oids of webhook tables as `relation`. The full join, of which both sides are then required, makes
+ * PostgreSQL hash: it estimates a handful of rows for each side even with thousands of tables, and would otherwise use a nested loop.
  */
 export function catalogRowsSql(asked = 'select relation from headgate.catalog_sizes where fits'): string {
   return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
@@ -52,7 +52,7 @@ export function catalogRowsSql(asked = 'select relation from headgate.catalog_si
   where case when t.relation is null or s.relation is null then false else true end`;
 }
 
-/** The same of a few, of which each is looked up. */
+/** The same for a few tables, each of which is looked up. */
 export function someCatalogRowsSql(oids: readonly number[]): string {
   const list = `'{${oids.join(',')}}'::pg_catalog.oid[]`;
   return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers

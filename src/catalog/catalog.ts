@@ -1,10 +1,10 @@
 /**
  * The catalog room: which webhook tables, checks and secrets exist now, in every database that is served.
  *
- * Takes names, gives Targets; refuses with `not_found`, with `engine_unavailable` while it cannot know, with `overloaded` where
- * too many databases are asked for, and with `draining` at the end. The default database's catalog is made at start, another
- * one's by the first of Headgate's statements in it (`ensure`); one that already has a catalog is found when a request names
- * it. Touches one connection per served database.
+ * Takes names, returns Targets; refuses with `not_found`, with `engine_unavailable` while the catalog's state is not known,
+ * with `overloaded` if too many databases are requested, and with `draining` at shutdown. The default database's catalog is
+ * created at startup, that of another database by the first of Headgate's statements in it (`ensure`); a database that
+ * already has a catalog is found when a request names it. Uses one connection per served database.
  */
 import type { Engine } from '../engine/engine.ts';
 import type { Answers, Dedupe, Target } from '../tables/flow.ts';
@@ -59,7 +59,7 @@ export interface Signing {
 
 export interface ShownTable {
   readonly oid: number;
-  /** A CatalogRow as JSON; null: it was too large to be read. */
+  /** A CatalogRow as JSON; null: the row was too large to be read. */
   readonly source: string | null;
   /** Why the table cannot be used; null: it can. */
   readonly unusable: string | null;
@@ -71,9 +71,9 @@ export class Catalog {
   readonly #options: OpenOptions;
   readonly #engine: Engine;
   readonly #databases = new Map<string, DatabaseCatalog>();
-  /** Databases that somebody is about to drop or rename, and until when they are left alone. */
+  /** Databases that are about to be dropped or renamed, and until when they are left alone. */
   readonly #held = new Map<string, number>();
-  /** Databases without a catalog, and until when that is believed. */
+  /** Databases without a catalog, and until when that is assumed. */
   readonly #absent = new Map<string, number>();
   readonly #lister: Refresher;
   #existing = new Set<string>();
@@ -86,17 +86,17 @@ export class Catalog {
     this.#open(options.engine.defaultDatabase, true);
   }
 
-  /** Does not wait for the engine: until it is there, `find` waits and then refuses. */
+  /** Does not wait for the engine: until the engine is up, `find` waits and then refuses. */
   static async open(options: CatalogOptions): Promise<Catalog> {
     return new Catalog({ ...options, migrations: readMigrations() });
   }
 
-  /** null: every table of the default database can be found; otherwise why not. */
+  /** null: every table of the default database can be found; otherwise the reason why not. */
   get unavailable(): string | null {
     return this.#databases.get(this.#engine.defaultDatabase)?.unavailable ?? null;
   }
 
-  /** Waits for the default database, at most `catalogWaitMs`. Never throws: `unavailable` tells. */
+  /** Waits for the default database, at most `catalogWaitMs`. Never throws: see `unavailable`. */
   async opened(): Promise<void> {
     const catalog = this.#databases.get(this.#engine.defaultDatabase);
     await catalog?.opened(this.#options.limits.catalogWaitMs).catch(() => {});
@@ -107,7 +107,7 @@ export class Catalog {
     return this.#databases.get(database)?.state === 'watching';
   }
 
-  /** What is known of a database, whether the engine is there or not; null: it is not served, or has no catalog. */
+  /** What is known of a database, whether or not the engine is up; null: it is not served, or has no catalog. */
   known(database: string): Known | null {
     const catalog = this.#databases.get(database);
     return catalog === undefined || catalog.state === 'absent' || catalog.state === 'closed'
@@ -123,7 +123,7 @@ export class Catalog {
     catalog.remember(rows, ageMs);
   }
 
-  /** The table of this oid, as the engine has it now; null: there is none, or nobody knows. */
+  /** The table with this oid, as the engine has it now; null: it does not exist, or the engine's state is not known. */
   current(database: string, oid: number): Target | null {
     const catalog = this.#databases.get(database);
     if (catalog?.state !== 'watching') return null;
@@ -131,21 +131,21 @@ export class Catalog {
     return null;
   }
 
-  /** Without a wait when the table is known; throws Refused. */
+  /** Returns without waiting if the table is known. Throws Refused. */
   find(name: TableName): Target | Promise<Target> {
     const database = this.#databases.get(name.database);
     if (database !== undefined && database.state === 'watching') return database.find(name);
     return this.#findSlowly(name);
   }
 
-  /** As `DatabaseCatalog.lastKnown`; undefined also where the database is not served. */
+  /** As `DatabaseCatalog.lastKnown`; undefined also if the database is not served. */
   lastKnown(name: TableName): Target | null | undefined {
     return this.#databases.get(name.database)?.lastKnown(name);
   }
 
   /**
-   * What the checks of the tables of that name are made of, for EXPLAIN VALIDATE: opened for this one answer. Tables
-   * that `user` could not come to own are left out. Throws Refused, or the engine's error.
+   * The sources of the checks of all tables of that name, for EXPLAIN VALIDATE, opened for this one answer. Tables
+   * whose owner `user` is not and cannot become are left out. Throws Refused, or the engine's error.
    */
   async sources(question: SourceQuestion): Promise<readonly Source[]> {
     const { database, user, schema, table } = question;
@@ -165,7 +165,10 @@ export class Catalog {
     });
   }
 
-  /** What signs for a table, opened for this one request; null: there is no such table, or it is not `user`'s. */
+  /**
+   * The check that signs for a table, opened for this one request; null: the table does not exist, or is not `user`'s.
+   * Throws Refused, or the engine's error.
+   */
   async signing({
     database,
     user,
@@ -183,13 +186,13 @@ export class Catalog {
     };
   }
 
-  /** The webhook tables, by oid, that `user` may own or come to own. Throws Refused, or the engine's error. */
+  /** The webhook tables, by oid, that `user` owns or whose owner `user` can become. Throws Refused, or the engine's error. */
   async ownedBy({ database, user }: Pick<SourceQuestion, 'database' | 'user'>): Promise<ReadonlySet<number>> {
     await this.ensure(database);
     return new Set(await this.#databases.get(database)?.ownedBy(user));
   }
 
-  /** These tables as they were read last: what may be shown of them. */
+  /** These tables as they were last read: what may be shown of them. */
   shown(database: string, owned: ReadonlySet<number>): readonly ShownTable[] {
     const snapshot = this.#databases.get(database)?.snapshot;
     const tables = [...(snapshot?.tables ?? [])].filter(([, { oid }]) => owned.has(oid));
@@ -200,7 +203,7 @@ export class Catalog {
     }));
   }
 
-  /** What an UNCHECKED answer of a table is judged beside. Throws Refused, or the engine's error. */
+  /** The checks that an UNCHECKED answer of a table is judged against. Throws Refused, or the engine's error. */
   async guards(question: SourceQuestion): Promise<readonly TableGuard[]> {
     const { database, user, schema, table } = question;
     await this.ensure(database);
@@ -208,7 +211,7 @@ export class Catalog {
     return rows.map((row) => guardOf(row, this.#options.deps));
   }
 
-  /** One statement on the connection of a database's catalog; null: the database has none, or is none. Throws Refused. */
+  /** Runs one statement on the connection of a database's catalog; null: the database does not exist, or has no catalog. Throws Refused. */
   async asked<Row extends object>(database: string, sql: string): Promise<readonly Row[] | null> {
     try {
       const catalog = await this.#serving(database);
@@ -222,7 +225,7 @@ export class Catalog {
     }
   }
 
-  /** The table is not what is known of it. */
+  /** Called when the table differs from what is known of it. */
   async refresh({ database, oid }: Pick<Target, 'database' | 'oid'>): Promise<void> {
     await this.#databases
       .get(database)
@@ -232,7 +235,7 @@ export class Catalog {
       });
   }
 
-  /** Makes the catalog in this database unless it is there. Throws the engine's error, or Refused. */
+  /** Creates the catalog in this database unless it exists. Throws the engine's error, or Refused. */
   async ensure(database: string): Promise<void> {
     this.#held.delete(database);
     let catalog = this.#databases.get(database);
@@ -249,7 +252,7 @@ export class Catalog {
     await catalog.opened(this.#options.limits.catalogWaitMs);
   }
 
-  /** Lets go of a database that is about to be dropped or renamed; the default one is taken up again by itself. */
+  /** Lets go of a database that is about to be dropped or renamed. The default database is opened again automatically. */
   async release(database: string): Promise<void> {
     this.#held.set(database, this.#options.clock() + this.#options.limits.catalogHoldMs);
     const catalog = this.#databases.get(database);
@@ -271,7 +274,7 @@ export class Catalog {
     }
   }
 
-  /** The catalog of a database that exists; it may turn out to have none. Throws Refused. */
+  /** The catalog of a database that exists; the database may turn out to have none. Throws Refused. */
   async #serving(database: string): Promise<DatabaseCatalog> {
     const now = this.#options.clock();
     if ((this.#held.get(database) ?? 0) > now) throw new Refused('engine_unavailable');
@@ -300,11 +303,11 @@ export class Catalog {
     return catalog;
   }
 
-  /** The job of the lister: which databases exist, asked on any connection that there is. */
+  /** The job of the lister: which databases exist, queried on any open connection. */
   async #list(): Promise<void> {
     const asked = [...this.#databases.values()].find((catalog) => catalog.state === 'watching');
     if (asked === undefined) {
-      // The default database may have been let go of; it is taken up again as soon as it is missed.
+      // The default database may have been let go of; it is opened again as soon as it is needed.
       const { defaultDatabase } = this.#engine;
       if (!this.#databases.has(defaultDatabase)) this.#open(defaultDatabase, true);
       throw new Refused('engine_unavailable');

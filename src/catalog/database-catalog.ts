@@ -1,18 +1,18 @@
 /**
  * The catalog of one database: a snapshot and whatever keeps it true.
  *
- * States, moved by `#become` alone:
+ * States, changed by `#become` only:
  *   connecting  no connection, or one whose snapshot is not read yet: `find` waits, at most `catalogWaitMs`.
- *   watching    the snapshot is what the engine said last, and the engine tells when that changes (LISTEN), or is
- *               asked regularly where it cannot tell (no event triggers, a pooler in between).
- *   absent      the database has no catalog and none was to be made; final.
+ *   watching    the snapshot is what the engine reported last, and the engine notifies of changes (LISTEN), or is
+ *               polled if it cannot (no event triggers, a pooler in between).
+ *   absent      the database has no catalog and none was to be created; final.
  *   closed      final.
  *
  *   connecting ──snapshot read──► watching ──connection lost──► connecting
  *        └──no schema headgate──► absent          any ──close──► closed
  *
- * While it is not watching nothing is answered from memory but handshakes (`lastKnown`): what changed in between would be
- * unknown, and a key that was revoked must not be accepted. Refuses with `not_found` and `engine_unavailable`. Touches one connection.
+ * In any other state than watching, nothing but handshakes (`lastKnown`) is answered from memory: changes made in the meantime
+ * are unknown, and a revoked key must not be accepted. Refuses with `not_found` and `engine_unavailable`. Uses one connection.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -65,11 +65,11 @@ export interface DatabaseCatalogOptions {
     | 'engineBackoffMs'
   >;
   readonly observe: Observe;
-  /** Told whenever the catalog of this database is there and read. */
+  /** Called whenever the catalog of this database exists and has been read. */
   readonly served?: (database: string) => void;
-  /** Told whenever the engine has said that the snapshot is what it has. */
+  /** Called whenever the engine has confirmed the snapshot. */
   readonly confirmed?: (database: string) => void;
-  /** Told when somebody has asked for a retry of a refused request. */
+  /** Called when a retry of a refused request has been requested. */
   readonly retryAsked?: (database: string) => void;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
@@ -83,11 +83,11 @@ export class DatabaseCatalog {
   #state: CatalogState = 'connecting';
   #changed = deferred<void>();
   readonly #picture: Picture;
-  /** When the engine last said that the snapshot is what it has. */
+  /** When the engine last confirmed the snapshot. */
   #confirmedAtMs = -Infinity;
-  /** Tables, by oid, of which the engine has said that they are not what the snapshot knows; null: any may be another. */
+  /** Tables, by oid, that the engine has said differ from the snapshot; null: any may differ. */
   #doubted: ReadonlySet<number> | null = new Set();
-  /** The engine has told of a change. */
+  /** The engine has notified of a change. */
   #isTold = false;
   /** How long the last look took, in ms. */
   #lookMs = 0;
@@ -96,14 +96,14 @@ export class DatabaseCatalog {
   #lostAtMs = 0;
   #create: boolean;
   #reason = 'the catalog is not read yet';
-  /** Why what is sealed does not open; null: it does. */
+  /** Why the sealed values do not open; null: they do. */
   #keyProblem: string | null = null;
-  /** The last run that was asked for by a notification: any number of them are one. */
+  /** The last run that was requested by a notification: any number of notifications are one run. */
   #told: Promise<void> | null = null;
-  /** The error of the last attempt, for who asked for the catalog to be made. */
+  /** The error of the last attempt, for the caller that asked for the catalog to be created. */
   #error: unknown = null;
 
-  /** `create`: make the catalog when the database has none. */
+  /** `create`: create the catalog if the database has none. */
   constructor(options: DatabaseCatalogOptions, create: boolean) {
     this.#options = options;
     this.#create = create;
@@ -116,7 +116,7 @@ export class DatabaseCatalog {
     return this.#state;
   }
 
-  /** null while watching with the right master key; otherwise why not, in one line. */
+  /** null while watching with the right master key; otherwise the reason, in one line. */
   get unavailable(): string | null {
     return this.#state === 'watching' ? this.#keyProblem : this.#reason;
   }
@@ -125,19 +125,19 @@ export class DatabaseCatalog {
     return this.#picture.snapshot;
   }
 
-  /** The snapshot, and how long ago the engine last said that it is what it has, in ms. */
+  /** The snapshot, and how long ago the engine last confirmed it, in ms. */
   get known(): Known {
     return { snapshot: this.snapshot, ageMs: this.#options.clock() - this.#confirmedAtMs };
   }
 
-  /** What an earlier process knew, where this one has not read the catalog yet. */
+  /** What an earlier process knew; ignored once this process has read the catalog. */
   remember(rows: readonly CatalogRow[], ageMs: number): void {
     if (this.snapshot.version > 0) return;
     this.#picture.remember(rows);
     this.#confirmedAtMs = this.#options.clock() - ageMs;
   }
 
-  /** Without a wait on the hot path; throws Refused. */
+  /** Does not wait on the hot path. Throws Refused. */
   find(name: TableName): Target | Promise<Target> {
     if (this.#state === 'watching') {
       const target = this.snapshot.tables.get(keyOfName(name));
@@ -147,8 +147,8 @@ export class DatabaseCatalog {
   }
 
   /**
-   * As the table is known, or was when the connection was lost, at most `handshakeStaleMs` ago; null: there is none;
-   * undefined: nothing is known. For answers that store nothing.
+   * The table as it is known, or was when the connection was lost, at most `handshakeStaleMs` ago; null: it does not
+   * exist; undefined: nothing is known. For answers that store nothing.
    */
   lastKnown(name: TableName): Target | null | undefined {
     const { clock, limits } = this.#options;
@@ -157,13 +157,13 @@ export class DatabaseCatalog {
     return this.snapshot.tables.get(keyOfName(name)) ?? null;
   }
 
-  /** Resolves when what is known of a table is newer than this call, also where nothing seems to have changed. */
+  /** Resolves when what is known of a table is newer than this call, even if nothing seems to have changed. */
   refresh(oid: number): Promise<void> {
     this.#doubt(new Set([oid]));
     return this.#refresher.run(this.#options.limits.catalogMissIntervalMs);
   }
 
-  /** Resolves in state watching or absent; throws what kept the catalog from being read or made. */
+  /** Resolves in state watching or absent; throws the error that kept the catalog from being read or created. */
   async opened(timeoutMs: number): Promise<void> {
     const deadline = this.#options.clock() + timeoutMs;
     while (this.#state === 'connecting') {
@@ -174,19 +174,19 @@ export class DatabaseCatalog {
     }
   }
 
-  /** One query on the catalog's own connection; throws when there is none. */
+  /** One query on the catalog's own connection; throws if there is no connection. */
   async query<Row extends object>(sql: string): Promise<readonly Row[]> {
     if (this.#client === null) throw new Refused('engine_unavailable');
     return pinned<Row>(this.#client, sql);
   }
 
-  /** Asked of the engine, not of the snapshot: the tables of that name that `user` may own, as they are committed. */
+  /** Queries the engine, not the snapshot: the tables of that name that `user` may own, as they are committed. */
   ownedRows(user: string, schema: string | null, table: string): Promise<readonly CatalogRow[]> {
     if (this.#client === null) throw new Refused('engine_unavailable');
     return readOwned(this.#client, user, schema, table, this.#options.limits.explainTablesMax);
   }
 
-  /** Webhook tables that `user` may come to own, by oid. */
+  /** Webhook tables, by oid, whose owner `user` is or can become. */
   ownedBy(user: string): Promise<readonly number[]> {
     if (this.#client === null) throw new Refused('engine_unavailable');
     return readOwnedBy(this.#client, user);
@@ -212,11 +212,11 @@ export class DatabaseCatalog {
     });
     if (this.#state === 'absent') throw new Refused('not_found');
     const key = keyOfName(name);
-    // What has told of the table may be being read just now.
+    // A notification about the table may be being processed just now.
     await this.#refresher.current();
     const known = this.snapshot.tables.get(key);
     if (known !== undefined) return known;
-    // It may have been created a millisecond ago; strangers asking for nothing cost a bounded part of the engine's time.
+    // The table may have been created a millisecond ago. Unknown names from strangers cost a bounded part of the engine's time.
     const { catalogMissIntervalMs, catalogMissRestTimes } = this.#options.limits;
     try {
       await this.#refresher.run(Math.max(catalogMissIntervalMs, this.#lookMs * catalogMissRestTimes));
@@ -228,7 +228,7 @@ export class DatabaseCatalog {
     return found;
   }
 
-  /** Connects, watches, and connects again, until closed. Owns every error of the connection. */
+  /** Connects, watches, and reconnects until closed. Handles every error of the connection. */
   async #supervise(): Promise<void> {
     const { observe, database, limits } = this.#options;
     let backoffMs = 25;
@@ -238,10 +238,10 @@ export class DatabaseCatalog {
       } catch (error) {
         if (this.#isFinal()) return;
         this.#error = error;
-        // It is not away: it is not there, and nothing that was known of it is true.
+        // The database is not unreachable but does not exist, so nothing that was known of it is true.
         if (sqlstateOf(error) === '3D000') this.#confirmedAtMs = -Infinity;
         const reason = error instanceof Error ? error.message : String(error);
-        // Said once for a row of failures that are all the same.
+        // Reported once for a series of identical failures.
         if (reason !== this.#reason) observe({ kind: 'catalog.unreadable', database, reason });
         this.#become('connecting', reason);
       }
@@ -251,7 +251,7 @@ export class DatabaseCatalog {
     }
   }
 
-  /** One connection from its start to its end; throws how it ended. */
+  /** One connection from start to end; throws the reason for its end. */
   async #watch(onWatching: () => void): Promise<void> {
     const { engine, database, limits, observe, migrations } = this.#options;
     const client = new Client({
@@ -264,11 +264,11 @@ export class DatabaseCatalog {
       client.on('error', reject);
       client.once('end', () => reject(new Error('the connection to the database was closed')));
     });
-    // The race below may have ended with another error before this one comes.
+    // The race below may already have ended with another error.
     lost.catch(() => {});
     try {
       await client.connect();
-      // Compiling what is asked of a few rows of the catalog would take longer than the wait for it.
+      // JIT compilation for a few catalog rows would take longer than the timeout.
       await client.query(`select pg_catalog.set_config('jit', 'off', false)`);
       this.#client = client;
       let migrated = false;
@@ -299,7 +299,7 @@ export class DatabaseCatalog {
     }
   }
 
-  /** Says what keeps the sealed values closed; a key that comes back later is found as well. */
+  /** Reports what keeps the sealed values closed; a key that comes back later is noticed as well. */
   async #lookAfterSeals(client: Client): Promise<void> {
     const { database, deps, observe } = this.#options;
     const problem = await keyProblem(client, database, deps);
@@ -309,7 +309,7 @@ export class DatabaseCatalog {
     if (problem === null) await sealOldChecks(client, deps);
   }
 
-  /** Strangers may send what they like: what is kept of any number of notifications is one run. */
+  /** Strangers may send any number of notifications: they are collapsed into one run. */
   #hear(channel: string, channels: ChannelNames): void {
     if (channel === channels.rejected) this.#options.retryAsked?.(this.#options.database);
     if (channel !== channels.catalog) return;
@@ -320,13 +320,13 @@ export class DatabaseCatalog {
     next.catch(() => {});
   }
 
-  /** Asks the engine now and then: for changes it cannot tell of, and whether it still answers. */
+  /** Polls the engine for changes that it cannot notify of, and to see whether it still answers. */
   async #keepComparing(client: Client, channels: ChannelNames, pid: number): Promise<void> {
     const { limits, engine, database } = this.#options;
     const asked = 'select event_triggers from headgate.capability';
     const [capability] = await this.query<{ event_triggers: boolean }>(asked);
     const echo = { ...engine.clientConfig(database), connectionTimeoutMillis: limits.catalogWaitMs };
-    // Nothing stands in front of an engine of Headgate's own.
+    // There is no pooler in front of an engine of Headgate's own.
     const heard =
       engine.kind === 'embedded' ||
       (await hears(client, echo, channels.catalog, limits.catalogEchoMs, this.#closing.signal));

@@ -1,29 +1,29 @@
 /**
- * The function through which rows are stored with the rights of a table's owner: SECURITY DEFINER, owned by that role, in a
- * schema that nobody but Headgate's role may use, so that its owner cannot name it, and thus not change it. Texts only.
+ * The function through which rows are stored with the rights of a table's owner: SECURITY DEFINER, owned by that role, in a schema
+ * that only Headgate's role may use, so that the owner cannot name the function and thus cannot change it. Texts only.
  *
- * What a role's own DROP OWNED or REASSIGN OWNED does to it is found out by whoever calls it: the call asks in the same
- * statement whether it is still what Headgate has made.
+ * The caller detects what the owner's DROP OWNED or REASSIGN OWNED does to the function: the call checks in the same statement whether
+ * the function is still what Headgate has created.
  *
- * A definer function alone does not hold the code inside. What would run behind it, at COMMIT and with the session's
- * rights, ends inside it: deferred triggers are fired, cursors WITH HOLD are closed, and where a trigger could still be
- * pending the function raises. What a session remembers under a name (prepared statements) is not used in such a session.
+ * SECURITY DEFINER alone does not contain the code that runs inside. Code that would run after the function, at COMMIT and with the
+ * session's rights, is brought to its end inside it: deferred triggers are fired, cursors WITH HOLD are closed, and if a trigger could
+ * still be pending the function raises an error. What a session remembers by name (prepared statements) is not used in such a session.
  */
 import { createHash } from 'node:crypto';
 import { involvedSql, lateCodeSql, versionSql, ownersSql, trustedSql } from './owner-code.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 import type { Code } from '../tables/flow.ts';
 
-/** What a group fails with whose function cannot be made. */
+/** The SQLSTATE of a group whose function cannot be created. */
 export const executorUnfit = 'HG002';
-/** Code of the table could run at COMMIT. */
+/** The SQLSTATE if code of the table could run at COMMIT. */
 export const lateCode = 'HG003';
 
 const parameters =
   'table_name text, table_oid oid, known_version text, statement text, documents json, code_path text, deletes bytea';
 const types = 'text, oid, text, text, json, text, bytea';
 
-/** Its statement reads the documents as `$1`, the path for the table's own code as `$2`, and what is deleted as `$3`. */
+/** Its statement reads the documents as `$1`, the path for the table's own code as `$2`, and the rows to delete as `$3`. */
 const body = `
 DECLARE
   same boolean;
@@ -68,7 +68,7 @@ END
 
 const bodyMd5 = createHash('md5').update(body).digest('hex');
 
-/** PostgreSQL's bound on names, in bytes. */
+/** PostgreSQL's limit on names, in bytes. */
 const nameBytesMax = 63;
 const schemaPrefix = 'headgate_owner_';
 
@@ -80,8 +80,8 @@ export function executorSchema(role: string): string {
 }
 
 /**
- * Makes the function anew, in one transaction. Its owner may use the schema only inside of that: PostgreSQL gives a
- * function only to a role that may create in its schema, and only the owner can let Headgate's role call it.
+ * Recreates the function in one transaction, and only there may its owner use the schema: PostgreSQL transfers a function
+ * only to a role that may create objects in its schema, and only the owner can grant EXECUTE to Headgate's role.
  */
 export function makeExecutorSql(role: string, { ownerName }: Pick<Code, 'ownerName'>): string {
   const schema = quote(executorSchema(role));
@@ -98,20 +98,20 @@ export function makeExecutorSql(role: string, { ownerName }: Pick<Code, 'ownerNa
     `set local role ${owner}`,
     `grant execute on ${it} to ${quote(role)}`,
     `reset role`,
-    // Of what is its own Headgate's role takes nothing from itself.
+    // If the owner is Headgate's own role, it must not revoke its own rights.
     `${ownerName === role ? 'grant all on schema' : 'revoke all on schema'} ${schema} ${ownerName === role ? 'to' : 'from'} ${owner}`,
   ].join('; ');
 }
 
-/** How many statements makeExecutorSql holds. */
+/** How many statements makeExecutorSql returns. */
 export const makeExecutorCount = 10;
 
-/** What Headgate's role itself must be allowed to do to the table, as it would without the function. */
+/** What Headgate's role itself must be allowed to do to the table, as without the function. */
 export type Privilege = 'INSERT' | 'UPDATE' | 'DELETE';
 
 /**
- * Whether the function is what makeExecutorSql has made. Afterwards its owner can drop it or give it away, and that it is not
- * called as the owner of the table it notices itself; nobody but Headgate's role and superusers can put another one in its place.
+ * Whether the function is what makeExecutorSql has created. Its owner can afterwards drop it or give it away; the function
+ * itself detects a call under another role than the table's owner. Only Headgate's role and superusers can replace it.
  */
 export function executorFit(role: string, { owner, ownerName }: Pick<Code, 'owner' | 'ownerName'>): string {
   return `exists (select from pg_catalog.pg_proc p join pg_catalog.pg_namespace n
@@ -125,18 +125,18 @@ export function executorFit(role: string, { owner, ownerName }: Pick<Code, 'owne
       and not exists (select from pg_catalog.aclexplode(n.nspacl) as a where a.grantee operator(pg_catalog.<>) n.nspowner))`;
 }
 
-/** Precedes the calls of a connection. 22P02 where it is not fit. */
+/** Precedes the calls of a connection. Fails with 22P02 if the function is not fit. */
 export function executorCheck(role: string, code: Code): string {
   return `select (case when ${executorFit(role, code)} then 'true' else 'executor_unfit' end)::pg_catalog.bool`;
 }
 
-/** Precedes the calls of a transaction: may Headgate's role do to the table what is asked? 22P02 where not. */
+/** Precedes the calls of a transaction: may Headgate's role do to the table what is requested? Fails with 22P02 if not. */
 export function permissionCheck(oid: number, privileges: readonly Privilege[]): string {
   const checks = privileges.map((it) => `pg_catalog.has_table_privilege(${oid}::pg_catalog.oid, '${it}')`);
   return `select (case when ${checks.join(' and ')} then 'true' else 'not_permitted' end)::pg_catalog.bool`;
 }
 
-/** Calls it with `$1` to `$7`: name, oid and version of the table, statement, documents, path, deletions. */
+/** Calls the function with `$1` to `$7`: name, oid and version of the table, statement, documents, path, deletions. */
 export function executorCall(role: string, { ownerName }: Pick<Code, 'ownerName'>): string {
   return `select ${quote(executorSchema(role))}.${quote(ownerName)}($1, $2, $3, $4, $5, $6, $7)`;
 }

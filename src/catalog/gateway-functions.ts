@@ -1,7 +1,7 @@
 /**
- * Functions for the role of the events gateway, which may use none of schema `headgate`: what commit/hold.ts asks of a table, as
- * headgate.hold_inert() and headgate.stays() are asked of webhook tables (functions/committing.sql). They run with the rights of who
- * calls them, every name in them means PostgreSQL's own, and what they do that role could do by itself, at more cost. SQL, pure.
+ * Functions for the role of the events gateway, which may use nothing in schema `headgate`: commit/hold.ts asks them about a table, as
+ * it asks headgate.hold_inert() and headgate.stays() about webhook tables (functions/committing.sql). They run with the caller's rights,
+ * every name in them refers to PostgreSQL's own object, and the role could do what they do without them, at a higher cost. SQL, pure.
  */
 import { trustedSql, versionSql } from './owner-code.ts';
 
@@ -9,7 +9,7 @@ const schema = 'headgate_functions';
 
 const changed = `raise exception using errcode = 'HG001', message = 'the table has changed since the request was checked'`;
 
-/** Run as the superuser whose schema it is, in a transaction. */
+/** Run by the superuser that owns the schema, in a transaction. */
 export const gatewayFunctions = `
 create or replace function ${schema}.hold_inert(relation_name text, owner oid, patience text) returns text
 language plpgsql as $body$
@@ -44,8 +44,8 @@ begin
 end $body$`;
 
 /**
- * Whether the role that asks may use them, and nobody has made them who could not do all that it can. They are used with a relation
- * that it may read: its rows say which table they are in.
+ * Whether the current role may use these functions, and their owner could do all that the role can. They are used only
+ * with a relation that the role may read, because the statements read from each stored row which table it is in.
  */
 export const hasGatewayFunctions = (relation: string): string => `exists (
   select from pg_catalog.pg_namespace n join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) n.nspowner

@@ -1,7 +1,7 @@
 /**
- * What is remembered of relations, by the names that applications give them. Takes how to look for one and what it means for a
- * way of writing; gives Targets, at once where it is known. What was found is remembered for a moment, what was not is looked for
- * again. Refuses with what looking refuses with.
+ * Remembers relations by the names that applications give them. Takes a function that looks a relation up and one that turns
+ * what it found into a Target for a write mode; returns Targets, at once if the relation is known. A relation that was found
+ * is remembered briefly, one that was not is looked up again. Refuses with what the lookup refuses with.
  */
 import type { Intake, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -34,7 +34,7 @@ export class KnownRelations<Row, Mode> {
     this.#options = options;
   }
 
-  /** At once what is remembered. Throws Refused, or the engine's error. */
+  /** Returns at once what is remembered. Throws Refused, or the engine's error. */
   find(name: string, mode: Mode): Target | Promise<Target> {
     const known = this.#remembered(name);
     if (known !== null) return this.#targetOf(name, known, mode);
@@ -50,7 +50,7 @@ export class KnownRelations<Row, Mode> {
     return target;
   }
 
-  /** The engine has said that it is not what it was. */
+  /** Called when the engine has said that the relation has changed. */
   forget(name: string): void {
     this.#known.delete(name);
     this.#looking.delete(name);
@@ -75,7 +75,7 @@ export class KnownRelations<Row, Mode> {
     return known;
   }
 
-  /** One question for all who ask at the same time; what it did not find may have been made since it was put. */
+  /** One lookup serves all callers that ask at the same time. A relation that it did not find may have been created since it began. */
   async #lookTogether(name: string): Promise<Known<Row, Mode>> {
     const underway = this.#looking.get(name);
     if (underway !== undefined) {
@@ -84,7 +84,7 @@ export class KnownRelations<Row, Mode> {
       } catch (error) {
         if (!(error instanceof Refused)) throw error;
       }
-      // One that another of those who waited has begun since is as good as one's own.
+      // A lookup that another waiting caller has begun since is as good as a new one.
       const next = this.#looking.get(name);
       if (next !== undefined && next !== underway) return next;
     }

@@ -1,8 +1,8 @@
 /**
- * A secret that a sender brings with its handshake: kept sealed, and answered for only once that is committed. Of any number of
- * values, at any number of Headgates, one is first; the same one that comes again is answered as the first time, and another one is
- * told to the owner of the secret. Takes the rule and the value; gives whether the secret has it now. Throws Refused
- * (`engine_unavailable`). Touches a connection that it is lent.
+ * A secret that a sender brings with its handshake: stored sealed, and the handshake is answered only once that is committed.
+ * Of any number of values, at any number of Headgates, the first is kept; if the same value comes again it gets the same
+ * answer, and a different value is reported to the owner of the secret. Takes the rule and the value; returns whether the
+ * secret now has that value. Throws Refused (`engine_unavailable`). Uses a borrowed connection.
  */
 import { timingSafeEqual } from 'node:crypto';
 import type { Learns, Target } from '../tables/flow.ts';
@@ -51,7 +51,7 @@ export function createLearning(deps: LearningDeps): Learn {
     const [found] = await ask(learnSql, [sealId, newId, sealed, remoteAddress]);
     if (found?.outcome === 'learned') {
       deps.observe({ kind: 'secret.learned', table: target, secret: name, remoteAddress });
-      // The next request is checked by it.
+      // The next request is checked with it.
       await deps.refresh(target).catch(() => undefined);
       return true;
     }
@@ -63,7 +63,7 @@ export function createLearning(deps: LearningDeps): Learn {
   };
 }
 
-/** Keeps a certificate as the first secret of a table that names topics of SNS; false: it was not made to be learned. */
+/** Stores a certificate as the first secret of a table that names SNS topics; false: the secret is not one that learns. */
 export function createKeeping(deps: LearningDeps) {
   return async ({ database, sns }: Target, certificate: string): Promise<boolean> => {
     const [topic] = sns?.topics.values() ?? [];
@@ -86,7 +86,7 @@ function isSame(one: string, other: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** Rows of one statement, or Refused: the database cannot be asked. */
+/** The rows of one statement. Throws Refused if the database cannot be queried. */
 export async function asked<Row>(
   { connect }: Pick<LearningDeps, 'connect'>,
   database: string,

@@ -1,8 +1,8 @@
 /**
- * LISTEN, and whether the engine really tells. Behind a pooler that gives a server away after each transaction LISTEN
- * lands on a session that others use next: notifications are lost, or told to strangers. So a notification of our own is
- * sent over a second connection: what waits for it has to be idle, and gets it only where the session is its own. Where it does
- * not come LISTEN is taken back, as far as it is found.
+ * LISTEN, and whether notifications really arrive. Behind a pooler that reassigns a server after each transaction, LISTEN
+ * lands on a session that others use next: notifications are lost, or delivered to strangers. So Headgate sends itself a
+ * notification over a second connection: the listening connection has to be idle, and receives the notification only if
+ * the session is its own. If it does not arrive, LISTEN is undone, as far as the session that has it can be found.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -12,7 +12,7 @@ import { hangUp } from '../engine/hang-up.ts';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import { pinned, pinnedAll } from './reading.ts';
 
-/** How often UNLISTEN is sent in search of the session that LISTEN came to. */
+/** How often UNLISTEN is sent in search of the session that received LISTEN. */
 const unlistensMax = 32;
 
 export interface ChannelNames {
@@ -39,13 +39,13 @@ export async function readChannels(client: Client): Promise<ChannelNames> {
   return { catalog: named('catalog'), rejected: named('rejected') };
 }
 
-/** From the moment that this resolves changes are told, where the engine tells at all. Gives the session's number. */
+/** Once this resolves, changes are notified, if the engine notifies at all. Returns the session's process id. */
 export async function listen(client: Client, channels: readonly string[]): Promise<number> {
   const [row] = await pinned<Pid>(client, ...channels.map((name) => `listen ${quote(name)}`), ownPid);
   return row?.pid ?? 0;
 }
 
-/** Whether what is sent to `channel` comes to `client` within `boundMs`. Never throws: what is not shown is not so. */
+/** Whether a notification sent to `channel` reaches `client` within `boundMs`. Never throws: false unless it has been shown. */
 export async function hears(
   client: Client,
   other: ClientConfig,
@@ -56,7 +56,7 @@ export async function hears(
   const token = randomUUID();
   const over = new AbortController();
   let heard = false;
-  // Nothing has been asked on this connection since the notification was sent: a session that is lent for that brings it, too.
+  // Nothing has been sent on this connection since the notification: a pooled session that is lent for a query would deliver it, too.
   let isQuiet = false;
   const onDrain = () => void (isQuiet = false);
   const sender = new Client(other);
@@ -79,7 +79,7 @@ export async function hears(
     const { signal } = over;
     await delay(boundMs, undefined, { signal: AbortSignal.any([signal, closing]) }).catch(() => {});
   } catch {
-    // There may be no second connection to be had.
+    // There may be no second connection available.
   } finally {
     client.off('notification', onNotification);
     client.off('drain', onDrain);
@@ -92,7 +92,7 @@ function isIdle(client: Client): boolean {
   return (client as unknown as { readonly readyForQuery: boolean }).readyForQuery;
 }
 
-/** Throws what breaks the connection. */
+/** Throws the error that breaks the connection. */
 export async function unlisten(client: Client, channels: readonly string[], pid: number): Promise<void> {
   for (let time = 0; time < unlistensMax; time++) {
     const results = await pinnedAll(client, [...channels.map((name) => `unlisten ${quote(name)}`), ownPid]);

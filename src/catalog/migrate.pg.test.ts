@@ -1,4 +1,4 @@
-/** Every way to the catalog of today makes the same one, and holds nobody up who need not be. */
+/** Every upgrade path leads to the same catalog, and blocks nobody without need. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';

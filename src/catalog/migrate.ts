@@ -1,9 +1,9 @@
 /**
- * Brings the schema `headgate` of one database to the version this program knows, all in one transaction under a lock of Headgate's
- * own, so that two Headgates starting at once make one catalog. What holds data is made by the numbered files in migrations/, each
- * run once, in order. Functions and views stand once, as they are now, in functions/ and views/, and are made anew whenever the
- * version is another one (decision 0153). Refuses (throws CatalogError) when the catalog is of a later version, when a right is
- * missing, and when the schema is not Headgate's to trust.
+ * Brings the schema `headgate` of one database to the version that this program knows, in one transaction under a lock of
+ * Headgate's own, so that two Headgates starting at once create one catalog. Objects that hold data are created by the numbered
+ * files in migrations/, each run once, in order. Functions and views exist once, in their current form, in functions/ and views/,
+ * and are recreated whenever the version differs (decision 0153). Refuses (throws CatalogError) if the catalog has a later
+ * version, if a right is missing, or if the schema cannot be trusted.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -21,16 +21,16 @@ import {
 import { pinned } from './reading.ts';
 
 export interface Migrations {
-  /** Of the last of the numbered files. */
+  /** The version of the last numbered file. */
   readonly version: number;
   readonly numbered: readonly { readonly version: number; readonly sql: string }[];
-  /** What the checks, policies and triggers of tables call: made before them. */
+  /** What the checks, policies and triggers of tables call: created before the tables. */
   readonly calledByTables: string;
   readonly functions: string;
   readonly views: readonly { readonly name: string; readonly sql: string }[];
 }
 
-/** At once: the waiting for some fifty small files took a start longer than the reading. */
+/** Synchronous: waiting for some fifty small files took longer at startup than reading them. */
 export function readMigrations(): Migrations {
   const files = readFolder('migrations');
   const numbered = files.map(({ name, sql }) => ({ version: Number(name.slice(0, 4)), sql }));
@@ -61,7 +61,7 @@ function readFolder(name: string): readonly SqlFile[] {
 
 const joined = (files: readonly SqlFile[]) => files.map(({ sql }) => sql).join('\n');
 
-/** The version of this database's catalog; 0 when there is none. Throws CatalogError where it is not to be trusted. */
+/** The version of this database's catalog; 0 if there is none. Throws CatalogError if the catalog cannot be trusted. */
 export async function catalogVersion(client: ClientBase): Promise<number> {
   const rights = await readRights(client);
   refuseUntrusted(rights);
@@ -74,10 +74,10 @@ export async function catalogVersion(client: ClientBase): Promise<number> {
   return found?.version ?? 0;
 }
 
-/** How often the schema is begun anew that another Headgate is making at the same moment. */
+/** How often the schema is attempted if another Headgate is creating it at the same time. */
 const attemptsMax = 3;
 
-/** Gives the versions before and after. The client must not be in a transaction. */
+/** Returns the versions before and after. The client must not be in a transaction. */
 export async function migrate(
   client: ClientBase,
   migrations: Migrations,
@@ -94,7 +94,7 @@ export async function migrate(
       return { from, to: known };
     } catch (error) {
       await client.query('rollback');
-      // The schema or its first table was made by another Headgate in between.
+      // Another Headgate has created the schema or its first table in the meantime.
       const met = ['42P06', '42P07', '23505'].includes(sqlstateOf(error) ?? '');
       if (!met || attempt === attemptsMax) throw error;
     }
@@ -103,9 +103,9 @@ export async function migrate(
 
 async function migrateHere(client: ClientBase, migrations: Migrations): Promise<number> {
   await client.query(`select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)`);
-  // Who reads the catalog in a long transaction holds the new version up, and that must not hold up everybody behind it.
+  // A long transaction that has read the catalog delays the new version, which must not hold up everyone that queues after it.
   await client.query(`set local lock_timeout = ${limits.catalogLockMs}`);
-  // The catalog is of this node alone. Where there is no Citus these are settings like any other that nobody reads.
+  // The catalog belongs to this node only. Without Citus these are ordinary settings that nobody reads.
   for (const setting of ['enable_ddl_propagation', 'enable_schema_based_sharding'])
     await client.query(`select set_config('citus.${setting}', 'off', true)`);
   const rights = await readRights(client);
@@ -116,14 +116,14 @@ async function migrateHere(client: ClientBase, migrations: Migrations): Promise<
     await client.query(
       'create table headgate.migration (version int primary key, applied_at timestamptz not null default now())',
     );
-  // Whoever waited here finds the work done: the version is read again under the lock.
+  // A Headgate that has waited here finds the work done: the version is read again under the lock.
   await client.query('lock table headgate.migration in share row exclusive mode');
   const from = await catalogVersion(client);
   const { version: known, numbered, calledByTables, functions, views } = migrations;
   if (from > known) throw tooNew(from, known);
   if (from < known) {
     await refuseForeign(client);
-    // So that the order of functions that call each other is nobody's care.
+    // So that functions that call each other may be in any order.
     await client.query('set local check_function_bodies = off');
     await client.query(calledByTables);
     for (const { version, sql } of numbered) if (version > from) await client.query(sql);
@@ -146,8 +146,8 @@ async function migrateHere(client: ClientBase, migrations: Migrations): Promise<
 }
 
 /**
- * Only where it is not what it should be already: to replace a view waits for everybody who has read it in a transaction that is still
- * open, and anybody may read most of them.
+ * Only if the view is not yet what it should be: replacing a view waits for every open transaction that has read it,
+ * and anybody may read most of them.
  */
 async function makeView(client: ClientBase, { name, sql }: SqlFile): Promise<void> {
   const [statement = ''] = /^CREATE .*?;$/ms.exec(sql) ?? [];

@@ -1,21 +1,21 @@
 /**
  * Whose code runs when rows are stored in a relation, as SQL over PostgreSQL's own catalog: triggers, defaults, checks,
  * domains, generated columns, index expressions, policies and rules are their owner's code. Texts only; every name is
- * qualified, so that they mean the same under any search_path. On PostgreSQL 14 to 18, with the schema `headgate` or without.
+ * qualified, so that they mean the same under any search_path. For PostgreSQL 14 to 18, with or without the schema `headgate`.
  */
 
-/** The first oid of what users make: everything below is PostgreSQL's own (FirstNormalObjectId). */
+/** The first oid of user-defined objects: everything below is PostgreSQL's own (FirstNormalObjectId). */
 const firstUserOid = 16_384;
 
-/** What says that a role can become another: SET ROLE, which versions before 16 allow to every member. */
+/** The privilege that lets a role become another by SET ROLE, which versions before 16 allow to every member. */
 const becomes =
   `case when pg_catalog.current_setting('server_version_num')::pg_catalog.int4 operator(pg_catalog.>=) 160000 ` +
   `then 'SET' else 'MEMBER' end`;
 
 /**
  * Whether the role `owner` (an oid) could do all that Headgate's role can: it is that role, a superuser, or can become it.
- * Its code may run in Headgate's session, and then RESET ROLE leads to the role that logged in: asked of both, and inside a
- * function of another role of the latter.
+ * Its code may run in Headgate's session, where RESET ROLE leads back to the role that logged in: so both roles are
+ * checked, and inside a function of another role only the latter.
  */
 export function trustedSql(owner: string, roles: 'both' | 'session_user' = 'both'): string {
   const trusts = (role: string) => `pg_catalog.pg_has_role(${owner}, ${role}, ${becomes})`;
@@ -23,7 +23,7 @@ export function trustedSql(owner: string, roles: 'both' | 'session_user' = 'both
   return `(${trusts('current_user')} and (current_user operator(pg_catalog.=) session_user or ${trusts('session_user')}))`;
 }
 
-/** Whether Headgate's role can become the role `owner`, and make things. */
+/** Whether Headgate's role can become the role `owner`, and may create schemas in the database. */
 export function assumableSql(owner: string): string {
   return (
     `(pg_catalog.pg_has_role(${owner}, ${becomes}) and ` +
@@ -34,7 +34,7 @@ export function assumableSql(owner: string): string {
 /** CASCADE, SET NULL, SET DEFAULT */
 const passedOn = `array['c', 'n', 'd']::pg_catalog."char"[]`;
 
-/** When rows change others by a foreign key: requests change or delete rows only of a table with a primary key. */
+/** When rows change other rows by a foreign key: requests change or delete rows only of a table with a primary key. */
 type Changes = 'keyed' | 'always';
 
 const changed = (relation: string, changes: Changes): string =>
@@ -44,15 +44,15 @@ const changed = (relation: string, changes: Changes): string =>
           select from pg_catalog.pg_index p where p.indrelid operator(pg_catalog.=) v.oid and p.indisprimary))`;
 
 /**
- * From PostgreSQL 18 on whatever a foreign key changes elsewhere runs, triggers behind the statement too, with the rights of that table's owner, as what it looks
- * into does: it takes no part then in a function of the owner of the first.
+ * From PostgreSQL 18 on, everything that a foreign key changes in another table runs with the rights of that table's owner,
+ * triggers after the statement included, as its lookups do: that table then takes no part in a function of the first table's owner.
  */
 const withOwnRights = `pg_catalog.current_setting('server_version_num')::pg_catalog.int4 operator(pg_catalog.>=) 180000`;
 
 /**
- * A query for the oids of all relations whose code a row of `relation` may run: its partitions and tables that inherit from it, or the
- * table it is one of; what a view that PostgreSQL updates by itself shows; and tables whose rows change with a deleted or changed one.
- * `inFunction`: with the rights of the owner of `relation`.
+ * A query for the oids of all relations whose code a row of `relation` may run: its partitions and child tables, or the tables that it
+ * is a partition of; the relations behind an automatically updatable view; and tables whose rows change with a deleted or changed one.
+ * `inFunction`: only those whose code runs with the rights of the owner of `relation`.
  */
 export function involvedSql(relation: string, changes: Changes | 'inFunction'): string {
   const passes =
@@ -87,9 +87,9 @@ export function involvedSql(relation: string, changes: Changes | 'inFunction'): 
 }
 
 /**
- * Those, and the tables that foreign keys of theirs look into. PostgreSQL looks as the owner of such a table, and planning that runs his code (an expression of
- * CREATE STATISTICS is enough); a cursor or a deferred trigger that it leaves runs at COMMIT with the rights of the session. Whether there are
- * triggers is looked up one by one, as in ownersSql.
+ * As involvedSql, with the tables that foreign keys look up. PostgreSQL does the lookup as the owner of such a table, and planning it runs
+ * that owner's code (an expression in CREATE STATISTICS is enough); a cursor or a deferred trigger that this code leaves behind runs at COMMIT
+ * with the rights of the session. Whether there are triggers is looked up one by one, as in ownersSql.
  */
 export function lookedIntoSql(relation: string, changes: Changes): string {
   return `
@@ -104,8 +104,8 @@ export function lookedIntoSql(relation: string, changes: Changes): string {
 }
 
 /**
- * A query for the owners of the relations of `oids`, each once, with what they are called. They are looked up one by one: behind a
- * condition on the owner PostgreSQL would read all relations of the database instead, for each table that it asks about.
+ * A query for the owners of the relations of `oids`, each once, with their names. They are looked up one by one: with a
+ * condition on the owner, PostgreSQL would otherwise read all relations of the database for each table that is asked about.
  */
 export function ownersSql(oids: string): string {
   return `select distinct c.relowner, pg_catalog.pg_get_userbyid(c.relowner) as name
@@ -114,9 +114,9 @@ export function ownersSql(oids: string): string {
 }
 
 /**
- * The version of what a relation's rows run through, as one text: its columns, dropped ones too, and whatever of triggers,
- * checks, rules, policies and index expressions there is. Rows of the catalog are told by the transactions that wrote them.
- * The function headgate.confirm() computes the same (functions/committing.sql). `c`: an alias of pg_class.
+ * The version of what a relation's rows pass through, as one text: its columns, including dropped ones, its triggers, checks and
+ * index expressions, and whether it has rules, row-level security or a parent. Catalog rows are identified by the transactions
+ * that wrote them. The function headgate.confirm() computes the same (functions/committing.sql). `c`: an alias of pg_class.
  */
 export function versionSql(c: string): string {
   const rows = (of: string, alias: string, where: string) =>
@@ -131,14 +131,14 @@ export function versionSql(c: string): string {
     case when ${c}.relhasindex then ${rows('i', 'i.indexrelid', `pg_index i where i.indrelid operator(pg_catalog.=) ${c}.oid and (i.indexprs is not null or i.indpred is not null)`)} end)`;
 }
 
-/** Types whose values run code of their own when they are read: domains, and what may hold one. */
+/** Types whose input runs code of their own: domains, and types that may contain one. */
 const typeRunsCode = (type: string) => `exists (
       select from pg_catalog.pg_type y left join pg_catalog.pg_type e on e.oid operator(pg_catalog.=) y.typelem
       where y.oid operator(pg_catalog.=) ${type} and (
         y.oid operator(pg_catalog.>=) ${firstUserOid}::pg_catalog.oid and y.typtype not in ('b', 'e')
         or e.oid operator(pg_catalog.>=) ${firstUserOid}::pg_catalog.oid and e.typtype not in ('b', 'e')))`;
 
-/** Functions of PostgreSQL's own that are not immutable and run nobody's code. */
+/** Functions of PostgreSQL's own that are not immutable and run no user code. */
 const harmless = [
   'now',
   'statement_timestamp',
@@ -163,13 +163,17 @@ const harmless = [
   'to_timestamp',
 ];
 
-/** Of PostgreSQL 14 to 18 the nodes that run what they do not name: checks of domains (JSON_VALUE … RETURNING), and casts to json (JSON_OBJECT). */
+/**
+ * Nodes, in PostgreSQL 14 to 18, that run what they do not name: checks of domains (JSON_VALUE … RETURNING), casts to
+ * json (JSON_OBJECT).
+ */
 const silentNodes = `array['%{JSONEXPR%', '%{JSONCONSTRUCTOREXPR%']`;
 
 /**
- * Whether storing a row runs nothing but functions of PostgreSQL's own that do only what they are called for: true for a
- * plain table whose expressions call such functions alone. `set_config` in a CHECK is code; what cannot be told is code too. Defaults are printed and
- * read again with the rows: casts of somebody's types, which he may have made since, are code unless the whole of it is a constant.
+ * Whether storing a row runs nothing but functions of PostgreSQL's own that do only what they are called for: true for a plain
+ * table whose expressions call only such functions. `set_config` in a CHECK counts as code, and so does anything that cannot be
+ * determined. Defaults are printed, and parsed again with the rows: casts of user-defined types, which their owner may have created
+ * since, count as code unless the whole default is a constant.
  */
 export function inertSql(c: string): string {
   return `(${c}.relkind = 'r' and not ${c}.relhasrules and not ${c}.relrowsecurity and not ${c}.relispartition
@@ -202,8 +206,8 @@ export function inertSql(c: string): string {
 }
 
 /**
- * Both sides of a foreign key have triggers: only of relations that have some is this asked, because it reads all constraints of
- * the database.
+ * Both sides of a foreign key have triggers. This reads all constraints of the database, so it is evaluated only for
+ * relations that have triggers.
  */
 function plainForeignKeysSql(c: string): string {
   return `not exists (select from pg_catalog.pg_constraint k join pg_catalog.pg_attribute a
@@ -215,8 +219,8 @@ function plainForeignKeysSql(c: string): string {
 }
 
 /**
- * Whether this trigger (an alias of pg_trigger) may run somebody's code at COMMIT, behind everything that holds it to its
- * owner's rights. Those of foreign keys and unique constraints run PostgreSQL's own, unless types or expressions are not.
+ * Whether this trigger (an alias of pg_trigger) may run a user's code at COMMIT, outside of everything that confines it to its owner's
+ * rights. Those of foreign keys and unique constraints run PostgreSQL's own code, unless types or expressions are user-defined.
  */
 export function lateCodeSql(t: string): string {
   return `(${t}.tgdeferrable and not exists (

@@ -1,4 +1,6 @@
-/** Reading what has changed gives what reading all of it gives: after each of many statements, of the tables themselves and of what they are made of. */
+/**
+ * Reading only what has changed gives the same result as reading everything, after each of many statements on the tables and on what they consist of.
+ */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { Door, webhook } from '../../test/support/ddl-door.ts';

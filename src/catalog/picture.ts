@@ -1,7 +1,7 @@
 /**
- * What is known of a database's webhook tables, and how it is brought up to date: all of them are read, or, where there are many, those whose
- * version has changed (headgate.catalog_versions). What is not among a table's versions is found when all is read, and when a group asks the engine whether
- * the table still is what its requests were checked for (functions/committing.sql).
+ * What is known of a database's webhook tables, and how it is brought up to date: all of them are read or, if there are many, those whose
+ * version has changed (headgate.catalog_versions). A change that the versions do not cover is found when everything is read, and when a group
+ * asks the engine whether the table is still what its requests were checked for (functions/committing.sql).
  */
 import type { ClientBase } from 'pg';
 import type { Limits } from '../tables/limits.ts';
@@ -20,15 +20,15 @@ interface PictureOptions {
 }
 
 interface Why {
-  /** The engine has told of a change. */
+  /** The engine has notified of a change. */
   readonly isTold: boolean;
-  /** Tables, by oid, that are to be read whatever their versions say; null: all of them. */
+  /** Tables, by oid, that are to be read whatever their versions; null: all of them. */
   readonly doubted: ReadonlySet<number> | null;
 }
 
 const noTables: TableRows = { rows: [], unread: [] };
 
-/** 0 is none, see catalog_versions. */
+/** Oid 0 is not a table, see catalog_versions. */
 function hasTables(versions: TableVersions): boolean {
   return versions.size > (versions.has(0) ? 1 : 0);
 }
@@ -36,11 +36,11 @@ function hasTables(versions: TableVersions): boolean {
 export class Picture {
   readonly #options: PictureOptions;
   #snapshot: Snapshot = emptySnapshot;
-  /** Those of the snapshot; null: nothing of it was read over this connection. */
+  /** The versions of the tables in the snapshot; null: nothing in it was read over this connection. */
   #versions: TableVersions | null = null;
   #fingerprint = '';
   #wholeAtMs = 0;
-  /** Something was read since by itself … */
+  /** The last read was of some tables only … */
   #isPatched = false;
 
   constructor(options: PictureOptions) {
@@ -51,23 +51,23 @@ export class Picture {
     return this.#snapshot;
   }
 
-  /** … or something cannot be used for a reason that may be mended elsewhere, as in a table that takes part. */
+  /** … or something is unusable for a reason that may be fixed elsewhere, as in a table that takes part. */
   get #isDoubtful(): boolean {
     return this.#isPatched || this.#snapshot.unusable.size > 0;
   }
 
-  /** What an earlier process knew, where this one has read nothing yet. */
+  /** What an earlier process knew; for a process that has read nothing yet. */
   remember(rows: readonly CatalogRow[]): void {
     const { database, deps } = this.#options;
     this.#snapshot = nextSnapshot(this.#snapshot, database, { rows, unread: [] }, deps);
   }
 
-  /** Another connection may lead to another server: nothing is taken for unchanged. */
+  /** Another connection may lead to another server: nothing is assumed to be unchanged. */
   begin(): void {
     this.#versions = null;
   }
 
-  /** Gives the snapshot before, where there is a new one. Throws what breaks the connection. */
+  /** Returns the previous snapshot if there is a new one. Throws the error that breaks the connection. */
   async update(client: ClientBase, { isTold, doubted }: Why): Promise<Snapshot | null> {
     const { clock, limits, database, deps } = this.#options;
     const isWhole =
@@ -76,9 +76,9 @@ export class Picture {
       (this.#isDoubtful && clock() - this.#wholeAtMs > limits.catalogWholeMs);
     const isSure = !isWhole && doubted.size === 0;
     if (isSure && !isTold && (await readFingerprint(client)) === this.#fingerprint) return null;
-    // Roles that were renamed or dropped, too, have changed the fingerprint.
+    // Renaming or dropping a role has changed the fingerprint, too.
     if (this.#versions !== null) await pinned(client, 'call headgate.settle()');
-    // Before the rows: what changes in between has another version the next time.
+    // Before the rows: anything that changes in between has another version next time.
     const versions = await readVersions(client);
     const fingerprint = fingerprintOf(versions);
     if (isSure && fingerprint === this.#fingerprint) return null;
@@ -104,7 +104,7 @@ export class Picture {
     return before;
   }
 
-  /** By oid; null: all of them are read more quickly. What could not be used is looked at anew: its key may have come back. */
+  /** By oid; null: reading all of them is faster. Unusable tables are read again: their key may have come back. */
   #changedSince(versions: TableVersions, doubted: ReadonlySet<number>): ReadonlySet<number> | null {
     const { catalogWholeMax } = this.#options.limits;
     if (versions.size <= catalogWholeMax) return null;

@@ -1,7 +1,7 @@
 /**
- * The statements that Headgate itself runs on the catalog. Each runs with search_path = pg_catalog, pg_temp, whatever the
- * session's is, so that no operator or function of somebody else's is taken for PostgreSQL's own; and is one query
- * string, so that a pooler hands it to one server.
+ * The statements that Headgate itself runs on the catalog. Each runs with search_path = pg_catalog, pg_temp, whatever
+ * the session's setting, so that no user's operator or function is taken for PostgreSQL's own; and each is one query
+ * string, so that a pooler sends it to one server.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import type { ClientBase, QueryResult } from 'pg';
@@ -10,7 +10,7 @@ import { limits } from '../tables/limits.ts';
 import { catalogRowsSql, someCatalogRowsSql, unreadRowsSql } from './catalog-rows.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 
-/** The rows of the last of these statements, which are one transaction. */
+/** Runs these statements in one transaction and returns the rows of the last. */
 export async function pinned<Row extends object>(
   client: ClientBase,
   ...statements: readonly string[]
@@ -19,7 +19,7 @@ export async function pinned<Row extends object>(
   return (results.at(-1)?.rows ?? []) as Row[];
 }
 
-/** `timeoutMs`: where it is not that of the connection. */
+/** `timeoutMs`: if it differs from that of the connection. */
 export async function pinnedAll(
   client: ClientBase,
   statements: readonly string[],
@@ -32,7 +32,7 @@ export async function pinnedAll(
   return (answer as QueryResult<object>[]).slice(1);
 }
 
-/** Whether anything has changed; see catalog_versions. */
+/** Differs if anything has changed; see catalog_versions. */
 export async function readFingerprint(client: ClientBase): Promise<string> {
   const [row] = await pinned<{ fingerprint: string }>(
     client,
@@ -52,7 +52,7 @@ export async function readVersions(client: ClientBase): Promise<TableVersions> {
   return new Map(rows.map(({ relation, version }) => [relation, version]));
 }
 
-/** What headgate.catalog_fingerprint() makes of them. */
+/** Computes what headgate.catalog_fingerprint() does. */
 export function fingerprintOf(versions: TableVersions): string {
   const all = [...versions].map(([relation, version]) => `${relation} ${version}`).join(',');
   return createHash('sha256').update(all).digest('hex');
@@ -65,7 +65,7 @@ export interface TableRows {
 
 export async function readTables(client: ClientBase): Promise<TableRows> {
   const kept = plans.get(client);
-  // A session that a pooler hands on keeps what was prepared in it.
+  // A session that a pooler passes on keeps its prepared statements.
   const name = kept === '' ? quoteIdentifier(`headgate tables ${randomUUID()}`) : kept;
   const prepare = kept === '' ? [`prepare ${name} as ${catalogRowsSql()}`] : [];
   const asked = [...prepare, name === undefined ? catalogRowsSql() : `execute ${name}`, unreadRowsSql];
@@ -75,15 +75,15 @@ export async function readTables(client: ClientBase): Promise<TableRows> {
   return { rows: (rows?.rows ?? []) as CatalogRow[], unread: (unread?.rows ?? []) as UnreadRow[] };
 }
 
-/** What catalogRowsSql() is prepared as in sessions that are their client's own; '': not yet. */
+/** The name under which catalogRowsSql() is prepared in sessions that are their client's own; '': not yet. */
 const plans = new WeakMap<ClientBase, string>();
 
-/** From now on the session keeps a plan: of a few tables planning takes ten times as long as reading. */
+/** From now on the session keeps a plan: for a few tables, planning takes ten times as long as reading. */
 export function keepPlan(client: ClientBase): void {
   plans.set(client, '');
 }
 
-/** Of a few tables, by oid; `unread`: of all. */
+/** Reads a few tables, by oid; `unread` covers all tables. */
 export async function readSome(client: ClientBase, oids: readonly number[]): Promise<TableRows> {
   const list = `'{${oids.join(',')}}'::pg_catalog.oid[]`;
   const sizes = await pinned<UnreadRow & { fits: boolean }>(
@@ -113,7 +113,7 @@ export function readOwned(
   return pinned<CatalogRow>(client, `${catalogRowsSql(asked)} order by schema_name limit ${max}`);
 }
 
-/** Webhook tables of which `user` is, or may become, the owner, by oid. */
+/** Webhook tables, by oid, whose owner `user` is or can become. */
 export async function readOwnedBy(client: ClientBase, user: string): Promise<readonly number[]> {
   const rows = await pinned<{ oid: number }>(
     client,
@@ -124,7 +124,7 @@ export async function readOwnedBy(client: ClientBase, user: string): Promise<rea
   return rows.map(({ oid }) => oid);
 }
 
-/** Secrets of a table's check that `user` may not use himself, whoever made the table. */
+/** Secrets of a table's check that `user` may not use himself, whoever created the table. */
 export function readForeignSecrets(
   client: ClientBase,
   user: string,

@@ -1,6 +1,6 @@
 /**
- * Runs one job, again and again, on behalf of many callers: each caller waits for a run that began after its call,
- * so that it sees everything that was true when it called, and any number of callers cost two runs at most.
+ * Runs one job repeatedly on behalf of many callers: each caller waits for a run that began after its call, so that the
+ * run sees everything that was true at the time of the call, and any number of callers cost at most two runs.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 
@@ -8,9 +8,9 @@ export class Refresher {
   readonly #job: () => Promise<void>;
   #running: Promise<void> | null = null;
   #next: Promise<void> | null = null;
-  /** Ends the pause before the next run; null: it does not pause. */
+  /** Ends the pause before the next run; null: there is no pause. */
   #hurry: AbortController | null = null;
-  /** When the last run began that only patient callers had asked for. */
+  /** When the last run began that only patient callers had requested. */
   #lastPatientMs = Number.NEGATIVE_INFINITY;
   readonly #clock: () => number;
 
@@ -20,8 +20,8 @@ export class Refresher {
   }
 
   /**
-   * Rejects as the run does that the caller waited for. `pauseMs`: at least this long after the last run that only such
-   * patient callers had asked for; whoever asks without a pause takes them along.
+   * Rejects if the run that the caller waits for fails. `pauseMs`: start at least this long after the last run that
+   * only such patient callers had requested; a caller without a pause starts the run for all of them.
    */
   run(pauseMs = 0): Promise<void> {
     if (pauseMs === 0) this.#hurry?.abort();
@@ -29,7 +29,7 @@ export class Refresher {
     return this.#next;
   }
 
-  /** Resolves when the run that is under way has ended, however it did; at once when there is none. */
+  /** Resolves when the current run has ended, with or without an error; at once if none is running. */
   async current(): Promise<void> {
     await this.#running?.catch(() => {});
   }
@@ -37,7 +37,7 @@ export class Refresher {
   async #begin(pauseMs: number): Promise<void> {
     const hurry = pauseMs === 0 ? null : new AbortController();
     this.#hurry = hurry;
-    // The failure of the run before belongs to its own callers.
+    // The failure of the previous run belongs to its own callers.
     await this.#running?.catch(() => {});
     const wait = this.#lastPatientMs + pauseMs - this.#clock();
     if (hurry !== null && wait > 0)

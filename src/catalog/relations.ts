@@ -1,10 +1,10 @@
 /**
  * Any relation of one database that rows can be inserted into, by the name that an application gives it: for the events
- * gateway, which stands in front of any PostgreSQL, with the schema `headgate` or without.
+ * gateway, which works with any PostgreSQL, with or without the schema `headgate`.
  *
- * Takes a name as SQL writes it (`orders`, `app.orders`, `"Orders"`), resolved as any session of that role resolves it;
- * gives Targets; refuses with `relation_not_found`, `relation_not_writable` and `key_missing`. Touches the database
- * through the one function it is given, whose every call is a transaction of its own.
+ * Takes a name as SQL writes it (`orders`, `app.orders`, `"Orders"`), resolved as in any session of that role; returns
+ * Targets; refuses with `relation_not_found`, `relation_not_writable` and `key_missing`. Uses the database through the
+ * one function that it is given, each call of which is a transaction of its own.
  */
 import type { Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -13,19 +13,19 @@ import { keyMissing, KnownRelations, notFound, notWritable, plainIntake } from '
 import { relationColumns, relationsSql, toCode, toShape } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
-/** What becomes of a row whose key is there already: refused by the engine, replaced, or left out. */
+/** What happens to a row whose key already exists: refused by the engine, replaced, or left out. */
 export type WriteMode = 'insert' | 'upsert' | 'ignore';
 
 export interface RelationsOptions {
   readonly database: string;
-  /** Adds the search_path that a client of that role has to the parameters. Throws the engine's error. */
+  /** Appends to the parameters the search_path that a client of that role has. Throws the engine's error. */
   readonly query: (sql: string, values: readonly unknown[]) => Promise<readonly object[]>;
   readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs'>;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }
 
-/** Lock tables that somebody else has made are his to lock. */
+/** Lock tables created by some other role are not used: that role could lock them. */
 const hasLocks = `exists (
   select from pg_catalog.pg_class l
   join pg_catalog.pg_namespace ln on ln.oid operator(pg_catalog.=) l.relnamespace
@@ -41,16 +41,16 @@ const lookup = `select ${relationColumns}, pg_catalog.has_any_column_privilege(s
     from (select pg_catalog.set_config('search_path', $2, true) as set offset 0) as path where path.set is not null`)}) as s`;
 
 interface FoundRow extends RelationRow {
-  /** The role that asks may insert, into some column at least. */
+  /** The current role may insert into at least one column. */
   readonly permitted: boolean;
   readonly has_locks: boolean;
   readonly has_functions: boolean;
 }
 
-/** Schemas of PostgreSQL's own, with those of temporary tables, and of Headgate's. */
+/** PostgreSQL's own schemas, including those of temporary tables, and Headgate's. */
 const systemSchemas = /^(?:pg_.*|information_schema|headgate)$/;
 
-/** Finds them, and remembers what it found. */
+/** Looks relations up, and remembers those it found. */
 export function openRelations(options: RelationsOptions): KnownRelations<FoundRow, WriteMode> {
   return new KnownRelations({
     ...options,
@@ -60,7 +60,7 @@ export function openRelations(options: RelationsOptions): KnownRelations<FoundRo
 }
 
 async function look({ query }: RelationsOptions, name: string): Promise<FoundRow> {
-  // to_regclass() of later versions takes a number for an oid.
+  // In later versions to_regclass() takes a number for an oid.
   if (name.includes('\0') || /^\s*[-+\d]/.test(name)) throw notFound(name);
   let rows: readonly FoundRow[];
   try {
@@ -93,7 +93,7 @@ function toTarget(database: string, name: string, row: FoundRow, writeMode: Writ
     check: null,
     waitsForDisk: true,
     hasLocks: row.has_locks,
-    // With its key also where rows are only inserted: a commit takes a key that it did not know for a changed table.
+    // The key is included even if rows are only inserted: a commit takes a key that it did not know of for a changed table.
     shape,
     code: row.has_functions ? { ...code, functionsIn: 'headgate_functions' } : code,
     intake: plainIntake,
@@ -101,8 +101,8 @@ function toTarget(database: string, name: string, row: FoundRow, writeMode: Writ
 }
 
 /**
- * A text that is no name, or names another database. Versions before 16 raise; later ones find nothing. Only what the
- * parser of names says, and bytes that are no text: anything else is trouble of the engine's.
+ * The text is not a name, or names another database. Versions before 16 raise an error; later ones find nothing. Only
+ * errors of the name parser, and bytes that are not text: any other error is a failure of the engine.
  */
 function isBadName(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error)) return false;

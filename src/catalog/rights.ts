@@ -1,6 +1,6 @@
 /**
- * What Headgate's role needs to make the catalog or to bring it up to date, and whom it trusts with the schema: looked
- * at before anything is done, so that what is missing is said in one sentence. Throws CatalogError.
+ * What Headgate's role needs to create the catalog or to bring it up to date, and which roles it trusts with the
+ * schema: checked before anything is done, so that what is missing is reported in one sentence. Throws CatalogError.
  */
 import type { ClientBase } from 'pg';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
@@ -14,13 +14,13 @@ export interface Rights {
   readonly role: string;
   readonly database: string;
   readonly creates_schemas: boolean;
-  /** The schema is there. */
+  /** The schema exists. */
   readonly exists: boolean;
   readonly schema_owner: string | null;
-  /** Who owns the schema or anything in it could do as he likes here anyway, or is this role. */
+  /** Every owner of the schema or of anything in it could do as he likes here anyway, or is this role. */
   readonly trusted: boolean;
   readonly creates_tables: boolean | null;
-  /** Whose the catalog is; null: it is not there. */
+  /** The owner of the catalog; null: it does not exist. */
   readonly owner: string | null;
   readonly owned: boolean | null;
 }
@@ -58,7 +58,7 @@ export async function readRights(client: ClientBase): Promise<Rights> {
   return rights;
 }
 
-/** Code of whoever could make a schema of that name would run with the rights of Headgate's role. */
+/** A role that could create a schema of that name could otherwise run its code with the rights of Headgate's role. */
 export function refuseUntrusted({ exists, trusted, role, schema_owner: owner }: Rights): void {
   if (!exists || trusted) return;
   throw new CatalogError(
@@ -88,7 +88,7 @@ export function refuseMissing(rights: Rights): void {
     );
 }
 
-/** Every function is replaced by every new version, which only its owner may do. */
+/** Every new version replaces every function, which only its owner may do. */
 export async function refuseForeign(client: ClientBase): Promise<void> {
   const [foreign] = await pinned<{ name: string; owner: string; role: string }>(
     client,
@@ -106,7 +106,7 @@ export async function refuseForeign(client: ClientBase): Promise<void> {
   );
 }
 
-/** A table is made at the coordinator of a Citus cluster, and only there is it known which are webhook tables. */
+/** A table is created at the coordinator of a Citus cluster, and only there is it known which tables are webhook tables. */
 export async function refuseWorker(client: ClientBase): Promise<void> {
   const groups = 'pg_catalog.pg_dist_local_group';
   const [known] = await pinned<{ citus: boolean }>(

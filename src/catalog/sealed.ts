@@ -1,7 +1,7 @@
 /**
- * What Headgate looks after in a catalog's sealed values before it reads it: that the master key is the one they were
- * sealed with, and that no check is left under the seal of an older version. Takes a connection and the seals; gives why
- * the values do not open, or null. Throws the engine's error.
+ * What Headgate ensures about a catalog's sealed values before it reads it: that the master key is the one they were
+ * sealed with, and that no check is left under the seal of an older version. Takes a connection and the seals; returns
+ * why the values do not open, or null. Throws the engine's error.
  */
 import { randomUUID } from 'node:crypto';
 import type { Client } from 'pg';
@@ -12,7 +12,7 @@ import { identities, oldChecksSql, sealOldCheck } from './seals.ts';
 import type { OldCheckRow, SealDeps } from './seals.ts';
 
 export interface KeyDeps extends SealDeps {
-  /** Makes the master key where there is none. Called only where nothing is sealed with another one. */
+  /** Creates the master key if there is none. Called only if nothing is sealed with another key. */
   makeKey(): Promise<void>;
 }
 
@@ -28,7 +28,7 @@ interface SampleRow extends KeyCheckRow {
 
 const known = 'headgate';
 const readKeyCheck = 'select k.seal_id, k.sealed from headgate.key_check k';
-/** From before there was a check of its own: whatever is sealed. */
+/** For catalogs from before headgate.key_check: any sealed values. */
 const readSample = `
 (select 'secret' as what, s.name, s.seal_id, s.sealed from headgate.secret s where octet_length(s.sealed) <= 131072
  order by s.altered_at desc nulls last limit 64)
@@ -36,7 +36,7 @@ union all
 (select case w.seal_form when 2 then 'check' else 'expression' end, '', w.seal_id, w.sealed_expression
  from headgate.webhook_table w where w.sealed_expression is not null and octet_length(w.sealed_expression) <= 1048576 limit 64)`;
 
-/** null: what is sealed in this database opens, or nothing is. */
+/** null: the sealed values of this database open, or there are none. */
 export async function keyProblem(client: Client, database: string, deps: KeyDeps): Promise<string | null> {
   const problem = `the sealed values of database ${JSON.stringify(database)} do not open: start Headgate with the master key that they were sealed with`;
   const [there] = await pinned<KeyCheckRow>(client, readKeyCheck);
@@ -55,7 +55,7 @@ export async function keyProblem(client: Client, database: string, deps: KeyDeps
       `insert into headgate.key_check (seal_id, sealed) values ('${id}', ${sealed}) on conflict do nothing`,
     );
   } catch (error) {
-    // On a standby, which follows one that does it.
+    // On a standby; the primary it follows does this.
     if (sqlstateOf(error) === '25006') return null;
     throw error;
   }
@@ -63,7 +63,7 @@ export async function keyProblem(client: Client, database: string, deps: KeyDeps
   return row !== undefined && opens(deps, row.sealed, identities.key(row.seal_id)) ? null : problem;
 }
 
-/** Those that do not open stay as they are, and their tables unusable: their key may come back. */
+/** Checks that do not open stay as they are, and their tables unusable: their key may come back. */
 export async function sealOldChecks(client: Client, deps: SealDeps): Promise<void> {
   for (let after = 0; ;) {
     const rows = await pinned<OldCheckRow>(client, oldChecksSql(after));

@@ -1,7 +1,7 @@
 /**
  * What is sealed in the catalog, and under which identity. A check is sealed as a whole, as Headgate has compiled and
- * judged it: what else stands in its row may have been written by a role by hand, and is believed only where it says the
- * same. Pure; sealing and opening come in as functions. Throws, without a secret in the message.
+ * judged it: the other columns of its row may have been written by a role by hand, and are believed only if they say
+ * the same. Pure; sealing and opening are passed in as functions. Throws, never with a secret in the message.
  */
 import type { AnswerText } from '../tables/flow.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
@@ -13,7 +13,7 @@ export const identities = {
   check: (sealId: string) => `check:${sealId}`,
   /** A SealedAnswer. */
   answer: (sealId: string) => `answer:${sealId}`,
-  /** The text of an expression alone, as catalogs of version 2 and before have it. */
+  /** The text of an expression alone, in catalogs up to version 2. */
   expression: (sealId: string) => `expression:${sealId}`,
   /** headgate.acme */
   acme: (sealId: string) => `acme:${sealId}`,
@@ -24,9 +24,9 @@ export const identities = {
 interface SealedCheck {
   /** The whole expression. */
   readonly expression: string;
-  /** As it is shown; absent: the whole one is shown. */
+  /** As shown; absent: the whole expression is shown. */
   readonly shown?: string;
-  /** The name under which it reads the body; null: it does not. */
+  /** The name under which it reads the body; null: it does not read the body. */
   readonly payload: string | null;
   /** The names of its secrets, in order. */
   readonly secrets: readonly string[];
@@ -63,7 +63,7 @@ export interface CheckRow {
   readonly secrets: readonly { readonly alias: string }[];
 }
 
-/** The expression. Throws where the row is not what was sealed. */
+/** The expression. Throws if the row is not what was sealed. */
 export function openCheck(row: CheckRow, { open }: Pick<SealDeps, 'open'>): string {
   if (row.sealed_expression === null || row.seal_id === null)
     throw new Error(
@@ -85,7 +85,7 @@ export interface OldCheckRow extends CheckRow {
   readonly relation: number;
 }
 
-/** So many are sealed at one time. */
+/** How many are sealed at a time. */
 const oldChecksMax = 100;
 
 export const oldChecksSql = (after: number): string => `
@@ -97,7 +97,7 @@ from headgate.webhook_table w join headgate.catalog_sizes c on c.relation = w.re
 where w.seal_form = 1 and w.expression is not null and w.relation::pg_catalog.oid > ${after}::pg_catalog.oid
 order by w.relation::pg_catalog.oid limit ${oldChecksMax}`;
 
-/** A statement that puts the check of a version 2 catalog under a seal of today. Throws where it does not open. */
+/** A statement that puts the check of a version 2 catalog under a current seal. Throws if the old seal does not open. */
 export function sealOldCheck(row: OldCheckRow, sealId: string, deps: SealDeps): string {
   const { relation, payload, expression: shown, sealed_expression: sealed, seal_id: oldId, secrets } = row;
   if (shown === null) throw new Error('there is no expression');
@@ -108,11 +108,11 @@ export function sealOldCheck(row: OldCheckRow, sealId: string, deps: SealDeps): 
     where relation = ${relation}::pg_catalog.oid::pg_catalog.regclass and seal_form = 1`;
 }
 
-/** One ANSWER, whole. */
+/** One ANSWER clause, whole. */
 export interface SealedAnswer extends AnswerText {
   /** The names of its secrets, in order. */
   readonly secrets: readonly string[];
-  /** As it is shown. */
+  /** As shown. */
   readonly shown: string;
 }
 
@@ -121,7 +121,7 @@ export function sealAnswer(answer: SealedAnswer, sealId: string, { seal }: Pick<
 }
 
 export interface AnswerRow {
-  /** As it is shown. */
+  /** As shown. */
   readonly expression: string;
   readonly unchecked: boolean;
   readonly sealed: string;
@@ -129,7 +129,7 @@ export interface AnswerRow {
   readonly secrets: readonly { readonly alias: string }[];
 }
 
-/** Throws where the row is not what was sealed. */
+/** Throws if the row is not what was sealed. */
 export function openAnswer(row: AnswerRow, { open }: Pick<SealDeps, 'open'>): SealedAnswer {
   const sealed = JSON.parse(open(row.sealed, identities.answer(row.seal_id))) as SealedAnswer;
   const same =

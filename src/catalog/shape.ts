@@ -1,7 +1,7 @@
 /**
- * What a table looks like to whoever writes rows into it. Holds the one SQL text that asks PostgreSQL's own catalog, for
- * any relation, and `toShape`, which makes a Shape of the answer or says why rows cannot be written. Pure; the text runs
- * on PostgreSQL 14 to 18 and needs no schema `headgate`.
+ * What a table looks like to a writer of rows. Contains the one SQL text that queries PostgreSQL's own catalog, for any
+ * relation, and `toShape`, which makes a Shape of the result or says why rows cannot be written. Pure; the text runs on
+ * PostgreSQL 14 to 18 and needs no schema `headgate`.
  */
 import type { Code, Column, Equality, KeyColumn, Shape } from '../tables/flow.ts';
 import {
@@ -29,8 +29,8 @@ export interface RelationRow {
   readonly version: string;
   readonly columns: readonly ColumnRow[];
   /**
-   * pg_attribute.attnum of the primary key's columns, in its order; empty where ON CONFLICT cannot use it, because it is
-   * DEFERRABLE or WITHOUT OVERLAPS.
+   * pg_attribute.attnum of the primary key's columns, in its order; empty if ON CONFLICT cannot use the key, because it
+   * is DEFERRABLE or WITHOUT OVERLAPS.
    */
   readonly key: readonly number[];
   /** How the index of the key compares its columns, in the same order. */
@@ -47,15 +47,18 @@ export interface CodeRow {
   readonly owner_name: string;
   /** Headgate's role. */
   readonly role: string;
-  /** Who owns it, a relation that takes part or one that a foreign key looks into, and could not do all that Headgate's role can; null: nobody. */
+  /**
+   * An owner of the relation, of one that takes part or of one that a foreign key looks up, without all rights of
+   * Headgate's role; null: none.
+   */
   readonly outsider: string | null;
-  /** One that could not, is not the owner, and whose code rows run; null: there is none. */
+  /** Such a role that does not own the relation and whose code rows run; null: none. */
   readonly stranger: string | null;
   /** Headgate's role can become the owner. */
   readonly assumable: boolean;
   /** See Code.inert. */
   readonly inert: boolean;
-  /** A trigger that may run at COMMIT, where nothing holds it to its owner's rights; null: there is none. */
+  /** A trigger that may run at COMMIT, when nothing confines it to its owner's rights; null: none. */
   readonly late: string | null;
 }
 
@@ -65,24 +68,24 @@ export interface ColumnRow {
   readonly name: string;
   readonly type: string;
   readonly base: number;
-  /** What fills it when it is not written: DEFAULT, that of its domain, or the next number of an identity. */
+  /** What fills it when it is not written: its DEFAULT, that of its domain, or the next number of an identity. */
   readonly fallback: string | null;
   /** GENERATED ALWAYS AS (…) */
   readonly generated: string | null;
-  /** Which columns a generated one is computed from. */
+  /** Which columns a generated column is computed from. */
   readonly reads: readonly number[];
   readonly writable: boolean;
 }
 
-/** What the columns of `relationsSql` are called, for lists of them. */
+/** The columns of `relationsSql`, for lists of them. */
 export const relationColumns =
   'relation, schema_name, table_name, relation_kind, insertable, version, columns, key, equalities, code, distributed';
 
 /**
  * A query for RelationRows. `asked` is a query that yields oids as `relation`.
  *
- * Types and expressions are printed qualified, whatever the session's search_path is: it is set, until the end of the
- * statement's transaction, when the first oid is known, and `asked` has by then been evaluated under the client's own.
+ * Types and expressions are printed qualified, whatever the session's search_path is: search_path is set, for the rest of
+ * the statement's transaction, once the first oid is known, and by then `asked` has been evaluated under the client's own.
  */
 export function relationsSql(asked: string): string {
   return `
@@ -137,14 +140,14 @@ const codeSql = `pg_catalog.json_build_object(
     'late', (select t.tgname from pg_catalog.pg_trigger t
       where t.tgrelid in (${involvedSql('c.oid', 'inFunction')}) and ${lateCodeSql('t')} order by t.tgname limit 1))`;
 
-/** Citus puts a trigger of its own on such a table: without Citus there are no tables that could be asked. */
+/** Citus puts its own trigger on such a table. Its metadata tables cannot be queried instead: they do not exist without Citus. */
 const distributedSql = `exists (
     select from pg_catalog.pg_trigger t join pg_catalog.pg_proc p on p.oid = t.tgfoid
     where t.tgrelid = c.oid and t.tgisinternal and p.proname = 'citus_truncate_trigger')`;
 
 const expressionSql = 'pg_catalog.pg_get_expr(d.adbin, d.adrelid)';
 
-/** One ColumnRow. Of a view only those columns can be written that are columns of its table. */
+/** One ColumnRow. In a view, only columns that are columns of its table can be written. */
 const columnSql = `pg_catalog.json_build_object(
     'place', a.attnum,
     'name', a.attname,
@@ -177,11 +180,11 @@ const columnSql = `pg_catalog.json_build_object(
 export const typeOids = { bytea: 17, text: 25, json: 114, varchar: 1043, jsonb: 3802 } as const;
 
 export interface ShapeChoice {
-  /** What to do with a key that is there already; null: replace the row where there is a key to find it by. */
+  /** What to do with a key that already exists; null: replace the row if there is a key to find it by. */
   readonly writeMode: 'insert' | 'upsert' | 'ignore' | null;
   /** The column that takes the whole document; null: its keys fill the columns. */
   readonly document: string | null;
-  /** Columns that are written beside the document. */
+  /** Columns that are written in addition to the document. */
   readonly includes: readonly string[];
   readonly onTypeError: Shape['onTypeError'];
 }
@@ -210,11 +213,11 @@ export function toShape(row: RelationRow, choice: ShapeChoice): Shape | string {
 }
 
 function toColumn({ name, type, base, fallback }: ColumnRow, document: string | null): Column {
-  // A row of a document table always says its document.
+  // A row of a document table always has its document.
   return { name, type, baseType: base, fallback: name === document ? null : fallback };
 }
 
-/** Empty also where the rows do not say their key, as with an identity column: then each of them is new. */
+/** Also empty if the rows do not contain their key, as with an identity column: then each row is new. */
 function keyOf(row: RelationRow, written: readonly ColumnRow[]): readonly KeyColumn[] | string {
   const places = new Set(written.map(({ place }) => place));
   const key: KeyColumn[] = [];
@@ -239,7 +242,7 @@ function keyOf(row: RelationRow, written: readonly ColumnRow[]): readonly KeyCol
   return key;
 }
 
-/** Whose code rows of this relation run, or in one line why none of it may run. */
+/** Whose code the rows of this relation run, or in one line why none of it may run. */
 export function toCode({ schema_name, table_name, code }: RelationRow): Code | string {
   const { owner, owner_name: ownerName, inert } = code;
   if (code.outsider === null) return { owner, ownerName, as: 'headgate', inert, functionsIn: null };

@@ -1,8 +1,8 @@
 /**
- * An immutable picture of one database's webhook tables. Pure: rows of the catalog in, Targets out; compiling a
- * VALIDATE expression and opening what is sealed come in as functions. A table whose check cannot be made, or whose
- * columns no longer take what it was made for, is in the snapshot as unusable: its requests are answered 503, never
- * accepted unchecked, and never stored in another form.
+ * An immutable picture of one database's webhook tables. Pure: takes rows of the catalog, returns Targets; compiling a
+ * VALIDATE expression and opening sealed texts are passed in as functions. A table whose check cannot be compiled, or
+ * whose columns no longer fit what it was created for, is in the snapshot as unusable: its requests are answered 503,
+ * never accepted unchecked, and never stored in another form.
  */
 import type {
   Check,
@@ -43,7 +43,7 @@ export interface SnapshotDeps {
   compile(expression: string, payload: string, secrets: ReadonlyMap<string, string>): CompiledCheck;
   /** Where rows go, as a secret says; throws with the reason. `trusted`: it belongs to a superuser. */
   destination(value: string, trusted: boolean): Into;
-  /** Compiles the ANSWER clauses of a table; what cannot be used is left out, and told with its reason. */
+  /** Compiles the ANSWER clauses of a table; clauses that cannot be used are left out, and reported with the reason. */
   readonly compileAnswers: CompileAnswers;
 }
 
@@ -57,7 +57,7 @@ export interface CompiledCheck {
 export interface Snapshot {
   readonly version: number;
   readonly tables: ReadonlyMap<string, Target>;
-  /** What each Target was made of, to keep those that did not change. */
+  /** What each Target was made from, to keep Targets that did not change. */
   readonly sources: ReadonlyMap<string, string>;
   /** Tables that cannot be used, with the reason; never with a value of a secret. */
   readonly unusable: ReadonlyMap<string, string>;
@@ -74,18 +74,18 @@ export const emptySnapshot: Snapshot = {
 };
 
 function tableKey(schema: string, table: string): string {
-  // NUL cannot be in a name, so that no two pairs share a key.
+  // NUL cannot occur in a name, so no two pairs share a key.
   return `${schema}\0${table}`;
 }
 
-/** Under what `tables` has a table. Names are asked for again and again, and their callers keep them. */
+/** The key of a table in `tables`. Remembered per name object: the same objects are looked up again and again. */
 export const keyOfName = rememberedOf(({ schema, table }: Pick<TableName, 'schema' | 'table'>) =>
   tableKey(schema, table),
 );
 
 /**
- * The next picture. Targets of tables that did not change are the same objects as before. `stays`: what is left as it was, and is not
- * among the rows.
+ * The next picture. Targets of tables that did not change are the same objects as before. `stays`: tables that are left
+ * as they were and are not among the rows.
  */
 export function nextSnapshot(
   before: Snapshot,
@@ -104,7 +104,7 @@ export function nextSnapshot(
   for (const row of rows) {
     const key = tableKey(row.schema_name, row.table_name);
     const source = JSON.stringify(row);
-    // What could not be used is looked at anew: its key may have come back.
+    // An unusable table is made again: its key may have come back.
     const doubtful = before.unusable.has(key) || before.unanswering.has(key);
     const same = before.sources.get(key) === source && !doubtful;
     const kept = same ? before.tables.get(key) : undefined;
@@ -126,10 +126,10 @@ export function nextSnapshot(
   return { version: before.version + 1, tables, sources, unusable, unanswering };
 }
 
-/** Headers that carry credentials whatever the table's check reads. */
+/** Headers that carry credentials, whatever headers the table's check reads. */
 const credentialHeaders = ['authorization', 'cookie', 'proxy-authorization'];
 
-/** null: the table takes what it was made for. */
+/** null: the table fits what it was created for. */
 export function shapeProblem(row: CatalogRow): string | null {
   const shape = shapeOf(row);
   const code = toCode(row);
@@ -170,7 +170,7 @@ function unknownOf({ options, collect }: CatalogRow): Intake['unknown'] {
   return options['on_unknown'] === 'reject' ? 'reject' : 'ignore';
 }
 
-/** What a column that takes the whole body may be of, by the body's format. */
+/** The types that a column for the whole body may have, by the body's format. */
 const bodyTypes: { readonly [format in Intake['format']]: readonly number[] } = {
   json: [typeOids.jsonb, typeOids.json],
   form: [typeOids.jsonb, typeOids.json],
@@ -256,12 +256,12 @@ function snsOf({ options, secrets }: CatalogRow, deps: SnapshotDeps): SnsTopics 
     const [value = ''] = openSecrets([first], deps).values();
     return { topics, secret: { name: first.name, sealId: first.seal_id, value } };
   } catch {
-    // It does not open, and the table is unusable for that.
+    // It does not open, which makes the table unusable.
     return undefined;
   }
 }
 
-/** The signature says that it is of SNS, and the topic whose it is. */
+/** The signature proves that the message comes from SNS; the topic says whose it is. */
 function ofTopics(check: Check, { topics }: SnsTopics): Check {
   return (request) => check(request) && topicOf(readMessage(request.body), topics) !== null;
 }
@@ -272,7 +272,7 @@ function spoolOf({ options }: CatalogRow): SpoolChoice {
   return { mode, status: options['spool_status'] === '200' ? 200 : 202 };
 }
 
-/** Of a table of which nothing more is known than its name, or may be used. */
+/** For a table of which only the name is known or may be used. */
 export function unusableTarget(name: Pick<Target, 'database' | 'schema' | 'table' | 'oid'>): Target {
   return {
     ...name,
@@ -292,7 +292,7 @@ export function unusableTarget(name: Pick<Target, 'database' | 'schema' | 'table
   };
 }
 
-/** Of a table whose requests are all answered 503. */
+/** For a table whose requests are all answered 503. */
 function unusableShape(version: string): Shape {
   return { version, writeMode: 'insert', columns: [], key: [], document: null, onTypeError: 'reject' };
 }
@@ -301,7 +301,7 @@ function nobodys({ code: { owner, owner_name: ownerName } }: CatalogRow): Code {
   return { owner, ownerName, as: 'nobody', inert: false, functionsIn: 'headgate' };
 }
 
-/** Only what can be written: a column may have become an identity. */
+/** Only columns that can be written: one may have become an identity. */
 function includesOf(row: CatalogRow, { columns }: Shape): readonly Include[] {
   return row.includes
     .filter(({ column }) => columns.some(({ name }) => name === column))
@@ -320,7 +320,7 @@ function makeCheck(row: CatalogRow, deps: SnapshotDeps): CompiledCheck | null {
   return source === null ? null : deps.compile(source.expression, source.payload, source.secrets);
 }
 
-/** What a check is made of, in clear: never kept, never logged. */
+/** The source of a check, in clear text: never stored, never logged. */
 export interface CheckSource {
   readonly expression: string;
   readonly payload: string;

@@ -1,13 +1,14 @@
 /**
- * The option `sns_topics`: the topics of AWS SNS that a table belongs to. Anybody's topic is signed with the certificate of its region, so the
- * list is what makes a message one's own. Takes the option, or a body; gives topics, or null for what is none. Pure.
+ * The option `sns_topics`: the AWS SNS topics that a table accepts. Every topic of a region is signed with the same
+ * certificate, whoever owns it, so it is the list that tells one's own messages apart. Takes the option, or a body;
+ * returns topics, or null if it is not valid. Pure.
  */
 import { limits } from '../tables/limits.ts';
 
 export interface Topic {
   readonly arn: string;
   readonly region: string;
-  /** Of the service in that part of AWS. */
+  /** The host of the service in that part of AWS. */
   readonly host: string;
 }
 
@@ -20,7 +21,7 @@ function parseTopic(text: string): Topic | null {
   return { arn, region, host: `sns.${region}.amazonaws.com${partition === 'aws-cn' ? '.cn' : ''}` };
 }
 
-/** Between commas; null: one of them is none, or there are too many. */
+/** Comma-separated; null: one of them is not a topic, or there are too many. */
 export function parseTopics(text: string): ReadonlyMap<string, Topic> | null {
   const topics = new Map<string, Topic>();
   for (const word of text.split(',')) {
@@ -31,7 +32,7 @@ export function parseTopics(text: string): ReadonlyMap<string, Topic> | null {
   return topics;
 }
 
-/** The option `event_grid_subscriptions`: names between commas, in any case; null: there are none, or one is none. */
+/** The option `event_grid_subscriptions`: comma-separated names, in any case; null: absent, one is not valid, or there are too many. */
 export function parseSubscriptions(text: unknown): ReadonlySet<string> | null {
   if (typeof text !== 'string') return null;
   const names = text.split(',').map((word) => word.trim().toLowerCase());
@@ -41,7 +42,7 @@ export function parseSubscriptions(text: unknown): ReadonlySet<string> | null {
 
 export type SnsMessage = Readonly<Record<string, unknown>>;
 
-/** null: the body is no JSON object. */
+/** null: the body is too large, or not a JSON object. */
 export function readMessage(body: Buffer): SnsMessage | null {
   if (body.length > limits.snsMessageBytesMax) return null;
   try {

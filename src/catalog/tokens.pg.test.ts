@@ -1,4 +1,4 @@
-/** Whose a token is, where roles and tables come, go, and come from another server. */
+/** Who owns a token when roles and tables are created, are dropped, and are restored from another server. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';

@@ -1,7 +1,7 @@
 /**
- * What the catalog says of tokens of CREATE TOKEN. Takes the hash of a token, and the origin of a page; gives what stands in the catalog
- * at this moment, read behind the call: nothing is remembered. Whoever asks while a question is under way is in the next one, so any
- * number of wrong tokens cost one question at a time. Refuses with what `Catalog.asked` refuses with.
+ * What the catalog says of tokens of CREATE TOKEN. Takes the hash of a token and the origin of a page; returns what the catalog has
+ * at this moment, read after the call: nothing is cached. Calls that arrive while a query is running share the next one, so any
+ * number of wrong tokens cost one query at a time. Refuses with what `Catalog.asked` refuses with.
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
@@ -25,7 +25,7 @@ interface Answer {
 }
 
 interface RightsRow {
-  /** null: there is no such token. */
+  /** null: the token does not exist. */
   readonly id: string | null;
   readonly origins: readonly string[];
   readonly rate: string | null;
@@ -40,9 +40,9 @@ interface Waiting extends Question {
 
 type Ask = (database: string, question: Question) => Promise<Answer>;
 
-/** Who waits is bounded by the requests that are taken. */
+/** The number of waiting calls is bounded by the number of accepted requests. */
 export function askTokens(catalog: Pick<Catalog, 'asked'>): Ask {
-  /** By database; one that has an entry is being asked. */
+  /** By database; a database that has an entry is being queried. */
   const waiting = new Map<string, Waiting[]>();
   const run = async (database: string, queue: Waiting[]): Promise<void> => {
     while (queue.length > 0) {

@@ -1,7 +1,7 @@
 /**
- * ALTER TABLE t VALIDATE … [ANSWER …] and ALTER TABLE t ANSWER …. An UNCHECKED answer is judged beside the VALIDATE of the
- * table and the format of its bodies; what the statement does not say of them is asked of the catalog before it is sent.
- * (Whatever is not committed yet is judged when the listener reads it.) Takes tokens, gives a plan.
+ * ALTER TABLE t VALIDATE … [ANSWER …] and ALTER TABLE t ANSWER …. An UNCHECKED answer is judged against the VALIDATE of
+ * the table and the format of its bodies; if the statement does not give them, the catalog is queried before the
+ * statement is sent. (What is not committed yet is judged when the listener reads it.) Takes tokens, returns a plan.
  */
 import type { SqlSession } from '../tables/sql-flow.ts';
 import { type AnswerClause, answerFollows, parseAnswers } from './answer-clause.ts';
@@ -79,7 +79,7 @@ interface Steps {
 
 function judged({ name, session, deps }: Altered, clauses: readonly AnswerClause[], steps: Steps): Plan {
   const { seal, call } = steps;
-  // What is wrong with the clauses by themselves is said at once.
+  // Errors in the clauses themselves are reported at once.
   const stored = seal(null);
   const plan = call({ json: stored });
   if (!clauses.some(({ unchecked }) => unchecked)) return plan;
@@ -93,7 +93,7 @@ function judged({ name, session, deps }: Altered, clauses: readonly AnswerClause
   };
 }
 
-/** Which of several tables is meant is known in the client's session alone: one of them has to take the clauses. */
+/** Only the client's session knows which of several tables is meant: at least one of them has to accept the clauses. */
 function acceptable(tables: readonly TableGuard[], seal: Steps['seal']): readonly StoredAnswer[] {
   let refused: unknown = null;
   for (const table of tables) {

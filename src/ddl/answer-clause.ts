@@ -1,7 +1,7 @@
 /**
- * ANSWER [SECRET t, …] [UNCHECKED] WHEN condition [LEARN name = text] [STATUS n] [TYPE '…'] [HEADER 'name' = text]… [BODY text], the one without
- * WHEN, and behind USING: ANSWER SECRET t, which names the sender's second secret, and ANSWER NONE. Takes tokens, gives
- * clauses; sealing them is done in answer-sealing.ts. Refuses what does not belong there, where it stands. Pure.
+ * ANSWER [SECRET t, …] [UNCHECKED] WHEN condition [LEARN name = text] [STATUS n] [TYPE '…'] [HEADER 'name' = text]… [BODY
+ * text], the clause without WHEN, and after USING: ANSWER SECRET t, which names the sender's second secret, and ANSWER NONE.
+ * Takes tokens, returns clauses; answer-sealing.ts seals them. Refuses what does not belong there, with its position. Pure.
  */
 import { StatementError, Cursor, type Name } from './cursor.ts';
 import { type Source, expressionSource, optionWords } from './expression-source.ts';
@@ -18,13 +18,13 @@ export interface AnswerClause {
   readonly type: { readonly value: string; readonly start: number } | null;
   readonly headers: readonly { readonly name: string; readonly value: Source }[];
   readonly body: Source | null;
-  /** The secret that takes what comes, while it has none. */
+  /** The secret that takes the value that comes, while it has none. */
   readonly learn: { readonly secret: string; readonly value: Source } | null;
-  /** Where it begins; of a sender's own: where the sender's name stands. */
+  /** Where the clause begins; for a sender's own clause, the position of the sender's name. */
   readonly start: number;
-  /** Secrets that it may read besides those that it names: the sender's second one. */
+  /** Further secrets that it may read besides those that it names: the sender's second one. */
   readonly known: readonly Name[];
-  /** Its places are not places in the client's text. */
+  /** Its positions are not positions in the client's text. */
   readonly bySender: boolean;
 }
 
@@ -35,21 +35,21 @@ interface Written {
   readonly secret: Name | null;
 }
 
-/** Does an ANSWER come next? */
+/** Is an ANSWER next? */
 export function answerFollows(cursor: Cursor): boolean {
   return cursor.peek() === 'answer';
 }
 
-/** What a statement says of answers. */
+/** What a statement says about answers. */
 export interface AnswerClauses {
   readonly clauses: readonly AnswerClause[];
-  /** What the owner is told; null: nothing. */
+  /** The warning for the owner; null: none. */
   readonly caution: Caution | null;
 }
 
 /**
- * From the first ANSWER to the end of the statement, with those that USING brings; null: nothing is said of answers, and what
- * the table has stays.
+ * From the first ANSWER to the end of the statement, with the clauses that USING brings; null: the statement says
+ * nothing about answers, and the table keeps the ones it has.
  */
 export function parseAnswers(
   cursor: Cursor,
@@ -63,13 +63,13 @@ export function parseAnswers(
     return clauses.length === 0 ? null : { clauses: checked(clauses), caution: null };
   if (none) return { clauses: checked(clauses), caution: null };
   const { caution, own } = brought(validate, sender, secret, deps);
-  // What is written here comes first, and is the answer to a committed request instead of the sender's.
+  // Clauses written here come first, and one without WHEN replaces the sender's answer to a committed request.
   const all = [...clauses, ...own.filter(({ when }) => when !== null)];
   const committed = [...clauses, ...own].find(({ when }) => when === null) ?? emptyAnswer(validate.start);
   return { clauses: checked(all.includes(committed) ? all : [...all, committed]), caution };
 }
 
-/** A 200 with nothing in it is right for almost all senders, and wrong for none. */
+/** An empty 200 is right for almost all senders, and wrong for none. */
 function emptyAnswer(start: number): AnswerClause {
   const status = { value: 200, start };
   return {
@@ -185,14 +185,14 @@ function brought(
   return { own: clauses.map((text) => senderClause(text, known, start)), caution };
 }
 
-/** One of a sender's texts, as if it stood where the sender's name does. */
+/** One of a sender's clauses, as if it were written in place of the sender's name. */
 function senderClause(text: string, known: readonly Name[], start: number): AnswerClause {
   const bytes = encodeText(text);
   const [statement] = splitStatements(bytes, true);
   if (statement === undefined) throw new Error('an empty ANSWER');
   const cursor = new Cursor(statement, { text: bytes, encoding: 'UTF8', standardConformingStrings: true });
   cursor.expect('answer');
-  // Its secrets are those of the statement, in the schemas that are named there.
+  // Its secrets are those of the statement, with the schemas given there.
   const secrets = parseSecrets(cursor).map(
     (secret) => known.find(({ name }) => name === secret.name) ?? secret,
   );

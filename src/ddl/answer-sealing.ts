@@ -1,7 +1,7 @@
 /**
- * ANSWER clauses as the values that the catalog stores: each parsed and judged beside the VALIDATE of its table, shown with
- * every key masked, and sealed as a whole. Takes clauses and the seal; refuses what the expressions' own parser refuses,
- * where it stands. Pure but for the seal and the ids that it is handed.
+ * Turns ANSWER clauses into the values that the catalog stores: each is parsed and judged against the VALIDATE of its
+ * table, shown with every key masked, and sealed as a whole. Takes clauses and the seal; refuses what the expressions'
+ * own parser refuses, with its position. Pure except for the seal and the ids that it is given.
  */
 import { sealAnswer } from '../catalog/seals.ts';
 import type { AnswerPart, AnswerText } from '../tables/flow.ts';
@@ -11,11 +11,11 @@ import type { ValidateClause, ValidateDeps } from './validate-clause.ts';
 
 type Ranges = readonly { readonly start: number; readonly end: number }[];
 
-/** What the validate room says of a clause. */
+/** What the validate room says about a clause. */
 export interface ParsedAnswer {
   readonly payloadName: string | null;
   readonly secretsRead: readonly string[];
-  /** Of them, those that what is answered is made of. */
+  /** Those of them that the answer is computed from. */
   readonly secretsShown: readonly string[];
   readonly secretLiterals: ReadonlyMap<AnswerPart, Ranges>;
 }
@@ -30,18 +30,18 @@ export interface AnswerGuard {
 /** The shape that headgate.do_answers reads. */
 export interface StoredAnswer {
   readonly unchecked: boolean;
-  /** It has no WHEN. */
+  /** The clause has no WHEN. */
   readonly committed: boolean;
   readonly payload: string | null;
   readonly expression: string;
   readonly sealed: string;
   readonly sealId: string;
   readonly secrets: readonly { readonly schema: string | null; readonly name: string }[];
-  /** Of an UNCHECKED one, those that what strangers are answered is made of. */
+  /** For an UNCHECKED clause, the secrets that answers to strangers are computed from. */
   readonly shown: readonly string[];
 }
 
-/** `known`: the secrets of VALIDATE, which an ANSWER beside it may read too. */
+/** `known`: the secrets of VALIDATE, which an ANSWER in the same statement may read, too. */
 export function sealAnswers(
   clauses: readonly AnswerClause[],
   known: readonly Name[],
@@ -140,7 +140,7 @@ function placeOf(clause: AnswerClause, { part, position }: Refusal): number {
   return source.start + Buffer.byteLength(source.text.slice(0, position ?? 0), 'utf8');
 }
 
-/** What follows ANSWER and its secrets, in the form in which it is read again. */
+/** What follows ANSWER and its secrets, in the form in which it can be parsed again. */
 function print(text: AnswerText, masks: ParsedAnswer['secretLiterals']): string {
   const { unchecked, when, status, type, headers, body, learn } = text;
   const shown = (part: AnswerPart, source: string) => maskLiterals(source.trimEnd(), masks.get(part) ?? []);
@@ -163,7 +163,7 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** Every literal that is a key, masked. */
+/** The text with every literal that is a key masked. */
 export function maskLiterals(text: string, literals: Ranges): string {
   let masked = '';
   let last = 0;

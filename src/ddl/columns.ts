@@ -1,6 +1,6 @@
 /**
- * The column list of a webhook table. Takes tokens, gives columns and the places where a type has another name in
- * PostgreSQL; everything behind a type is PostgreSQL's own. Refuses (0A000) types that PostgreSQL has no equal of. Pure.
+ * The column list of a webhook table. Takes tokens, returns columns and the places where a type has another name in PostgreSQL;
+ * everything after a type is left to PostgreSQL. Refuses (0A000) types that have no equivalent in PostgreSQL. Pure.
  */
 import { StatementError, type Cursor } from './cursor.ts';
 import type { Token } from './scanner.ts';
@@ -8,12 +8,12 @@ import type { Token } from './scanner.ts';
 export interface Column {
   readonly name: string;
   readonly at: number;
-  /** The type's name in lower case, e.g. `jsonb`, with [] where it is an array; of several words the first one. */
+  /** The type's name in lower case, e.g. `jsonb`, with [] for an array; if it has several words, the first one. */
   readonly type: string;
   readonly typeAt: number;
-  /** Type names to be replaced on the way to PostgreSQL. */
+  /** Type names to replace before PostgreSQL gets the statement. */
   readonly renames: readonly Rename[];
-  /** GENERATED ALWAYS …, AS IDENTITY too: no row can fill it. */
+  /** GENERATED ALWAYS …, including AS IDENTITY: no row can fill it. */
   readonly generated: boolean;
 }
 
@@ -28,20 +28,20 @@ export interface ColumnList {
   /** With LIKE: there are columns that only PostgreSQL knows. */
   readonly open: boolean;
   readonly start: number;
-  /** Where its closing parenthesis stands. */
+  /** The position of its closing parenthesis. */
   readonly closeAt: number;
 }
 
 const constraintWords = new Set(['constraint', 'check', 'unique', 'primary', 'foreign']);
 
-/** Names of types in RisingWave that PostgreSQL calls otherwise. */
+/** RisingWave's type names that differ from PostgreSQL's. */
 const otherNames: Readonly<Record<string, string>> = {
   string: 'text',
   bytes: 'bytea',
   double: 'double precision',
 };
 
-/** ( element [, …] ): of each element only the beginning is read, the rest is PostgreSQL's. */
+/** ( element [, …] ): only the beginning of each element is read, the rest is left to PostgreSQL. */
 export function parseColumns(cursor: Cursor): ColumnList {
   const start = cursor.offset;
   const columns: Column[] = [];
@@ -59,7 +59,7 @@ export function parseColumns(cursor: Cursor): ColumnList {
   return { columns, open, start, closeAt };
 }
 
-/** EXCLUDE, unlike the others, may also be a column's name; `exclude using` and `exclude (` begin a constraint. */
+/** Unlike the others, EXCLUDE may also be a column's name; `exclude using` and `exclude (` begin a constraint. */
 function isConstraint(cursor: Cursor): boolean {
   const word = cursor.peek();
   return constraintWords.has(word) || (word === 'exclude' && ['using', '('].includes(cursor.peek(1)));
@@ -102,7 +102,7 @@ function refuseUnequal(cursor: Cursor): void {
   );
 }
 
-/** The tokens up to the comma or parenthesis that ends the element, without those in parentheses of its own. */
+/** The tokens up to the comma or parenthesis that ends the element, without those inside its own parentheses. */
 function takeElement(cursor: Cursor): Token[] {
   const outer: Token[] = [];
   for (let depth = 0; !cursor.atEnd;) {
@@ -116,7 +116,7 @@ function takeElement(cursor: Cursor): Token[] {
   return outer;
 }
 
-/** Whether these keywords stand in it one after another. */
+/** Whether these keywords follow each other in the tokens. */
 function holdsWords(cursor: Cursor, tokens: readonly Token[], ...words: readonly string[]): boolean {
   return tokens.some((_token, index) =>
     words.every((word, ahead) => {

@@ -1,6 +1,6 @@
 /**
- * CREATE TABLE … [INCLUDE …] WITH (connector = 'webhook' …) [VALIDATE …]. Takes tokens, gives a CALL that hands PostgreSQL
- * the plain CREATE TABLE and the catalog the rest; refuses (0A000) what a webhook table cannot have, where it stands.
+ * CREATE TABLE … [INCLUDE …] WITH (connector = 'webhook' …) [VALIDATE …]. Takes tokens, returns a CALL that gives PostgreSQL
+ * the plain CREATE TABLE and the catalog the rest; refuses (0A000) what a webhook table cannot have, with its position.
  */
 import { type ColumnList, parseColumns } from './columns.ts';
 import { StatementError, type Cursor } from './cursor.ts';
@@ -16,7 +16,7 @@ import { type ValidateDeps, parseValidate, sealValidation } from './validate-cla
 
 const form =
   "The form is: CREATE TABLE name (data JSONB) [INCLUDE ...] [PARTITION BY ...] WITH (connector = 'webhook') [VALIDATE ...] [ANSWER ...]";
-/** What ALTER TABLE … SET may change: it decides about values, keys and answers, not what a row is. */
+/** What ALTER TABLE … SET may change: options for values, keys and answers, not those that define what a row is. */
 export const changeableOptions = [
   'on_type_error',
   'on_unknown',
@@ -33,7 +33,7 @@ export const changeableOptions = [
   'shards',
 ];
 
-/** What CREATE TABLE alone may say: what a row is. */
+/** What only CREATE TABLE may say: what a row is. */
 const optionNames = [
   'connector',
   'is_batched',
@@ -45,7 +45,7 @@ const optionNames = [
 ];
 const formats = ['json', 'form', 'text', 'bytes'] as const;
 
-/** Is this CREATE TABLE one of ours: it names a connector, or has a clause that PostgreSQL does not know? */
+/** Whether this CREATE TABLE is one of Headgate's: it names a connector, or has a clause that PostgreSQL does not know. */
 export function isWebhookTable(cursor: Cursor): boolean {
   const { tokens } = cursor.statement;
   let depth = 0;
@@ -54,7 +54,7 @@ export function isWebhookTable(cursor: Cursor): boolean {
     if (word === '(') depth++;
     else if (word === ')') depth--;
     if (depth > 0) continue;
-    // What follows AS is a query, with names of its own.
+    // AS is followed by a query, with names of its own.
     if (word === 'as') return false;
     if (word === 'include' && cursor.peek(index - 1) === ')') return true;
     if (word === 'with' && cursor.peek(index + 1) === '(' && namesConnector(cursor, index + 2)) return true;
@@ -144,7 +144,7 @@ function refuseTemporary(cursor: Cursor): void {
   });
 }
 
-/** PARTITION BY strategy (…), which is PostgreSQL's own; null: there is none. */
+/** PARTITION BY strategy (…), which is left to PostgreSQL; null: there is none. */
 function parsePartition(cursor: Cursor): Piece | null {
   const start = cursor.offset;
   if (!cursor.accept('partition', 'by')) return null;
@@ -158,7 +158,7 @@ function parsePartition(cursor: Cursor): Piece | null {
   return { start, end: cursor.behind };
 }
 
-/** Clauses that PostgreSQL knows and a webhook table does not have. */
+/** Clauses that PostgreSQL knows but a webhook table cannot have. */
 function refuseOther(cursor: Cursor): void {
   const clauses = ['of', 'partition', 'inherits', 'using', 'tablespace', 'on', 'as', 'without'];
   const word = cursor.peek();
@@ -173,8 +173,8 @@ function refuseOther(cursor: Cursor): void {
 }
 
 /**
- * As they stand in the catalog: what was given, with values of their own type. What `document` says is kept apart, the
- * catalog keeps the column of `collect_into` apart, and how a table is distributed Citus knows.
+ * The options as the catalog stores them: as given, with values of their own type. `document` is stored separately, the
+ * catalog stores the column of `collect_into` separately, and Citus knows how a table is distributed.
  */
 function storedOptions(
   options: readonly Option[],
@@ -191,7 +191,7 @@ function storedOptions(
   return stored;
 }
 
-/** As SQL names the secret that holds the connection string. */
+/** The secret that holds the connection string, as written in SQL. */
 function targetOf(
   { value, valueAt }: Option,
   { sendsElsewhere }: Pick<ValidateDeps, 'sendsElsewhere'>,
@@ -203,7 +203,7 @@ function targetOf(
 }
 
 export interface DedupeDeps extends Pick<ValidateDeps, 'deliveryIdOf'> {
-  /** The sender behind USING; null: there is none. */
+  /** The sender after USING; null: there is none. */
   readonly using: string | null;
 }
 
@@ -222,7 +222,7 @@ export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeD
   return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
 }
 
-/** Keys that are no columns are collected, and into a column: one without the other means nothing. */
+/** Keys that are not columns are collected into a column: neither option means anything without the other. */
 export function refuseHalfCollect(options: readonly Option[]): void {
   const unknown = optionOf(options, 'on_unknown');
   const into = optionOf(options, 'collect_into');
@@ -232,7 +232,7 @@ export function refuseHalfCollect(options: readonly Option[]): void {
     throw new StatementError('22023', "collect_into needs on_unknown = 'collect'", into.nameAt, { hint });
 }
 
-/** What cannot work, as far as the statement shows it; the rest is refused when PostgreSQL has made the table. */
+/** Refuses what cannot work, as far as the statement shows it; the rest is refused once PostgreSQL has created the table. */
 function refuseUnusable(
   list: ColumnList,
   includes: readonly Include[],
@@ -278,8 +278,8 @@ function refuseUnusable(
 }
 
 /**
- * The column list, up to its closing parenthesis, with RisingWave's type names replaced; everything else keeps its place
- * in the client's text.
+ * The column list, up to its closing parenthesis, with RisingWave's type names replaced; everything else keeps its
+ * position in the client's text.
  */
 function renamedColumns(list: ColumnList): Piece[] {
   const pieces: Piece[] = [];

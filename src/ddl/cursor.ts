@@ -1,16 +1,16 @@
 /**
- * Reads the tokens of one statement in turn. Gives words, names and literals; refuses what it was not asked for the way
- * PostgreSQL words it: 42601, `syntax error at or near "…"`, with the position. Pure.
+ * Reads the tokens of one statement in turn. Returns words, names and literals; refuses an unexpected token in
+ * PostgreSQL's own words: 42601, `syntax error at or near "…"`, with the position. Pure.
  */
 import { literalOf, nameOf, type Lexical } from './literal.ts';
 import type { Token } from './scanner.ts';
 import type { Statement } from './statements.ts';
 import { Undecodable, decodeLoosely } from './text.ts';
 
-/** Says no to a statement; caught where the string is rewritten. */
+/** Refuses a statement; caught where the string is rewritten. */
 export class StatementError extends Error {
   readonly sqlstate: string;
-  /** 0-based byte offset in the client's text; null: no place to point at. */
+  /** 0-based byte offset in the client's text; null: no position to report. */
   readonly at: number | null;
   readonly hint: string | undefined;
   readonly detail: string | undefined;
@@ -29,7 +29,7 @@ export class StatementError extends Error {
   }
 }
 
-/** A name that may carry its schema. */
+/** A name that may have a schema. */
 export interface Name {
   readonly schema: string | null;
   readonly name: string;
@@ -89,7 +89,7 @@ export class Cursor {
     return token;
   }
 
-  /** Takes these words or symbols if all of them come next. */
+  /** Takes these words or symbols if all of them are next. */
   accept(...words: readonly string[]): boolean {
     if (!words.every((word, ahead) => this.peek(ahead) === word)) return false;
     this.#index += words.length;
@@ -117,13 +117,13 @@ export class Cursor {
     return name;
   }
 
-  /** One identifier if one comes next. */
+  /** One identifier, if one is next. */
   tryIdentifier(): string | null {
     const kind = this.token?.kind;
     return kind === 'word' || kind === 'quoted' ? this.identifier() : null;
   }
 
-  /** [schema.]name; in database.schema.name the database is PostgreSQL's to check. */
+  /** [schema.]name; in database.schema.name PostgreSQL checks the database. */
   qualifiedName(partsMax: 2 | 3): Name {
     const start = this.offset;
     const parts = [this.identifier()];
@@ -131,7 +131,7 @@ export class Cursor {
     return { schema: parts.at(-2) ?? null, name: parts.at(-1) ?? '', start, end: this.behind };
   }
 
-  /** The value of a literal; `quoted`: also of "…". Null: something else comes next. */
+  /** The value of a literal; `quoted`: also of "…". Null: the next token is something else. */
   literal(quoted: boolean): string | null {
     const token = this.token;
     if (token === null) return null;
@@ -167,7 +167,7 @@ export class Cursor {
     throw new StatementError('42601', 'syntax error at end of input', this.lexical.text.length, extra);
   }
 
-  /** Refuses what no statement of ours can hold, wherever in it it stands. */
+  /** Refuses tokens that no statement of Headgate's can contain, wherever they are in it. */
   refuseForeign(what: string): void {
     for (const token of this.statement.tokens) {
       if (token.kind === 'param') {
@@ -182,7 +182,7 @@ export class Cursor {
     }
   }
 
-  /** A literal may be a secret in the wrong place, and what has no end may hold one. */
+  /** A literal may be a secret in the wrong place, and an unterminated token may contain one. */
   #shown(token: Token): string {
     const raw = this.raw(token);
     if (token.kind.endsWith('string')) return "'********'";

@@ -1,21 +1,21 @@
 /**
- * The options `dedupe`, `dedupe_window` and `sns_topics`: takes what stands behind them, gives what the catalog keeps. `sender` stands for where the
- * sender of USING keeps a delivery's id. Refuses (22023) where they stand. Pure.
+ * The options `dedupe`, `dedupe_window`, `sns_topics` and `event_grid_subscriptions`: takes their values, returns what the
+ * catalog stores. `sender` stands for where the sender of USING has a delivery's id. Refuses (22023) with their position. Pure.
  */
 import { parseSubscriptions, parseTopics } from '../catalog/sns-topics.ts';
 import { parseDeliveryId, parseWindow, printDeliveryId } from '../tables/delivery-id.ts';
 import { StatementError } from './cursor.ts';
 import type { Option } from './options.ts';
 
-/** Where a known sender keeps a delivery's id, as text; or, in a sentence, why it has none. null: no such sender. */
+/** Where a known sender has a delivery's id, as text; or, in a sentence, why it has none. null: no such sender. */
 export type DeliveryIdOf = (sender: string) => { readonly id: string } | { readonly problem: string } | null;
 
 const hint =
   "The forms are: dedupe = 'sender', 'sender:github', 'header:x-github-delivery', '$.event.id', or 'off'; several, with commas between, are the id together.";
-/** What travels in them is nobody's to keep. */
+/** The values of these headers must not be stored. */
 const credentials = new Set(['authorization', 'cookie', 'proxy-authorization', 'set-cookie']);
 
-/** `using`: the sender behind USING in the same statement. */
+/** `using`: the sender after USING in the same statement. */
 export function dedupeValue(option: Option, using: string | null, deliveryIdOf: DeliveryIdOf): string {
   const { value, valueAt } = option;
   if (value.toLowerCase() === 'off') return 'off';
@@ -39,7 +39,7 @@ export function dedupeValue(option: Option, using: string | null, deliveryIdOf: 
   return printDeliveryId(parts);
 }
 
-/** Topics of AWS SNS, as they stand in the catalog. */
+/** AWS SNS topics, as the catalog stores them. */
 export function topicsValue({ value, valueAt }: Option): string {
   const topics = parseTopics(value);
   if (topics !== null) return [...topics.keys()].join(', ');
@@ -48,7 +48,7 @@ export function topicsValue({ value, valueAt }: Option): string {
   });
 }
 
-/** Names of subscriptions of Event Grid, as they stand in the catalog. */
+/** Names of Event Grid subscriptions, as the catalog stores them. */
 export function subscriptionsValue({ value, valueAt }: Option): string {
   const names = parseSubscriptions(value);
   if (names !== null) return [...names].join(', ');

@@ -1,11 +1,11 @@
 /**
- * The options `distribute` and `shards`: how Citus spreads the rows of a webhook table. Takes options, gives what
- * headgate.distribute() takes; refuses with StatementError where they stand. Pure.
+ * The options `distribute` and `shards`: how Citus distributes the rows of a webhook table. Takes options, returns what
+ * headgate.distribute() takes; refuses with StatementError at their position. Pure.
  */
 import { StatementError } from './cursor.ts';
 import { type Option, optionOf } from './options.ts';
 
-/** Ways that are no column; a column of such a name is written "in quotes". */
+/** Ways other than by a column; a column with such a name is written "in quotes". */
 const ways = ['off', 'single', 'reference', 'schema'];
 const shardsMax = 1_024;
 
@@ -23,7 +23,7 @@ export function shardsOf({ value, valueAt }: Option): string {
   throw new StatementError('22023', `shards is a number from 1 to ${shardsMax}`, valueAt);
 }
 
-/** Only rows that go by a column are in several shards. `alone`: the table may be distributed by one already. */
+/** Only rows that are distributed by a column are in several shards. `alone`: the table may already be distributed by one. */
 export function refuseShards(options: readonly Option[], alone: boolean): void {
   const [shards, distribute] = [optionOf(options, 'shards'), optionOf(options, 'distribute')];
   if (shards === null || (distribute === null ? alone : !ways.includes(waysOf(distribute)))) return;

@@ -1,7 +1,7 @@
 /**
- * EXPLAIN VALIDATE table WITH (headers = '{…}', body = '…', …). Takes tokens, gives a plan that is finished when the
+ * EXPLAIN VALIDATE table WITH (headers = '{…}', body = '…', …). Takes tokens, returns a plan that is completed when the
  * statement is sent, because Headgate evaluates and the client's session decides which table is meant and whether the
- * client may ask. Refuses options that are no request (22023, 22P02). What it sends on holds no secret.
+ * client may ask. Refuses options that do not describe a request (22023, 22P02). What it sends on contains no secret.
  */
 import type { ExplainQuestion, ExplainRequest, ExplainedTable, SqlSession } from '../tables/sql-flow.ts';
 import { StatementError, type Cursor } from './cursor.ts';
@@ -62,7 +62,7 @@ function readHeaders({ value, valueAt }: Option): string[] {
   for (const [name, given] of Object.entries(object as Record<string, unknown>)) {
     for (const item of Array.isArray(given) ? (given as unknown[]) : [given]) {
       if (typeof item !== 'string') return refuse('the value of a header is a text, or a list of texts');
-      // A listener strips what stands around a value.
+      // A listener strips the white space around a value.
       rawHeaders.push(encodeText(name), encodeText(item).replace(/^[ \t]+|[ \t]+$/g, ''));
     }
   }

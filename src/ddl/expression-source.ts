@@ -1,7 +1,7 @@
 /**
- * The text of an expression that stands in a statement of Headgate's: up to the end, or up to a word that begins the next
- * part of the statement. Takes tokens, gives the text with its comments blanked, so that no place shifts and no old key
- * stays in it. Pure.
+ * The text of an expression in one of Headgate's statements: up to the end, or up to a word that begins the next part
+ * of the statement. Takes tokens, returns the text with its comments blanked, so that no position shifts and no old key
+ * remains in it. Pure.
  */
 import { StatementError, type Cursor } from './cursor.ts';
 import { nameOf } from './literal.ts';
@@ -23,7 +23,7 @@ export const optionWords: ReadonlySet<string> = new Set([
   'body',
   'learn',
 ]);
-/** VALIDATE is followed by ANSWER alone. */
+/** VALIDATE is followed only by ANSWER. */
 export const answerWord: ReadonlySet<string> = new Set(['answer']);
 
 export function expressionSource(cursor: Cursor, ends: ReadonlySet<string>): Source {
@@ -49,7 +49,7 @@ export function expressionSource(cursor: Cursor, ends: ReadonlySet<string>): Sou
         { hint: "Write the literal as E'...'." },
       );
     }
-    // Checks each name by itself, so that a refusal points at it.
+    // Checks each name separately, so that a refusal points at it.
     cursor.read(token, nameOf);
     bytes += text.slice(last, token.start).replace(/[^\n\r]/g, ' ') + raw;
     last = token.end;
@@ -64,14 +64,14 @@ export function expressionSource(cursor: Cursor, ends: ReadonlySet<string>): Sou
   }
 }
 
-/** Words behind which an operand follows. */
+/** Words that are followed by an operand. */
 const unfinished = new Set(
   'all and any between case distinct else escape from ilike in is like not or similar symmetric then to when'.split(
     ' ',
   ),
 );
 
-/** Two operands never stand side by side: a word behind one is no name. */
+/** Two operands are never adjacent: a word after one is not a name. */
 function endsOperand(cursor: Cursor, token: Token | null): boolean {
   if (token === null) return false;
   const raw = cursor.raw(token);

@@ -1,7 +1,7 @@
 /**
  * INCLUDE HEADER 'name' AS column | INCLUDE HEADERS | TIMESTAMP | BODY | METHOD | PATH | QUERY | REMOTE ADDRESS AS column, any
- * number of them. Takes tokens, gives what each column takes from the request, and the definitions of those columns that the table's list does
- * not declare. Refuses what can never be filled, where it stands. Pure.
+ * number of them. Takes tokens, returns what each column takes from the request, and the definitions of those columns that the
+ * table's list does not declare. Refuses what can never be filled, with its position. Pure.
  */
 import { quoteIdentifier } from '../kit/sql-text.ts';
 import type { ColumnList } from './columns.ts';
@@ -9,16 +9,16 @@ import { StatementError, type Cursor } from './cursor.ts';
 import type { Piece } from './plan.ts';
 import { encodeText } from './text.ts';
 
-/** What a column takes from the request, not from its body. */
+/** What a column takes from the request other than from its body's keys. */
 export interface Include {
   readonly what: keyof typeof types;
-  /** In lower case, as every header is looked for. */
+  /** In lower case, as every header is looked up. */
   readonly header: string | null;
   readonly column: string;
   readonly columnAt: number;
 }
 
-/** What a column is made of when the list does not say. */
+/** The column's type if the list does not declare it. */
 const types = {
   header: 'text',
   headers: 'jsonb',
@@ -83,7 +83,7 @@ export function refuseGenerated(includes: readonly Include[], list: ColumnList):
   }
 }
 
-/** The definitions of columns that are not declared, to stand behind those that are. */
+/** The definitions of columns that are not declared, to be appended to those that are. */
 export function undeclared(includes: readonly Include[], list: ColumnList): Piece[] {
   const declared = new Set(list.columns.map(({ name }) => name));
   return includes

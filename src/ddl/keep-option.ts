@@ -1,9 +1,12 @@
-/** The option keep: how long the rows of a webhook table stay, how many, or how much they may take. Takes an option, gives it in one form; refuses with StatementError. Pure. */
+/**
+ * The option keep: how long the rows of a webhook table stay, how many, or how many bytes. Returns it in one form;
+ * refuses with StatementError. Pure.
+ */
 import { StatementError } from './cursor.ts';
 import type { Include } from './includes.ts';
 import type { Option } from './options.ts';
 
-/** Bytes are counted as PostgreSQL does it: a kB has 1,024. */
+/** Bytes are counted as in PostgreSQL: a kB has 1,024. */
 const most = {
   minute: 52_560_000,
   hour: 876_000,
@@ -37,7 +40,7 @@ function isUnit(unit: string): unit is keyof typeof most {
   return Object.hasOwn(most, unit);
 }
 
-/** Which rows are old is told by the time at which they came. */
+/** The age of a row is determined by its time of arrival. */
 export function refuseUntimedKeep(keep: Option | null, includes: readonly Include[]): void {
   if (
     keep === null ||

@@ -1,5 +1,5 @@
 /**
- * The value of a literal or a name. Takes one token, gives its text as PostgreSQL would read it; refuses escapes that
+ * The value of a literal or a name. Takes one token, returns its text as PostgreSQL would read it; refuses escapes that
  * PostgreSQL would refuse. Pure.
  */
 import type { Token } from './scanner.ts';
@@ -13,7 +13,7 @@ export interface Lexical {
   readonly standardConformingStrings: boolean;
 }
 
-/** An unquoted name is folded in ASCII only, as PostgreSQL does in UTF-8. Null: the token is no name. */
+/** An unquoted name is folded in ASCII only, as PostgreSQL does in UTF-8. Null: the token is not a name. */
 export function nameOf(token: Token, lexical: Lexical): string | null {
   const raw = lexical.text.slice(token.start, token.end);
   if (token.kind === 'word') {
@@ -26,7 +26,7 @@ export function nameOf(token: Token, lexical: Lexical): string | null {
   return null;
 }
 
-/** Null: the token is no literal that is read here. */
+/** Null: the token is not a literal of a kind that is read here. */
 export function literalOf(token: Token, lexical: Lexical): string | null {
   const raw = lexical.text.slice(token.start, token.end);
   switch (token.kind) {
@@ -37,7 +37,7 @@ export function literalOf(token: Token, lexical: Lexical): string | null {
     case 'string':
     case 'escape-string': {
       const backslashes = token.kind === 'escape-string' || !lexical.standardConformingStrings;
-      // Each part by itself: an escape ends with its part, so that '\x4' and 'a' on the next line are two characters.
+      // Each part separately: an escape ends with its part, so that '\x4' and 'a' on the next line are two characters.
       const bytes = literalParts(raw.slice(raw.indexOf("'")), backslashes).map((part) =>
         backslashes ? unescapeLiteral(part) : part.replaceAll("''", "'"),
       );
@@ -48,7 +48,7 @@ export function literalOf(token: Token, lexical: Lexical): string | null {
   }
 }
 
-/** What stands between the quotes of each part of a literal with continuations. */
+/** The text between the quotes of each part of a literal with continuations. */
 function literalParts(raw: string, backslashes: boolean): string[] {
   const parts: string[] = [];
   for (let open = 0; open >= 0;) {
@@ -70,7 +70,7 @@ const controls: { readonly [letter: string]: string } = {
   v: '\v',
 };
 
-/** Gives bytes: \x and octal escapes name bytes; \u names a character, which is UTF-8 here. */
+/** Returns bytes: \x and octal escapes are bytes; \u is a character, which is UTF-8 here. */
 function unescapeLiteral(inner: string): string {
   return inner.replace(escape, (all, ...groups: (string | undefined)[]) => {
     const [first, second, four, eight, hex, octal, letter] = groups;

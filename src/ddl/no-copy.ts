@@ -1,6 +1,6 @@
 /**
- * COPY … FROM STDIN and COPY … TO STDOUT need a stream beside the statement, which a request over HTTP does not have.
- * Takes a rewriter, gives one that refuses them (0A000) where they stand, before anything is sent. Pure.
+ * COPY … FROM STDIN and COPY … TO STDOUT need a stream in addition to the statement, which a request over HTTP does not
+ * have. Takes a rewriter, returns one that refuses them (0A000), with their position, before anything is sent. Pure.
  */
 import type { RewriteSql } from '../tables/sql-flow.ts';
 import { Cursor } from './cursor.ts';

@@ -1,6 +1,6 @@
 /**
- * The list behind WITH. Takes tokens, gives names with values; refuses unknown and repeated names and values of the
- * wrong kind (22023) where they stand. Pure.
+ * The list after WITH. Takes tokens, returns names with values; refuses unknown and repeated names and values of the
+ * wrong kind (22023) with their position. Pure.
  */
 import { StatementError, type Cursor } from './cursor.ts';
 
@@ -11,7 +11,7 @@ export interface Option {
   readonly valueAt: number;
 }
 
-/** ( name = value [, …] [,] ), where a name may have dots and a value may be bare. */
+/** ( name = value [, …] [,] ); a name may have dots and a value may be unquoted. */
 export function parseOptions(cursor: Cursor): Option[] {
   const options: Option[] = [];
   cursor.expect('(');

@@ -1,6 +1,7 @@
 /**
- * ALTER TABLE … VALIDATE, ANSWER, DROP VALIDATE, DROP ANSWER and SET of options, SHOW, DESCRIBE, FLUSH, and PostgreSQL's own statements about whole databases,
- * which need every connection of Headgate's to be gone. Takes tokens, gives a plan, or null for what is PostgreSQL's.
+ * ALTER TABLE … VALIDATE, ANSWER, DROP VALIDATE, DROP ANSWER and SET of options, SHOW, DESCRIBE, FLUSH, and
+ * PostgreSQL's own statements about whole databases, which need every connection of Headgate's to be closed. Takes
+ * tokens, returns a plan, or null for a statement that is PostgreSQL's.
  */
 import { changeableOptions, changeableValue, refuseHalfCollect } from './create-table.ts';
 import type { Cursor, Name } from './cursor.ts';
@@ -21,7 +22,7 @@ import { type AlterDeps, alterChecks } from './alter-checks.ts';
 
 export function alterTable(cursor: Cursor, session: SqlSession, deps: AlterDeps): Plan | null {
   const { statement, lexical } = cursor;
-  // PostgreSQL's own ALTER TABLE is by far the more frequent one: it is not read further than its name.
+  // PostgreSQL's own ALTER TABLE is far more frequent: it is not read beyond its name.
   cursor.expect('alter', 'table');
   const ifExists = cursor.accept('if', 'exists');
   if (cursor.peek() === 'only') cursor.accept('only');
@@ -40,7 +41,7 @@ export function alterTable(cursor: Cursor, session: SqlSession, deps: AlterDeps)
   return alterChecks({ cursor, name, ifExists, session, deps });
 }
 
-/** SET ( option = value [, …] ) of options that a webhook table has; PostgreSQL has none of these names. */
+/** SET ( option = value [, …] ) for options of a webhook table; PostgreSQL has none of these names. */
 function setOptions(cursor: Cursor, name: Name, ifExists: boolean, { deliveryIdOf }: AlterDeps): Plan {
   cursor.expect('set');
   const options = parseOptions(cursor);
@@ -54,7 +55,7 @@ function setOptions(cursor: Cursor, name: Name, ifExists: boolean, { deliveryIdO
   return callPlan('ALTER TABLE', 'alter_options', args, cursor.lexical.text);
 }
 
-/** What is done to the table: looks past its name, which ends where no dot follows. */
+/** The action on the table: looks past the table's name, which ends where no dot follows. */
 function findAction(cursor: Cursor): 'check' | 'drop validate' | 'drop answer' | 'set' | null {
   let ahead = 1;
   while (cursor.peek(ahead) === '.') ahead += 2;
@@ -65,12 +66,12 @@ function findAction(cursor: Cursor): 'check' | 'drop validate' | 'drop answer' |
   if (word === 'answer') return 'check';
   if (word === 'set' && next === '(')
     return changeableOptions.includes(cursor.peek(ahead + 2)) ? 'set' : null;
-  // ALTER TABLE t DROP validate CASCADE, or one action of several, drops a column of that name.
+  // ALTER TABLE t DROP validate CASCADE, or DROP validate as one of several actions, drops a column of that name.
   if (word !== 'drop' || !cursor.isLast(ahead + 1)) return null;
   return next === 'validate' || next === 'answer' ? `drop ${next}` : null;
 }
 
-/** What the Headgate that is asked knows, and the catalog does not. */
+/** What this Headgate knows and the catalog does not. */
 export interface ShownState {
   readonly spool: () => Promise<object>;
   readonly endpoints: () => Promise<object>;

@@ -1,12 +1,12 @@
 /**
- * What becomes of one statement: the text the engine is sent in its place, in pieces, and what has to happen before.
- * Gives the text of a whole query string with a map from its offsets back to the client's. Pure.
+ * The plan for one statement: the text that the engine is sent in its place, in pieces, and what has to happen before.
+ * Returns the text of a whole query string with a map from its offsets back to the client's. Pure.
  */
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import type { Name } from './cursor.ts';
 import { dollarQuote, encodeText } from './text.ts';
 
-/** Text of ours (bytes), also with the place it stands for, or a range of the client's text, which keeps its positions. */
+/** Headgate's own text (bytes), optionally with the position that it stands for, or a range of the client's text, which keeps its positions. */
 export type Piece =
   | string
   | { readonly text: string; readonly at: number }
@@ -14,13 +14,13 @@ export type Piece =
 
 export interface Plan {
   readonly pieces: readonly Piece[];
-  /** The command tag in place of the engine's; null: the engine's own. */
+  /** The command tag that replaces the engine's; null: the engine's own. */
   readonly tag: string | null;
-  /** It calls the catalog, which has to exist. */
+  /** The statement calls the catalog, which has to exist. */
   readonly needsCatalog: boolean;
-  /** Databases that nobody of ours may be connected to when it runs. */
+  /** Databases to which no connection of Headgate's may be open when it runs. */
   readonly releases: readonly string[];
-  /** Gives the pieces in place of those above, once everything else has been done; throws SqlFailure. */
+  /** Returns the pieces that replace those above, once everything else has been done; throws SqlFailure. */
   readonly later?: () => Promise<readonly Piece[]>;
 }
 
@@ -35,21 +35,21 @@ interface Statement {
   readonly statement: readonly Piece[];
 }
 
-/** The client's own settings, for procedures that pin theirs. */
+/** The client's own settings, for procedures that set theirs. */
 export const callerSchemas: Argument = { sql: 'pg_catalog.current_schemas(false)' };
 export const callerPath: Argument = { sql: 'pg_catalog.current_setting($hg$search_path$hg$)' };
 
-/** Words of our own. */
+/** For words of Headgate's own. */
 export function textArray(words: readonly string[]): Argument {
   return { sql: `${quoteText(`{${words.join(',')}}`)}::pg_catalog.text[]` };
 }
 
-/** The relation a name means in the client's session, or NULL. */
+/** The relation that a name refers to in the client's session, or NULL. */
 export function relationArgument(name: Name): Argument {
   return { sql: `pg_catalog.to_regclass(${quoteText(quoteName(name))})` };
 }
 
-/** The relation a name means, or PostgreSQL's own error. A cast from text is looked up anew at every execution. */
+/** The relation that a name refers to, or PostgreSQL's own error. A cast from text is evaluated at every execution. */
 export function relationOrError(name: Name): string {
   return `(${quoteText(quoteName(name))}::pg_catalog.text)::pg_catalog.regclass`;
 }
@@ -74,7 +74,7 @@ function callPieces(head: string, args: readonly Argument[], text: string): Piec
   return pieces;
 }
 
-/** Of a function that is called once, for what it does. */
+/** Calls a function once, for its effect. */
 export function answeringPlan(tag: string, called: string, args: readonly Argument[], text: string): Plan {
   const pieces = callPieces(`SELECT * FROM headgate.${called}(`, args, text);
   return { pieces, tag, needsCatalog: true, releases: [] };
@@ -84,7 +84,7 @@ export function selectPlan(tag: string, from: string): Plan {
   return { pieces: [`SELECT * FROM headgate.${from}`], tag, needsCatalog: true, releases: [] };
 }
 
-/** EXPLAIN VALIDATE: what is shown is known when it is sent. */
+/** EXPLAIN VALIDATE: what is shown is determined when the statement is sent. */
 export function explainPlan(name: Name, shown: string, explain: () => Promise<unknown>): Plan {
   const later = async (): Promise<readonly Piece[]> => {
     const lines = asciiJson(await explain());
@@ -141,7 +141,7 @@ export interface Assembled {
   readonly originalOffset: (offset: number) => number;
 }
 
-/** Joins the pieces. What is ours maps to the client's text that follows it, or to the end of what went before. */
+/** Joins the pieces. Headgate's own text maps to the client's text that follows it, or to the end of what precedes it. */
 export function assemble(text: string, pieces: readonly { piece: Piece; anchor: number }[]): Assembled {
   let sql = '';
   const segments: { from: number; origin: number; exact: boolean }[] = [];

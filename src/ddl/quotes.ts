@@ -1,6 +1,6 @@
-/** Where quoted parts end. All functions take a text and an offset, and give an offset, or -1 where there is no end. Pure. */
+/** Where quoted parts end. All functions take a text and an offset, and return an offset, or -1 if there is no end. Pure. */
 
-/** Behind the quote that ends what the quote at `start` opens; a doubled one stands for itself. */
+/** After the closing quote for the quote at `start`; a doubled quote stands for itself. */
 export function plainEnd(text: string, start: number, quote: "'" | '"'): number {
   for (let at = start + 1; ; at += 2) {
     at = text.indexOf(quote, at);
@@ -9,7 +9,7 @@ export function plainEnd(text: string, start: number, quote: "'" | '"'): number 
   }
 }
 
-/** The same for a literal in which backslashes escape. */
+/** The same for a literal with backslash escapes. */
 export function escapedEnd(text: string, quote: number): number {
   for (let at = quote + 1; at < text.length; at++) {
     const char = text.charCodeAt(at);
@@ -22,7 +22,7 @@ export function escapedEnd(text: string, quote: number): number {
   return -1;
 }
 
-/** Where the next part of a literal opens: behind white space and comments that hold a line break; -1: it has none. */
+/** Where the next part of a literal begins: after white space and comments that contain a line break; -1: it has none. */
 export function continuation(text: string, end: number): number {
   let broken = false;
   for (let at = end; at < text.length; at++) {

@@ -1,9 +1,9 @@
 /**
- * The statements PostgreSQL does not know. Takes a query string as the client sent it, gives null where nothing in it
- * is Headgate's (almost always, and in well under a microsecond), or the text to send instead: each of Headgate's
- * statements becomes one CALL or SELECT on the schema `headgate`, so that it works inside transactions, in strings of
- * several statements and as a prepared statement. Secrets are sealed here and leave in no other form. Refuses with
- * PostgreSQL's own errors and positions. Touches the catalog (its functions) only through `before`.
+ * The statements that PostgreSQL does not know. Takes a query string as the client sent it, returns null if it contains
+ * no statement of Headgate's (almost always, and in well under a microsecond), or the text to send instead: each of
+ * Headgate's statements becomes one CALL or SELECT on the schema `headgate`, so that it works inside transactions, in
+ * strings of several statements and as a prepared statement. Secrets are sealed here and leave in no other form.
+ * Refuses with PostgreSQL's own errors and positions. Uses the catalog (its functions) only through `before`.
  */
 import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../tables/sql-flow.ts';
 import { type SqlError, SqlFailure } from '../tables/refusals.ts';
@@ -26,13 +26,13 @@ export type { ParsedCheck } from './validate-clause.ts';
 type Asking = Pick<SqlSession, 'database' | 'user'>;
 
 export interface DdlDeps extends AlterDeps, ExplainDeps {
-  /** Makes the catalog exist in this database, before one of our statements is sent. Throws SqlFailure. */
+  /** Creates the catalog in this database unless it exists, before one of Headgate's statements is sent. Throws SqlFailure. */
   ensureCatalog(database: string): Promise<void>;
-  /** What is kept on the disk of requests to the tables of who asks, by oid: the session can read what it is sent. */
+  /** What is stored on disk of requests to the tables of the asking role, by oid: the session can read what it is sent. */
   spool(session: Asking): Promise<Readonly<Record<string, object>>>;
-  /** Where webhooks come in, and whose checks guard the tables of who asks, by oid. */
+  /** The URL for webhooks, and whose check guards each table of the asking role, by oid. */
   endpoints(session: Asking): Promise<object>;
-  /** Lets go of every connection of Headgate's to this database. */
+  /** Closes every connection of Headgate's to this database. */
   releaseDatabase(database: string): Promise<void>;
 }
 
@@ -40,13 +40,13 @@ export function createRewriter(deps: DdlDeps): RewriteSql {
   return (sql, session) => (mayBeOurs(sql) ? rewrite(sql, session, deps) : null);
 }
 
-/** Each of our statements holds one of these words. */
+/** Each of Headgate's statements contains one of these words. */
 const ourWords =
   /secret|token|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|collect_into|spool|dedupe|sns_topics|event_grid|keep|inspect|distribute|shards/i;
-/** How one of our statements, or white space or a comment before it, begins. */
+/** How one of Headgate's statements, or white space or a comment before it, begins. */
 const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP])/;
 
-/** Costs a look at the first characters for most single statements, and one search through the text for others. */
+/** Looks only at the first characters of most single statements, and searches the text of others once. */
 function mayBeOurs(sql: string): boolean {
   if (mayNameRwCatalog(sql)) return true;
   if (!ourFirst.test(sql)) {
@@ -118,7 +118,7 @@ function planOf(statement: Statement, lexical: Lexical, session: SqlSession, dep
   }
 }
 
-/** What has to happen before the statements are sent, and which of them are known then only. */
+/** What has to happen before the statements are sent, and which of them are only known then. */
 function joined(
   sql: string,
   session: SqlSession,
@@ -155,8 +155,8 @@ async function finish(later: NonNullable<Plan['later']>): Promise<readonly Piece
 }
 
 /**
- * Our statements replaced, and every other one as it was. The comments around ours are left out: one may hold the key
- * that the statement itself seals.
+ * Replaces Headgate's statements and leaves every other one as it was. The comments around Headgate's are dropped: one
+ * may contain the key that the statement itself seals.
  */
 function replaced(
   sql: string,

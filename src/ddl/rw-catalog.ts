@@ -1,15 +1,15 @@
 /**
- * `rw_relations`, `rw_schemas` and `rw_columns` of RisingWave's catalog, for its tools in front of a PostgreSQL. Takes the tokens of a statement,
- * gives the same text with a query over PostgreSQL's catalog where such a name stands behind FROM or JOIN; refuses nothing. `"rw_columns"` in
- * quotes, and in any schema but rw_catalog, is whatever the owner's own table of that name is. Pure. Source: read_rw_columns and its
- * neighbours, src/frontend/src/catalog/system_catalog/rw_catalog of RisingWave's repository.
+ * `rw_relations`, `rw_schemas` and `rw_columns` of RisingWave's catalog, for its tools in front of a PostgreSQL. Takes the tokens of a
+ * statement, returns the same text with a query over PostgreSQL's catalog in place of such a name after FROM or JOIN; refuses nothing.
+ * `"rw_columns"` in quotes, and in any schema but rw_catalog, remains whatever table of that name the owner has. Pure. Source:
+ * read_rw_columns and its neighbours, src/frontend/src/catalog/system_catalog/rw_catalog of RisingWave's repository.
  */
 import { Cursor } from './cursor.ts';
 import type { Lexical } from './literal.ts';
 import type { Piece, Plan } from './plan.ts';
 import type { Statement } from './statements.ts';
 
-/** A PostgreSQL has types that RisingWave calls otherwise. */
+/** PostgreSQL types that have other names in RisingWave. */
 const shownType = (of: string): string =>
   `case ${of} when 'pg_catalog.text'::pg_catalog.regtype then 'character varying' when 'pg_catalog.bpchar'::pg_catalog.regtype then 'character varying' when 'pg_catalog.json'::pg_catalog.regtype then 'jsonb' else pg_catalog.format_type(${of}, null) end`;
 
@@ -19,7 +19,7 @@ const userSchemas = `n.nspname !~ '^pg_' and n.nspname not in ('information_sche
 
 const relations: Readonly<Record<string, string>> = {
   rw_schemas: `select n.oid::pg_catalog.int4 as id, n.nspname::pg_catalog.text as name, n.nspowner::pg_catalog.int4 as owner from pg_catalog.pg_namespace n`,
-  // Who compares definitions learns of new columns by them.
+  // Tools that compare definitions learn of new columns from them.
   rw_relations: `select c.oid::pg_catalog.int4 as id, c.relname::pg_catalog.text as name,
     case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'i' then 'index' else 'table' end as relation_type,
     c.relnamespace::pg_catalog.int4 as schema_id, c.relowner::pg_catalog.int4 as owner,
@@ -34,18 +34,18 @@ const relations: Readonly<Record<string, string>> = {
     where a.attnum > 0 and not a.attisdropped and c.relkind in ('r', 'p', 'v', 'm') and ${userSchemas}`,
 };
 
-/** What may follow a table in FROM and is no alias of it. */
+/** What may follow a table in FROM without being its alias. */
 const noAlias = new Set(
   'join inner left right full cross natural on using where group order limit offset having union intersect except fetch for window tablesample'.split(
     ' ',
   ),
 );
 
-/** Costs one search through texts that hold no such name. */
+/** Searches a text without such a name only once. */
 export const mayNameRwCatalog = (sql: string): boolean =>
   sql.includes('rw_') && /\brw_(?:relations|schemas|columns)\b/i.test(sql);
 
-/** Null: there is no such name in it. */
+/** Null: the statement contains no such name. */
 export function rwCatalog(statement: Statement, lexical: Lexical): Plan | null {
   if (!mayNameRwCatalog(lexical.text)) return null;
   const cursor = new Cursor(statement, lexical);
@@ -62,7 +62,7 @@ export function rwCatalog(statement: Statement, lexical: Lexical): Plan | null {
     if (first === undefined || token === undefined || query === undefined) continue;
     const next = tokens[nameAt + 1];
     const word = cursor.peek(nameAt + 1);
-    // A schema, or a function, of that name.
+    // A schema, or a function, with that name.
     if (word === '.' || word === '(') continue;
     const hasAlias = next?.kind === 'quoted' || (next?.kind === 'word' && !noAlias.has(word ?? ''));
     pieces.push(

@@ -1,8 +1,8 @@
 /**
- * PostgreSQL's lexical rules, as far as the borders of tokens go. Takes a query string, gives its tokens one after
- * another; refuses nothing: what PostgreSQL would not accept becomes a token of kind `broken`, and PostgreSQL, or the
- * parser above, says so. Works on latin1 views of bytes, where every byte above 0x7f is a letter, as it is there.
- * Pure. Source of the rules: src/backend/parser/scan.l.
+ * PostgreSQL's lexical rules, as far as the boundaries of tokens are concerned. Takes a query string, returns its
+ * tokens one after another; refuses nothing: text that PostgreSQL would not accept becomes a token of kind `broken`,
+ * which PostgreSQL or the calling parser reports. Works on latin1 views of bytes, where every byte above 0x7f is a
+ * letter, as in PostgreSQL. Pure. Source of the rules: src/backend/parser/scan.l.
  */
 import { continuation, escapedEnd, lineEnd, plainEnd } from './quotes.ts';
 
@@ -13,7 +13,7 @@ export type TokenKind =
   | 'quoted'
   /** U&"…" */
   | 'unicode-quoted'
-  /** '…', with continuations on further lines. Of N'…', B'…' and X'…' the letter is a word of its own. */
+  /** '…', with continuations on further lines. In N'…', B'…' and X'…' the letter is a word of its own. */
   | 'string'
   /** E'…' */
   | 'escape-string'
@@ -26,7 +26,7 @@ export type TokenKind =
   | 'param'
   /** One of ( ) [ ] , ; . : or an operator. */
   | 'symbol'
-  /** A string, quoted name or comment without its end, or a character that begins no token. */
+  /** An unterminated string, quoted name or comment, or a character that begins no token. */
   | 'broken';
 
 export interface Token {
@@ -67,12 +67,12 @@ export class Scanner {
   }
 
   #token(kind: TokenKind, start: number, end: number): Token {
-    // A part without end reaches to the end of the text.
+    // An unterminated part extends to the end of the text.
     this.#at = end < 0 ? this.#text.length : end;
     return { kind: end < 0 ? 'broken' : kind, start, end: this.#at };
   }
 
-  /** Where the next token starts; -1: a comment has no end, and starts at #at. */
+  /** Where the next token starts; -1: an unterminated comment, which starts at #at. */
   #skipSpace(): number {
     const text = this.#text;
     for (;;) {
@@ -119,7 +119,7 @@ export class Scanner {
     if (digits >= 0) return this.#token('number', start, digits);
     const signs = match(operator, text, start);
     if (signs >= 0) {
-      // A comment may begin right behind an operator.
+      // A comment may begin directly after an operator.
       const comment = text.slice(start, signs).search(/--|\/\*/);
       return this.#token('symbol', start, comment < 0 ? signs : start + comment);
     }
@@ -138,7 +138,7 @@ export class Scanner {
     return end < 0 ? this.#token('broken', start, start + 1) : this.#token('param', start, end);
   }
 
-  /** Past the end of the literal whose quote stands at `quote`, with all its continuations; -1: it has no end. */
+  /** The end of the literal whose quote is at `quote`, with all its continuations; -1: it has no end. */
   #string(quote: number, backslashes: boolean): number {
     for (let open = quote; ;) {
       const end = backslashes ? escapedEnd(this.#text, open) : plainEnd(this.#text, open, "'");

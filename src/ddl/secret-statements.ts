@@ -1,6 +1,6 @@
 /**
- * CREATE, ALTER and DROP SECRET. Takes tokens, gives a CALL that carries the sealed value only (of one that is to be learned an empty one); refuses an empty or
- * overlong value and unknown options (22023).
+ * CREATE, ALTER and DROP SECRET. Takes tokens, returns a CALL that contains only the sealed value (an empty one for a
+ * secret that is still to be learned); refuses an empty or overlong value and unknown options (22023).
  */
 import { parseWindow } from '../tables/delivery-id.ts';
 import { identities } from '../catalog/seals.ts';
@@ -10,7 +10,7 @@ import { oneOf, parseOptions, refuseUnknown, type Option } from './options.ts';
 import { callPlan, callerSchemas, textArray, type Plan } from './plan.ts';
 import type { ValidateDeps } from './validate-clause.ts';
 
-/** PostgreSQL's bound on a name, in bytes. It cuts longer ones; a secret is sealed under its name, so it is refused. */
+/** PostgreSQL's limit on a name, in bytes. It truncates longer ones; a secret is sealed under its name, so a longer name is refused. */
 const nameBytesMax = 63;
 
 export function createSecret(cursor: Cursor, deps: ValidateDeps): Plan {
@@ -79,7 +79,7 @@ function secretName(cursor: Cursor): Name {
 
 interface SecretOptions {
   readonly backend: string | null;
-  /** How long its sender may bring it; null: it is given its value here. */
+  /** How long its sender may bring the value; null: the statement gives it. */
   readonly learnSeconds: string | null;
 }
 
@@ -108,7 +108,7 @@ function learnWindow({ value, valueAt }: Option): string {
 interface SealedValue {
   readonly sealId: string;
   readonly sealed: string;
-  /** What it looks like, as senders ask for one; nothing else is ever told of it. */
+  /** The forms that its value has, of those that senders ask for; nothing else about it is disclosed. */
   readonly forms: readonly string[];
 }
 

@@ -1,17 +1,17 @@
 /**
- * Where one statement ends and the next begins. Takes a query string, gives its statements with their tokens; refuses
- * nothing. Parentheses (CREATE RULE … DO (a; b)) and the bodies of SQL-standard functions (BEGIN ATOMIC … END) hold
- * semicolons that end no statement. Pure. Source of the rules: src/fe_utils/psqlscan.l.
+ * Where one statement ends and the next begins. Takes a query string, returns its statements with their tokens; refuses
+ * nothing. Parentheses (CREATE RULE … DO (a; b)) and the bodies of SQL-standard functions (BEGIN ATOMIC … END) may
+ * contain semicolons that do not end a statement. Pure. Source of the rules: src/fe_utils/psqlscan.l.
  */
 import { Scanner, type Token } from './scanner.ts';
 
 export interface Statement {
   /** First byte of the first token. */
   readonly start: number;
-  /** Behind the last token; the semicolon is not part of it. */
+  /** After the last token; the semicolon is not part of it. */
   readonly end: number;
   readonly tokens: readonly Token[];
-  /** Where its semicolon stands; null: it is the last one and has none. */
+  /** The position of its semicolon; null: it is the last statement and has none. */
   readonly semicolon: number | null;
 }
 
@@ -72,7 +72,7 @@ class AtomicBody {
   }
 
   see(token: Token, index: number, parens: number): void {
-    // The words that matter are short; a longer one need not be cut out.
+    // The relevant words are short; a longer one is not extracted.
     const word = token.end - token.start > 9 ? '-' : this.#text.slice(token.start, token.end).toLowerCase();
     if (index < 4) this.#head += `${word} `;
     if (parens === 0 && /^create (or replace )?(function|procedure) /.test(this.#head)) {

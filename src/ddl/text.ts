@@ -1,22 +1,22 @@
 /**
- * The client's bytes as text, and back. Takes latin1 views of bytes (one char is one byte) and gives JavaScript strings;
- * refuses (0A000) what it cannot read exactly. Pure.
+ * The client's bytes as text, and back. Takes latin1 views of bytes (one char is one byte) and returns JavaScript
+ * strings; refuses (0A000) what it cannot decode exactly. Pure.
  */
 import { isUtf8 } from 'node:buffer';
 
-/** Encodings in which the second byte of a character may look like ASCII, a backslash for one. */
+/** Encodings in which the second byte of a character may look like ASCII, such as a backslash. */
 const shiftingEncodings = new Set(['SJIS', 'SHIFT_JIS_2004', 'BIG5', 'GBK', 'UHC', 'GB18030', 'JOHAB']);
 const high = /[\x80-\xff]/;
 
-/** The same text, as long, with nothing in it that looks like ASCII and is not. */
+/** The same text with the same length, in which nothing looks like ASCII that is not. */
 export function lexable(text: string, encoding: string): string {
   if (!shiftingEncodings.has(encoding) || !high.test(text)) return text;
-  // In the Japanese ones, A0 to DF are characters of one byte.
+  // In the Japanese encodings, A0 to DF are characters of one byte.
   const pair = encoding.startsWith('S') ? /[\x80-\x9f\xe0-\xff][^]/g : /[\x80-\xff][^]/g;
   return text.replace(pair, '\xff\xff');
 }
 
-/** A text that cannot be read exactly; the message is for the client. */
+/** A text that cannot be decoded exactly; the message is for the client. */
 export class Undecodable extends Error {
   readonly sqlstate: string;
 
@@ -45,16 +45,16 @@ export function decodeLoosely(bytes: string, encoding: string): string {
   return encoding === 'UTF8' ? Buffer.from(bytes, 'latin1').toString('utf8') : bytes;
 }
 
-/** Text of ours as bytes for the engine. It is ASCII wherever client_encoding is not UTF8. */
+/** Headgate's own text as bytes for the engine. It is ASCII whenever client_encoding is not UTF8. */
 export function encodeText(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1');
 }
 
-/** `text` as one literal that means the same whatever standard_conforming_strings is. Takes and gives bytes. */
+/** `text` as one literal that means the same whatever standard_conforming_strings is. Takes and returns bytes. */
 export function dollarQuote(text: string): string {
   for (let n = 0; ; n++) {
     const tag = `$hg${n === 0 ? '' : n}$`;
-    // The tag must not begin inside the text and end with itself either.
+    // Nor may the tag begin inside the text and overlap its own end.
     if ((text + tag).indexOf(tag) === text.length) return tag + text + tag;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * CREATE and DROP TOKEN. Takes tokens of the statement, gives a SELECT or a CALL; the token itself is made by the engine and stands in
- * the answer alone. Refuses names, tables, origins and rates that are too long, too many or none (42622, 54000, 22023). Pure.
+ * CREATE and DROP TOKEN. Takes tokens of the statement, returns a SELECT or a CALL; the engine makes the token itself, which appears
+ * only in the result. Refuses names, tables, origins and rates that are too long, too many or not valid (42622, 54000, 22023). Pure.
  */
 import { parseRate } from '../kit/rate.ts';
 import { limits } from '../tables/limits.ts';
@@ -47,7 +47,7 @@ function tokenName(cursor: Cursor): string {
   return name;
 }
 
-/** As a browser writes them: it is compared letter by letter, and there is none that means all. */
+/** As a browser writes them: an origin is compared character by character, and there is no wildcard. */
 function originsOf(option: Option | undefined): readonly string[] {
   if (option === undefined) return [];
   const { value, valueAt } = option;

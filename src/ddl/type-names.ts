@@ -1,7 +1,7 @@
 /**
  * RisingWave's type name STRING in tables that are PostgreSQL's own. Takes the tokens of CREATE TABLE and ALTER TABLE,
- * gives the same text with `text` in its place; refuses nothing. Only where the type of a column stands, only without
- * quotes and schema: `"string"` and `public.string` stay whatever the owner's own type of that name is. Pure.
+ * returns the same text with `text` in its place; refuses nothing. Replaced only as the type of a column, without
+ * quotes and schema: `"string"` and `public.string` remain whatever type of that name the owner has. Pure.
  */
 import type { RewriteSql } from '../tables/sql-flow.ts';
 import { Cursor } from './cursor.ts';
@@ -13,7 +13,7 @@ import { lexable } from './text.ts';
 
 const constraintWords = new Set(['constraint', 'primary', 'unique', 'check', 'foreign', 'exclude', 'like']);
 
-/** Null: there is no such name in it. */
+/** Null: the statement contains no such name. */
 export function typeNames(statement: Statement, lexical: Lexical): Plan | null {
   const cursor = new Cursor(statement, lexical);
   const found =
@@ -23,7 +23,7 @@ export function typeNames(statement: Statement, lexical: Lexical): Plan | null {
   return { pieces: renamed(statement, tokens), tag: null, needsCatalog: false, releases: [] };
 }
 
-/** For a gateway in front of a database that is not Headgate's: it knows no other statement of ours. */
+/** For a gateway in front of a database that is not Headgate's: it knows none of Headgate's other statements. */
 export function createTypeNameRewriter(): RewriteSql {
   return (sql, session) => {
     if (!/\bstring\b/i.test(sql) || !/\btable\b/i.test(sql)) return null;
@@ -106,7 +106,7 @@ function inAlter(cursor: Cursor): number[] {
   return [...found].toSorted((a, b) => a - b);
 }
 
-/** STRING behind a column's name; behind the first word of a constraint it is a name. */
+/** STRING after a column's name; after the first word of a constraint it is a name. */
 function isType(cursor: Cursor, at: number): boolean {
   if (cursor.peek(at) !== 'string' || cursor.peek(at + 1) === '.') return false;
   const before = cursor.statement.tokens[at - 1];

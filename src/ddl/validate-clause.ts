@@ -1,8 +1,8 @@
 /**
  * VALIDATE [SECRET name, …] AS expression, or VALIDATE SECRET name, … USING sender, which stands for the sender's
- * expression. Takes tokens, gives the clause; and a clause as the value the catalog stores:
- * with every secret literal masked, and the whole sealed beside it. Refuses what the expression's own parser
- * refuses, where it stands. Touches nothing but the seal and the ids it is handed.
+ * expression. Takes tokens, returns the clause; and turns a clause into the value that the catalog stores, with every
+ * secret literal masked and the whole expression sealed. Refuses what the expression's own parser refuses, with its
+ * position. Uses only the seal and the ids that it is given.
  */
 import { sealCheck } from '../catalog/seals.ts';
 import { type AnswerGuard, type ParsedAnswer, maskLiterals } from './answer-sealing.ts';
@@ -11,7 +11,7 @@ import { StatementError, type Cursor, type Name } from './cursor.ts';
 import type { DeliveryIdOf } from './dedupe-option.ts';
 import { answerWord, expressionSource } from './expression-source.ts';
 
-/** What the validate room says of an expression; positions are offsets in its text. */
+/** What the validate room says about an expression; positions are offsets in its text. */
 export interface ParsedCheck {
   readonly text: string;
   /** The name under which the expression reads the body, if it does. */
@@ -23,32 +23,32 @@ export interface ParsedCheck {
 
 export interface ValidateDeps {
   readonly parseExpression: (text: string, scope: { secrets: readonly string[] }) => ParsedCheck;
-  /** Seals a text under the master key, bound to `identity`. Gives base64. */
+  /** Seals a text under the master key, bound to `identity`. Returns base64. */
   readonly seal: (plaintext: string, identity: string) => string;
   readonly newId: () => string;
-  /** The expression of a known sender, spelled out for the secret of this name; null: no such sender. */
+  /** The expression of a known sender, written for the secret of this name; null: no such sender. */
   readonly expandSender: (sender: string, secret: string) => string | null;
-  /** What a known sender asks for besides its expression. */
+  /** What a known sender requires in addition to its expression. */
   readonly demandsOf: (sender: string) => SenderDemands;
-  /** Parses and judges one ANSWER beside the VALIDATE of its table; throws what has `sqlstate`, `part` and `position`. */
+  /** Parses one ANSWER and judges it against the VALIDATE of its table; throws an error with `sqlstate`, `part` and `position`. */
   readonly parseAnswer: (
     text: AnswerText,
     scope: { secrets: readonly string[]; guard: AnswerGuard | null },
   ) => ParsedAnswer;
-  /** The ANSWER clauses that USING brings, spelled out for the secrets of these names. */
+  /** The ANSWER clauses that USING brings, written for the secrets of these names. */
   readonly expandAnswers: (sender: string, secret: string, second: string | null) => SenderAnswers;
-  /** The forms, of those that senders ask for, that a secret's value has. */
+  /** The forms that a secret's value has, of those that senders ask for. */
   readonly secretForms: (value: string) => readonly string[];
-  /** Where a known sender keeps a delivery's id. */
+  /** Where a known sender has a delivery's id. */
   readonly deliveryIdOf: DeliveryIdOf;
   /** Whether there is a host that rows of tables may go to (WITH (into = …)). */
   readonly sendsElsewhere: boolean;
-  /** Senders whose names are like this one, best first. */
+  /** Senders with names similar to this one, best first. */
   readonly nearestSenders: (name: string) => readonly string[];
 }
 
 export interface SenderDemands {
-  /** The form of its secrets, and what to say of one that has another; null: any text will do. */
+  /** The form of its secrets, and the warning for a secret of another form; null: any text will do. */
   readonly form: ({ readonly form: string } & Caution) | null;
   /** Why no request of this sender would be accepted, whatever the secret is. */
   readonly cautions: readonly Caution[];
@@ -58,7 +58,7 @@ export interface SenderAnswers {
   readonly clauses: readonly string[];
   /** Whether some of them need a second secret. */
   readonly takesSecret: boolean;
-  /** What to say where it is missing; null: nothing. */
+  /** The warning if it is missing; null: none. */
   readonly caution: Caution | null;
 }
 
@@ -72,9 +72,9 @@ export interface ValidateClause {
   readonly secrets: readonly Name[];
   /** The expression, with its comments blanked; or that of a sender. */
   readonly text: string;
-  /** Where it starts in the client's text, in bytes; or where the sender's name stands. */
+  /** Where it starts in the client's text, in bytes; or the position of the sender's name. */
   readonly start: number;
-  /** The text is this sender's: its places are not places in the client's text. null: it is the client's own. */
+  /** The sender that the text comes from, so that positions in it are not positions in the client's text; null: it is the client's own. */
   readonly sender: string | null;
 }
 
@@ -82,7 +82,7 @@ export interface ValidateClause {
 export interface Validation {
   readonly payload: string | null;
   readonly expression: string;
-  /** The check as it was compiled and judged here: the catalog believes nothing else. */
+  /** The check as it was compiled and judged here: the catalog trusts nothing else. */
   readonly sealed: string;
   readonly sealId: string;
   readonly secrets: readonly { readonly schema: string | null; readonly name: string }[];
@@ -93,7 +93,7 @@ export interface Validation {
 
 const takenNames = new Set(['headers', 'payload', 'method', 'path', 'query', 'url']);
 
-/** From behind VALIDATE to the first ANSWER, or the end of the statement. */
+/** From after VALIDATE to the first ANSWER, or the end of the statement. */
 export function parseValidate(cursor: Cursor, deps: ValidateDeps): ValidateClause {
   const secrets: Name[] = [];
   if (cursor.accept('secret')) {
@@ -114,7 +114,7 @@ export function parseValidate(cursor: Cursor, deps: ValidateDeps): ValidateClaus
   return { secrets, ...expressionSource(cursor, answerWord), sender: null };
 }
 
-/** The sender's expression for each of the secrets: while one takes the place of another, both are good. */
+/** The sender's expression for each of the secrets: while one is being replaced by another, both are valid. */
 function senderClause(cursor: Cursor, secrets: readonly Name[], deps: ValidateDeps): ValidateClause {
   const start = cursor.offset;
   const sender = cursor.identifier();
@@ -135,7 +135,7 @@ function unknownSender(sender: string, at: number, deps: ValidateDeps): never {
   });
 }
 
-/** `more`: what is to be said besides. */
+/** `more`: a further warning. */
 export function sealValidation(
   clause: ValidateClause,
   deps: ValidateDeps,

@@ -1,7 +1,7 @@
 /**
- * An engine that another process of this Headgate looks after: the embedded one, seen from a listener process. Takes how
- * it is reached, gives an Engine at once; refuses nothing: while the engine is away `unavailable` says so. Starts and
- * stops nothing; holds one idle connection to know whether the engine is there.
+ * An engine that another process of this Headgate supervises: the embedded one, seen from a listener process. Takes how
+ * it is reached, returns an Engine at once; refuses nothing: while the engine cannot be reached, `unavailable` says so.
+ * Starts and stops nothing; holds one idle connection to know whether the engine is up.
  */
 import type { ClientConfig } from 'pg';
 import type { Observe } from '../tables/observations.ts';
@@ -14,11 +14,11 @@ export interface EngineReach {
   readonly port: number;
   readonly user: string;
   readonly defaultDatabase: string;
-  /** Which database is looked at: not one that its owner may want to drop. */
+  /** Which database is watched: not one that its owner may want to drop. */
   readonly watchedDatabase: string;
 }
 
-/** Of the embedded engine. */
+/** For the embedded engine. */
 export function reachOf(engine: Engine): EngineReach {
   const { host = '', port = 0, user = '' } = engine.clientConfig(engine.defaultDatabase);
   const { defaultDatabase } = engine;

@@ -7,11 +7,11 @@ import { cutOff } from './hang-up.ts';
 export interface CancellationLimits {
   /** How long the statement may run, in ms. */
   readonly statementMs: number;
-  /** How long it may take to end once it is told to, in ms; then its connection ends. */
+  /** How long it may take to end once it is cancelled, in ms; then its connection is cut off. */
   readonly cancelMs: number;
 }
 
-/** Plain timers: one of these is made for each statement. */
+/** Plain timers: one instance is created for each statement. */
 export class Cancellation {
   cancelled = false;
   late = false;
@@ -54,12 +54,12 @@ export class Cancellation {
     if (this.cancelled) return;
     this.cancelled = true;
     this.#socket = sendCancel(this.#client, this.#config);
-    // A connection that was cancelled is not lent again; one whose server does not hear of it ends here.
+    // A cancelled connection is not lent again; if its server does not receive the cancellation, it ends here.
     this.#cutting = setTimeout(() => cutOff(this.#client), this.#cancelMs);
   }
 }
 
-/** On a connection of its own, without TLS as libpq did it: there is nothing in it but the session's own number. */
+/** On a separate connection, without TLS as in libpq: it contains nothing but the session's own number. */
 function sendCancel(client: ClientBase, config: ClientConfig): Socket | null {
   const { processID, secretKey } = client as unknown as {
     processID: number | null;

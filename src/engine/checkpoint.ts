@@ -1,10 +1,10 @@
-/** Checkpoints that somebody asks for, beside everything else. */
+/** Checkpoints on request, in the background. */
 import { Client, type ClientConfig } from 'pg';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../tables/limits.ts';
 import { cutOff, hangUp } from './hang-up.ts';
 
-/** What comes of it is not waited for but by `close`: without it a later start has more of the log to replay, and that is all. */
+/** Only `close` waits for the result: without the checkpoint a later start has more of the log to replay, nothing else. */
 export class Checkpoints implements Closable {
   readonly #clientConfig: () => ClientConfig;
   readonly #closing = new AbortController();
@@ -14,7 +14,7 @@ export class Checkpoints implements Closable {
     this.#clientConfig = clientConfig;
   }
 
-  /** While one runs, another one is not wanted. */
+  /** While one is running, another one is not needed. */
   ask(): void {
     this.#running ??= this.#run()
       .catch(() => undefined)

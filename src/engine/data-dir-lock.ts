@@ -1,20 +1,20 @@
 /**
- * One Headgate per data directory, by a lock that dies with its process. Takes a folder, gives a held lock;
- * refuses with DataDirInUse; touches only sockets named `claim-…` in that folder.
+ * One Headgate per data directory, by a lock that ends with its process. Takes a folder, returns a held lock; refuses with
+ * DataDirInUse; touches only sockets named `claim-…` in that folder.
  *
- * Not every machine has a program that takes a lock of the kernel (folder-lock.ts), a pid file outlives its process, and an
- * abstract socket exists on Linux alone and not across containers that share a volume. So each Headgate makes a *claim*: a listening Unix socket under a name
- * never used again, which the kernel makes dead, for everyone to see, at the moment its process ends.
+ * Not every machine has a program that takes a kernel lock (folder-lock.ts), a pid file outlives its process, and an abstract
+ * socket exists only on Linux and not across containers that share a volume. So each Headgate makes a *claim*: a listening Unix
+ * socket under a name that is never used again, which the kernel makes dead, visibly for everyone, at the moment its process ends.
  *
- * 1. Make the socket under a hidden name, listen, then rename it to `claim-<pid>-<random>`: a claim that can be
+ * 1. Create the socket under a hidden name, listen, then rename it to `claim-<pid>-<random>`: a claim that can be
  *    seen can be connected to. Then, and only then, look at every other claim.
- * 2. A claim that refuses connections is dead and is removed. That needs no care: no one will reuse its name.
- * 3. Of two live claims the one whose name sorts last withdraws at once. The other waits to hear what becomes
- *    of it: it says `held`, because it had been there before, or it hangs up.
+ * 2. A claim that refuses connections is dead and is removed. That needs no care: its name is never reused.
+ * 3. Of two live claims the one whose name sorts last withdraws at once. The other waits for the outcome of that
+ *    claim: it says `held`, because it was there first, or it hangs up.
  *
- * Both claim before they look, so of two that start together at least one sees the other, and the rules
- * never let both stay: the later one stays only if it had looked before the earlier one claimed, and then it
- * says `held`. Nothing is ever taken over, so there is no moment in which two could take over the same thing.
+ * Both claim before they look, so of two that start together at least one sees the other, and the rules never let both stay: the
+ * one whose name sorts later stays only if it had looked before the other one claimed, and then it says `held`. Nothing is ever
+ * taken over, so there is no moment at which two could take over the same thing.
  */
 import { randomBytes } from 'node:crypto';
 import { readdir, rename, rm } from 'node:fs/promises';
@@ -37,7 +37,7 @@ export class DataDirInUse extends Error {
 
 const claimName = /^claim-(\d+)-[0-9a-f]{8}$/;
 
-/** A claim that was made and not yet decided, or decided; other processes' questions wait for the decision. */
+/** A claim, undecided or decided; questions of other processes wait for the decision. */
 class Claim {
   readonly name = `claim-${process.pid}-${randomBytes(4).toString('hex')}`;
   readonly #folder: string;
@@ -62,7 +62,7 @@ class Claim {
       this.#server.listen(hidden, resolve);
     });
     await rename(hidden, join(this.#folder, this.name));
-    // The lock alone must not keep the process alive.
+    // The lock must not keep the process alive.
     this.#server.unref();
   }
 
@@ -80,8 +80,8 @@ class Claim {
 }
 
 /**
- * Takes the lock on `folder`, which must exist and whose path must leave 32 bytes of a socket's path free. The
- * lock is held until `close`, or the end of the process.
+ * Takes the lock on `folder`, which must exist and whose path must leave 32 bytes of a socket's path free. The lock is
+ * held until `close`, or the end of the process.
  */
 export async function lockFolder(folder: string, settleMs: number = limits.dataDirLockMs): Promise<Closable> {
   const claim = new Claim(folder);
@@ -102,7 +102,7 @@ export async function lockFolder(folder: string, settleMs: number = limits.dataD
   }
 }
 
-/** `alive` asks only whether the claim lives; `fate` waits for its decision, and past `settleMs` assumes the worst. */
+/** `alive` asks only whether the claim is live; `fate` waits for its decision, and after `settleMs` assumes the worst. */
 function ask(
   path: string,
   question: 'alive' | 'fate',

@@ -1,15 +1,15 @@
 /**
- * The data directory of the embedded engine: what is in it, whether it is ours, and how it is made. Takes a
- * path, gives a cluster that PostgreSQL can be started on; refuses with EngineError, one line, nothing
- * touched, when the folder belongs to something else or is damaged.
+ * The data directory of the embedded engine: what is in it, whether it is Headgate's, and how it is created. Takes a
+ * path, returns a cluster that PostgreSQL can be started on; refuses with EngineError, one line, without touching
+ * anything, if the folder belongs to something else or is damaged.
  *
- *   <data dir>/headgate.json   the mark that this folder is ours, and the version of this layout
+ *   <data dir>/headgate.json   marks the folder as Headgate's, with the version of this layout
  *              lock/           claims of the Headgates that serve it (data-dir-lock.ts)
- *              pg/             the cluster; its owner is whoever runs PostgreSQL
+ *              pg/             the cluster; its owner is the user that runs PostgreSQL
  *              pg/run/         the socket. Inside the cluster, because the server reaches it from its own
  *                              folder by a relative path, whatever the rights and the length of the path above
- *              bin/            the programs, only where they had to be copied
- *              pg.new-*        a cluster in the making; becomes pg by rename, so that pg is always whole
+ *              bin/            the programs, only if they had to be copied
+ *              pg.new-*        a cluster being created; becomes pg by rename, so that pg is always complete
  */
 import { lchown, mkdtemp, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ import { canEnter, runAs, type SystemUser } from './system-user.ts';
 
 const format = 1;
 const postgresMajor = 18;
-/** Names that may stand in the folder before its first cluster is made; lost+found is a fresh file system's. */
+/** Names that may be in the folder before its first cluster is created; a new file system has lost+found. */
 const ownNames =
   /^(lock|bin|master\.key(\.[0-9a-f]{8}\.old)?|ports\.json|acme|console\.key|pg\.new-.*|lost\+found)$/;
 
@@ -35,7 +35,7 @@ export function dataDirAt(path: string): DataDir {
   return { path, cluster, socketDir: join(cluster, 'run') };
 }
 
-/** `new`: there is no cluster yet, and one may be made here. Touches nothing. */
+/** `new`: there is no cluster yet, and one may be created here. Touches nothing. */
 export async function inspectDataDir(dir: DataDir): Promise<'new' | 'ours'> {
   const names = await readdir(dir.path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [] as string[];
@@ -47,7 +47,7 @@ export async function inspectDataDir(dir: DataDir): Promise<'new' | 'ours'> {
     const inside = await readdir(dir.cluster).catch((error: NodeJS.ErrnoException) => {
       throw new EngineError(unusable(`the database in ${dir.cluster}`, error));
     });
-    // The mark is written last; a kill just before it leaves a whole cluster that our file in it tells ours.
+    // The mark is written last; a kill just before that leaves a complete cluster, which headgate.conf in it identifies as Headgate's.
     if (!marked && !inside.includes('headgate.conf')) throw foreign(dir, 'pg');
     await checkCluster(dir);
     return 'ours';
@@ -62,7 +62,7 @@ export async function inspectDataDir(dir: DataDir): Promise<'new' | 'ours'> {
   return 'new';
 }
 
-/** What the system refused, in a sentence with the cure. */
+/** What the system refused, in a sentence with the remedy. */
 export function unusable(what: string, error: NodeJS.ErrnoException): string {
   const { code } = error;
   if (code === 'ENOTDIR') return `${what} is a file, or lies in one: name a folder`;
@@ -113,12 +113,12 @@ async function checkCluster(dir: DataDir): Promise<void> {
   await read('postgresql.conf');
 }
 
-/** The `-D` for a program of PostgreSQL started in `folder`: a path by which `user` really gets there. */
+/** The `-D` for a program of PostgreSQL started in `folder`: a path by which `user` can actually reach it. */
 export async function reachablePath(folder: string, user: SystemUser | null): Promise<string> {
   if (await canEnter(user, folder)) return folder;
   if (process.platform === 'linux' && user !== null) {
-    // Folders above are closed to that user (a data directory under a 0700 /root). The process was put into
-    // the folder by root, before it dropped its rights; this path leads there without walking down again.
+    // Folders above are closed to that user (a data directory under a 0700 /root). Root has placed the process in the
+    // folder before dropping its rights; this path leads there without traversing the path again.
     return '/proc/self/cwd';
   }
   throw new EngineError(
@@ -126,7 +126,7 @@ export async function reachablePath(folder: string, user: SystemUser | null): Pr
   );
 }
 
-/** Makes the cluster. A kill at any moment leaves either none or a whole one. Needs the lock. */
+/** Creates the cluster. A kill at any moment leaves either none or a complete one. Needs the lock. */
 export async function createCluster(dir: DataDir, binaries: string, user: SystemUser | null): Promise<void> {
   await removeLeftovers(dir);
   const part = await mkdtemp(join(dir.path, 'pg.new-'));
@@ -158,7 +158,7 @@ export async function createCluster(dir: DataDir, binaries: string, user: System
 /** What every start needs, whether the cluster is new or not. Idempotent. Needs the lock. */
 export async function prepareCluster(dir: DataDir, user: SystemUser | null): Promise<void> {
   await removeLeftovers(dir);
-  // Only the folder of the socket stands between it, where everybody is trusted, and the machine's other users.
+  // Everybody who reaches the socket is trusted: only its folder keeps the machine's other users from it.
   await asOwner(user, dir.cluster, `${writeConf} && mkdir -p run && chmod 700 run`, [
     headgateConf(resources().memoryBytes),
   ]);
@@ -182,8 +182,8 @@ async function removeLeftovers(dir: DataDir): Promise<void> {
 const writeConf = 'umask 077 && printf %s "$1" > headgate.conf';
 
 /**
- * Runs a few shell words in a folder of the cluster as its owner. Not as root with a chown after it: whoever is
- * superuser in the database can put a symlink there, and root would write and give away what it leads to.
+ * Runs a short shell script in a folder of the cluster as its owner. Not as root with a chown afterwards: a superuser
+ * of the database can put a symlink there, and root would write to, and give away, what it leads to.
  */
 async function asOwner(
   user: SystemUser | null,

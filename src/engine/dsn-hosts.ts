@@ -1,7 +1,7 @@
 /**
  * Several hosts in one connection string, as libpq reads them: `postgresql://user@h1:5432,h2/db`, or
- * `?host=h1,h2&port=5432,5433`. Pure: takes the text, gives one text for each host, in order; null: the lists of hosts
- * and ports do not belong together.
+ * `?host=h1,h2&port=5432,5433`. Pure: takes the text, returns one text for each host, in order; null: the lists of
+ * hosts and ports do not match.
  */
 export function splitHosts(databaseUrl: string): readonly string[] | null {
   const [, scheme = '', authority = '', rest = ''] = /^([a-z]+:\/\/)([^/?#]*)(.*)$/s.exec(databaseUrl) ?? [];
@@ -22,7 +22,7 @@ export function splitHosts(databaseUrl: string): readonly string[] | null {
   });
 }
 
-/** The texts between commas, still percent-encoded; null: there is no such parameter. */
+/** The comma-separated texts, still percent-encoded; null: there is no such parameter. */
 function parameter(rest: string, name: string): string[] | null {
   const value = new RegExp(`[?&]${name}=([^&#]*)`).exec(rest)?.[1];
   return value === undefined ? null : value.replaceAll(/%2c/gi, ',').split(',');

@@ -1,7 +1,7 @@
 /**
- * A connection string as the `pg` package and the relay need it. Takes text, gives the servers it names, each as a
- * ClientConfig and an Endpoint; refuses with EngineError a text that can never work, without showing it: it holds a password. Reads
- * the certificate files that the text names. What it does not say is as libpq has it, sslmode=prefer among that.
+ * A connection string in the form that the `pg` package and the relay need. Takes text, returns the servers that it names,
+ * each as a ClientConfig and an Endpoint; refuses with EngineError a text that can never work, without showing it, because it
+ * contains a password. Reads the certificate files that the text names. Defaults are those of libpq, including sslmode=prefer.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
@@ -15,9 +15,9 @@ export interface Dsn {
   readonly database: string;
   /** In the order of the text; at least one. */
   readonly servers: readonly Server[];
-  /** Which of them may be used: any that answers, one that takes writes, one that is no standby. */
+  /** Which of them may be used: any that answers, one that accepts writes, one that is not a standby. */
   readonly sessions: 'any' | 'read-write' | 'primary';
-  /** Texts that must not be shown: the password, as written and as meant. */
+  /** Texts that must not be shown: the password, as written and decoded. */
   readonly secrets: readonly string[];
 }
 
@@ -26,7 +26,7 @@ export interface Server {
   readonly name: string;
   readonly config: ClientConfig;
   readonly endpoint: Endpoint;
-  /** The same without TLS, where that will do if the server has none (sslmode=prefer). */
+  /** The same server without TLS, if that is acceptable when the server has none (sslmode=prefer). */
   readonly plain: Server | null;
 }
 
@@ -41,7 +41,7 @@ const systemStores = [
   '/etc/ssl/cert.pem',
 ];
 
-/** `stores`: files, the first that is there counts for sslrootcert=system. */
+/** `stores`: files, of which the first one that exists is used for sslrootcert=system. */
 export function parseDsn(databaseUrl: string, stores: readonly string[] = systemStores): Dsn {
   if (!/^postgres(ql)?:\/\//.test(databaseUrl)) fail('it must begin with postgresql://');
   const bySystem = /[?&]sslrootcert=system(?![^&#])/.test(databaseUrl);
@@ -65,19 +65,19 @@ export function parseDsn(databaseUrl: string, stores: readonly string[] = system
   return {
     database,
     servers,
-    // libpq would take any; of several, one that cannot be written to is of no use here.
+    // libpq would take any; of several servers, one that cannot be written to is of no use here.
     sessions: sessions ?? (servers.length > 1 ? 'read-write' : 'any'),
     secrets: typeof password === 'string' ? [password, encodeURIComponent(password)] : [],
   };
 }
 
-/** undefined: other parameters say what is to be done, as node-postgres reads them. */
+/** undefined: other parameters determine it, as node-postgres reads them. */
 function modeUnsaid(databaseUrl: string, bySystem: boolean): string | undefined {
   if (bySystem) return 'verify-full';
   return /[?&](ssl|uselibpqcompat)[a-z]*=/.test(databaseUrl) ? undefined : 'prefer';
 }
 
-/** null: the system's are not found, and Node's own are as good. */
+/** null: the system's authorities are not found, and Node's own are as good. */
 function systemAuthorities(stores: readonly string[]): string | null {
   const store = stores.find((path) => existsSync(path));
   return store === undefined ? null : readFileSync(store, 'utf8');
@@ -85,7 +85,7 @@ function systemAuthorities(stores: readonly string[]): string | null {
 
 function parseServer(text: string, sslmode: string | undefined, authorities?: string | null): Server {
   const config = readConfig(text, sslmode);
-  // Once, because there are some hundred of them.
+  // Parsed once, because there are over a hundred of them.
   if (typeof authorities === 'string' && typeof config.ssl === 'object')
     config.ssl.secureContext = createSecureContext({ ...config.ssl, ca: authorities });
   const host = config.host === undefined || config.host === '' ? 'localhost' : config.host;
@@ -115,15 +115,15 @@ function parseServer(text: string, sslmode: string | undefined, authorities?: st
 
 function readConfig(text: string, sslmode: string | undefined): ClientConfig {
   try {
-    // The words of libpq, so that the text means what it means to psql: `require` encrypts and does not ask
-    // who answers; verify-full does.
+    // With libpq's meaning of the words, so that the text means the same as to psql: `require` encrypts without
+    // verifying the server; verify-full verifies it.
     const libpq = sslmode !== 'no-verify' && !/[?&]uselibpqcompat=/.test(text);
     const said = sslmode === undefined || text.includes('sslmode=');
     const whole = said ? text : `${text}${text.includes('?') ? '&' : '?'}sslmode=${sslmode}`;
     return { ...toClientConfig(parse(whole, libpq ? { useLibpqCompat: true } : {})) };
   } catch (error) {
     const { code, path } = error as NodeJS.ErrnoException;
-    // The parser's own texts quote parts of its input; those about files do not.
+    // The parser's own messages quote parts of its input; those about files do not.
     if (code === 'ENOENT' || code === 'EACCES')
       return fail(`${path ?? 'a certificate file'} cannot be read (${code})`);
     if ((error as Error).message.startsWith('SECURITY WARNING: Using sslmode=verify-ca')) {
@@ -137,7 +137,7 @@ function fail(why: string): never {
   throw new EngineError(`the database URL cannot be used: ${why}`);
 }
 
-/** libpq's default for the user; an uid without a name has none. */
+/** libpq's default for the user; a uid without a name has none. */
 function systemUser(): string {
   try {
     return userInfo().username;

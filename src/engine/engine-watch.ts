@@ -1,10 +1,10 @@
 /**
- * Keeps one light connection to an engine and thereby knows whether it is there. Takes how to bring the engine up
- * (embedded) and how to dial it, gives `unavailable` and `serverVersion`; refuses nothing: what fails is tried
- * again, for ever, with a growing pause. Says `engine.ready` and `engine.lost`, in turn.
+ * Keeps one light connection to an engine and thereby knows whether it is up. Takes how to bring the engine up
+ * (embedded) and how to connect to it, provides `unavailable` and `serverVersion`; refuses nothing: a failed attempt is
+ * repeated, indefinitely, with a growing pause. Reports `engine.ready` and `engine.lost`, alternately.
  *
- * One loop is the whole life: prepare → dial → greet → hold until lost → pause → prepare … A caller that wants to
- * know the first result awaits `settled`.
+ * It is one loop: prepare → dial → greet → hold until lost → pause → prepare … A caller that needs the first result
+ * awaits `settled`.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
@@ -24,24 +24,24 @@ export interface WatchOptions {
   readonly engine: string;
   readonly clientConfig: () => ClientConfig;
   readonly observe: Observe;
-  /** Brings the engine to where it can be dialled; a rejection is a failed attempt. */
+  /** Brings the engine to where it can be connected to; a rejection is a failed attempt. */
   readonly prepare?: (signal: AbortSignal) => Promise<void>;
-  /** The first words on a new connection; a rejection is a failed attempt. */
+  /** Called first on a new connection; a rejection is a failed attempt. */
   readonly greet?: (client: Client) => Promise<void>;
-  /** A sign of life, and that the server is still what is wanted; a rejection is a loss. By default an empty query. */
+  /** Checks that the server responds and is still the wanted one; a rejection is a loss. By default `select 1`. */
   readonly check?: (client: Client) => Promise<unknown>;
-  /** A better reason for a loss than that of the socket, if there is one. */
+  /** A better reason for a loss than the socket's error, if there is one. */
   readonly explain?: () => string | null;
-  /** Failures that pass by themselves in a moment: `settled` waits them out. */
+  /** Failures that pass without intervention in a moment: `settled` waits them out. */
   readonly passes?: (error: Error) => boolean;
   /** Texts that must not appear in a reason. */
   readonly secrets?: readonly string[];
   readonly random?: () => number;
-  /** Oldest server that is good enough; default: what Headgate's catalog and commit statements work on. */
+  /** The oldest acceptable server; default: the oldest that Headgate's catalog and commit statements work on. */
   readonly serverVersionMin?: number;
 }
 
-/** Oldest server that Headgate's catalog and commit statements work on. */
+/** The oldest server that Headgate's catalog and commit statements work on. */
 const versionMin = 140_000;
 
 const words = { standby: 'a standby', 'read-only': 'read-only (default_transaction_read_only)' };
@@ -49,9 +49,9 @@ const words = { standby: 'a standby', 'read-only': 'read-only (default_transacti
 export class EngineWatch implements Closable {
   serverVersion = 0;
   unavailable: string | null = 'the database is starting';
-  /** null: it takes writes, as far as is known; otherwise why not, in one line. */
+  /** null: it accepts writes, as far as is known; otherwise the reason, in one line. */
   readOnly: string | null = null;
-  /** Resolves at the first success with null, or at the first failure that does not pass, with its error. */
+  /** Resolves at the first success with null, or at the first failure that is not transient, with its error. */
   readonly settled: Promise<Error | null>;
   readonly #options: WatchOptions;
   readonly #stop = new AbortController();
@@ -67,7 +67,7 @@ export class EngineWatch implements Closable {
     this.#running = this.#run();
   }
 
-  /** Looks at the server at once instead of when it is due. */
+  /** Checks the server at once instead of when the check is due. */
   doubt(): void {
     this.#doubt();
   }
@@ -86,7 +86,7 @@ export class EngineWatch implements Closable {
       const error = await this.#attempt(startedAt, () => (failures = 0));
       if (signal.aborted) break;
       const reason = this.#describe(error);
-      // Every attempt has its reason, and only the first after a success is news.
+      // Every attempt has its reason, but only the first failure after a success is reported.
       if (this.unavailable === null) observe({ kind: 'engine.lost', engine, reason });
       this.unavailable = reason;
       if (this.#options.passes?.(error) !== true) this.#settle(error);
@@ -98,7 +98,7 @@ export class EngineWatch implements Closable {
     this.#settle(new EngineError(this.unavailable));
   }
 
-  /** One connection from dialling to its loss. Gives what ended it; never rejects. */
+  /** One connection from dialling to its loss. Returns what ended it; never rejects. */
   async #attempt(startedAt: number, succeeded: () => void): Promise<Error> {
     const { engine, observe, prepare, greet, clientConfig } = this.#options;
     const { signal } = this.#stop;
@@ -130,7 +130,7 @@ export class EngineWatch implements Closable {
     }
   }
 
-  /** Without it, a connection whose other end vanished (power, network) would look alive for hours. */
+  /** Without it, a connection whose other end vanished (power, network) would appear alive for hours. */
   async #heartbeat(client: Client, signal: AbortSignal): Promise<Error> {
     try {
       for (;;) {
@@ -145,7 +145,7 @@ export class EngineWatch implements Closable {
     }
   }
 
-  /** Until the next sign of life is due, or asked for. */
+  /** Until the next check is due, or requested. */
   async #pause(signal: AbortSignal): Promise<void> {
     const woken = new AbortController();
     const wake = (): void => woken.abort();
@@ -157,7 +157,7 @@ export class EngineWatch implements Closable {
   }
 
   async #check(client: Client): Promise<unknown> {
-    // What is older speaks the protocol and has other functions.
+    // An older server speaks the protocol but has other functions.
     if (this.serverVersion >= versionMin) {
       const reason = await readOnlyReason(client);
       this.readOnly = reason === null ? null : `nothing can be written: the database is ${words[reason]}`;
@@ -183,7 +183,7 @@ export class EngineWatch implements Closable {
     return name;
   }
 
-  /** One line, without a password, whatever put it there. */
+  /** One line, without a password, wherever the text comes from. */
   #describe(error: Error): string {
     // Node tries several addresses of a name and then throws an AggregateError with an empty message.
     const said =

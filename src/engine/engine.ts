@@ -1,13 +1,13 @@
 /**
- * Where the tables live. Two engines implement this one seam: the embedded PostgreSQL (embedded.ts) and any
- * PostgreSQL by DSN (postgres.ts). Takes settings, gives connections; refuses with EngineError at start, and
- * afterwards lets callers meet connection errors, which they answer 503.
+ * Where the tables live. Two engines implement this one interface: the embedded PostgreSQL (embedded.ts) and any
+ * PostgreSQL by DSN (postgres.ts). Takes settings, provides connections; refuses with EngineError at startup; later,
+ * callers get connection errors, which they answer with 503.
  */
 import type { ConnectionOptions } from 'node:tls';
 import type { ClientConfig } from 'pg';
 import { PlainError } from '../kit/plain-error.ts';
 
-/** How to dial the engine's own port: the SQL door's relay speaks to it byte by byte. */
+/** How to connect to the engine's own port: the SQL door's relay speaks to it byte by byte. */
 export type Endpoint =
   | { readonly kind: 'unix'; readonly path: string }
   | {
@@ -15,35 +15,38 @@ export type Endpoint =
       readonly host: string;
       readonly port: number;
       readonly tls: boolean;
-      /** How much of the server's certificate is believed, and ours; absent: everything is verified. */
+      /** How far the server's certificate is verified, and Headgate's own certificate; absent: everything is verified. */
       readonly tlsOptions?: ConnectionOptions;
     };
 
 export interface Engine {
   readonly kind: 'embedded' | 'postgres';
-  /** The database served when none is named. */
+  /** The database that is served if none is named. */
   readonly defaultDatabase: string;
   /**
-   * For a client or a pool of the `pg` package, as Headgate's own role. Of several servers it names the one in use now;
-   * a pool made with it follows when another is chosen.
+   * For a client or a pool of the `pg` package, as Headgate's own role. If there are several servers, it refers to the
+   * one in use now; a pool made with it follows when another is chosen.
    */
   clientConfig(database: string): ClientConfig;
-  /** The same as another role; absent where Headgate does not decide who is let in without a password. */
+  /** The same as another role; absent if Headgate does not decide who is let in without a password. */
   clientConfigAs?(database: string, role: string): ClientConfig;
   endpoint(): Endpoint;
-  /** A write was refused because the server is read-only (25006): looks at once whether another is to be used. */
+  /** Called when a write was refused because the server is read-only (25006): checks at once whether to use another server. */
   doubt?(): void;
-  /** Much was written that a start after an unclean end need not replay: sees to that beside everything else, where the engine is ours. */
+  /**
+   * Called when much has been written that a start after an unclean end need not replay: runs a checkpoint in the background, if the
+   * engine is Headgate's own.
+   */
   checkpoint?(): void;
   /** `server_version_num` of the engine as last seen, e.g. 180004; 0 before the first connection. */
   readonly serverVersion: number;
-  /** null: reachable; otherwise why not, in one line without credentials. */
+  /** null: reachable; otherwise the reason, in one line without credentials. */
   readonly unavailable: string | null;
-  /** null: it takes writes, as far as is known; otherwise why not. What only reads can go on. */
+  /** null: it accepts writes, as far as is known; otherwise the reason. Reading is still possible. */
   readonly readOnly?: string | null;
-  /** Ends at once, without order, an engine that is ours and does not end by itself. Never rejects. */
+  /** Ends an engine of Headgate's own at once, uncleanly, if it does not end otherwise. Never rejects. */
   cutOff?(): Promise<void>;
-  /** Stops supervising and, where the engine is ours, the engine itself. */
+  /** Stops supervising and, if the engine is Headgate's own, the engine itself. */
   close(): Promise<void>;
 }
 

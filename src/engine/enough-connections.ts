@@ -1,6 +1,6 @@
 /**
- * Whether a role and its database may have as many connections as Headgate cannot do without. Asks on each new connection; throws
- * TooFewConnections. A superuser has no limit, and behind a pooler the limit is one of the pooler's own connections.
+ * Whether a role and its database are allowed as many connections as Headgate cannot do without. Checked on each new connection;
+ * throws TooFewConnections. A superuser has no limit, and behind a pooler the limit applies to the pooler's own connections.
  */
 import type { Client } from 'pg';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';

@@ -1,10 +1,10 @@
 /**
- * The kernel's own lock of a data directory (flock), beside the claims in it (data-dir-lock.ts): it is on the folder itself, so
- * that nothing in it can be deleted to undo it, and holds across containers of one machine. Takes a folder, gives a
- * held lock, or null where there is no program that could take one; refuses with DataDirInUse. Touches no file.
+ * The kernel's own lock on a data directory (flock), in addition to the claims in it (data-dir-lock.ts): it is on the folder
+ * itself, so that it cannot be undone by deleting something in the folder, and it holds across containers of one machine. Takes
+ * a folder, returns a held lock, or null if there is no program that could take one; refuses with DataDirInUse. Touches no file.
  *
- * Node has no flock(2). But such a lock belongs to the open file, not to who asked for it: a program that is lent the open
- * folder takes the lock and ends, and the lock stays with this process until it closes the folder or ends.
+ * Node has no flock(2). But such a lock belongs to the open file, not to the process that took it: a program that is lent the
+ * open folder takes the lock and ends, and the lock stays with this process until it closes the folder or ends.
  */
 import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
@@ -14,7 +14,7 @@ import type { Closable } from '../kit/closer.ts';
 import { DataDirInUse } from './data-dir-lock.ts';
 import { childEnv } from './system-user.ts';
 
-/** Of util-linux, BusyBox, and Perl. Status 1, and not a word: somebody else has it. */
+/** From util-linux, BusyBox, and Perl. Exit status 1 without output: another process holds it. */
 const programs = [
   ['flock', '-n', '-x', '3'],
   [
@@ -54,7 +54,7 @@ function lend(open: number, program: string, args: readonly string[], path: stri
     const child = spawn(program, args, {
       stdio: ['ignore', 'ignore', 'pipe', open],
       env: { ...childEnv, PATH: path },
-      // Not `timeout`: its timer stays when there is no such program.
+      // Not `timeout`: its timer stays if there is no such program.
       signal: AbortSignal.timeout(10_000),
     });
     let complaint = '';
@@ -67,7 +67,7 @@ function lend(open: number, program: string, args: readonly string[], path: stri
   });
 }
 
-/** As it says itself; null: it has not come so far. */
+/** As the holder itself reports; null: it has not got that far. */
 async function holderOf(folder: string): Promise<number | null> {
   try {
     const { pid } = JSON.parse(await readFile(join(folder, 'ports.json'), 'utf8')) as { pid?: unknown };

@@ -1,9 +1,9 @@
 /**
- * How the gateway's role is let into one database. Takes a client of the superuser there, and says whether all is done; refuses with
- * `database_closed` where a schema of Headgate's names is a stranger's. Touches privileges.
+ * How the gateway's role is granted access to one database. Takes a client of the superuser there, and returns whether all is done;
+ * refuses with `database_closed` if a schema with one of Headgate's names belongs to somebody else. Changes privileges.
  *
- * A grant on what there is, and default privileges for what comes, leave out what others make at that moment: their transactions see
- * no default privileges yet, and nobody sees their tables. So it is done again when those transactions have ended.
+ * Grants on existing objects, and default privileges for future ones, miss what others are creating at that moment: their transactions do
+ * not see the default privileges yet, and their tables are not visible yet. So the grants are repeated once those transactions have ended.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
@@ -12,21 +12,21 @@ import { Refused } from '../tables/refusals.ts';
 import { dropTrigger, readForeign } from './gateway-role-sql.ts';
 import type { LetInSql } from './gateway-role-sql.ts';
 
-/** How often they are looked for, in ms. */
+/** How often those transactions are looked for, in ms. */
 const pauseMs = 20;
 
 export class GatewayAdmission {
   readonly #sql: LetInSql;
-  /** Under way, or done. */
+  /** In progress, or done. */
   #admitted: Promise<boolean> | null = null;
-  /** Transactions that had begun before; null: they were not asked for yet. */
+  /** Transactions that had begun before; null: they have not been queried yet. */
   #unfinished: readonly string[] | null = null;
 
   constructor(sql: LetInSql) {
     this.#sql = sql;
   }
 
-  /** Once for all who wait for it. What is left to do is done when it is called the next time; so is what has failed. */
+  /** Runs once for all callers that wait for it. The next call does what is left to do, and repeats what has failed. */
   admit(connect: () => Promise<Client>): Promise<boolean> {
     if (this.#admitted !== null) return this.#admitted;
     const admitted = this.#admit(connect);
@@ -57,7 +57,7 @@ export class GatewayAdmission {
     return rows[0]?.known === true;
   }
 
-  /** What is made by now is granted with each look, also while there is somebody left who may be making more. */
+  /** Each pass grants on what has been created by now, even while there are transactions left that may be creating more. */
   async #admitMissed(client: Client, waitMs: number): Promise<boolean> {
     for (let leftMs = waitMs; ; leftMs -= pauseMs) {
       const { rows } = await client.query<{ transaction: string }>(this.#sql.readUnfinished, [

@@ -1,20 +1,20 @@
 /**
- * The statements of gateway-role.ts, run as the superuser with nothing but pg_catalog on the search_path.
+ * The statements of gateway-role.ts, run as the superuser with only pg_catalog on the search_path.
  *
  * The role gets grants and not the ownership of databases: the owner of a database owns its schema `public`, may drop
- * every table in it, and sets with ALTER DATABASE what the sessions of everybody else begin with. It gets no predefined
- * role: pg_read_all_data reads pg_authid and the sealed secrets of schema `headgate`.
+ * every table in it, and determines with ALTER DATABASE how everybody else's sessions begin. It gets no predefined
+ * role: pg_read_all_data reads pg_authid and the sealed secrets in schema `headgate`.
  */
 import { createHash } from 'node:crypto';
 
 export const roleName = 'headgate_gateway';
 
-/** What the role may call. Not in a schema of its name, which every search_path begins with. */
+/** The functions that the role may call. Not in a schema with its name, which every search_path begins with. */
 const functionsSchema = 'headgate_functions';
 
 /**
- * It logs in over the engine's own socket, where nobody is asked for a password. One that it gives itself, as every
- * role may, has expired long ago. What the owner alters later stays.
+ * It logs in over the engine's own socket, where nobody is asked for a password. A password that it gives itself, as
+ * every role may, has long expired. What the owner alters later stays.
  */
 export const makeRole = `
 do $$
@@ -34,15 +34,15 @@ export const readDatabase = `
   from pg_database where datname = $1`;
 
 /**
- * Schemas of root's, without PostgreSQL's, Headgate's (those of the functions of owners, too) and this role's. `public`
- * belongs to the database's owner.
+ * The schemas of root, without PostgreSQL's, Headgate's (including those of the owners' functions) and this role's.
+ * `public` belongs to the database's owner.
  */
 const schemas = `
   select n.oid from pg_namespace as n
   where n.nspname !~ '^(pg_|headgate_owner_)' and n.nspname not in ('information_schema', 'headgate', '${roleName}', '${functionsSchema}')
     and (n.nspowner = current_user::regrole or n.nspname = 'public')`;
 
-/** Grants on relations of root's for which `condition` holds. Its block declares `relation`. */
+/** Grants on relations of root's for which `condition` is true. The block that contains it declares `relation`. */
 const grantOn = (condition: string) => `
   for relation in
     select c.oid::regclass as name, c.relkind = 'S' as is_sequence from pg_class as c
@@ -59,8 +59,8 @@ const grantOn = (condition: string) => `
   end loop;`;
 
 /**
- * Only what root owns, and now: an extension's relations have the privileges that the extension gives them. What root makes later has them by
- * default privileges of each schema. Those of a whole database would hold for schema \`headgate\`, too.
+ * Only what root owns now: an extension's relations have the privileges that the extension gives them. Relations that root creates
+ * later get them from the default privileges of each schema. Those of a whole database would apply to schema `headgate`, too.
  */
 const admit = `
 create or replace function ${roleName}.admit(place oid) returns void
@@ -77,7 +77,7 @@ begin
   ${grantOn('c.relnamespace = place')}
 end $admit$`;
 
-/** Does nothing where the database was restored on a server without the role. */
+/** Does nothing if the database was restored on a server without the role. */
 const onSchema = `
 create or replace function ${roleName}.on_schema() returns event_trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $on_schema$
@@ -88,31 +88,31 @@ begin
     and made.objid in (${schemas});
 end $on_schema$`;
 
-/** What stands in a schema its owner can change, and a function its owner. */
+/** A schema's owner can change what is in it, and a function's owner the function. */
 export const readForeign = `
   select n.nspname as name from pg_namespace as n left join pg_proc as p on p.pronamespace = n.oid
   where n.nspname in ('${roleName}', '${functionsSchema}') and exists (
     select from pg_roles as o where o.oid in (n.nspowner, p.proowner) and not o.rolsuper)`;
 
-/** The function of it may be a stranger's. */
+/** Its function may be a stranger's. */
 export const dropTrigger = `drop event trigger if exists ${roleName}`;
 
-/** What lets the role into one database. `functions`: statements that make what it may call. */
+/** What gives the role access to one database. `functions`: statements that create what it may call. */
 export interface LetInSql {
   /** `known`: all of it was done before. */
   readonly readKnown: string;
   readonly letIn: string;
-  /** Where that has left `known` false, for what others were just making. */
+  /** If `known` is false after that, for what others were just creating. */
   readonly readUnfinished: string;
   readonly letInMissed: string;
   readonly mark: string;
 }
 
 /**
- * Once for each database: the comment says for which, since a database that is made from another one takes the
- * event trigger along, and not the privileges on the database itself; and with which functions. Where grants were just made it
- * says `unfinished` first. A database that was restored has its privileges: what root has revoked may have none of its own there, like what
- * was missed, and is not looked for.
+ * Once for each database: the comment on the event trigger says for which, since a database that is created from another one
+ * inherits the event trigger, but not the privileges on the database itself; and with which functions. If grants were only
+ * just made it says `unfinished` first. A restored database has its privileges: a table there from which root has revoked
+ * everything may look like one that was missed, and such tables are not looked for.
  */
 export function letInSql(functions: string): LetInSql {
   const made = createHash('sha256').update(functions).digest('hex').slice(0, 16);
@@ -167,8 +167,8 @@ end $let_in$`;
 }
 
 /**
- * Transactions that may have made a relation or a schema before they could see that the role was let in: whoever makes a relation
- * locks its schema first, and keeps that lock to its end. `$1`: of these alone; null: of all.
+ * Transactions that may have created a relation or a schema before they could see the role's default privileges: creating
+ * a relation locks its schema first, and the lock is kept to the end of the transaction. `$1`: only these; null: all.
  */
 const readUnfinished = `
   select distinct l.virtualtransaction as transaction
@@ -177,7 +177,7 @@ const readUnfinished = `
     and (l.locktype = 'transactionid' or (l.locktype = 'object' and l.classid = 'pg_namespace'::regclass))
     and ($1::text[] is null or l.virtualtransaction = any($1))`;
 
-/** What nobody has granted or revoked anything of, though the role has default privileges where it stands; and schemas likewise. */
+/** Relations with neither grants nor revokes, in a schema in which the role has default privileges; and schemas likewise. */
 const letInMissed = `
 do $missed$
 declare

@@ -1,10 +1,10 @@
 /**
- * The role of the events gateway on the embedded engine: who it is, and which databases it may work in. Takes an engine on
- * which Headgate is superuser and the name of the role, null for the one that Headgate makes; gives configurations for
- * clients that log in as it; refuses with `database_unknown` and `database_closed`. Touches roles and privileges, on connections
- * of its own: one for questions, and one for a moment in each database that the role is let into.
+ * The role of the events gateway on the embedded engine: which role it is, and which databases it may work in. Takes an engine
+ * on which Headgate is superuser and the name of the role, null for the one that Headgate creates; returns configurations for
+ * clients that log in as it; refuses with `database_unknown` and `database_closed`. Changes roles and privileges, on its own
+ * connections: one for queries, and one briefly in each database that the role is granted access to.
  *
- * The role that Headgate makes is let into a database once, when the first request asks for it (gateway-role-sql.ts);
+ * The role that Headgate creates is granted access to a database once, when the first request asks for it (gateway-role-sql.ts);
  * what the owner grants or revokes afterwards stays. A role that the owner names has what the owner has granted.
  */
 import { Client, Pool } from 'pg';
@@ -22,29 +22,29 @@ import { isConnectionLost, sqlstateOf } from './sqlstate.ts';
 
 interface FoundDatabase {
   readonly oid: string;
-  /** It takes connections, and is no template: a session in one keeps everybody from making databases of it. */
+  /** It accepts connections, and is not a template: a session in a template keeps everybody from creating databases from it. */
   readonly open: boolean;
   /** The role has CONNECT. */
   readonly permitted: boolean;
-  /** Where Headgate itself works. */
+  /** The database in which Headgate itself works. */
   readonly system: boolean;
 }
 
 export class GatewayRole implements Closable {
   readonly name: string;
-  /** Headgate looks after the role and its privileges. */
+  /** Headgate manages the role and its privileges. */
   readonly #own: boolean;
   readonly #engine: Engine;
   readonly #clock: () => number;
   readonly #questions: Pool;
   readonly #letInSql: LetInSql;
   #made: Promise<void> | null = null;
-  /** By name, for a moment: what is asked about again and again is looked at now and then. */
+  /** By name, for a short time: a database that is asked about repeatedly is checked now and then. */
   readonly #databases = new Map<string, { readonly ready: Promise<void>; readonly until: number }>();
-  /** By oid: once let in stays let in. */
+  /** By oid: access is granted once and stays. */
   readonly #admissions = new Map<string, GatewayAdmission>();
 
-  /** `functions`: SQL that makes what the role may call. `clock`: monotonic, ms. */
+  /** `functions`: SQL that creates what the role may call. `clock`: monotonic, ms. */
   constructor(engine: Engine, name: string | null, functions: string, clock: () => number) {
     this.#letInSql = letInSql(functions);
     this.#clock = clock;
@@ -60,7 +60,7 @@ export class GatewayRole implements Closable {
     this.#questions.on('error', () => {});
   }
 
-  /** Throws EngineError where the owner has named a role that cannot log in. An engine that is away is asked later. */
+  /** Throws EngineError if the owner has named a role that cannot log in. An unreachable engine is asked later. */
   async open(): Promise<void> {
     try {
       await this.#make();
@@ -92,7 +92,7 @@ export class GatewayRole implements Closable {
     return ready;
   }
 
-  /** The database may be another one, or none, from now on. */
+  /** Called when the database may have been replaced or dropped. */
   forget(database: string): void {
     this.#databases.delete(database);
   }
@@ -102,7 +102,7 @@ export class GatewayRole implements Closable {
   }
 
   async #ready(database: string): Promise<void> {
-    // PostgreSQL's protocol ends a name with a zero byte.
+    // In PostgreSQL's protocol a zero byte ends a name.
     if (database.includes('\0')) throw new Refused('database_unknown');
     try {
       await this.#make();
@@ -164,7 +164,7 @@ export class GatewayRole implements Closable {
   }
 }
 
-/** Nothing that a role has made in the database is looked at by accident: names mean PostgreSQL's own. */
+/** Names refer to PostgreSQL's own objects, so nothing that a role has created in the database is used by accident. */
 function asHeadgate(engine: Engine, database: string): ClientConfig {
   return {
     ...engine.clientConfig(database),

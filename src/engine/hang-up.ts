@@ -3,7 +3,7 @@ import type { Client, ClientBase } from 'pg';
 import { within } from '../kit/within.ts';
 import { limits } from '../tables/limits.ts';
 
-/** Ends the connection, and past a short while its socket: a vanished peer never answers a farewell. */
+/** Ends the connection and, after a short while, its socket: a vanished peer never answers a farewell. */
 export async function hangUp(client: Client): Promise<void> {
   client.on('error', () => undefined);
   const ended = client.end().catch(() => undefined);
@@ -11,8 +11,8 @@ export async function hangUp(client: Client): Promise<void> {
   cutOff(client);
 }
 
-/** Ends the socket at once, without the protocol's goodbye, which a hung engine would never read. */
+/** Destroys the socket at once, without the protocol's farewell, which a hung engine would never read. */
 export function cutOff(client: ClientBase): void {
-  // node-postgres has no public way to its socket.
+  // node-postgres has no public access to its socket.
   (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
 }

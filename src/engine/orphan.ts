@@ -1,7 +1,7 @@
 /**
- * What may still serve a cluster when a Headgate comes to it: a server that outlived its Headgate is stopped, and any other
- * is left alone. Takes a cluster whose data directory is locked; refuses with EngineError or DataDirInUse while somebody
- * serves it. Never removes postmaster.pid: that file is PostgreSQL's own guard.
+ * What may still serve a cluster when a Headgate starts on it: a server that outlived its Headgate is stopped, and any
+ * other is left alone. Takes a cluster whose data directory is locked; refuses with EngineError or DataDirInUse while
+ * something serves it. Never removes postmaster.pid: that file is PostgreSQL's own guard.
  */
 import { readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -26,9 +26,9 @@ export async function readPidFile(cluster: string): Promise<PidFile | null> {
 }
 
 /**
- * Stops a postmaster that outlived its Headgate, so that this one can start its own. The lock of the data directory may have
- * been deleted under a Headgate that lives, so the postmaster itself is asked whose it is. Gives the pid, or null: there
- * was none.
+ * Stops a postmaster that outlived its Headgate, so that this one can start its own. The lock of the data directory may
+ * have been deleted under a running Headgate, so the postmaster itself shows whose it is. Returns the pid, or null:
+ * there was none.
  */
 export async function stopOrphan(
   cluster: string,
@@ -57,9 +57,9 @@ export async function stopOrphan(
 }
 
 /**
- * A server in another container on the same volume has a pid that means nothing here, and shared memory that is not seen
- * here. But its socket is in the cluster, and the kernel tells everybody whether somebody listens on it. One that is
- * about to stop is waited for.
+ * The pid of a server in another container on the same volume means nothing here, and its shared memory is not visible
+ * here. But its socket is in the cluster, and the kernel tells everybody whether a process listens on it. Waits for a
+ * server that is about to stop.
  */
 export async function refuseUnseenServer(
   cluster: string,
@@ -76,7 +76,7 @@ export async function refuseUnseenServer(
   }
 }
 
-/** Whether a server listens on a socket; one that hangs does. */
+/** Whether a server listens on a socket; a server that hangs does. */
 export function listens(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(path);
@@ -90,8 +90,8 @@ export function listens(path: string): Promise<boolean> {
 
 /**
  * In a restarted container the pid in postmaster.pid may be that of another process of the same user, and PostgreSQL
- * would refuse to start for its sake. This is the variable by which pg_ctl tells PostgreSQL to disregard one pid; it is set
- * only where that pid certainly serves no cluster of ours. Its check of shared memory still stands.
+ * would refuse to start because of it. pg_ctl uses this variable to tell PostgreSQL to disregard one pid; it is set
+ * only if that pid certainly does not serve a cluster of Headgate's. PostgreSQL's check of shared memory still applies.
  */
 export async function strangerEnv(cluster: string, user: SystemUser | null): Promise<Record<string, string>> {
   const file = await readPidFile(cluster);

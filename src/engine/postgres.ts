@@ -1,7 +1,7 @@
 /**
- * Any PostgreSQL (14 to 18) by connection string. Takes the string, gives an Engine at once, whether the server
- * is there or not; of several servers it uses one that takes writes, and looks again when that one is lost; refuses with EngineError a string that can never work. Touches nothing on the server: it
- * holds one idle connection to know whether the server is there.
+ * Any PostgreSQL (14 to 18) by connection string. Takes the string, returns an Engine at once, whether or not the server is
+ * up; of several servers it uses one that accepts writes, and chooses again when that one is lost; refuses with EngineError a
+ * string that can never work. Touches nothing on the server: it holds one idle connection to know whether the server is up.
  */
 import type { Client } from 'pg';
 import type { Observe } from '../tables/observations.ts';
@@ -15,13 +15,13 @@ export interface PostgresOptions {
   readonly databaseUrl: string;
   readonly observe: Observe;
   readonly random?: () => number;
-  /** Oldest `server_version_num` that is served; default 140000. */
+  /** The oldest `server_version_num` that is served; default 140000. */
   readonly serverVersionMin?: number;
-  /** How many connections its role has to be allowed; default 0. */
+  /** How many connections its role must be allowed; default 0. */
   readonly connectionsMin?: number;
 }
 
-/** Resolves after the first attempt to connect, successful or not; rejects where its role may have too few connections. */
+/** Resolves after the first attempt to connect, successful or not; rejects if its role is allowed too few connections. */
 export async function openPostgresEngine({
   databaseUrl,
   observe,
@@ -44,7 +44,7 @@ export async function openPostgresEngine({
     ...(serverVersionMin === undefined ? {} : { serverVersionMin }),
   });
   const first = await watch.settled;
-  // Where Headgate's own connections take what there is, the next attempt would only say that there are too many.
+  // Once Headgate's own connections use up the limit, the next attempt would only report too many connections.
   if (first instanceof TooFewConnections) {
     await watch.close();
     throw first;

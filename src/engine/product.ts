@@ -1,7 +1,7 @@
 /**
- * Which product answers at a database of EVENTS_API_<DB>_DSN. Takes how to dial it, gives what it says of itself in `version()`, which
- * is asked once and remembered: RisingWave calls itself PostgreSQL 13 everywhere else. Refuses with `engine_unavailable` while nobody
- * answers, and with what notConnected says.
+ * Which product answers for a database of EVENTS_API_<DB>_DSN. Takes how to connect to it, returns what it says of itself in
+ * `version()`, which is queried once and remembered: RisingWave calls itself PostgreSQL 13 everywhere else. Refuses with
+ * `engine_unavailable` while the server does not answer, and with what notConnected returns.
  */
 import { Client, type ClientConfig } from 'pg';
 import { limits } from '../tables/limits.ts';
@@ -10,7 +10,7 @@ import { notConnected } from './not-connected.ts';
 
 export type Product = 'postgresql' | 'risingwave';
 
-/** `version`: what version() says; RisingWave calls itself PostgreSQL 13 everywhere else. */
+/** `version`: the result of version(); RisingWave calls itself PostgreSQL 13 everywhere else. */
 export const isRisingWave = (version: string): boolean => version.includes('-RisingWave-');
 
 export class Products {
@@ -18,12 +18,12 @@ export class Products {
   readonly #known = new Map<string, Product>();
   readonly #asking = new Map<string, Promise<Product>>();
 
-  /** Throws Refused where there is no database of that name. */
+  /** Throws Refused if there is no database of that name. */
   constructor(clientConfig: (database: string) => ClientConfig) {
     this.#clientConfig = clientConfig;
   }
 
-  /** At once what is known. */
+  /** Returns at once if the product is known. */
   of(database: string): Product | Promise<Product> {
     const known = this.#known.get(database) ?? this.#asking.get(database);
     if (known !== undefined) return known;
@@ -32,7 +32,7 @@ export class Products {
     return asked;
   }
 
-  /** Of a database that has said it. */
+  /** For a database whose product is known. */
   known(database: string): Product {
     return this.#known.get(database) ?? 'postgresql';
   }

@@ -1,14 +1,14 @@
 /**
- * What the engine keeps of its roles' passwords, for a door that asks for them in the engine's stead. Takes an engine
- * on which Headgate is superuser, gives rolpassword of one role at a time; rejects while the engine cannot be asked.
- * Touches pg_authid, by reading it, on connections of its own.
+ * What the engine stores of its roles' passwords, for a door that asks for them instead of the engine. Takes an engine
+ * on which Headgate is superuser, returns rolpassword of one role at a time; rejects while the engine cannot be
+ * queried. Reads pg_authid, on its own connections.
  */
 import { Pool } from 'pg';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../tables/limits.ts';
 import type { Engine } from './engine.ts';
 
-/** As PostgreSQL does: a role whose time is over has no password. */
+/** As in PostgreSQL: a role whose password has expired has none. */
 const readPassword = `
   select rolpassword as password from pg_catalog.pg_authid
   where rolname = $1 and (rolvaliduntil is null or rolvaliduntil > now())`;
@@ -29,7 +29,7 @@ export class RolePasswords implements Closable {
     this.#pool.on('error', () => {});
   }
 
-  /** null: there is no such role, or it has no password. */
+  /** null: the role does not exist, or has no password. */
   async of(role: string): Promise<string | null> {
     const { rows } = await this.#pool.query<{ password: string | null }>(readPassword, [role]);
     return rows[0]?.password ?? null;

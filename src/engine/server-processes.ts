@@ -1,31 +1,31 @@
 /**
- * Processes of PostgreSQL as the system shows them: who has a pid, what belongs to a server, how one that hangs is ended.
- * Takes pids; gives answers that say when they are not certain. Signals nothing but what it is told to end.
+ * Processes of PostgreSQL as the system shows them: which process has a pid, what belongs to a server, how to end one
+ * that hangs. Takes pids; its answers say if they are not certain. Signals only the processes that it is told to end.
  */
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { runAs, type SystemUser } from './system-user.ts';
 
 /**
- * `served`: by a Headgate that lives. `orphan`: started by a Headgate that is gone. `by hand`: by somebody else.
- * `stranger`: certainly no server of this cluster. `unknown`: it may be one, and this process cannot tell.
+ * `served`: by a running Headgate. `orphan`: started by a Headgate that is gone. `by hand`: by somebody else.
+ * `stranger`: certainly not a server of this cluster. `unknown`: it may be one, and this process cannot tell.
  */
 export type Holder =
   | { readonly is: 'served'; readonly by: number }
   | { readonly is: 'orphan' | 'by hand' | 'stranger' | 'gone' | 'unknown' };
 
-/** In a server's command line: the pid of the Headgate that started it. PostgreSQL keeps such a name and does not look at it. */
+/** In a server's command line: the pid of the Headgate that started it. PostgreSQL accepts such a name and ignores it. */
 export const startedBy = 'headgate.started_by';
 
-/** Who has the pid that postmaster.pid names. `user`: as whom the server runs. */
+/** Which process has the pid that postmaster.pid names. `user`: the user that runs the server. */
 export async function holderOf(pid: number, cluster: string, user: SystemUser | null): Promise<Holder> {
   const seen = await (process.platform === 'linux' ? procOf(pid, cluster, user) : psOf(pid, cluster));
   if (typeof seen === 'string') return { is: seen };
   if (!/postgres|postmaster/.test(seen.command) || seen.serves === false) return { is: 'stranger' };
   if (seen.serves === null) return { is: 'unknown' };
   if (!seen.command.includes('cluster_name=headgate')) return { is: 'by hand' };
-  // The kernel gives the child of a process that ends to another at once: one whose parent is still who started it is no
-  // orphan, and a pid cannot be that parent's by chance.
+  // The kernel reassigns the child of an ending process at once: a server whose parent is still the process that started
+  // it is not an orphan, and a pid cannot equal that parent's by chance.
   const starter = new RegExp(`${startedBy}=(\\d+)`).exec(seen.command)?.[1];
   return Number(starter) === seen.parent ? { is: 'served', by: seen.parent } : { is: 'orphan' };
 }
@@ -33,7 +33,7 @@ export async function holderOf(pid: number, cluster: string, user: SystemUser | 
 interface ProcessView {
   readonly command: string;
   readonly parent: number;
-  /** Whether its folder is the cluster, as that of every postmaster is; null: it cannot be seen. */
+  /** Whether its working directory is the cluster, as for every postmaster; null: it cannot be determined. */
   readonly serves: boolean | null;
 }
 
@@ -45,7 +45,7 @@ async function procOf(
   const folder = join('/proc', String(pid));
   try {
     const command = await readFile(join(folder, 'cmdline'), 'latin1');
-    // A zombie has an empty one.
+    // A zombie has an empty command line.
     if (command === '') return 'gone';
     const parent = parentOf(await readFile(join(folder, 'stat'), 'latin1'));
     return { command, parent, serves: await worksIn(join(folder, 'cwd'), cluster, user) };
@@ -56,8 +56,8 @@ async function procOf(
 }
 
 /**
- * By device and inode: the same folder has another path behind another root or mount. A root without the right to look into
- * other users' processes, as in most containers, asks as that user.
+ * By device and inode: the same folder has another path under another root or mount. If root lacks the right to inspect
+ * other users' processes, as in most containers, the check runs as that user.
  */
 async function worksIn(cwd: string, cluster: string, user: SystemUser | null): Promise<boolean | null> {
   try {
@@ -73,7 +73,7 @@ async function worksIn(cwd: string, cluster: string, user: SystemUser | null): P
   return stdout === 'same\n' ? true : stdout === 'other\n' ? false : null;
 }
 
-/** Of /proc/<pid>/stat; the second field is a name in brackets that may hold anything. */
+/** From /proc/<pid>/stat; the second field is a name in parentheses that may contain anything. */
 function parentOf(stats: string): number {
   return Number(stats.slice(stats.lastIndexOf(')') + 2).split(' ')[1]);
 }
@@ -85,12 +85,12 @@ async function psOf(pid: number, cluster: string): Promise<ProcessView | 'gone'>
   return { command, parent: Number(parent), serves: command.includes(cluster) };
 }
 
-/** Sends a signal to processes; one that is gone is no failure. */
+/** Sends a signal to processes; a process that is gone is not an error. */
 export type Send = (name: 'STOP' | 'KILL', pids: readonly number[]) => Promise<void> | void;
 
 /**
- * Ends a server that hangs, with its backends, which would otherwise hold its memory and keep the next one from starting.
- * Stopped first: it then starts none, and takes note of none that ends, so that every pid stays what it is.
+ * Ends a server that hangs, with its backends, which would otherwise keep its memory and prevent the next start. It is
+ * stopped first: it then starts no backend and reaps none that ends, so that every pid stays valid.
  */
 export async function killServer(pid: number, send: Send): Promise<void> {
   await send('STOP', [pid]);
@@ -102,12 +102,12 @@ export const sendSelf: Send = (name, pids) => {
     try {
       process.kill(pid, `SIG${name}`);
     } catch {
-      // It has ended by itself.
+      // It has already ended.
     }
   }
 };
 
-/** From the server's own user, not from root: should a pid have changed hands, it meets none but that user's. */
+/** As the server's own user, not as root: if a pid has been reused, only a process of that user can be hit. */
 export function sendAs(user: SystemUser | null): (name: string, pids: readonly number[]) => Promise<void> {
   return async (name, pids) => {
     const script = 'name=$1; shift; for pid; do kill -"$name" "$pid"; done';

@@ -1,4 +1,4 @@
-/** Servers by connection string as they are in the world: with TLS and passwords, and more than one of them. */
+/** Servers by connection string as they occur in practice: with TLS and passwords, and more than one of them. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

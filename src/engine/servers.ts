@@ -1,7 +1,7 @@
 /**
- * Which of several servers is the one to use. Takes the servers of a connection string and what is wanted of one,
- * gives the one in use; rejects when none of them will do, with the reason of each. All are asked at one time, because
- * one that has vanished takes seconds to say nothing; the first in the order of the text wins.
+ * Which of several servers to use. Takes the servers of a connection string and what is required of one, returns the
+ * one in use; rejects if none of them is suitable, with the reason for each. All are probed at the same time, because a
+ * vanished server takes seconds to fail; the first suitable one in the order of the text wins.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
@@ -13,7 +13,7 @@ import { hangUp } from './hang-up.ts';
 import { sqlstateOf } from './sqlstate.ts';
 import { readOnlyReason } from './writability.ts';
 
-/** What a server has said of itself: it is the one, or why it cannot be. */
+/** What probing a server showed: the server to use, or why it cannot be used. */
 interface Found {
   readonly server: Server | null;
   readonly reason: string;
@@ -34,23 +34,23 @@ export class Servers {
     return this.#current;
   }
 
-  /** There is nothing to choose, and nothing to be asked of the one. */
+  /** There is nothing to choose, and nothing to check on the only server. */
   get single(): boolean {
     const { servers, sessions } = this.#dsn;
     return servers.length === 1 && sessions === 'any' && this.#current.plain === null;
   }
 
-  /** For one client, or for a pool: a pool's clients go to the server that is in use when they are made. */
+  /** For one client, or for a pool: a pool's clients connect to the server that is in use when they are created. */
   clientConfig(database: string): ClientConfig {
     const now = (): ClientConfig => configOf(this.#current);
     const base = { application_name: 'headgate', keepAlive: true, ...now(), database };
     if (this.#dsn.servers.length === 1 && this.#dsn.servers[0]?.plain === null) return base;
-    // What `pg-pool` makes its clients of; `pg` itself does not look at it.
+    // What `pg-pool` creates its clients from; `pg` itself ignores it.
     const follows = {
       Client: class extends Client {
         constructor(options: ClientConfig = {}) {
           const { host, port, ssl, password } = now();
-          // A pool keeps the password where a copy of its options does not have it.
+          // A pool keeps the password where a copy of its options does not contain it.
           super({ ...options, host, port, ssl, password } as ClientConfig);
         }
       },
@@ -58,11 +58,11 @@ export class Servers {
     return { ...base, ...follows };
   }
 
-  /** Looks for the one to use from now on. */
+  /** Finds the server to use from now on. */
   async choose(signal: AbortSignal): Promise<void> {
     const probes = this.#dsn.servers.map((server) => this.#probe(server, signal));
     const fits = probes.map((probe) => probe.then((it) => (it.server === null ? Promise.reject(it) : it)));
-    // One that fits is not waited past for long on behalf of those before it.
+    // Once one server is suitable, those before it in the list get only a short time to answer.
     const enough = Promise.any(fits).then(
       () => sleep(limits.engineChoiceMs, null, { signal }).catch(() => null),
       () => null,
@@ -73,14 +73,14 @@ export class Servers {
       this.#current = found.server;
       return;
     }
-    // Those that were passed over may have answered since.
+    // Those that were skipped may have answered since.
     const all = await Promise.all(probes);
     const late = all.find((found) => found.server !== null)?.server ?? null;
     if (late === null) throw new EngineError(all.map((found) => found.reason).join('; '));
     this.#current = late;
   }
 
-  /** Rejects when the server at the other end is not what is wanted. */
+  /** Rejects if the server at the other end is not suitable. */
   async check(client: Client): Promise<void> {
     const { sessions } = this.#dsn;
     if (sessions === 'any') return void (await client.query('select 1'));
@@ -90,13 +90,13 @@ export class Servers {
       throw new EngineError('the server is read-only');
   }
 
-  /** The server, or the same without TLS, or why neither; never rejects. */
+  /** The server, or the same without TLS, or why neither can be used; never rejects. */
   async #probe(server: Server, signal: AbortSignal): Promise<Found> {
     const client = new Client({ ...configOf(server), connectionTimeoutMillis: limits.engineAnswerMs });
     client.on('error', () => {});
     const stopped = deferred<never>();
     stopped.promise.catch(() => undefined);
-    // A client of `pg` that is ended while it logs in may never say so.
+    // The promise of a `pg` client that is ended while it logs in may never settle.
     const stop = (): void => stopped.reject(new EngineError('closed'));
     signal.addEventListener('abort', stop, { once: true });
     try {
@@ -113,15 +113,15 @@ export class Servers {
   }
 }
 
-/** What `pg` says when a server answers `N`; it has no code (lib/connection.js of version 8). */
+/** What `pg` says when a server answers `N`; the error has no code (lib/connection.js of version 8). */
 const noTls = 'The server does not support SSL connections';
 
-/** The server has no TLS, or none for this client: its pg_hba.conf has no line for who encrypts (28000). */
+/** The server has no TLS, or none for this client: its pg_hba.conf has no line for encrypted connections (28000). */
 export function wantsPlain(error: unknown): boolean {
   return error instanceof Error && (error.message === noTls || sqlstateOf(error) === '28000');
 }
 
-/** Made anew for each client: `pg` hides the key in the object that it is given. */
+/** Created for each client: `pg` hides the key in the object that it is given. */
 function configOf({ config }: Server): ClientConfig {
   return { ...config, ...(typeof config.ssl === 'object' ? { ssl: { ...config.ssl } } : {}) };
 }

@@ -1,7 +1,7 @@
 /**
- * A path for Unix sockets in a folder. `sockaddr_un` holds 107 bytes on Linux and 103 on macOS, and data
- * directories can be deeper than that. Rather than moving the sockets to a folder in /tmp, which others could
- * make before us and a cleaner could empty, Linux reaches the same folder by an open file: /proc/<pid>/fd/<n>.
+ * A path for Unix sockets in a folder. `sockaddr_un` holds 107 bytes on Linux and 103 on macOS, and data directories
+ * can have longer paths. Instead of moving the sockets to a folder in /tmp, which others could create first and a
+ * cleaner could empty, Linux reaches the same folder by an open file: /proc/<pid>/fd/<n>.
  */
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,11 +9,11 @@ import type { Closable } from '../kit/closer.ts';
 import { EngineError } from './engine.ts';
 
 const socketPathBytesMax = process.platform === 'linux' ? 107 : 103;
-/** What is added to the folder at most: `/pg/run/.s.PGSQL.5432.lock`, `/lock/claim-4194304-0123abcd`. */
+/** The longest addition to the folder's path: `/pg/run/.s.PGSQL.5432.lock`, `/lock/claim-4194304-0123abcd`. */
 const tailBytesMax = 32;
 
 export interface ShortPath extends Closable {
-  /** Leads to the folder for as long as this is not closed. */
+  /** Leads to the folder until this is closed. */
   readonly path: string;
 }
 
@@ -28,6 +28,6 @@ export async function openShortPath(folder: string): Promise<ShortPath> {
     );
   }
   const handle = await open(folder, 'r');
-  // The number instead of `self`, so that a psql beside Headgate can use the path too.
+  // The pid instead of `self`, so that a psql started next to Headgate can use the path, too.
   return { path: join('/proc', String(process.pid), 'fd', String(handle.fd)), close: () => handle.close() };
 }

@@ -1,10 +1,10 @@
 /**
- * THE table of SQLSTATEs for whoever writes rows: takes an error of an engine connection, gives what it means
- * for the rows that were being written. Pure; may touch nothing. Codes are PostgreSQL's (appendix A of its
- * manual); an exact code wins over its class, the first two characters.
+ * The one table of SQLSTATEs for writers of rows: takes an error of an engine connection, returns what it means for the
+ * rows that were being written. Pure; may touch nothing. Codes are PostgreSQL's (appendix A of its manual); an exact
+ * code takes precedence over its class, the first two characters.
  *
- * A code alone is little proof: whoever writes a trigger, a check's function or a type chooses what it fails with.
- * commit/judge.ts says what is asked beside.
+ * A code alone is weak evidence: the author of a trigger, a check's function or a type chooses the code it fails with.
+ * commit/judge.ts says what else is considered.
  */
 
 /**
@@ -12,7 +12,7 @@
  * `suspect`: a row, or the table and the right to it, which are then not what they were.
  * `conflict`: the engine preferred another transaction; the same rows can succeed at once.
  * `beyond`: something that rows of this kind need cannot be reached (a foreign server, a node, a file).
- * `engine`: the engine takes no rows now, or not in this time.
+ * `engine`: the engine accepts no rows now, or not in this time.
  * `bug`: Headgate sent something it should not have; no retry helps.
  */
 export type Fault = 'row' | 'suspect' | 'conflict' | 'beyond' | 'engine' | 'bug';
@@ -24,11 +24,11 @@ const classes: Readonly<Record<string, Fault>> = {
   '21': 'row', // cardinality violation: one statement met the same key twice
   '22': 'row', // data exception
   '23': 'row', // integrity constraint violation
-  '26': 'engine', // a prepared statement is gone: a pooler between gave us another session
+  '26': 'engine', // a prepared statement is gone: a pooler has switched to another session
   '27': 'row', // triggered data change violation
   '2D': 'row', // invalid transaction termination: a trigger's function tried to commit
   '2F': 'row', // SQL routine exception: a trigger's function ended without a row
-  '28': 'beyond', // invalid authorization, to whatever a trigger logs in to
+  '28': 'beyond', // invalid authorization, for whatever a trigger logs in to
   '38': 'row', // external routine exception: a trigger's function raised it
   '39': 'row', // external routine invocation exception
   '40': 'conflict', // transaction rollback: serialization failure, deadlock
@@ -44,42 +44,40 @@ const classes: Readonly<Record<string, Fault>> = {
 };
 
 const codes: Readonly<Record<string, Fault>> = {
-  '22P04': 'bug', // bad COPY file format: our framing
+  '22P04': 'bug', // bad COPY file format: Headgate's own framing
   '25006': 'engine', // read-only transaction: the server became a standby
   '25P03': 'engine', // idle-in-transaction timeout
   '25P04': 'engine', // transaction timeout
   '40002': 'row', // a deferred constraint
-  '55P03': 'conflict', // a lock that somebody did not want to wait for
-  '58P01': 'beyond', // a file that is not there, which may be one that a function reads
-  '58P02': 'beyond', // a file that is there already
-  XX001: 'beyond', // data corrupted: of the place that this row came to
+  '55P03': 'conflict', // a lock that a statement with NOWAIT or a timeout did not wait for
+  '58P01': 'beyond', // a missing file, which may be one that a function reads
+  '58P02': 'beyond', // a file that already exists
+  XX001: 'beyond', // data corrupted: at the place where this row was stored
   XX002: 'beyond', // index corrupted
 };
 
 /**
- * What is not here is `suspect`: 0A000 (the table became a view), 3D and 3F (database, schema gone), 42 (undefined table or
- * column, insufficient privilege, wrong type), 55000, XX000 (what a statement meets that runs into a DROP or ALTER)
- * say that the table is another one, and come of functions and types just as well; so do codes that nobody knows.
+ * Codes that are not listed here are `suspect`: 0A000 (the table became a view), 3D and 3F (database, schema gone), 42
+ * (undefined table or column, insufficient privilege, wrong type), 55000, XX000 (a statement that runs into a DROP or
+ * ALTER) indicate that the table has changed, but are raised by functions and types just as well; so are unknown codes.
  */
 export function faultOf(sqlstate: string): Fault {
   return codes[sqlstate] ?? classes[sqlstate.slice(0, 2)] ?? 'suspect';
 }
 
-/** The SQLSTATE an engine answered with, or null: the error did not come from the engine. */
+/** The SQLSTATE that the engine answered with, or null: the error did not come from the engine. */
 export function sqlstateOf(error: unknown): string | null {
   if (!(error instanceof Error)) return null;
   const { code, severity } = error as Error & { code?: unknown; severity?: unknown };
-  // Node's own codes can look alike (EPIPE has five letters too); only the engine's errors have a severity.
+  // Node's own codes can look alike (EPIPE has five letters, too); only the engine's errors have a severity.
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && typeof severity === 'string' ? code : null;
 }
 
-/**
- * `pg` gives its own errors no code, only these texts (lib/client.js and lib/connection.js of version 8).
- */
+/** `pg` gives its own errors no code, only these texts (lib/client.js and lib/connection.js of version 8). */
 const lostTexts =
   /^(Connection terminated|timeout expired|timeout exceeded when|Query read timeout|Client has encountered a connection error|Client was closed|The server does not support SSL|There was an error establishing an SSL|stream is destroyed)/;
 
-/** Whether the error says that the connection is gone, or never was there, rather than what the engine answered. */
+/** Whether the error means that the connection is lost, or never existed, rather than being an answer of the engine. */
 export function isConnectionLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const state = sqlstateOf(error);
@@ -92,7 +90,7 @@ export function isConnectionLost(error: unknown): boolean {
   return lostTexts.test(error.message);
 }
 
-/** PgBouncer takes only the few start-up parameters that it can keep apart for each of its clients. */
+/** PgBouncer accepts only the few startup parameters that it can track for each of its clients. */
 export function refusesParameters(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('unsupported startup parameter');
 }

@@ -1,6 +1,6 @@
 /**
- * As whom the embedded PostgreSQL runs. PostgreSQL refuses to run as root, so a Headgate of root starts it
- * under an unprivileged uid. Takes the folder of an existing cluster, gives the identity for `spawn`; refuses
+ * The user that runs the embedded PostgreSQL. PostgreSQL refuses to run as root, so a Headgate run by root starts it
+ * under an unprivileged uid. Takes the folder of an existing cluster, returns the identity for `spawn`; refuses
  * nothing; may read /etc/passwd and run short commands.
  */
 import { execFile } from 'node:child_process';
@@ -13,7 +13,7 @@ export interface SystemUser {
   readonly gid: number;
 }
 
-/** Headgate's environment holds secrets; what it starts sees none of it. The locale keeps messages readable. */
+/** Headgate's environment contains secrets, which its child processes must not see. The locale keeps messages readable. */
 export const childEnv: Readonly<Record<string, string>> = {
   LC_ALL: 'C',
   PATH: '/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin',
@@ -22,9 +22,9 @@ export const childEnv: Readonly<Record<string, string>> = {
 export const isRoot = (): boolean => process.geteuid?.() === 0;
 
 /**
- * null: as whoever runs Headgate. Otherwise the owner of `cluster` where there is one: choosing by name would
- * pick another uid once a distribution's package has made its `postgres`. Else the owner of the data
- * directory, if initdb would know it by name, else postgres, else nobody.
+ * null: the user that runs Headgate. Otherwise the owner of `cluster`, if it exists: choosing by name would pick
+ * another uid once a distribution's package has created its `postgres`. Otherwise the owner of the data directory, if
+ * initdb can look it up by name, otherwise postgres, otherwise nobody.
  */
 export async function chooseUser(dataDir: string, cluster: string): Promise<SystemUser | null> {
   if (!isRoot()) return null;
@@ -94,6 +94,6 @@ export function runAs(
 
 /** Whether `user` can reach `folder` by its path, through all the folders above it. */
 export async function canEnter(user: SystemUser | null, folder: string): Promise<boolean> {
-  // A shell and not a computation over mode bits: ACLs, capabilities and mounts have a say too.
+  // A shell, not a computation on mode bits: ACLs, capabilities and mounts matter, too.
   return (await runAs(user, '/bin/sh', ['-c', 'cd -- "$1" && [ -r . ]', 'sh', folder])).ok;
 }

@@ -1,8 +1,8 @@
 /**
- * Whether rows can be written at all: an engine that answers may be a standby, be set to read-only, or have no room left. Takes
- * an engine that is there and signs of doubt, gives `unavailable`; refuses nothing. Asks only when in doubt: after a commit
- * that failed, and when the disk of the data directory has no room. The question is a temporary table of one page, made
- * and rolled back, on a connection that is closed again.
+ * Whether rows can be written at all: an engine that answers may be a standby, be set to read-only, or have no space left.
+ * Takes an engine that is up and signs of doubt, provides `unavailable`; refuses nothing. Probes only when in doubt: after
+ * a commit that failed, and when the disk of the data directory is nearly full. The probe is a temporary table of one page,
+ * created and rolled back, on a connection that is closed again.
  */
 import { statfs } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,7 +13,7 @@ import type { Observation } from '../tables/observations.ts';
 import { hangUp } from './hang-up.ts';
 import { sqlstateOf } from './sqlstate.ts';
 
-/** null: the server takes writes; otherwise why not. Of PostgreSQL 14 and later. */
+/** null: the server accepts writes; otherwise why not. For PostgreSQL 14 and later. */
 export async function readOnlyReason(client: ClientBase): Promise<'standby' | 'read-only' | null> {
   const answer = await client.query<{ standby: boolean; readonly: boolean }>(
     `select pg_catalog.pg_is_in_recovery() as standby,
@@ -24,23 +24,23 @@ export async function readOnlyReason(client: ClientBase): Promise<'standby' | 'r
 }
 
 export interface WriteWatchOptions {
-  /** On a database that nobody drops. */
+  /** For a database that nobody drops. */
   readonly clientConfig: () => ClientConfig;
-  /** null: reachable; what is not there need not be asked. */
+  /** Whether the engine is unreachable: it is then not probed. */
   readonly engineAway: () => boolean;
-  /** On the disk of the tables; null: it is not here. */
+  /** On the disk of the tables; null: that disk is not on this machine. */
   readonly folder: string | null;
   readonly lookMs?: number;
 }
 
-/** Takes a page for itself, where the database's own tables take theirs, and leaves nothing. */
+/** Takes a page where the database's own tables take theirs, and leaves nothing behind. */
 const probe = `begin;
   set local temp_tablespaces = '';
   set local statement_timeout = ${limits.engineAnswerMs};
   create temporary table headgate_probe on commit drop as select 1 as n;
   rollback`;
 
-/** No room, a disk that fails, read-only: what keeps every row from being written. */
+/** No space, a failing disk, read-only: conditions that keep every row from being written. */
 const nothingWritten = ['53100', '58030', '25006'];
 
 export class WriteWatch implements Closable {
@@ -57,7 +57,7 @@ export class WriteWatch implements Closable {
     this.#running = this.#run();
   }
 
-  /** Reads what is said of commits; a reader of observations. */
+  /** A reader of observations: watches those about commits. */
   observe(observation: Observation): void {
     const { kind } = observation;
     if (kind === 'group.aborted' || kind === 'group.unknown' || kind === 'rejected.unwritable')
@@ -81,7 +81,7 @@ export class WriteWatch implements Closable {
   async #inDoubt(): Promise<boolean> {
     if (this.#options.engineAway()) return false;
     if (this.unavailable !== null) return true;
-    // What fails for another reason, again and again, is not a reason to write all the time.
+    // Repeated failures for another reason are not a reason to write all the time.
     if (performance.now() - this.#askedAtMs < limits.writeProbeRestMs) return false;
     return this.#doubt || (await this.#noRoom());
   }
@@ -110,7 +110,7 @@ export class WriteWatch implements Closable {
       this.unavailable = null;
     } catch (error) {
       const sqlstate = sqlstateOf(error);
-      // An engine that went away says so itself, and one that does not let this role ask has not been asked.
+      // An engine that went away is reported elsewhere, and a probe that this role is not permitted says nothing.
       if (sqlstate !== null && nothingWritten.includes(sqlstate))
         this.unavailable = `nothing can be written: ${(error as Error).message.replaceAll(/\s+/g, ' ')}`;
       else if (sqlstate !== null) this.unavailable = null;

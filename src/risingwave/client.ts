@@ -1,4 +1,4 @@
-/** Connections of node-postgres to servers that nobody needs to trust: what they say goes through a guard, and no end waits for them. */
+/** Connections of node-postgres to servers that need not be trusted: everything they send goes through a guard, and closing never waits for them. */
 import { EventEmitter } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { Client } from 'pg';
@@ -7,7 +7,7 @@ import { cutOff } from '../engine/hang-up.ts';
 import { limits } from '../tables/limits.ts';
 import { Guard } from './guard.ts';
 
-/** What node-postgres does not say of its Connection. */
+/** What node-postgres's types do not say about its Connection. */
 interface Inside {
   attachListeners(stream: Pick<EventEmitter, 'on'>): void;
   query(sql: string): void;

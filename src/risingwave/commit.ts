@@ -1,11 +1,11 @@
 /**
- * A group of requests → one INSERT → one outcome a request. Takes groups, gives outcomes; refuses with `payload_undecodable`,
- * `row_refused`, `engine_unavailable`, `table_changed`, `relation_not_writable` and `commit_unknown`. Touches sessions of RisingWave.
+ * A group of requests → one INSERT → one outcome per request. Takes groups, returns outcomes; refuses with `payload_undecodable`,
+ * `row_refused`, `engine_unavailable`, `table_changed`, `relation_not_writable` and `commit_unknown`. Uses sessions of RisingWave.
  *
- * There are no transactions: one INSERT is stored as a whole or not at all, and two are two. So a request is never spread over two. When
- * an INSERT fails, rows at fault are looked for without storing any (judge.ts). Where there are such rows, it failed of them, before anything
- * was written, and goes again without them. Where there are none, it is not known whether it was stored, unless RisingWave's words say
- * that it was never begun.
+ * There are no transactions: one INSERT is stored as a whole or not at all, and two INSERTs are independent. So a request is never split
+ * over two. When an INSERT fails, the rows at fault are searched for without storing any (judge.ts). If there are any, the INSERT failed
+ * because of them, before anything was written, and is repeated without them. If there are none, it is not known whether the INSERT was
+ * stored, unless RisingWave's message says that it was never begun.
  */
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import type { Group, Outcome, Rows, Target } from '../tables/flow.ts';
@@ -30,19 +30,22 @@ export interface RwCommitOptions {
 }
 
 export interface RwCommit {
-  /** `as`: the table that is told of; absent: that of the group. Never rejects. */
+  /** `as`: the table that is reported; absent: that of the group. Never rejects. */
   readonly commit: (group: Group, as?: Target) => Promise<readonly Outcome[]>;
-  /** All of a group, or nothing of it. Never rejects. */
+  /** Stores all of a group, or nothing of it. Never rejects. */
   readonly store: (group: Group) => Promise<Stored>;
-  /** The rows that RisingWave would refuse, in order; nothing is stored. null: that could not be found out. */
+  /** The rows that RisingWave would refuse, in order; nothing is stored. null: that could not be determined. */
   readonly badRows: (rows: Rows) => Promise<readonly BadRow[] | null>;
 }
 
 export type Stored =
   | { readonly kind: 'stored' }
-  /** The table is not what it was. */
+  /** The table has changed. */
   | { readonly kind: 'changed' }
-  /** `away`: it may pass. `slow`: it failed, and storing nothing does not. Of both nobody knows whether it is stored. */
+  /**
+   * `away`: it may be temporary. `slow`: it failed, but an INSERT of no rows works. For both it is not known whether
+   * the group is stored.
+   */
   | { readonly kind: 'away' | 'slow' | 'refused'; readonly refusal: Refusal };
 
 /** A request that waits for its INSERT. */
@@ -104,7 +107,7 @@ async function storeWhole(options: RwCommitOptions, group: Group): Promise<Store
   return { kind: isAlone ? 'slow' : 'away', refusal: why };
 }
 
-/** Whether an INSERT of no rows succeeds: it needs all that one of rows needs. */
+/** Whether an INSERT of no rows succeeds: it needs everything that an INSERT of rows needs. */
 async function storesNothing(
   { sessions }: RwCommitOptions,
   target: Target,
@@ -116,7 +119,7 @@ async function storesNothing(
   return (await sessions.run(target.database, sql, timeoutMs)).kind === 'done';
 }
 
-/** What has become of each place. */
+/** The outcome for each place. */
 async function insertAll(
   options: RwCommitOptions,
   batch: readonly Member[],
@@ -124,7 +127,7 @@ async function insertAll(
 ): Promise<Map<number, Outcome>> {
   const outcomes = new Map<number, Outcome>();
   let left = batch;
-  // Each round but the last refuses a request.
+  // Each round except the last refuses a request.
   while (left.length > 0) {
     const answer = await insert(options, left, leftMs());
     if (!('failed' in answer)) {
@@ -164,7 +167,7 @@ async function insert(
   );
   switch (answer.kind) {
     case 'done':
-      // Whoever says something else has stored nothing that is known of.
+      // If the server answers with anything else, nothing is known to be stored.
       return answer.result.command === 'INSERT' ? { kind: 'committed', rows: tuples.length } : unknown;
     case 'failed':
       return { failed: answer.error.message };
@@ -175,7 +178,7 @@ async function insert(
   }
 }
 
-/** null: nobody knows which rows it was. */
+/** null: it is not known which rows were at fault. */
 function judge(
   options: RwCommitOptions,
   members: readonly Member[],
@@ -214,7 +217,7 @@ async function badRows(options: RwCommitOptions, rows: Rows): Promise<readonly B
   return found === null ? null : [...bad, ...found].toSorted((a, b) => a.row - b.row);
 }
 
-/** What RisingWave's frontend says before it has begun anything (ErrorCode in src/frontend/src/error.rs). */
+/** What RisingWave's frontend reports before it has begun anything (ErrorCode in src/frontend/src/error.rs). */
 const neverBegun =
   /Catalog error|Bind error|Failed to bind|Invalid input syntax|sql parser error|Item not found|Server throttled/;
 

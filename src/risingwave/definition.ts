@@ -1,13 +1,13 @@
 /**
- * What only the definition of a RisingWave table says: which columns have a default, and what becomes of a row whose key is there
- * already. Takes `rw_catalog.rw_relations.definition`, which RisingWave prints itself; what is not understood is taken for the usual.
- * Pure. Source: parse_create_table in src/sqlparser/src/parser.rs of its repository.
+ * What only the definition of a RisingWave table says: which columns have a default, and what happens to a row whose key already
+ * exists. Takes `rw_catalog.rw_relations.definition`, which RisingWave prints itself; what is not understood is taken for the
+ * default. Pure. Source: parse_create_table in src/sqlparser/src/parser.rs of its repository.
  */
 
 export interface Definition {
-  /** Columns that are filled by a default where a statement does not name them. */
+  /** Columns that are filled by a default if a statement does not name them. */
   readonly defaults: ReadonlySet<string>;
-  /** `other`: by parts, or by version. */
+  /** `other`: parts of the row, or by version. */
   readonly conflict: 'update' | 'ignore' | 'other';
 }
 

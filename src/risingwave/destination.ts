@@ -1,6 +1,6 @@
 /**
- * Where the rows of a table go, as its secret says: postgresql://user:password@host:port/database[?sslmode=…]. Takes the text, and the hosts that
- * the settings allow; gives an Into, or throws in one line why there is none, which shows nothing of the text but the host. Touches nothing.
+ * Where the rows of a table go, according to its secret: postgresql://user:password@host:port/database[?sslmode=…]. Takes the text, and the hosts
+ * that the settings allow; returns an Into, or throws the reason in one line, which shows nothing of the text but the host. Touches nothing.
  */
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
@@ -23,7 +23,7 @@ export function destinationOf(text: string, hosts: readonly string[], trusted: b
   const [server] = parseDsn(whole).servers;
   const { host: given = '', port = 0, user = '', password, database = '' } = server?.config ?? {};
   const host = given.toLowerCase();
-  // A NUL would end one field of the first message, and begin another.
+  // A NUL would end one field of the startup message, and begin another.
   if ([user, password, database].some((it) => typeof it === 'string' && hasControls(it)))
     throw new Error('the secret that says where its rows go has a control character in it');
   const place = `${isIPv6(host) ? `[${host}]` : host}:${port}`;
@@ -59,7 +59,7 @@ export function poolConfigOf({
   return passwordRequired ? { ...config, Client: AskedClient } : config;
 }
 
-/** Knows whether it was asked for the password: who is let in without one is let in for where Headgate stands. */
+/** Records whether the server asked for the password: a client that is let in without one is let in because of where Headgate runs. */
 class AskedClient extends GuardedClient {
   readonly asked: { readonly is: boolean };
 
@@ -77,7 +77,7 @@ class AskedClient extends GuardedClient {
   }
 }
 
-/** Throws where a connection is one that a role which is no superuser may not have. */
+/** Throws if only a superuser's secret may use the connection, and the secret is not a superuser's. */
 export function refuseUnasked(client: ClientBase): void {
   if (client instanceof AskedClient && !client.asked.is)
     throw new Error("the server did not ask for the password, and the secret is not a superuser's");

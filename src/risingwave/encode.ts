@@ -1,9 +1,9 @@
 /**
- * Documents as the tuples of `INSERT … VALUES`. Takes Rows, gives one tuple a row, all with the same columns, or the refusal of the first row
- * that cannot be one; refuses with `payload_undecodable` and `row_refused`. Pure.
+ * Documents as the tuples of `INSERT … VALUES`. Takes Rows, returns one tuple per row, all with the same columns, or the refusal of the first
+ * row that cannot be one; refuses with `payload_undecodable` and `row_refused`. Pure.
  *
- * VALUES knows no DEFAULT in RisingWave, and a NULL is no default: columns that have one are named only when the rows bring them. Rows of one
- * request that do so differently would be two statements, of which one may be stored without the other.
+ * In RisingWave VALUES does not support DEFAULT, and a NULL is not a default: columns that have one are named only if the rows contain them.
+ * Rows of one request that differ in this would need two statements, one of which may be stored without the other.
  */
 import { objectMembers } from '../kit/json-values.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
@@ -18,17 +18,17 @@ import { expression, Misfit } from './values.ts';
 /** Rows of one request, ready to be sent. */
 export interface Encoded {
   readonly columns: readonly RwColumn[];
-  /** One a row, in order; `(…)`. */
+  /** One per row, in order; `(…)`. */
   readonly tuples: readonly string[];
 }
 
-/** A row that is refused, from 0. */
+/** A refused row, counted from 0. */
 export interface BadRow {
   readonly row: number;
   readonly refusal: Refusal;
 }
 
-/** `skip`: told of rows that cannot be tuples, which are left out; null: the first of them is the answer. */
+/** `skip`: called for rows that cannot be tuples, which are left out; null: the first such row is returned. */
 export function encodeRows(rows: Rows, skip: ((bad: BadRow) => void) | null): Encoded | BadRow {
   const all = columnsOf(rows.target);
   const tuples: string[] = [];
@@ -61,7 +61,7 @@ export function insertSql(
   return `insert into ${relationName(target)} (${names}) values ${tuples.join(',')}`;
 }
 
-/** The values of a document, each of its column's type; throws Misfit. */
+/** The values of a document, each with its column's type; throws Misfit. */
 export function typedValues(rows: Rows, row: number, columns: readonly RwColumn[]): string[] {
   const members = objectMembers(documentOf(rows, row));
   const { document } = rows.target.shape;
@@ -99,7 +99,7 @@ function tupleOf(
   return `${tuple})`;
 }
 
-/** As the sender of a value reads it. */
+/** The refusal as the sender of a value gets it. */
 export function misfitOf({ name }: RwColumn, reason: string): Refusal {
   return refusal(
     'payload_undecodable',

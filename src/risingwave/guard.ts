@@ -1,15 +1,15 @@
 /**
- * What a server behind `into` may send. node-postgres believes its server: a message that ends too early ends the process or holds it for ever, and
- * whatever comes is kept. Takes the bytes of a connection, gives messages that can be read; throws where no RisingWave would say that. Bounded by
- * `intoAnswerBytesMax` and `intoAnswerMessagesMax` from one question to the next.
+ * What a server that `into` names may send. node-postgres trusts its server: a message that ends too early ends the process or blocks it
+ * indefinitely, and everything received is kept. Takes the bytes of a connection, returns messages that can be parsed; throws if no RisingWave
+ * would send them. Bounded by `intoAnswerBytesMax` and `intoAnswerMessagesMax` from one query to the next.
  */
 import { Gathered } from '../kit/gathered.ts';
 import { limits } from '../tables/limits.ts';
 
 const headerBytes = 5;
-/** SASL, its two answers, and that it was enough: each may cost a hash of a hundred thousand rounds. */
+/** SASL, its two answers, and the final success: each may cost a hash of a hundred thousand rounds. */
 const authenticationsMax = 4;
-/** Columns of what is asked of the catalog. */
+/** The number of columns in queries of the catalog. */
 const fieldsMax = 16;
 
 export class Guard {
@@ -23,12 +23,12 @@ export class Guard {
   #rowsWanted = false;
   #entry: 'asked' | 'given' | 'refused' = 'asked';
 
-  /** `forward` takes whole messages. */
+  /** `forward` receives whole messages. */
   constructor(forward: (messages: Buffer) => void) {
     this.#forward = forward;
   }
 
-  /** Rows are read of the catalog alone: VALUES, by which values are tried, gives them all back. */
+  /** Rows are read only from the catalog: VALUES, which is used to test values, returns all of them. */
   asks(sql: string): void {
     this.#rowsWanted = sql.startsWith('select');
     this.#bytesLeft = limits.intoAnswerBytesMax + (this.#rowsWanted ? 0 : 8 * sql.length);
@@ -71,7 +71,7 @@ export class Guard {
 
   #give(messages: Buffer): void {
     if (messages.length > 0) this.#forward(messages);
-    // It may stay open, and nobody would close it.
+    // The server may keep the connection open, and nothing else would close it.
     if (this.#entry === 'refused') throw new Error('the server refused the connection');
   }
 
@@ -100,7 +100,7 @@ const code = {
   dataRow: 0x44,
 };
 
-/** Fields, each a letter and a text that ends with a NUL, and a NUL behind them: node-postgres looks for that one until it is there. */
+/** Fields, each a letter and a text that ends with a NUL, followed by a NUL: node-postgres searches for that final NUL without a bound. */
 function isList(body: Buffer): boolean {
   let at = 0;
   while (at < body.length && body[at] !== 0) {

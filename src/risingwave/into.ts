@@ -1,7 +1,7 @@
 /**
- * The commit stage of tables whose rows go into RisingWave (WITH (into = …)). Takes their groups, and gives outcomes to who waits for them, or what
- * became of all of a group to the spool. Refuses with what commit.ts does, and with `engine_unavailable` for whatever is wrong there and no row's
- * fault: its sender never hears of it, and the reason is observed. Touches sessions of the servers of the tables, `intoServersMax` of them.
+ * The commit stage of tables whose rows go into RisingWave (WITH (into = …)). Takes their groups, and returns outcomes to those that wait for them,
+ * or the result for a whole group to the spool. Refuses with what commit.ts does, and with `engine_unavailable` for any problem there that is not a
+ * row's fault: the sender does not learn of it, and the reason is observed. Uses sessions of the tables' servers, at most `intoServersMax` of them.
  */
 import type { KnownRelations } from '../catalog/known-relations.ts';
 import { relationName } from '../kit/sql-text.ts';
@@ -31,14 +31,14 @@ interface Server {
 
 export class IntoRisingWave {
   readonly #options: IntoOptions;
-  /** By key; the first was not used for the longest. */
+  /** By key; the first is the least recently used. */
   readonly #servers = new Map<string, Server>();
   readonly #sessions = new RwSessions((key) => {
     const server = this.#servers.get(key);
     if (server === undefined) throw new Error('a connection to a server that is not known any more');
     return poolConfigOf(server.into);
   });
-  /** As it was found there, and what was made of it for a table here. */
+  /** The table as it was found there, and what was made of it for a table here. */
   readonly #made = new WeakMap<Target, { readonly found: Target; readonly target: Target | string }>();
   readonly #awaited: RwCommit;
   readonly #kept: RwCommit;
@@ -64,7 +64,7 @@ export class IntoRisingWave {
     });
   };
 
-  /** All of a group, for the spool. Never rejects. */
+  /** Stores all of a group, for the spool. Never rejects. */
   async store(group: Group): Promise<Stored> {
     const started = this.#options.clock();
     const { target: table, rows, bytes } = group;
@@ -78,7 +78,7 @@ export class IntoRisingWave {
     return stored;
   }
 
-  /** Nobody waits for what is under way: the spool hands it over at the next start. */
+  /** In-flight work is not waited for: the spool hands it over at the next start. */
   stop(): void {
     this.#sessions.stop();
   }
@@ -97,7 +97,7 @@ export class IntoRisingWave {
       const known = this.#made.get(target);
       if (known?.found === found) return known.target;
       const made = fillingOnly(found, target);
-      // It may be given one meanwhile.
+      // The column may be added in the meantime.
       if (typeof made === 'string') this.#forget(target);
       const why =
         typeof made === 'string' ? `the table ${schema}.${table} there has no column "${made}"` : made;

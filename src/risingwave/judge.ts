@@ -1,7 +1,7 @@
 /**
- * Which rows of a refused INSERT are at fault. RisingWave names none: neither position nor detail is in its errors, and there are no
- * savepoints. So the same values are asked for by `VALUES`, which reads them and stores nothing, in halves until the rows at fault stand
- * alone. Takes rows, gives those that are refused; touches nothing but the function that asks. Bounded by `groupProbesMax` questions.
+ * Which rows of a refused INSERT are at fault. RisingWave identifies none: its errors have neither position nor detail, and there are
+ * no savepoints. So the same values are sent with `VALUES`, which parses them and stores nothing, in halves until the rows at fault are
+ * isolated. Takes rows, returns those that are refused; touches nothing but the query function. Bounded by `groupProbesMax` queries.
  */
 import { limits } from '../tables/limits.ts';
 import type { Rows } from '../tables/flow.ts';
@@ -9,10 +9,10 @@ import type { BadRow, Encoded } from './encode.ts';
 import { misfitOf, typedValues } from './encode.ts';
 import { printType } from './types.ts';
 
-/** null: RisingWave read it; a text: what it said; `undefined`: it said nothing that can be believed. */
+/** null: RisingWave accepted it; a text: its message; `undefined`: it returned nothing that can be relied on. */
 export type Probe = (sql: string) => Promise<string | null | undefined>;
 
-/** Where a row stands. */
+/** The position of a row. */
 export interface Place {
   readonly rows: Rows;
   readonly row: number;
@@ -31,15 +31,15 @@ export class Judge {
   }
 
   /**
-   * Rows at fault: all, or one of each request, and of very many only some. null: none was found, and that there is none is not known.
-   * `of`: whether one of a request is enough.
+   * The rows at fault: all of them, or one of each request, and if there are very many, only some. null: none was
+   * found, but it is not certain that there is none. `of`: whether one row of a request is enough.
    */
   async bad(places: readonly Place[], of: 'all' | 'one each'): Promise<readonly (Place & BadRow)[] | null> {
     const ended = await this.#search(places, of);
     return ended || this.#found.length > 0 ? this.#found : null;
   }
 
-  /** Whether it came to its end. */
+  /** Whether the search was completed. */
   async #search(all: readonly Place[], of: 'all' | 'one each'): Promise<boolean> {
     const places = of === 'all' ? all : all.filter(({ rows }) => !this.#found.some((it) => it.rows === rows));
     const [first] = places;
@@ -62,11 +62,11 @@ export class Judge {
       this.#found.push({ ...place, refusal: misfitOf(column, said) });
       return true;
     }
-    // Each value by itself could be read: something passed meanwhile.
+    // Each value on its own was accepted: the failure was temporary.
     return false;
   }
 
-  /** Where no values at all are read, it is RisingWave that fails, and no row. */
+  /** If not even NULLs are accepted, RisingWave fails, and no row is at fault. */
   async #isTrusted(): Promise<boolean> {
     this.#trusted ||=
       (await this.#ask([

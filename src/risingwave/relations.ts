@@ -1,6 +1,6 @@
 /**
- * Tables of one RisingWave database, by the names that applications give them. Takes a name as SQL writes it, gives Targets;
- * refuses with `relation_not_found`, `relation_not_writable` and `key_missing`. Touches the database through the one function it is given.
+ * Tables of one RisingWave database, by the names that applications give them. Takes a name as SQL writes it, returns Targets; refuses
+ * with `relation_not_found`, `relation_not_writable` and `key_missing`. Uses the database through the one function that it is given.
  */
 import {
   keyMissing,
@@ -20,11 +20,11 @@ export interface RwColumn {
   readonly name: string;
   readonly type: RwType;
   readonly nullable: boolean;
-  /** A statement that does not name it fills it. */
+  /** It is filled if a statement does not name it. */
   readonly hasDefault: boolean;
 }
 
-/** null: as the table was made to do. */
+/** null: what the table was created with. */
 export type RwConflict = 'error' | 'update' | 'ignore' | null;
 
 export interface RwRelationsOptions {
@@ -61,12 +61,12 @@ interface Found {
 
 const columnsOfTargets = new WeakMap<Target, readonly RwColumn[]>();
 
-/** Of a Target that was found here. */
+/** For a Target that was found here. */
 export function columnsOf(target: Target): readonly RwColumn[] {
   return columnsOfTargets.get(target) ?? [];
 }
 
-/** A table that was found, for rows of a table here: its columns are filled, with NULL where a row leaves one out. A text: it lacks that column. */
+/** A table found there, for rows of a table here: its columns are filled, with NULL if a row omits one. A text: the column it lacks. */
 export function fillingOnly(found: Target, { shape, into }: Target): Target | string {
   const known = columnsOf(found);
   const columns: RwColumn[] = [];
@@ -75,7 +75,7 @@ export function fillingOnly(found: Target, { shape, into }: Target): Target | st
     if (column === undefined) return name;
     columns.push({ ...column, hasDefault: false });
   }
-  // Whose server it is says the key.
+  // The key identifies the server.
   const made = { ...found, database: into?.key ?? '', shape: { ...found.shape, document: shape.document } };
   columnsOfTargets.set(made, columns);
   return made;
@@ -160,7 +160,7 @@ function toTarget(
         baseType: it.type_oid,
         fallback: null,
       })),
-      // RisingWave knows what becomes of a key that is there already.
+      // RisingWave handles keys that already exist.
       key: [],
       document: null,
       onTypeError: 'reject',

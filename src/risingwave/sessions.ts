@@ -1,9 +1,9 @@
 /**
- * Connections for rows that go to RisingWave, per database. Takes SQL, gives what came of it: `failed` when RisingWave answered with an
- * error, `lost` when nobody knows, `away` when there is no connection. Refuses nothing; bounded by `risingwaveConnectionsMax`.
+ * Connections for rows that go to RisingWave, per database. Takes SQL, returns the result: `failed` if RisingWave answered with an
+ * error, `lost` if the result is not known, `away` if there is no connection. Refuses nothing; bounded by `risingwaveConnectionsMax`.
  *
- * Each session waits in its INSERTs until they are in a checkpoint (`dml_wait_persistence`; where a version does not know that,
- * `rw_implicit_flush`, which waits longer). One that takes neither is not used: its 200 would promise nothing.
+ * Each session waits in its INSERTs until they are in a checkpoint (`dml_wait_persistence` or, in a version without that setting,
+ * `rw_implicit_flush`, which waits longer). A session that accepts neither is not used: its 200 would promise nothing.
  */
 import { Pool } from 'pg';
 import type { ClientBase, PoolClient, PoolConfig, QueryResult } from 'pg';
@@ -17,7 +17,7 @@ export type RwAnswer =
   | { readonly kind: 'done'; readonly result: QueryResult<object> }
   | { readonly kind: 'failed' | 'lost' | 'away'; readonly error: Error };
 
-/** node-postgres takes more than its types say. */
+/** node-postgres accepts more than its types say. */
 type Sent = { readonly text: string };
 
 export class RwSessions {
@@ -26,12 +26,12 @@ export class RwSessions {
   readonly #lent = new Set<PoolClient>();
   #stopped = false;
 
-  /** The configuration throws Refused where there is no such database. */
+  /** The configuration function throws Refused if there is no such database. */
   constructor(poolConfig: (database: string) => PoolConfig) {
     this.#poolConfig = poolConfig;
   }
 
-  /** On a session of its own; never rejects. */
+  /** Runs on a session of its own; never rejects. */
   async run(database: string, sql: string, timeoutMs: number): Promise<RwAnswer> {
     let client: PoolClient;
     if (this.#stopped) return { kind: 'away', error: new Error('nothing is stored any more') };
@@ -42,7 +42,7 @@ export class RwSessions {
     }
     this.#lent.add(client);
     try {
-      // Without parameters: the simple protocol, which has no bound on how many values a statement holds.
+      // Without parameters: the simple protocol, which does not limit how many values a statement contains.
       const result = await client.query<object>({ text: sql, query_timeout: timeoutMs } as Sent);
       client.release();
       return { kind: 'done', result };
@@ -55,13 +55,13 @@ export class RwSessions {
     }
   }
 
-  /** Cuts off what is under way, and takes nothing more. */
+  /** Cuts off in-flight work, and accepts nothing more. */
   stop(): void {
     this.#stopped = true;
     for (const client of this.#lent) cutOff(client);
   }
 
-  /** Lets go of a database. */
+  /** Closes the connections to a database. */
   async release(database: string): Promise<void> {
     const pool = this.#pools.get(database);
     this.#pools.delete(database);
@@ -82,10 +82,10 @@ export class RwSessions {
       max: limits.risingwaveConnectionsMax,
       connectionTimeoutMillis: limits.commitStatementTimeoutMs,
       idleTimeoutMillis: 60_000,
-      // pg-pool awaits what onConnect gives; its types do not say so.
+      // pg-pool awaits the result of onConnect, which its types do not say.
       onConnect: waitForPersistence as (client: ClientBase) => void,
     });
-    // One that breaks while it is lent tells who has it; as an event the error is nobody's.
+    // A client that breaks while it is lent reports it to its user; as an event the error has no recipient.
     pool.on('error', () => {});
     pool.on('connect', (client) => client.on('error', () => {}));
     this.#pools.set(database, pool);

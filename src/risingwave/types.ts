@@ -1,7 +1,7 @@
 /**
- * RisingWave's types, as `rw_catalog.rw_columns.data_type` prints them: `integer[]`, `struct<a integer, "B" map(character varying,bigint)>`.
- * Takes the text, gives the type, or null where it is of another form; and prints a type as SQL takes it. Pure. Source: `Display`
- * of DataType, StructType and MapType in src/common/src/types of its repository.
+ * RisingWave's types, as `rw_catalog.rw_columns.data_type` prints them: `integer[]`, `struct<a integer, "B" map(character
+ * varying,bigint)>`. Takes the text, returns the type, or null if it has another form; and prints a type as SQL accepts it. Pure.
+ * Source: `Display` of DataType, StructType and MapType in src/common/src/types of its repository.
  */
 import { quoteIdentifier } from '../kit/sql-text.ts';
 
@@ -16,7 +16,7 @@ export interface RwField {
   readonly type: RwType;
 }
 
-/** How deep types may stand in each other. */
+/** How deeply types may be nested. */
 const depthMax = 32;
 
 export function parseType(text: string): RwType | null {
@@ -70,7 +70,7 @@ class Reader {
       return key === null || value === null || !this.#takes(')') ? null : { kind: 'map', key, value };
     }
     const name = this.#match(scalar)?.[0];
-    // A struct without names: `ROW` alone makes such, and no column can be of it.
+    // A struct without names: only `ROW` creates one, and no column can have that type.
     return name === undefined || name === 'record' ? null : { kind: 'scalar', name };
   }
 

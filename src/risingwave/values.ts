@@ -1,9 +1,9 @@
 /**
- * JSON values as SQL expressions of RisingWave's types, with every digit as it was written. Takes a column's type and raw JSON;
- * gives text for `INSERT … VALUES`; throws Misfit where no expression of that type says what the value says. Pure.
+ * JSON values as SQL expressions of RisingWave's types, with every digit as it was written. Takes a column's type and raw JSON; returns text
+ * for `INSERT … VALUES`; throws Misfit if no expression of that type can represent the value. Pure.
  *
- * Scalars and arrays of them are texts that RisingWave reads by the column's type. A STRUCT is `ROW(…)`, whose text form it cuts at
- * every comma (`StructValue::from_str`), and a MAP is made by map_from_key_values, because it has no text form (`ScalarImpl::from_text`).
+ * Scalars and arrays of them are texts that RisingWave parses by the column's type. A STRUCT is `ROW(…)`, because its text form is split at
+ * every comma (`StructValue::from_str`), and a MAP is created by map_from_key_values, because it has no text form (`ScalarImpl::from_text`).
  */
 import { arrayText } from '../kit/array-text.ts';
 import type { ArrayValue } from '../kit/array-text.ts';
@@ -12,15 +12,15 @@ import { literal } from './literal.ts';
 import { printType } from './types.ts';
 import type { RwType } from './types.ts';
 
-/** A value that is none of its column's type; the message is for the sender. */
+/** A value that does not fit its column's type; the message is for the sender. */
 export class Misfit extends Error {
   override readonly name = 'Misfit';
 }
 
-/** `typed`: the expression has to say its type, because nothing around it does. */
+/** `typed`: the expression has to state its type, because nothing around it does. */
 export function expression(type: RwType, raw: string, typed = false): string {
   const text = raw === 'null' ? 'NULL' : valueOf(type, raw);
-  // ROW is read by the type that it is cast to, and a map says its own.
+  // ROW is parsed by the type that it is cast to, and a map has its own type.
   return typed && type.kind !== 'map' ? `${text}::${printType(type)}` : text;
 }
 
@@ -55,7 +55,7 @@ function list(type: RwType & { kind: 'list' }, items: readonly string[]): string
   return `ARRAY[${items.map((item) => expression(type.element, item, true)).join(',')}]`;
 }
 
-/** Whether a text says values of the type inside an array's. */
+/** Whether values of the type have a text form inside an array's text. */
 function hasText(type: RwType): boolean {
   return type.kind === 'scalar' || (type.kind === 'list' && hasText(type.element));
 }
@@ -85,23 +85,23 @@ function checked(name: string, text: string): string {
 }
 
 const decimal = /^[+-]?0*(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,6}))?$/;
-/** What a rust_decimal holds: a whole number of 96 bits, of which up to 28 digits are behind the point. */
+/** What a rust_decimal can hold: an integer of 96 bits, of which up to 28 digits are after the decimal point. */
 const mantissaMax = 2n ** 96n - 1n;
 const scaleMax = 28;
 
-/** A longer text is no number that could be kept; the expressions below take the square of its length. */
+/** A longer text is not a number that could be kept; the expressions below take time quadratic in its length. */
 const decimalCharsMax = 400;
 
-/** RisingWave rounds what it cannot hold; what is no number at all it refuses itself. */
+/** RisingWave rounds what it cannot hold; a text that is not a number it refuses itself. */
 function keepsDigits(text: string): boolean {
   if (text.length > decimalCharsMax) return false;
   const [all, whole = '', part = '', exponent = '0'] = decimal.exec(text) ?? [];
   if (all === undefined) return true;
-  // Most are short, and of these nothing can be lost.
+  // Most are short, and lose nothing.
   if (whole.length + part.length <= scaleMax && exponent === '0') return true;
   const fraction = part.replace(/0+$/, '');
   const scale = fraction.length - Number(exponent);
-  // A whole number that is too large is refused by RisingWave, in its words.
+  // RisingWave refuses an integer that is too large, in its own words.
   if (scale <= 0) return true;
   const digits = (whole + fraction).replace(/^0+/, '');
   const needless = Math.min(/0*$/.exec(digits)?.[0].length ?? 0, scale);

@@ -1,6 +1,6 @@
 /**
- * The keys that seal secrets, in order: the first one seals, all of them open. More than one is there while keys are
- * being rotated. A key is found by its id, which says nothing of the key itself.
+ * The keys that seal secrets, in order: the first one seals, all of them open. There is more than one while keys are
+ * being rotated. A key is identified by its id, which reveals nothing of the key itself.
  */
 import { createHash } from 'node:crypto';
 
@@ -11,11 +11,11 @@ export interface MasterKey {
 }
 
 export interface KeyRing {
-  /** None where there is no key yet. */
+  /** Empty if there is no key yet. */
   keys(): readonly MasterKey[];
-  /** Makes the first key where there is none: only for who knows that nothing is sealed with another one. */
+  /** Creates the first key if there is none: only for a caller that knows that nothing is sealed with another key. */
   make(): Promise<void>;
-  /** Looks whether there are others now. Never throws: what cannot be read stays as it was. */
+  /** Checks whether the keys have changed. Never throws: if they cannot be read, the ring stays as it was. */
   reread(): void;
 }
 
@@ -26,7 +26,7 @@ export function masterKeyOf(key: Buffer): MasterKey {
   return { id: id.subarray(0, keyIdBytes), key };
 }
 
-/** Keys that stay what they are, from the environment. */
+/** Fixed keys, from the environment. */
 export function fixedKeys(first: Buffer, ...others: readonly Buffer[]): KeyRing {
   const keys: readonly [MasterKey, ...MasterKey[]] = [masterKeyOf(first), ...others.map(masterKeyOf)];
   return { keys: () => keys, make: () => Promise.resolve(), reread: () => {} };

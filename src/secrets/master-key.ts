@@ -1,7 +1,7 @@
 /**
- * The keys that seal secrets: 32 bytes each, from the environment or from a file that only its owner can read, one a
- * line. The file is made when nothing is sealed yet, whole or not at all, and read again when it has changed. Throws MasterKeyError,
- * one line for the terminal; never shows a key.
+ * The keys that seal secrets: 32 bytes each, from the environment or from a file that only its owner can read, one per
+ * line. The file is created when nothing is sealed yet, whole or not at all, and read again when it has changed. Throws
+ * MasterKeyError, one line for the terminal; never shows a key.
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
@@ -22,7 +22,7 @@ const keyBytes = 32;
 
 export function parseMasterKey(text: string, source: string): Buffer {
   const key = Buffer.from(text.trim(), 'base64');
-  // Buffer.from skips what is no base64; only a text that says the same again is one.
+  // Buffer.from skips characters that are not base64; only a text that encodes to itself again is valid.
   const same = key.toString('base64').replace(/=+$/, '') === text.trim().replace(/=+$/, '');
   if (key.length !== keyBytes || !same) {
     throw new MasterKeyError(`${source} must hold ${keyBytes} bytes in base64`);
@@ -38,17 +38,17 @@ function parseKeys(text: string, source: string): readonly [Buffer, ...Buffer[]]
   return [parseMasterKey(first, source), ...others.map((other) => parseMasterKey(other, source))];
 }
 
-/** Keys of the environment, separated by commas: the first one seals, all of them open. */
+/** Keys from the environment, separated by commas: the first one seals, all of them open. */
 export function parseMasterKeys(text: string, source: string): KeyRing {
   return fixedKeys(...parseKeys(text, source));
 }
 
-/** Reads the key file. Where there is none the ring is empty until the file is put there, or made (mode 0600). */
+/** Reads the key file. If it does not exist, the ring is empty until the file is put there, or created (mode 0600). */
 export function loadMasterKeys(path: string): KeyRing {
   return new KeyFile(path);
 }
 
-/** The keys of a file that is there; throws MasterKeyError. */
+/** The keys of an existing file. Throws MasterKeyError. */
 export function readKeyFile(path: string): Keys {
   const source = `the master key file ${path}`;
   let text: string;
@@ -89,18 +89,18 @@ class KeyFile implements KeyRing {
     this.#keys = readKeyFile(this.#path);
   }
 
-  /** Synchronous, because sealing is: a look at the file's date, and the file itself only where that has changed. */
+  /** Synchronous, because sealing is: checks the file's date, and reads the file only if that has changed. */
   reread(): void {
     const mark = fileMark(this.#path);
     if (mark === this.#mark) return;
     this.#mark = mark;
     try {
       const read = readKeyFile(this.#path);
-      // What a rotation took out of the file still opens what it sealed, for as long as this process runs.
+      // A key that a rotation removed from the file still opens what it sealed, for as long as this process runs.
       const left = this.#keys.filter((old) => !read.some(({ id }) => id.equals(old.id)));
       this.#keys = [...read, ...left.slice(0, limits.masterKeysMax)];
     } catch {
-      // A file that is gone or damaged takes nothing away from a process that runs.
+      // A missing or damaged file takes no keys from a running process.
     }
   }
 }
@@ -114,7 +114,7 @@ export function newMasterKey(): MasterKey {
   return masterKeyOf(randomBytes(keyBytes));
 }
 
-/** Two starts at once agree on one key, and a crash leaves none or all of it. */
+/** Two processes that start at the same time agree on one key, and a crash leaves none or all of it. */
 async function makeKeyFile(path: string): Promise<void> {
   await writeBeside(path, [newMasterKey()], (beside) =>
     link(beside, path).catch((error: NodeJS.ErrnoException) => {
@@ -123,7 +123,7 @@ async function makeKeyFile(path: string): Promise<void> {
   );
 }
 
-/** The file holds these keys and no others, or, after a crash, what it held before. */
+/** The file then contains these keys and no others, or, after a crash, what it contained before. */
 export function replaceKeyFile(path: string, keys: readonly MasterKey[]): Promise<void> {
   return writeBeside(path, keys, (beside) => rename(beside, path));
 }
@@ -153,7 +153,7 @@ async function writeBeside(
   }
 }
 
-/** A new name in a folder is durable once the folder is; losing the key would lose every secret. */
+/** A new name in a folder is durable only once the folder is; losing the key would lose every secret. */
 async function syncFolder(path: string): Promise<void> {
   if (process.platform === 'win32') return;
   const folder = await open(path, 'r');

@@ -1,10 +1,10 @@
 /**
- * The rotation of the master key, in steps each of which may be the last one that is reached: what is there then is
- * whole, and running it again goes on from there.
+ * The rotation of the master key, in steps. Any step may be the last one that is completed: the state it leaves is
+ * consistent, and running the rotation again continues from there.
  *
- *   1. the file holds [new, old]: whoever seals from here on seals with the new key, whoever opens finds both
+ *   1. the file contains [new, old]: from then on the new key seals, and both open
  *   2. every sealed value of a database is sealed with the first key, in one transaction; database by database
- *   3. each old key has a file of its own, for backups from before; then the file holds [new]
+ *   3. each old key is put into its own file, for older backups; then the file contains [new]
  *
  * Takes key files and connections; throws MasterKeyError and the engine's errors. Never shows a key or a secret.
  */
@@ -16,7 +16,7 @@ import { MasterKeyError, newMasterKey, readKeyFile, replaceKeyFile } from './mas
 import { SealError } from './sealing.ts';
 import type { Sealing } from './sealing.ts';
 
-/** Step 1. False: the file had several keys already; a rotation goes on that was broken off, or prepared by hand. */
+/** Step 1. False: the file already had several keys; a rotation that was interrupted, or prepared by hand, continues. */
 export async function putNewKeyInFront(path: string): Promise<boolean> {
   const keys = readKeyFile(path);
   if (keys.length > 1) return false;
@@ -24,7 +24,7 @@ export async function putNewKeyInFront(path: string): Promise<boolean> {
   return true;
 }
 
-/** Step 3. Gives the files in which the old keys are now. */
+/** Step 3. Returns the files that the old keys are now in. */
 export async function retireOldKeys(path: string, ring: KeyRing): Promise<readonly string[]> {
   const [first, ...old] = readKeyFile(path);
   if (ring.keys()[0]?.id.equals(first.id) !== true) {
@@ -51,7 +51,7 @@ export interface Identities {
 
 export interface Resealed {
   readonly resealed: number;
-  /** What no key opens, by name; left as it is. */
+  /** The values that no key opens, by name; they are left as they are. */
   readonly unopened: readonly string[];
 }
 
@@ -63,7 +63,7 @@ interface SealedRow {
   readonly sealed: string;
 }
 
-/** Requests go on meanwhile: the locks are against those who seal, and wait for those who have not committed yet. */
+/** Requests continue meanwhile: the locks exclude statements that seal, and wait for those that have not committed yet. */
 const lock =
   'lock table headgate.secret, headgate.webhook_table, headgate.webhook_answer in share row exclusive mode';
 const lockAcme = 'lock table headgate.acme in share row exclusive mode';
@@ -77,7 +77,7 @@ const readSealed = `
   select 'answer', a.seal_id::text, a.relation::text, a.seal_id::text, a.sealed from headgate.webhook_answer a
   union all
   select 'key', '', 'of the master key''s own', k.seal_id::text, k.sealed from headgate.key_check k`;
-/** Catalogs of before have no such table. */
+/** Older catalogs do not have this table. */
 const readAcme = `
   select 'acme' as what, c.name as id, '' as name, c.seal_id::text, c.sealed from headgate.acme c where c.sealed is not null`;
 const writeSealed = {
@@ -150,8 +150,8 @@ function reseal(row: SealedRow, sealing: Sealing, identities: Identities): strin
 }
 
 /**
- * Held for as long as the connection is there, so that two rotations never meet. Anybody may take an advisory lock, but
- * nobody knows the number of this one: it is made of the oldest key, which stays the same until a rotation has ended.
+ * Held for as long as the connection exists, so that two rotations never run at the same time. Anybody may take an advisory lock,
+ * but nobody knows the number of this one: it is derived from the oldest key, which stays the same until a rotation has ended.
  */
 export async function lockRotation(client: ClientBase, keys: readonly MasterKey[]): Promise<boolean> {
   const digest = createHash('sha256')

@@ -1,9 +1,9 @@
 /**
- * Seals texts for the catalog and opens them again: AES-256-GCM, a random nonce each, and the identity of what is
- * sealed as additional data, so that a sealed text moved to another secret does not open.
+ * Seals texts for the catalog and opens them again: AES-256-GCM with a random nonce for each text, and the identity of
+ * what is sealed as additional data, so that a sealed text that was moved to another secret does not open.
  *
- * Form: base64( version 2 | id of the key, 4 bytes | nonce 12 bytes | ciphertext | tag 16 bytes ).
- * Version 1 had no id, and is still opened: with every key in turn.
+ * Form: base64( version 2 | id of the key, 4 bytes | nonce 12 bytes | ciphertext | tag 16 bytes ). Version 1 had no id,
+ * and is still opened, by trying every key in turn.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { fixedKeys, keyIdBytes } from './key-ring.ts';
@@ -15,7 +15,7 @@ const headBytes: { readonly [version: number]: number } = { 1: 1, 2: 1 + keyIdBy
 
 export interface Sealing {
   readonly seal: (plaintext: string, identity: string) => string;
-  /** Throws SealError when the key is another one, or a bit of text or identity has changed. */
+  /** Throws SealError if the key is a different one, or a bit of the text or the identity has changed. */
   readonly open: (sealed: string, identity: string) => string;
   /** Whether it was sealed with the key that seals now. Says nothing of whether it opens. */
   readonly isCurrent: (sealed: string) => boolean;
@@ -28,12 +28,12 @@ export class SealError extends Error {
 const noKey =
   'there is no master key: its file is missing, and one is made only when the catalog of the database could be read';
 
-/** `keys`: one key that stays, or a ring of them. */
+/** `keys`: one fixed key, or a key ring. */
 export function createSealing(keys: Buffer | KeyRing): Sealing {
   const ring = Buffer.isBuffer(keys) ? fixedKeys(keys) : keys;
   return {
     seal: (plaintext, identity) => {
-      // A key may have been put in front while this process ran: what is sealed with the one behind it would be left over.
+      // A new key may have been put first while this process runs: the rotation would miss a text sealed with the previous one.
       ring.reread();
       const [key] = ring.keys();
       if (key === undefined) throw new SealError(noKey);
@@ -104,7 +104,7 @@ function openWith(keys: readonly MasterKey[], { head, nonce, ciphertext, tag }: 
   return null;
 }
 
-/** What version 1 sealed beside the text was its identity alone. */
+/** In version 1 the additional data was the identity only. */
 function additional(head: Buffer, identity: string): Buffer {
   return head.length === 1 ? Buffer.from(identity) : Buffer.concat([head, Buffer.from(identity)]);
 }

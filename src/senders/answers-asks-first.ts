@@ -1,4 +1,4 @@
-/** Answers of the senders in asks-first.ts, and of those that bring their secret with the question. By id. Texts only. */
+/** Answers for the senders in asks-first.ts, and for those that bring their secret with the question. By id. Texts only. */
 import {
   type Answering,
   checked,
@@ -15,7 +15,7 @@ import { body, header, hmac, utf8 } from './expressions.ts';
 
 const hookSecret = token(header('X-Hook-Secret'));
 
-/** The REST Hooks pattern, where what is brought signs from then on. */
+/** The REST Hooks pattern, in which the secret that is brought signs all later requests. */
 const bringsSecret = (handshake: string): Answering => ({
   handshake,
   answers: ({ secret }) => [
@@ -57,7 +57,7 @@ export const asksFirstAnswers: Readonly<Record<string, Answering>> = {
   wrike: {
     handshake:
       'When the webhook is made Wrike POSTs `{"requestType": "WebHook secret verification"}` with a challenge in `X-Hook-Secret`, signed like any request, and wants an HMAC of the challenge in the same header.',
-    // Events may have the header as well: the body tells them apart.
+    // Events may have the header, too: the body tells them apart.
     answers: ({ secret }) => [
       checked({
         when: isText(member('requestType'), 'WebHook secret verification'),

@@ -63,7 +63,7 @@ export const computedAnswers: Readonly<Record<string, Answering>> = {
   braintree: {
     handshake:
       'When the webhook is made Braintree calls the URL with GET and `bt_challenge` and wants the public key and an HMAC of the challenge.',
-    // VALIDATE's own secret is never shown, not even the part of it that is no secret.
+    // VALIDATE's own secret is never shown, not even the part of it that is not secret.
     answerSecret: { what: 'the public key', where: 'Settings → API → Keys' },
     answers: ({ secret, answer }) =>
       answer === null

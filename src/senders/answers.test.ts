@@ -1,6 +1,6 @@
 /**
- * The two sides of every handshake, held to each other: what the sender asks is put to the compiled ANSWER clauses and
- * VALIDATE of its USING, as the listener puts it, and the sender judges what comes out. And what anybody else asks.
+ * The two sides of every handshake, held to each other: the sender's question is put to the compiled ANSWER clauses and
+ * VALIDATE of its USING, as the listener does, and the sender judges the result. Also covers what anybody else may ask.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';

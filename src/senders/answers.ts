@@ -1,6 +1,6 @@
 /**
- * What the senders ask before they deliver, in words, and the ANSWER clauses that USING brings for it; and what they want to
- * be answered after a delivery, where that is not an empty 200. The senders' own side is in questions.ts. By id. Texts only.
+ * What the senders ask before they deliver, in words, and the ANSWER clauses that USING brings for it; and the answer that
+ * they expect after a delivery, if that is not an empty 200. The senders' own side is in questions.ts. By id. Texts only.
  */
 import { asksFirstAnswers } from './answers-asks-first.ts';
 import { computedAnswers } from './answers-computed.ts';
@@ -179,7 +179,7 @@ export const answering: Readonly<Record<string, Answering>> = {
   discord: {
     handshake:
       'When the URL is saved Discord POSTs a ping (`"type": 0`), signed, and wants 204 without a body; it also sends wrong signatures on purpose, then and later, and wants 401.',
-    // Their documentation wants a type, although there is nothing that has one.
+    // Their documentation requires a type, although there is no body that could have one.
     answers: () => [
       checked({ when: typeIs('0'), status: 204, type: 'application/json' }),
       committed({ status: 204, type: 'application/json' }),
@@ -310,7 +310,7 @@ export const answering: Readonly<Record<string, Answering>> = {
               when: `method = 'GET' AND secure_compare(${query('verify')}, ${secret})`,
               status: 204,
             }),
-            // A wrong code wants 404, and what no rule matches is 405.
+            // A wrong code must get 404, and a request that no rule matches gets 405.
             unchecked({ when: `method = 'GET' AND ${isThere(query('verify'))}`, status: 404 }),
           ]),
       committed({ status: 204 }),

@@ -1,11 +1,11 @@
-/** Questions that several senders ask in the same way, and how they make their challenges. Pure. */
+/** Questions that several senders ask in the same way, and how they create their challenges. Pure. */
 import { all, challengeOf, empty, get, head, post, status, success, text, type } from './judging.ts';
 import type { Asking, Question } from './sender.ts';
 import { numeric, uuid } from './signing.ts';
 
 export const isUuid = (id: string) => uuid(id);
 export const isHex = (id: string) => id;
-/** As PHP's uniqid and the like make them: letters, digits and what base64 of URLs adds. */
+/** As created by PHP's uniqid and the like: letters, digits and the additional characters of base64url. */
 const isToken = (id: string) => Buffer.from(id, 'hex').toString('base64url');
 export const isNumber = (id: string) => String(numeric(id));
 
@@ -47,7 +47,7 @@ export const websub = hub({
   judge: all(success, text(challengeOf)),
 });
 
-/** Their documentation's example: the token has blanks and a colon. */
+/** The example in their documentation: the token has blanks and a colon. */
 export const validation = (name: string, withinMs: number): Question =>
   question({
     what: `for \`${name}\` back`,
@@ -68,7 +68,7 @@ export const head200 = question({
   judge: all(status(200), empty),
 });
 
-/** Signed by a key that is not the sender's. */
+/** Signed with a key that is not the sender's. */
 export const wronglySigned = (
   spec: Pick<Question, 'what' | 'withinMs'>,
   body: (asking: Asking) => string,
@@ -77,7 +77,7 @@ export const wronglySigned = (
     ...spec,
     ask: (asking) => {
       const sent = asking.signed(body(asking));
-      // What was signed is another body, so that the signature is well formed and wrong.
+      // Another body was signed, so the signature is well-formed and wrong.
       return { ...sent, body: Buffer.concat([sent.body, Buffer.from(' ')]) };
     },
     judge: status(401),

@@ -1,4 +1,4 @@
-/** Senders that ask before they deliver and are known for little else: of all themes. */
+/** Senders that ask before they deliver and are known for little else: from all themes. */
 import { constants, createHash, sign } from 'node:crypto';
 
 import { header, headerOperand, utf8 } from './expressions.ts';
@@ -19,7 +19,7 @@ const pss = 'rsassa-pss-sha256=';
 const preludeSignature = `translate(replace(${header('X-Webhook-Signature')}, '${pss}', ''), '-_', '+/')`;
 
 const digest = (body: Buffer) => `SHA-256=${createHash('sha256').update(body).digest('base64')}`;
-/** What HTTP signatures of that draft are made of: the request, the digest of its body, its date. */
+/** What HTTP signatures of that draft cover: the request, the digest of its body, its date. */
 const signedHeaders = 'headers="(request-target) digest date"';
 
 export const asksFirstSenders: readonly Sender[] = [

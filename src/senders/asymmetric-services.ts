@@ -1,4 +1,4 @@
-/** Senders that sign with a private key, of which Headgate keeps the public part: Discord, messages, shops. */
+/** Senders that sign with a private key, of which Headgate stores the public part: Discord, messages, shops. */
 import { createHash, createPublicKey, sign } from 'node:crypto';
 import { body, fresh, header, utf8 } from './expressions.ts';
 import { forms } from './secret-forms.ts';
@@ -21,7 +21,7 @@ import {
 
 const theme = 'A public key';
 
-/** Discord's two protocols have one signature. */
+/** Discord's two protocols use one signature scheme. */
 function discord(spec: Omit<SenderSpec, 'headers' | 'secret'>): Sender {
   const [signature, time] = ['X-Signature-Ed25519', 'X-Signature-Timestamp'];
   return sender(theme, {

@@ -1,4 +1,4 @@
-/** Senders that sign with a private key, or with a JSON Web Token: what Headgate keeps is the public part. */
+/** Senders that sign with a private key, or with a JSON Web Token: Headgate stores the public part. */
 import { createHash, createPublicKey, sign } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { body, fresh, header, headerOperand, utf8 } from './expressions.ts';
@@ -24,7 +24,7 @@ const theme = 'A public key';
 const sendgridTime = 'X-Twilio-Email-Event-Webhook-Timestamp';
 const sendgridSignature = 'X-Twilio-Email-Event-Webhook-Signature';
 
-/** The fields of an SNS message that are signed, in this order; the optional ones only where they are there. */
+/** The fields of an SNS message that are signed, in this order; the optional ones only if they are present. */
 const snsFields = [
   'Message',
   'MessageId',
@@ -90,7 +90,7 @@ export const asymmetricSenders: readonly Sender[] = [
         signingKey: privateText(pair.privateKey),
       };
     },
-    // Their bodies end in a line break, and it is signed.
+    // Their bodies end with a line break, which is signed.
     example: ({ id, nowMs }) =>
       `${JSON.stringify([
         {
@@ -342,7 +342,7 @@ export const asymmetricSenders: readonly Sender[] = [
   }),
 ];
 
-/** Names a key pair: the same from its private and its public part. */
+/** Identifies a key pair: the same for its private and its public part. */
 function keyId(key: ReturnType<typeof privateKey>): string {
   const spki = (key.type === 'private' ? createPublicKey(key) : key).export({ format: 'der', type: 'spki' });
   return uuid(createHash('sha256').update(spki).digest('hex'));

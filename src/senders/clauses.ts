@@ -1,9 +1,9 @@
-/** Pieces of ANSWER clauses that several senders share. Texts only: what they mean is the compiler's matter. */
+/** Pieces of ANSWER clauses that several senders share. Texts only: the compiler determines what they mean. */
 import { body, header } from './expressions.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import type { AnswerSecrets, Sender } from './sender.ts';
 
-/** What a sender's handshake is, and what it is answered. */
+/** A sender's handshake, and how it is answered. */
 export type Answering = Partial<Pick<Sender, 'handshake' | 'answers' | 'answerSecret'>>;
 
 export type MediaType = 'text/plain' | 'application/json' | 'text/xml';
@@ -16,10 +16,10 @@ interface Answer {
   readonly body?: string;
 }
 
-/** `checked` takes only requests that VALIDATE has accepted, `unchecked` any. */
+/** `checked` accepts only requests that VALIDATE has accepted, `unchecked` any. */
 interface Rule extends Answer {
   readonly when: string;
-  /** The second secret, where the rule reads it. */
+  /** The second secret, if the rule reads it. */
   readonly secret?: string;
 }
 
@@ -41,7 +41,7 @@ function rule(unchecked: boolean, { when, secret, ...rest }: Rule): string {
 export const checked = (of: Rule): string => rule(false, of);
 export const unchecked = (of: Rule): string => rule(true, of);
 
-/** A handshake that brings the secret, which has no value yet: it is learned once, and the answer given then. */
+/** A handshake that brings the secret, which has no value yet: it is learned once, and the answer is given then. */
 export const learning = ({
   secret,
   when,
@@ -50,7 +50,7 @@ export const learning = ({
 }: Rule & { readonly secret: string; readonly value: string }): string =>
   `ANSWER SECRET ${secret} UNCHECKED WHEN ${when}\n  LEARN ${secret} = ${value}${answer(rest)}`;
 
-/** What a committed request is answered with. */
+/** The answer to a committed request. */
 export const committed = (of: Answer): string => `ANSWER${answer(of)}`.replace('\n ', '');
 
 export const query = (name: string): string => `query->>'${name}'`;
@@ -58,12 +58,12 @@ export const member = (name: string): string => `${body}->>'${name}'`;
 export const isThere = (value: string): string => `${value} IS NOT NULL`;
 export const isText = (value: string, text: string): string => `${value} = ${quoteLiteral(text)}`;
 
-/** Letters, digits and `._~+/=-`: what an answer is computed from has to have a shape that no event has. */
+/** Letters, digits and `._~+/=-`: a value that an answer is computed from has to have a shape that no event has. */
 export const token = (value: string, max = 128): string => `shaped(${value}, 'token', ${max})`;
-/** Printable ASCII without markup, blanks among it: for challenges that are only given back. */
+/** Printable ASCII without markup, including blanks: for challenges that are only returned. */
 export const plain = (value: string, max = 256): string => `shaped(${value}, 'plain', ${max})`;
 
-/** `?name=…` by GET, given back as text. */
+/** `?name=…` by GET, returned as text. */
 export const echoQuery = (name: string): string =>
   unchecked({
     when: `method = 'GET' AND ${isThere(query(name))}`,
@@ -71,14 +71,14 @@ export const echoQuery = (name: string): string =>
     body: token(query(name), 256),
   });
 
-/** A header, given back under another name or the same. */
+/** A header, returned under another name or the same. */
 export const echoHeader = (asked: string, answered: string): string =>
   unchecked({
     when: isThere(header(asked)),
     headers: { [answered]: token(header(asked), 256) },
   });
 
-/** The probe that a URL is there. */
+/** The probe whether a URL exists. */
 export const anyHead = unchecked({ when: `method = 'HEAD'`, status: 200 });
 
 /** WebSub's question with a verify token, as Meta and Strava ask it. */

@@ -1,4 +1,4 @@
-/** Where each sender writes the event's name, by id. A sender that is missing writes it nowhere, or in several places. */
+/** Where each sender writes the event's name, by id. A sender that is not listed writes it nowhere, or in several places. */
 import type { EventPlace } from './send-changes.ts';
 
 const header = (name: string): EventPlace => ({ header: name });

@@ -2,7 +2,7 @@
 
 const lower = (name: string) => name.toLowerCase();
 
-/** `headers->>'x-name'`, in parentheses where it stands beside `||`. */
+/** `headers->>'x-name'`, in parentheses as an operand of `||`. */
 export const header = (name: string): string => `headers->>'${lower(name)}'`;
 export const headerOperand = (name: string): string => `(${header(name)})`;
 
@@ -14,10 +14,10 @@ export function hmac(key: string, bytes: string, algorithm: string, encoding: 'h
   return `encode(hmac(${key}, ${bytes}, '${algorithm}'), '${encoding}')`;
 }
 
-/** The base64 of URLs: no padding, no plus and no slash. */
+/** base64url: no padding, no plus and no slash. */
 export const base64url = (base64: string): string => `translate(${base64}, '+/=', '-_')`;
 
-/** Whether a time in seconds since 1970 lies within the tolerance, in either direction. */
+/** Whether a time in seconds since 1970 is within the tolerance, in either direction. */
 export function fresh(time: string, toleranceS: number): string {
   return `abs(extract(epoch from now()) - (${time})::bigint) <= ${toleranceS}`;
 }
@@ -30,7 +30,7 @@ export function freshIso(time: string, toleranceS: number): string {
   return `abs(extract(epoch from now()) - extract(epoch from (${time})::timestamptz)) <= ${toleranceS}`;
 }
 
-/** The elements of a header that is a list, and one of them by its name, wherever it stands. */
+/** The elements of a header that is a list, and one of them by its name, at any position. */
 export const elements = (name: string, separator: string): string =>
   `string_to_array(replace(${header(name)}, ' ', ''), '${separator}')`;
 export const element = (name: string, key: string, separator: string): string =>

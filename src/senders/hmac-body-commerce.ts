@@ -1,4 +1,4 @@
-/** Senders that sign the bytes of the body alone: shops, payments, accounting, messages and forms. */
+/** Senders that sign only the bytes of the body: shops, payments, accounting, messages and forms. */
 import { hmacBody } from './hmac-body.ts';
 import type { Sender } from './sender.ts';
 import { isoSeconds, isoTime, numeric, uuid } from './signing.ts';

@@ -1,11 +1,11 @@
-/** Senders that sign the bytes of the body alone: messages, customers' data, files, incidents. */
+/** Senders that sign only the bytes of the body: messages, customer data, files, incidents. */
 import { elements, header, hmac } from './expressions.ts';
 import { hmacBody } from './hmac-body.ts';
 import { forms } from './secret-forms.ts';
 import { type Sender, type SenderSpec, sender } from './sender.ts';
 import { isoTime, mac, numeric, uuid } from './signing.ts';
 
-/** One header, a list of `v1=` signatures; while a secret is changed there are several. */
+/** One header with a list of `v1=` signatures; while a secret is being changed there are several. */
 function signatureList(spec: SenderSpec): Sender {
   const name = spec.headers[0] ?? '';
   return sender('A signature of the body', {

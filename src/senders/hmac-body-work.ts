@@ -1,4 +1,4 @@
-/** Senders that sign the bytes of the body with an HMAC in one header: tools of work, deliveries, feeds, devices. */
+/** Senders that sign the bytes of the body with an HMAC in one header: work tools, deliveries, feeds, devices. */
 import { header, hmac, utf8 } from './expressions.ts';
 import { hmacBody } from './hmac-body.ts';
 import { type Sender, type SenderSpec, same, sender, textSecret } from './sender.ts';
@@ -7,14 +7,14 @@ import { isoSeconds, isoTime, mac, numeric, uuid } from './signing.ts';
 const theme = 'A signature of the body';
 const shown = (what: string, where: string) => ({ what, where });
 
-/** An Atom entry, as hubs send it: XML, which goes into a column of text. */
+/** An Atom entry, as hubs send it: XML, which goes into a text column. */
 const atom = (id: string, title: string, at: string) =>
   `<?xml version='1.0' encoding='UTF-8'?>\n<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>${id}</id><title>${title}</title><published>${at}</published></entry></feed>`;
 
 const textNote =
   "The body is XML: with `format = 'text'` it goes into a column of TEXT as it is, and `data::xml` reads it.";
 
-/** WebSub lets the hub choose the digest: the methods that are known, any of which may be the one. */
+/** WebSub lets the hub choose the digest: any of the known methods is accepted. */
 function websub(
   methods: readonly ('sha1' | 'sha256')[],
   spec: Omit<SenderSpec, 'headers' | 'secret'>,

@@ -8,11 +8,11 @@ interface HmacSpec extends SenderSpec {
   readonly prefix?: string;
   readonly algorithm?: 'md5' | 'sha1' | 'sha256' | 'sha512';
   readonly encoding?: 'hex' | 'base64';
-  /** The key as bytes, where the secret is written in hexadecimal or base64. */
+  /** The key's encoding, if the secret is written in hexadecimal or base64. */
   readonly key?: 'hex' | 'base64';
 }
 
-/** The first header is the signature's. */
+/** The first header contains the signature. */
 export function hmacBody(spec: HmacSpec): Sender {
   const { prefix = '', algorithm = 'sha256', encoding = 'hex', key, ...rest } = spec;
   const name = spec.headers[0] ?? '';

@@ -1,7 +1,7 @@
-/** Names as they stand in an expression. */
+/** Names as they appear in an expression. */
 import { quoteIdentifier } from '../kit/sql-text.ts';
 
-/** Words that PostgreSQL does not take for a column's name without quotes. */
+/** Words that PostgreSQL does not accept as a column name without quotes. */
 const reserved = new Set(
   `all analyse analyze and any array as asc asymmetric authorization between binary bigint bit boolean both case cast char
   character check coalesce collate collation column concurrently constraint create cross current_catalog current_date

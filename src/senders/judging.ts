@@ -1,9 +1,9 @@
-/** How senders look at an answer: each gives why it would not be taken, or null. Pure. */
+/** How senders judge an answer: each function returns why it would not be accepted, or null. Pure. */
 import type { Answered, Asked, Asking, Question } from './sender.ts';
 
 export type Judge = Question['judge'];
 
-/** The first reason there is. */
+/** The first reason, if any. */
 export const all =
   (...judges: readonly Judge[]): Judge =>
   (answer, asking) => {
@@ -22,7 +22,7 @@ export const status =
 export const success: Judge = ({ status }) =>
   status >= 200 && status < 300 ? null : `the status is ${status}, and has to be 2xx`;
 
-/** What a sender takes that answers it: media type without parameters. */
+/** The required media type, compared without parameters. */
 export const type =
   (wanted: string): Judge =>
   ({ headers }) => {
@@ -40,7 +40,7 @@ export const text =
 export const empty: Judge = ({ body }) =>
   body === '' ? null : `the body is ${shown(body)}, and has to be empty`;
 
-/** The members that the JSON has to have, and no others. */
+/** The members that the JSON must have, and no others. */
 export const json =
   (wanted: (asking: Asking) => Readonly<Record<string, unknown>>): Judge =>
   ({ body }, asking) => {
@@ -80,7 +80,7 @@ export const atMost =
 
 export const challengeOf = ({ challenge }: Asking): string => challenge;
 
-/** A GET with these fields in the query, behind those that are there. */
+/** A GET with these fields in the query, after the existing ones. */
 export function get(url: string, fields: Readonly<Record<string, string>>): Asked {
   const full = new URL(url);
   for (const [name, value] of Object.entries(fields)) full.searchParams.set(name, value);

@@ -1,4 +1,4 @@
-/** Senders of which a VALIDATE expression cannot say what has to be said, each with the reason. */
+/** Senders whose requests a VALIDATE expression cannot check, each with the reason. */
 export const unsupported: readonly { readonly name: string; readonly reason: string }[] = [
   {
     name: 'Contentful',

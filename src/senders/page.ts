@@ -1,4 +1,4 @@
-/** The pages under docs/senders, made from the table. Takes a sender, gives Markdown. Pure. */
+/** The pages under docs/senders, generated from the table. Takes a sender, returns Markdown. Pure. */
 import { unsupported } from './not-expressible.ts';
 import { bodyColumn, repeatedSection, tableOptions } from './repeated.ts';
 import type { Sender, Theme } from './sender.ts';
@@ -17,7 +17,7 @@ export function senderPages(): ReadonlyMap<string, string> {
 const list = (items: readonly string[]) => items.map((item) => `- ${item}\n`).join('');
 const steps = (items: readonly string[]) => items.map((item, i) => `${i + 1}. ${item}\n`).join('');
 
-/** The secret's and the table's names on the page. */
+/** The names of the secret and the table on the page. */
 const secretName = (sender: Sender) => `${sender.id}_secret`;
 
 export function senderPage(sender: Sender): string {
@@ -71,7 +71,7 @@ const learns = (sender: Sender) => clausesOf(sender).some((clause) => clause.inc
 
 const answerName = ({ id, answerSecret }: Sender) => (answerSecret === null ? null : `${id}_answer`);
 
-/** What USING brings besides the expression; the last one is what a committed request is answered with. */
+/** What USING brings in addition to the expression; the last clause is the answer to a committed request. */
 function clausesOf(sender: Sender): readonly string[] {
   const brought = sender.answers({ secret: secretName(sender), answer: answerName(sender) });
   return brought.some(isCommitted) ? brought : [...brought, 'ANSWER STATUS 200'];
@@ -83,7 +83,7 @@ function committedStatus(sender: Sender): string {
   return /STATUS (\d+)/.exec(clausesOf(sender).find(isCommitted) ?? '')?.[1] ?? '200';
 }
 
-/** What the sender’s URL ends in, where the token stands there. */
+/** How the sender’s URL ends, if it contains the token. */
 const queryOf = ({ headers, theme, secret: { what } }: Sender) =>
   theme === 'A token' && headers.length === 0 ? (/`(\?\w+=)`/.exec(what)?.[1] ?? '').replace(/=$/, '=…') : '';
 
@@ -141,7 +141,7 @@ function placeOf(sender: Sender): string {
   return sender.format === 'form' ? 'form' : 'body';
 }
 
-/** The setting without which nothing works stands before everything else. */
+/** A setting without which nothing works comes before everything else. */
 function publicUrlFirst({ signsUrl }: Sender): string {
   return signsUrl
     ? `

@@ -4,7 +4,7 @@ import { all, challengeOf, get, header, json, post, status, text, type } from '.
 import type { Question } from './sender.ts';
 import { mac } from './signing.ts';
 
-/** The key that is given becomes the table's: it can be asked once, in the window of `learn`. */
+/** The key that is given becomes the table's: this can be asked only once, in the window of `learn`. */
 const bringsSecret: readonly Question[] = [
   question({
     what: 'for `X-Hook-Secret` back, which becomes the secret',

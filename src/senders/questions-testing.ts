@@ -1,4 +1,4 @@
-/** Questions that find out whether the receiver has the key: it signs a challenge, or tells right signatures from wrong ones. */
+/** Questions that test whether the receiver has the key: it must sign a challenge, or tell correct signatures from wrong ones. */
 import { createHash } from 'node:crypto';
 import { discordPing, isHex, isUuid, question, wronglySigned, xeroIntent } from './asking.ts';
 import { all, empty, get, json, status, text, type } from './judging.ts';
@@ -67,7 +67,7 @@ export const testingQuestions: Readonly<Record<string, readonly Question[]>> = {
       judge: all(
         status(200),
         type('application/json'),
-        // The second secret is the token with the registered URL behind it.
+        // The second secret is the token followed by the registered URL.
         json(({ challenge, answerKey }) => ({
           challengeResponse: createHash('sha256').update(challenge).update(answerKey).digest('hex'),
         })),

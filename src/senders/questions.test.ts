@@ -1,4 +1,4 @@
-/** The senders' side of their handshakes, held to what is published of them: what is asked, and which answers are taken. */
+/** The senders' side of their handshakes, checked against what they publish: what is asked, and which answers are accepted. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { eventPlaces } from './events.ts';

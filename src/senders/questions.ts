@@ -1,6 +1,6 @@
 /**
- * The senders' side of their handshakes, by id: what they send before they deliver, and what they take for an answer.
- * Written from their documentation and not from answers.ts, which it holds to account. Pure.
+ * The senders' side of their handshakes, by id: what they send before they deliver, and what they accept as an answer.
+ * Written from their documentation and not from answers.ts, which it verifies. Pure.
  */
 import {
   isUuid,
@@ -44,7 +44,7 @@ export const questions: Readonly<Record<string, readonly Question[]>> = {
       withinMs: 3_000,
       ask: ({ signed, challenge }) =>
         signed(JSON.stringify({ token: 'Jhj5dZrVaK7ZwHHjRyZWjbDl', challenge, type: 'url_verification' })),
-      // Text, a form or JSON are all right to Slack.
+      // Slack accepts text, a form or JSON.
       judge: all(status(200), ({ body }, { challenge }) =>
         body.includes(challenge) ? null : 'the challenge is not in the body',
       ),
@@ -104,7 +104,7 @@ export const questions: Readonly<Record<string, readonly Question[]>> = {
         );
         return { ...sent, headers: { ...sent.headers, 'aeg-event-type': 'SubscriptionValidation' } };
       },
-      // It refuses 202 by name.
+      // Event Grid explicitly refuses 202.
       judge: all(
         status(200),
         json(({ challenge }) => ({ validationResponse: challenge })),

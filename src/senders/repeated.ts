@@ -1,6 +1,6 @@
 /**
- * What to do about a delivery that its sender repeats: the SQL that stores it once, or that reads each event of it once.
- * Takes a sender, gives text for its page and statements that run. Pure.
+ * What to do about a delivery that its sender repeats: the SQL that stores it once, or that reads each of its events
+ * once. Takes a sender, returns text for its page and statements that run. Pure.
  */
 import { printDeliveryId } from '../tables/delivery-id.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
@@ -12,7 +12,7 @@ export const tableOptions = ({ format }: Sender) =>
 /** The one column that the body goes into. */
 export const bodyColumn = ({ format }: Sender) => (format === 'text' ? 'data TEXT' : 'data JSONB');
 
-/** The option `dedupe` spelled out; or why there is none. */
+/** The option `dedupe` in full; or why there is none. */
 export function dedupeText({
   deliveryId,
   name,
@@ -27,7 +27,7 @@ export function dedupeText({
   return { id: printDeliveryId(paths) };
 }
 
-/** CREATE TABLE with the delivery's id as its key, and the sender's second secret, if it is named; null: the sender has none that a row could have. */
+/** CREATE TABLE with the delivery's id as its key, and the sender's second secret, if named; null: the sender has no id for a key. */
 export function keyedTable(
   sender: Sender,
   table: string,
@@ -50,7 +50,7 @@ export function keyedTable(
   return `CREATE TABLE ${table} (${body})\n  ${check}`;
 }
 
-/** Reads each event once, where one request holds several; null: it holds one. */
+/** Reads each event once, if a request contains several; null: it contains one. */
 export function eachEvent({ deliveryId }: Sender, table: string): string | null {
   if (deliveryId === null || !('ofEach' in deliveryId)) return null;
   const { at, json } = deliveryId;
@@ -59,7 +59,7 @@ export function eachEvent({ deliveryId }: Sender, table: string): string | null 
   return `SELECT DISTINCT ON (event->>'${deliveryId.ofEach}') event\n  FROM ${table}, jsonb_array_elements(${list}) AS event;`;
 }
 
-/** `null`: nothing is known that a repeated delivery could be told by. */
+/** Empty if nothing is known that identifies a repeated delivery. */
 export function repeatedSection(
   sender: Sender,
   table: string,

@@ -1,6 +1,6 @@
 /**
- * The forms that secrets of known senders have. Takes a secret's value, gives the words of the forms it has: that much is
- * remembered of it, so that a table whose check can never be true is warned of when it is made. Pure.
+ * The forms that secrets of known senders have. Takes a secret's value, returns the ids of the forms it has: only these
+ * are stored, so that creating a table whose check can never be true leads to a warning. Pure.
  */
 import { createPublicKey } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
@@ -9,7 +9,7 @@ import type { SecretForm } from './sender.ts';
 
 const form = (id: string, sentence: string, test: SecretForm['test']): SecretForm => ({ id, sentence, test });
 
-/** As decode(…, 'base64') reads it: blanks do not count, the padding does. */
+/** As decode(…, 'base64') reads it: blanks are ignored, padding is required. */
 function base64Bytes(text: string): Buffer | null {
   const digits = text.replaceAll(/\s/g, '');
   if (digits === '' || digits.length % 4 !== 0 || !/^[A-Za-z0-9+/]+={0,2}$/.test(digits)) return null;
@@ -34,7 +34,7 @@ const isPem = (text: string): boolean =>
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
 
-/** JSON whose members of these names are texts. */
+/** JSON whose members with these names are texts. */
 const jsonOf =
   (...names: readonly string[]) =>
   (text: string): boolean => {
@@ -96,7 +96,7 @@ export const forms = {
   ),
 } as const satisfies Record<string, SecretForm>;
 
-/** The words of all forms that this value has. */
+/** The ids of all forms that this value has. */
 export function secretForms(value: string): readonly string[] {
   return Object.values(forms)
     .filter(({ test }) => test(value))

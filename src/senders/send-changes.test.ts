@@ -1,4 +1,4 @@
-/** `headgate send`: what can be changed about a request, and the questions, against a receiver that answers as it is told. */
+/** `headgate send`: what can be changed about a request, and the questions, against a receiver that answers as instructed. */
 import assert from 'node:assert/strict';
 import { createHmac, randomBytes } from 'node:crypto';
 import { once } from 'node:events';

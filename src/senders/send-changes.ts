@@ -1,10 +1,10 @@
-/** What `headgate send` changes about a request: the event's name before it is signed, headers and body behind that. Pure. */
+/** What `headgate send` changes about a request: the event's name before it is signed, headers and body afterwards. Pure. */
 import type { SignedRequest } from './senders.ts';
 
-/** Where the event's name stands: in a header, or in the body at a path of keys. */
+/** Where the event's name is: in a header, or in the body at a path of keys. */
 export type EventPlace = { readonly header: string } | { readonly field: readonly string[] };
 
-/** The JSON with another text at the path; null: it has none there. */
+/** The JSON with another text at the path; null: there is no text at the path. */
 export function withText(body: string, path: readonly string[], text: string): string | null {
   const document: unknown = JSON.parse(body);
   const last = path.at(-1) ?? '';
@@ -20,7 +20,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-/** Each header instead of the one of that name, whatever its case. */
+/** Each header replaces the one with that name, in upper or lower case. */
 export function withHeaders(sent: SignedRequest, headers: ReadonlyMap<string, string>): SignedRequest {
   if (headers.size === 0) return sent;
   const own = new Set([...headers.keys()].map((name) => name.toLowerCase()));
@@ -28,7 +28,7 @@ export function withHeaders(sent: SignedRequest, headers: ReadonlyMap<string, st
   return { ...sent, headers: { ...Object.fromEntries(others), ...Object.fromEntries(headers) } };
 }
 
-/** Another letter or digit in the place of the last one; a blank where there is none. */
+/** Replaces the last letter or digit by another one; appends a blank if there is none. */
 export function tampered(sent: SignedRequest): SignedRequest {
   const text = sent.body.toString('latin1');
   const at = text.search(/[A-Za-z0-9][^A-Za-z0-9]*$/);

@@ -1,6 +1,6 @@
 /**
- * The sender's end of the connection: one request at a time on connections that stay open. Takes signed requests, gives
- * the answer, or what kept it from coming. Touches the network; `close` lets every connection go.
+ * The sender's end of the connection: one request at a time on connections that stay open. Takes signed requests,
+ * returns the answer, or rejects with what prevented it. Touches the network; `close` closes every connection.
  */
 import { Agent as HttpAgent, request as httpRequest } from 'node:http';
 import type { IncomingMessage, RequestOptions } from 'node:http';
@@ -10,11 +10,11 @@ import type { Asked } from './sender.ts';
 
 export interface Answer {
   readonly status: number;
-  /** By names in lower case; of several with one name, one after the other. */
+  /** By names in lower case; several with the same name are joined. */
   readonly headers: Readonly<Record<string, string>>;
   /** The first `sendAnswerBytesMax` bytes. */
   readonly body: string;
-  /** All of it on the wire, head and body. */
+  /** All bytes on the wire, head and body. */
   readonly bytes: number;
 }
 
@@ -28,7 +28,7 @@ export class SendClient {
     this.#https = new HttpsAgent(options);
   }
 
-  /** Rejects when no answer comes: refused, cut off, too slow, aborted by the signal. Never follows a redirect. */
+  /** Rejects if no answer arrives: refused, cut off, too slow, aborted by the signal. Never follows a redirect. */
   async send(sent: Asked, signal: AbortSignal): Promise<Answer> {
     const url = new URL(sent.url);
     const secure = url.protocol === 'https:';
@@ -73,10 +73,10 @@ function wireHeaders(headers: Readonly<Record<string, string>>): Record<string, 
   );
 }
 
-/** The status line, each line of the headers and the empty one. */
+/** The status line, each header line and the empty line. */
 function headBytes({ httpVersion, statusCode, statusMessage, rawHeaders }: IncomingMessage): number {
   const line = `HTTP/${httpVersion} ${statusCode} ${statusMessage}\r\n`.length;
-  // A name and its colon and blank, a value and its line's end: two more for each.
+  // A name with its colon and blank, a value with its line end: two more bytes for each.
   return line + rawHeaders.reduce((sum, text) => sum + text.length + 2, 0) + 2;
 }
 

@@ -1,16 +1,16 @@
-/** A request as a command of curl that sends it, for a POSIX shell. Pure. */
+/** A request as a curl command that sends it, for a POSIX shell. Pure. */
 import { isUtf8 } from 'node:buffer';
 import type { Asked } from './sender.ts';
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 export function curlOf({ method, url, headers, body }: Asked): string {
-  // A text in quotes holds anything but NUL; curl would take a leading @ for a file.
+  // A quoted text may contain anything but NUL; curl would take a leading @ for a file.
   const text = isUtf8(body) && !body.includes(0) ? body.toString() : null;
   const byPipe = text === null || text.startsWith('@');
   const lines = [
     method === 'HEAD' ? 'curl --head' : `curl -X ${method}`,
-    // A header without a value is written with a semicolon.
+    // curl needs a semicolon after a header without a value.
     ...Object.entries(headers).map(
       ([name, value]) => `-H ${quoted(value === '' ? `${name};` : `${name}: ${value}`)}`,
     ),

@@ -1,6 +1,6 @@
 /**
- * The sender's questions, asked: takes a sender and its secrets, gives what was asked and what the sender would think of
- * each answer. Refuses (SendError) a sender that asks nothing. Touches the network through the client it is given.
+ * Asks the sender's questions: takes a sender and its secrets, returns what was asked and how the sender would judge
+ * each answer. Refuses (SendError) a sender that asks nothing. Touches the network through the client that it is given.
  */
 import { withHeaders } from './send-changes.ts';
 import type { SendClient } from './send-client.ts';
@@ -9,10 +9,10 @@ import type { Answered, Asked, Asking, Question, Sender } from './sender.ts';
 import { signedRequest } from './senders.ts';
 import type { SignedRequest } from './senders.ts';
 
-/** What a sender needs to ask. */
+/** What is needed to ask a sender's questions. */
 export interface Asker {
   readonly sender: Sender;
-  /** As the sender calls it, and where the request goes. */
+  /** The URL as the sender calls it, and the URL that the request is sent to. */
   readonly signedUrl: string;
   readonly url: string;
   readonly signingKey: string;
@@ -26,11 +26,11 @@ export interface Round {
   readonly asking: Asking;
 }
 
-/** What was signed for one URL goes to another; what the sender added to the query goes with it. */
+/** A request that was signed for one URL is sent to another; what the sender added to the query is added there, too. */
 export function moved<T extends Asked>(sent: T, signedUrl: string, url: string): T {
   if (sent.url === signedUrl) return { ...sent, url };
   if (sent.url.startsWith(signedUrl)) {
-    // As it was written: `%20` and `+` are one blank, but not one text.
+    // Unchanged: `%20` and `+` mean the same blank, but are different texts.
     const added = sent.url.slice(signedUrl.length + 1);
     return { ...sent, url: `${url}${url.includes('?') ? '&' : '?'}${added}` };
   }
@@ -39,7 +39,7 @@ export function moved<T extends Asked>(sent: T, signedUrl: string, url: string):
   return { ...sent, url: target.href };
 }
 
-/** The questions of the sender, ready to be sent. `challenge`: one that is given, instead of one made of the id. */
+/** The sender's questions, ready to be sent. `challenge`: a given one, instead of one derived from the id. */
 export function roundsOf(asker: Asker, id: string, nowMs: number, challenge?: string): readonly Round[] {
   const { sender, signedUrl, url, signingKey, answerKey, headers } = asker;
   const signed: Asking['signed'] = (body, { method = 'POST', url = signedUrl } = {}) =>
@@ -74,7 +74,7 @@ export function refuseWithoutQuestions(
     throw new SendError(`--handshake: ${name} needs --answer-secret: it is ${answerSecret.what}`);
 }
 
-/** Why the sender would not take the answer; null: it would. */
+/** Why the sender would not accept the answer; null: it would. */
 export function verdict({ question, asking }: Round, answer: Answered): string | null {
   const wrong = question.judge(answer, asking);
   if (wrong !== null) return wrong;
@@ -83,7 +83,7 @@ export function verdict({ question, asking }: Round, answer: Answered): string |
     : `the answer took ${Math.round(answer.ms)} ms, and has to come within ${question.withinMs} ms`;
 }
 
-/** One question: rejects as `SendClient.send` does. */
+/** Asks one question; rejects as `SendClient.send` does. */
 export async function askOne(
   round: Round,
   client: SendClient,

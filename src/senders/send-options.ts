@@ -1,50 +1,50 @@
-/** What `headgate send` is told, as it stands on the command line, and how each text is read. Refuses with SendError. */
+/** The options of `headgate send`, as they are on the command line, and how each text is parsed. Refuses with SendError. */
 import { createHash } from 'node:crypto';
 import { PlainError } from '../kit/plain-error.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import type { Sender } from './sender.ts';
 
-/** As they come from the command line. */
+/** As given on the command line. */
 export interface SendOptions {
   readonly sender: string;
   readonly url?: string | undefined;
-  /** What the sender believes to call, where a proxy stands in front. */
+  /** The URL that the sender calls, if there is a proxy in front. */
   readonly signedUrl?: string | undefined;
   readonly secret?: string | undefined;
   readonly secretFile?: string | undefined;
-  /** The second secret: what the answers to some senders' questions need. */
+  /** The second secret, which some senders' questions need. */
   readonly answerSecret?: string | undefined;
   /** A file, or `-` for standard input. */
   readonly body?: string | undefined;
-  /** Be one delivery that is repeated: the same text makes the same delivery id. */
+  /** Sends the same delivery again: the same text gives the same delivery id. */
   readonly id?: string | undefined;
-  /** The event's name, where the sender writes it. */
+  /** The event's name, if the sender writes it in one place. */
   readonly event?: string | undefined;
-  /** `name: value`, each instead of the sender's own header of that name. */
+  /** `name: value`, each replacing the sender's own header with that name. */
   readonly header?: readonly string[] | undefined;
   readonly count?: string | undefined;
   readonly rate?: string | undefined;
-  /** The same delivery so many times, one after the other, each signed anew. */
+  /** Sends the same delivery this many times, one after the other, each signed anew. */
   readonly repeat?: string | undefined;
   readonly now?: string | undefined;
-  /** Sign with a time that is too old. */
+  /** Signs with a time that is too old. */
   readonly stale?: boolean | undefined;
-  /** Send another body than was signed. */
+  /** Sends another body than was signed. */
   readonly tamper?: boolean | undefined;
-  /** Ask what the sender asks before it delivers, and judge the answers. */
+  /** Asks what the sender asks before it delivers, and judges the answers. */
   readonly handshake?: boolean | undefined;
-  /** Print the requests as curl, and send nothing. */
+  /** Prints the requests as curl commands, and sends nothing. */
   readonly print?: boolean | undefined;
-  /** Make a secret for CREATE SECRET and the key that belongs to it, and print both. */
+  /** Creates a secret for CREATE SECRET and the key that belongs to it, and prints both. */
   readonly makeSecret?: boolean | undefined;
 }
 
-/** What the user has to put right: the message is for the terminal. */
+/** A mistake that the user has to correct: the message is for the terminal. */
 export class SendError extends PlainError {
   override readonly name = 'SendError';
 }
 
-/** Each line: options of which only one may be there. */
+/** Each line: options that exclude each other. */
 const exclusive: readonly (readonly (keyof SendOptions)[])[] = [
   ['repeat', 'count'],
   ['repeat', 'handshake'],
@@ -85,7 +85,7 @@ export function timeOf(text: string): number {
   return ms;
 }
 
-/** Any text will do: each sender writes its ids in a form of its own, which is made of it. */
+/** Any text is allowed: each sender writes its ids in its own form, which is derived from the text. */
 export function idOf({ name, deliveryId }: Sender, { id, body }: SendOptions): string | null {
   if (id === undefined) return null;
   if (deliveryId === null)
@@ -107,7 +107,7 @@ export async function secretOf(
   return text;
 }
 
-/** Name → value, of each name the last. */
+/** Name → value; for each name the last value. */
 export function headersOf(lines: readonly string[]): ReadonlyMap<string, string> {
   return new Map(
     lines.map((line) => {

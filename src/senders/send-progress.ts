@@ -1,4 +1,4 @@
-/** How far many requests are, told while they run: on a terminal a bar, elsewhere a line for each tenth of the work. */
+/** Progress of many requests, shown while they run: a bar on a terminal, otherwise a line for each tenth of the work. */
 import type { CommandIo } from '../kit/terminal.ts';
 import { progressBar } from './send-tally.ts';
 

@@ -1,4 +1,4 @@
-/** What became of many requests: how many are done, by answer, and how long they took. Pure but for what it is given. */
+/** The results of many requests: how many are done, by answer, and how long they took. Pure except for what it is given. */
 
 export class SendTally {
   readonly #total: number;
@@ -20,7 +20,7 @@ export class SendTally {
     return this.#failed === 0 && this.#done === this.#total;
   }
 
-  /** `answer`: the status, or why there is none. */
+  /** `answer`: the status, or why there was no answer. */
   add(answer: string, accepted: boolean, ms: number): void {
     this.#ms[this.#done++] = ms;
     if (!accepted) this.#failed++;
@@ -46,7 +46,7 @@ export class SendTally {
   }
 }
 
-/** The smallest value that at least this part of all does not exceed. */
+/** The smallest value that is not exceeded by at least this part of all values. */
 function quantile(sorted: Float64Array, part: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? 0;
 }
@@ -55,7 +55,7 @@ const inMs = (ms: number) => `${ms.toFixed(1)} ms`;
 
 const barWidth = 30;
 
-/** One line that a terminal draws again and again. */
+/** One line that a terminal redraws. */
 export function progressBar(done: number, total: number): string {
   const full = Math.floor((barWidth * done) / total);
   return `[${'#'.repeat(full)}${'-'.repeat(barWidth - full)}] ${done}/${total}`;

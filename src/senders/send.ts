@@ -1,8 +1,8 @@
 /**
- * `headgate send`: a realistic, rightly signed request of a known sender, or many of them, or what it asks before it
- * delivers. Takes the command's options, gives the exit status: 0 when every answer is what the sender wants (2xx; of a
- * wrong request 4xx), 1 otherwise, 130 when interrupted. Refuses (SendError, one line) options that make no request.
- * Touches the network, the files it is told to read, and the streams it is given.
+ * `headgate send`: a realistic, correctly signed request of a known sender, or many of them, or what it asks before it
+ * delivers. Takes the command's options, returns the exit status: 0 if every answer is what the sender expects (2xx;
+ * for a deliberately wrong request 4xx), 1 otherwise, 130 if interrupted. Refuses (SendError, one line) options that do
+ * not make a request. Touches the network, the files that it is told to read, and the streams that it is given.
  */
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -34,9 +34,9 @@ import type { SignedRequest } from './senders.ts';
 interface Plan {
   readonly count: number;
   readonly ratePerS: number | null;
-  /** How often the one delivery is sent. */
+  /** How often the same delivery is sent. */
   readonly repeat: number;
-  /** What is wrong about the request on purpose: the right answer is a refusal. */
+  /** What is deliberately wrong with the request: the right answer is then a refusal. */
   readonly wrong: 'stale' | 'tampered' | null;
   readonly make: () => SignedRequest;
 }
@@ -106,13 +106,13 @@ async function planOf(asker: Asker, options: SendOptions, io: CommandIo): Promis
   try {
     make();
   } catch {
-    // What was thrown may quote the key.
+    // The error may quote the key.
     throw new SendError(misfit(sender, own !== null));
   }
   return { count, ratePerS, repeat, wrong, make };
 }
 
-/** A stale time is a minute older than the oldest that is good. */
+/** A stale time is a minute older than the oldest acceptable time. */
 function clockOf({ name, toleranceS }: Sender, { now, stale }: SendOptions, io: CommandIo): () => number {
   if (now !== undefined) {
     const at = timeOf(now);
@@ -140,7 +140,7 @@ function eventOf({ id, name }: Sender, { event, body }: SendOptions): Event {
   return { ...none, body: (example) => withText(example, place.field, event) ?? example };
 }
 
-/** Of a pair of keys the sender signs with the other one, which shows when it signs. */
+/** With a pair of keys the sender signs with the other key, so a wrong one is noticed when it signs. */
 function refuseOtherForm(sender: Sender, key: string): void {
   const { name, secret, secretForm } = sender;
   if (secretForm === null || sender.paired || secretForm.test(key)) return;
@@ -166,7 +166,7 @@ function printAll({ make, repeat }: Plan, io: CommandIo): number {
   return 0;
 }
 
-/** One delivery, once or as often as it is repeated. */
+/** One delivery, sent once or as often as it is to be repeated. */
 async function sendOne(plan: Plan, client: SendClient, io: CommandIo): Promise<number> {
   let right = true;
   for (let i = 1; i <= plan.repeat; i++) {
@@ -184,7 +184,7 @@ async function sendOne(plan: Plan, client: SendClient, io: CommandIo): Promise<n
   return right ? 0 : 1;
 }
 
-/** Of a request that is wrong on purpose a refusal is right; 429 and 5xx say nothing about it. */
+/** For a deliberately wrong request a refusal is right; 429 and 5xx say nothing about it. */
 const isRight = ({ wrong }: Plan, status: number) =>
   wrong === null ? accepted(status) : status >= 400 && status < 500 && status !== 429;
 
@@ -241,7 +241,7 @@ async function sendMany(plan: Plan, client: SendClient, io: CommandIo): Promise<
   const tally = new SendTally(count);
   const progress = new Progress(count, io);
   const startedAt = io.elapsed();
-  // Each request under way listens for the interruption, and each pause.
+  // Each in-flight request listens for the interruption, and so does each pause.
   setMaxListeners(2 * limits.sendInFlightMax, io.signal);
   let next = 0;
   const one = async () => {
@@ -259,7 +259,7 @@ async function sendMany(plan: Plan, client: SendClient, io: CommandIo): Promise<
       const dueAt = ratePerS === null ? 0 : startedAt + (next * 1000) / ratePerS;
       next++;
       const waitMs = dueAt - io.elapsed();
-      // The only way this pause fails is the signal.
+      // Only the signal makes this pause fail.
       if (waitMs > 0) await pause(waitMs, undefined, { signal: io.signal }).catch(() => undefined);
       if (!io.signal.aborted) await one();
     }

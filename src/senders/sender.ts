@@ -1,7 +1,7 @@
 /**
- * What Headgate knows of one webhook sender: the VALIDATE expression that checks its requests, and, written apart from
- * it, how that sender signs. The second is the sender's side: `headgate send` and the tests use it to hold the first
- * to what really arrives. Types and one constructor; pure.
+ * What Headgate knows of one webhook sender: the VALIDATE expression that checks its requests, and, written
+ * independently, how that sender signs. The latter is the sender's side: `headgate send` and the tests use it to check
+ * the expression against what a sender really sends. Types and one constructor; pure.
  */
 
 export type Random = (size: number) => Buffer;
@@ -28,20 +28,20 @@ export interface Draft {
 
 export interface Signature {
   readonly headers: Readonly<Record<string, string>>;
-  /** Where the signature stands in the body or in the URL: what is sent instead. */
+  /** If the signature is in the body or in the URL: what is sent instead. */
   readonly body?: Buffer;
   readonly url?: string;
 }
 
-/** `secret` goes into CREATE SECRET; the sender signs with `signingKey`. The same text unless keys are a pair. */
+/** `secret` goes into CREATE SECRET; the sender signs with `signingKey`. Both are the same text unless the keys are a pair. */
 export interface Keys {
   readonly secret: string;
   readonly signingKey: string;
 }
 
 /**
- * Where the id stands that a delivery keeps when it is sent again: in a header, in values of the body (paths of keys), or, where one
- * body holds several events, in each of them. `json`: the list at `at` is itself a text of JSON.
+ * Where the id is that a delivery keeps when it is sent again: in a header, in values of the body (paths of keys) or,
+ * if one body contains several events, in each of them. `json`: the list at `at` is itself a JSON text.
  */
 export type DeliveryId =
   | { readonly header: string; readonly or?: string }
@@ -59,17 +59,17 @@ export interface AnswerSecret {
   readonly where: string;
 }
 
-/** What a sender has at hand when it asks its question. */
+/** What a sender has available when it asks its question. */
 export interface Asking {
   /** As the sender calls it. */
   readonly url: string;
   readonly nowMs: number;
   readonly signingKey: string;
-  /** The text of the second secret; empty where there is none. */
+  /** The text of the second secret; empty if there is none. */
   readonly answerKey: string;
   readonly id: string;
   readonly challenge: string;
-  /** The request that the sender would sign like any other. */
+  /** A request that the sender would sign like any other. */
   readonly signed: (body: string, change?: { readonly method?: string; readonly url?: string }) => Asked;
 }
 
@@ -85,31 +85,31 @@ export interface Answered {
   /** By names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** The answer as a whole, its head included. */
+  /** The whole answer, including its head. */
   readonly bytes: number;
   readonly ms: number;
 }
 
-/** The sender's side of one question: how it is asked, and what the sender takes for the right answer. */
+/** The sender's side of one question: how it is asked, and which answer the sender accepts. */
 export interface Question {
   /** Completes “asks …” */
   readonly what: string;
   readonly challenge: (id: string) => string;
   readonly ask: (asking: Asking) => Asked;
-  /** Why the sender would not take the answer; null: it would. */
+  /** Why the sender would not accept the answer; null: it would. */
   readonly judge: (answer: Answered, asking: Asking) => string | null;
   readonly withinMs: number;
 }
 
-/** The names of a table's secrets as SQL identifiers: VALIDATE's, and the one behind `ANSWER SECRET`, if there is one. */
+/** The names of a table's secrets as SQL identifiers: VALIDATE's, and the one after `ANSWER SECRET`, if there is one. */
 export interface AnswerSecrets {
   readonly secret: string;
   readonly answer: string | null;
 }
 
-/** What can be seen of a secret: a text that has another form makes every check fail. */
+/** What can be verified about a secret: if its text has another form, every check fails. */
 export interface SecretForm {
-  /** Under this word the catalog remembers it. */
+  /** The id under which the catalog stores it. */
   readonly id: string;
   /** Completes “the secret is not …” */
   readonly sentence: string;
@@ -124,11 +124,11 @@ export interface Sender {
   /** `secret`: the secret's name as an SQL identifier. The body is called `payload`. */
   readonly expression: (secret: string) => string;
   readonly secret: { readonly what: string; readonly where: string };
-  /** What a text has to be like to be this sender's secret; null: any text will do. */
+  /** The form that a text must have to be this sender's secret; null: any text will do. */
   readonly secretForm: SecretForm | null;
-  /** What the expression reads, as the sender writes it. */
+  /** The headers that the expression reads, as the sender writes them. */
   readonly headers: readonly string[];
-  /** The header that holds the signature or the token; null: it stands in the body or in the URL. */
+  /** The header with the signature or the token; null: it is in the body or in the URL. */
   readonly signatureHeader: string | null;
   /** Whether every byte of the body is signed. */
   readonly signsBody: boolean;
@@ -136,23 +136,23 @@ export interface Sender {
   readonly toleranceS: number | null;
   /** Whether the expression reads `url`, so that HEADGATE_PUBLIC_URL has to be set. */
   readonly signsUrl: boolean;
-  /** What tells a repeated delivery from a new one. */
+  /** What distinguishes a repeated delivery from a new one. */
   readonly deliveryId: DeliveryId | null;
-  /** The question the sender asks before it delivers, in words; null: it asks none. */
+  /** The question that the sender asks before it delivers, in words; null: it asks none. */
   readonly handshake: string | null;
   /**
-   * The ANSWER clauses that USING brings, in order, each as it is written behind VALIDATE: what its questions are answered with,
-   * and what a committed request is. Those that need a second secret are left out while there is none.
+   * The ANSWER clauses that USING brings, in order, each as it is written after VALIDATE: the answers to the sender's
+   * questions, and to a committed request. Clauses that need a second secret are left out if there is none.
    */
   readonly answers: (secrets: AnswerSecrets) => readonly string[];
   /** null: no answer needs a second secret. */
   readonly answerSecret: AnswerSecret | null;
-  /** The sender's side of its handshake, of which `answers` knows nothing: each holds the other to what really happens. */
+  /** The sender's side of its handshake, independent of `answers`: each is checked against the other. */
   readonly questions: readonly Question[];
-  /** What the table is made of: `text` is one TEXT column, the others are documents. */
+  /** What the table consists of: `text` is one TEXT column, the others are documents. */
   readonly format: 'json' | 'form' | 'text';
   readonly notes: readonly string[];
-  /** Where the facts come from that were read and not tried; null: they were held to the sender's own package or vectors. */
+  /** The source of facts that were read and not tried; null: they were checked against the sender's own package or vectors. */
   readonly source: string | null;
   /** What to do at the sender. */
   readonly steps: readonly string[];
@@ -161,19 +161,19 @@ export interface Sender {
   readonly eventHeaders: (draft: Draft) => Readonly<Record<string, string>>;
   readonly example: (event: { readonly id: string; readonly nowMs: number }) => string;
   readonly sign: (draft: Draft) => Signature;
-  /** What signs is another text than what checks: a pair of keys, which takes its time to make. */
+  /** The text that signs differs from the text that checks: a pair of keys, which takes some time to create. */
   readonly paired: boolean;
   readonly makeSecret: (random: Random) => Keys;
 }
 
-/** What stands in the tables; the rest has a usual value. */
+/** What the tables contain; everything else has a default. */
 export interface SenderSpec extends Omit<Partial<Sender>, 'example' | 'theme'> {
   readonly id: string;
   readonly name: string;
   readonly secret: Sender['secret'];
   readonly headers: readonly string[];
   readonly steps: readonly string[];
-  /** A text is sent as it is, anything else as JSON. */
+  /** A text is sent unchanged, anything else as JSON. */
   readonly example: (event: { readonly id: string; readonly nowMs: number }) => unknown;
 }
 
@@ -212,7 +212,7 @@ function formatOf(contentType: string): Sender['format'] {
   return /\bxml\b/.test(contentType) ? 'text' : 'json';
 }
 
-/** A shared text of `size` random bytes in hexadecimal, behind a prefix. */
+/** A shared text of `size` random bytes in hexadecimal, after a prefix. */
 export function textSecret(prefix = '', size = 24): (random: Random) => Keys {
   return (random) => same(`${prefix}${random(size).toString('hex')}`);
 }
@@ -221,5 +221,5 @@ export function same(secret: string): Keys {
   return { secret, signingKey: secret };
 }
 
-/** As a form of a web page is sent: a blank is `+`. */
+/** As web page forms are sent: a blank is `+`. */
 export const formType = 'application/x-www-form-urlencoded';

@@ -1,6 +1,6 @@
 /**
- * The webhook senders that Headgate knows, by id. Takes a sender's name and a secret's, gives the VALIDATE expression
- * spelled out, or the sender's own signed request. Refuses nothing: an unknown name is null. Pure.
+ * The webhook senders that Headgate knows, by id. Takes the names of a sender and a secret, returns the VALIDATE
+ * expression in full, or the sender's own signed request. Refuses nothing: an unknown name gives null. Pure.
  */
 import { answering } from './answers.ts';
 import { asymmetricServiceSenders } from './asymmetric-services.ts';
@@ -41,23 +41,23 @@ export const senders: ReadonlyMap<string, Sender> = new Map(
   ].map((sender) => [sender.id, withAnswers(sender)]),
 );
 
-/** What it asks and is answered stands apart from how it signs, and its own side of that apart once more. */
+/** How a sender's questions are answered is separate from how it signs, and its own side of the questions is separate again. */
 function withAnswers(sender: Sender): Sender {
   return { ...sender, ...answering[sender.id], questions: questions[sender.id] ?? [] };
 }
 
-/** The expression as it stands behind `VALIDATE SECRET secretName AS`. */
+/** The expression as it is written after `VALIDATE SECRET secretName AS`. */
 export function expressionOf(sender: Sender, secretName: string): string {
   return sender.expression(bareIdentifier(secretName));
 }
 
-/** `VALIDATE SECRET secretName USING senderName`, spelled out; null: no such sender. */
+/** `VALIDATE SECRET secretName USING senderName` in full; null: no such sender. */
 export function expandSender(senderName: string, secretName: string): string | null {
   const sender = senders.get(senderName);
   return sender === undefined ? null : expressionOf(sender, secretName);
 }
 
-/** The sender of which this is the check, with the secrets of these names: the first of those that sign alike; null: none. */
+/** The sender whose check this is, with secrets of these names: the first of those that sign alike; null: none. */
 export function senderOf(expression: string, secrets: readonly string[]): Sender | null {
   if (secrets.length === 0) return null;
   for (const sender of senders.values()) {
@@ -68,7 +68,7 @@ export function senderOf(expression: string, secrets: readonly string[]): Sender
   return null;
 }
 
-/** The ANSWER clauses that `USING senderName` brings. `second`: the name behind ANSWER SECRET. */
+/** The ANSWER clauses that `USING senderName` brings. `second`: the name after ANSWER SECRET. */
 export function expandAnswers(senderName: string, secretName: string, second: string | null): BroughtAnswers {
   const sender = senders.get(senderName);
   if (sender === undefined) return { clauses: [], takesSecret: false, caution: null };
@@ -94,8 +94,8 @@ interface BroughtAnswers {
 }
 
 /**
- * What a known sender asks for besides its expression, and what to tell the owner of a table that cannot give it. In the
- * texts `{secret}` stands for the secret's name. `publicUrl`: HEADGATE_PUBLIC_URL.
+ * What a known sender requires in addition to its expression, and what to tell the owner of a table that cannot provide
+ * it. In the texts `{secret}` stands for the secret's name. `publicUrl`: HEADGATE_PUBLIC_URL.
  */
 export function demandsOf(senderName: string, publicUrl: string | null): Demands {
   const sender = senders.get(senderName);
@@ -118,7 +118,7 @@ interface Caution {
   readonly hint: string;
 }
 
-/** Where a known sender keeps the id of a delivery, as the option `dedupe` has it; null: no such sender. */
+/** Where a known sender has the id of a delivery, in the form of the option `dedupe`; null: no such sender. */
 export function deliveryIdOf(
   senderName: string,
 ): { readonly id: string } | { readonly problem: string } | null {
@@ -131,7 +131,7 @@ interface Demands {
   readonly cautions: readonly Caution[];
 }
 
-/** The ids most like a name that is none, best first: for the hint of an error. */
+/** The ids most similar to an unknown name, best first: for the hint of an error. */
 export function nearestSenders(name: string): readonly string[] {
   const wanted = name.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
   return [...senders.keys()]
@@ -142,7 +142,7 @@ export function nearestSenders(name: string): readonly string[] {
     .map(({ id }) => id);
 }
 
-/** How many letters to change, add or take away (Levenshtein). */
+/** The number of letters to change, add or remove (Levenshtein). */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= Math.min(a.length, 64); i++) {

@@ -1,10 +1,10 @@
-/** The senders' side of the cryptography, on node:crypto alone: nothing here is shared with the validate room. */
+/** The senders' side of the cryptography, using only node:crypto: nothing here is shared with the validate room. */
 import { createHmac, createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 
 export type Encoding = 'hex' | 'base64' | 'base64url';
 
-/** The HMAC over the parts, one after the other. */
+/** The HMAC of the parts, one after the other. */
 export function mac(
   algorithm: string,
   key: string | Buffer,
@@ -47,7 +47,7 @@ export function publicPem(key: KeyObject): string {
   return key.export({ format: 'pem', type: 'spki' }).toString();
 }
 
-/** A JSON Web Token; `sign` takes what is signed and gives the signature. */
+/** A JSON Web Token; `signer` takes the text to sign and returns the signature. */
 export function token(header: object, claims: object, signer: (signed: string) => Buffer): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
   const signed = `${part(header)}.${part(claims)}`;
@@ -64,10 +64,10 @@ export function es256(key: KeyObject): (signed: string) => Buffer {
 
 export const seconds = (ms: number): string => String(Math.floor(ms / 1000));
 export const isoTime = (ms: number): string => new Date(ms).toISOString();
-/** As many senders write it: without milliseconds. */
+/** In the form that many senders use: without milliseconds. */
 export const isoSeconds = (ms: number): string => isoTime(ms).replace(/\.\d+Z$/, 'Z');
 /** The id in the form of a UUID. */
 export const uuid = (id: string): string =>
   `${id.slice(0, 8)}-${id.slice(8, 12)}-4${id.slice(13, 16)}-8${id.slice(17, 20)}-${id.slice(20, 32)}`;
-/** A number out of the id that a double holds exactly. */
+/** A number derived from the id that a double represents exactly. */
 export const numeric = (id: string): number => Number.parseInt(id.slice(0, 12), 16);

@@ -28,7 +28,7 @@ const messageId = (draft: Draft) => `msg_${draft.id.slice(0, 27)}`;
 
 interface StandardSpec extends Omit<SenderSpec, 'headers'> {
   readonly prefix?: Prefix;
-  /** What stands before the key's base64 in the secret, outermost first. */
+  /** What precedes the key's base64 in the secret, outermost first. */
   readonly keyPrefixes?: readonly string[];
 }
 

@@ -5,7 +5,7 @@ import { isoSeconds, mac, numeric, seconds, uuid } from './signing.ts';
 
 const theme = 'A signature of the body and a timestamp';
 
-/** `v0:<time>:<body>`: Slack's form, which Zoom took over. The headers: signature, timestamp. */
+/** `v0:<time>:<body>`: Slack's form, which Zoom adopted. The headers: signature, timestamp. */
 function v0(spec: SenderSpec & { readonly toleranceS: number }): Sender {
   const [signature = '', time = ''] = spec.headers;
   return sender(theme, {

@@ -8,7 +8,7 @@ interface ListSpec extends SenderSpec {
   readonly time: string;
   readonly version: string;
   readonly separator?: ',' | ';';
-  /** What stands between the timestamp and the body in what is signed. */
+  /** The separator between the timestamp and the body in what is signed. */
   readonly join?: '.' | ':';
   readonly milliseconds?: boolean;
   readonly encoding?: 'hex' | 'base64url';

@@ -1,4 +1,4 @@
-/** How a shared text is sent in one header, and the words that go with it. Takes a sender's data, gives the sender. */
+/** How a shared text is sent in one header, with the corresponding texts. Takes a sender's data, returns the sender. */
 import { header } from './expressions.ts';
 import { forms } from './secret-forms.ts';
 import { type Sender, type SenderSpec, same, sender } from './sender.ts';
@@ -20,7 +20,7 @@ const valueOf: Readonly<Record<Form, (key: string) => string>> = {
   basic: (key) => `Basic ${Buffer.from(key).toString('base64')}`,
 };
 
-/** One header that holds the token. */
+/** One header that contains the token. */
 export function tokenHeader(form: Form, spec: SenderSpec): Sender {
   const name = spec.headers[0] ?? '';
   return sender('A token', {

@@ -1,4 +1,4 @@
-/** Senders whose requests can be told by their URL alone: a shared text in the query, or a signature of it. */
+/** Senders whose requests can be recognised only by their URL: a shared text in the query, or a signature of it. */
 import { createHash } from 'node:crypto';
 import { query } from './clauses.ts';
 import { fresh, utf8 } from './expressions.ts';

@@ -12,7 +12,7 @@ interface BodySpec extends Omit<SenderSpec, 'headers'> {
   readonly put: (document: Record<string, unknown>, key: string) => unknown;
 }
 
-/** A token that stands in the document. */
+/** A token in the document. */
 function tokenInBody({ value, put, ...spec }: BodySpec): Sender {
   return sender('A token', {
     headers: [],

@@ -1,4 +1,4 @@
-/** Senders that sign nothing and send a shared text instead: as good as the secrecy of the connection. */
+/** Senders that sign nothing and send a shared text instead: only as good as the secrecy of the connection. */
 import { field } from './expressions.ts';
 import { forms } from './secret-forms.ts';
 import { type Sender, sender } from './sender.ts';

@@ -9,7 +9,7 @@ const theme = 'A signature of the URL or of fields';
 const formNote =
   "The body is a form: with `format = 'form'` its fields become a JSON object, and without it is refused with 422.";
 
-/** Name and value of each field, sorted; a pair that comes twice counts once. */
+/** Name and value of each field, sorted; identical pairs count once. */
 function sortedFields(body: Buffer): string {
   const pairs = new Map(
     [...new URLSearchParams(body.toString())].map((pair) => [JSON.stringify(pair), pair]),
@@ -21,7 +21,7 @@ function sortedFields(body: Buffer): string {
     .join('');
 }
 
-/** One header with an HMAC of the URL and what `parts` says, in base64. */
+/** One header with an HMAC, in base64, of the URL and of what `parts` returns. */
 interface UrlSpec extends SenderSpec {
   readonly algorithm: 'sha1' | 'sha256';
   readonly bytes: string;
@@ -54,7 +54,7 @@ const hubspotSteps = [
 ];
 const clientSecret = { what: 'the app’s client secret', where: 'the app → Auth' };
 
-/** HubSpot's older forms: a digest that begins with the secret. */
+/** HubSpot's older forms: a digest of a text that begins with the secret. */
 function hubspotDigest(version: '1' | '2', spec: Pick<SenderSpec, 'notes' | 'signsUrl'>): Sender {
   return sender(theme, {
     id: `hubspot_v${version}`,
@@ -95,7 +95,7 @@ interface AdyenNotification {
   notificationItems: [{ NotificationRequestItem: Record<string, unknown> }];
 }
 
-/** The text or number at a path; nothing is an empty text. */
+/** The text or number at a path; an empty text if there is none. */
 function textAt(value: unknown, path: string): string {
   const found = path
     .split(',')
@@ -352,9 +352,9 @@ export const urlAndFieldSenders: readonly Sender[] = [
     notes: [formNote],
     contentType: formType,
     expression: (s) =>
-      // Pairs of a public key and a signature, and only who has the private key can make one of the latter.
+      // Pairs of a public key and a signature; only the owner of the private key can make such a signature.
       `secure_compare_any(\n  ${hmac(`sha1(convert_to(${s}::jsonb->>'private_key', 'UTF8'))`, utf8(`form(payload)->>'bt_payload'`), 'sha1', 'hex')},\n  ` +
-      // A challenge has at most 32 characters, and what is signed for one may never pass for an event.
+      // A challenge has at most 32 characters, and what is signed for a challenge must never pass for an event.
       `string_to_array(replace(form(payload)->>'bt_signature', '&', '|'), '|'))\n  AND length(form(payload)->>'bt_payload') > 64`,
     sign: ({ body, signingKey }) => {
       const keys = JSON.parse(signingKey) as { public_key: string; private_key: string };

@@ -1,4 +1,4 @@
-/** `headgate websub`: what it sends to which hub and when, and what it takes for a hub. */
+/** `headgate websub`: what it sends to which hub and when, and what it accepts as a hub. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { SendError } from './send-options.ts';

@@ -1,8 +1,8 @@
 /**
- * `headgate websub`: a subscription at a WebSub hub, made and renewed before it ends. The hub's question, whether it is meant, is
- * answered by the table (`USING websub ANSWER SECRET …`); this is the other side. Takes a topic and the URL of the table, finds the hub
- * that the topic names, asks it, and asks again in time until it is interrupted. Refuses (SendError, one line) what no hub would take.
- * Touches the network and the streams it is given.
+ * `headgate websub`: subscribes at a WebSub hub, and renews the subscription before it ends. The table answers the hub's question
+ * whether the subscription is intended (`USING websub ANSWER SECRET …`); this is the other side. Takes a topic and the URL of the
+ * table, finds the hub that the topic names, sends it the request, and repeats it in time until it is interrupted. Refuses (SendError,
+ * one line) what no hub would accept. Touches the network and the streams that it is given.
  */
 import { backoffMs } from '../kit/backoff.ts';
 import { isLoopbackHost } from '../kit/address.ts';
@@ -17,20 +17,20 @@ export interface WebsubOptions {
   readonly topic: string;
   /** The URL of the table. */
   readonly callback?: string | undefined;
-  /** Instead of the one that the topic names. */
+  /** Replaces the hub that the topic names. */
   readonly hub?: string | undefined;
   readonly secret?: string | undefined;
   readonly secretFile?: string | undefined;
-  /** Asked for; the hub may grant less. */
+  /** The requested lease; the hub may grant less. */
   readonly lease?: string | undefined;
-  /** How often it is renewed, instead of twice a lease. */
+  /** How often to renew, instead of twice per lease. */
   readonly every?: string | undefined;
   readonly once?: boolean | undefined;
   readonly unsubscribe?: boolean | undefined;
 }
 
 export interface WebsubIo extends Pick<CommandIo, 'print' | 'note' | 'read' | 'signal'> {
-  /** Resolves after that long, or when the signal ends it. */
+  /** Resolves after that time, or when the signal ends it. */
   readonly pause: (ms: number) => Promise<void>;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
@@ -58,7 +58,7 @@ export async function websubCommand(options: WebsubOptions, io: WebsubIo): Promi
       if (once || !(error instanceof SendError) || error instanceof Unmendable) throw error;
       failures++;
       io.note(`${error.message}\n`);
-      // A feed may name another one by now.
+      // The feed may name another hub by now.
       if (options.hub === undefined) hub = null;
     }
     if (once) return 0;
@@ -77,11 +77,11 @@ async function formOf(options: WebsubOptions, io: WebsubIo): Promise<URLSearchPa
   const leaseS = secondsOf(options.lease, '--lease', limits.websubLeaseS);
   const form = new URLSearchParams({
     'hub.mode': options.unsubscribe === true ? 'unsubscribe' : 'subscribe',
-    // As it was given: the table compares it, letter by letter.
+    // Unchanged: the table compares it character by character.
     'hub.topic': options.topic,
     'hub.callback': urlOf(options.callback, '--callback'),
     'hub.lease_seconds': String(leaseS),
-    // Hubs from before the recommendation want to be told.
+    // Older hubs, from before the recommendation, require this parameter.
     'hub.verify': 'async',
   });
   if (options.unsubscribe === true) return form;
@@ -102,7 +102,7 @@ function secondsOf(text: string | undefined, option: string, otherwise: number):
   return seconds;
 }
 
-/** The key of the table's check goes to the hub. A feed names none on this machine: that is for who types it. */
+/** The key of the table's check is sent to the hub. A feed cannot name a hub on this machine without TLS: only the user can. */
 function refuseOpen(hub: string, form: URLSearchParams, isGiven: boolean): void {
   const { protocol, hostname } = new URL(hub);
   if (

@@ -1,13 +1,15 @@
 /**
- * What an UNCHECKED answer may show and sign. Anybody may ask for it, so that nothing of the request comes back but through
- * shaped(), no secret of VALIDATE is shown, and nothing is signed that VALIDATE would take for a signed request.
+ * What an UNCHECKED answer may show and sign. Anybody may ask for it, so nothing of the request is returned except
+ * through shaped(), no secret of VALIDATE is shown, and nothing is signed that VALIDATE would accept as a signed
+ * request.
  *
- * The last is shown like this. Where a secret is a key of VALIDATE's too, an answer signs one shaped value and nothing
- * else. Each hmac() of VALIDATE with that key has to differ from it, because it signs
+ * The last rule is proved as follows. If a secret is also a key of VALIDATE, an answer signs one shaped value and
+ * nothing else. Each hmac() of VALIDATE with that key has to differ from it, because it signs
  *   - the body alone, and the table takes JSON: then a value that may be a JSON document is not answered;
- *   - a constant with a character that the shape cannot hold; or
- *   - something that VALIDATE wants longer than the shape can be.
- * What cannot be shown is refused. Pure.
+ *   - a constant with a character that the shape cannot contain; or
+ *   - a value that VALIDATE requires to be longer than the shape can be.
+ *
+ * What cannot be proved is refused. Pure.
  */
 import { ExpressionError } from './errors.ts';
 import { type GuardText } from './answer.ts';
@@ -22,19 +24,19 @@ type Use =
   | { readonly as: 'digest' | 'plain' };
 
 export interface Guard {
-  /** No document that is not JSON becomes a row. */
+  /** A document that is not JSON never becomes a row. */
   readonly takesJson: boolean;
   readonly uses: (name: string) => readonly Use[];
-  /** The shared keys that stand in it as literals. */
+  /** The shared keys that are literals in it. */
   readonly isKey: (value: unknown) => boolean;
 }
 
-/** `values`: of the secrets, as far as they are known. */
+/** `values`: the values of the secrets, as far as they are known. */
 export function guardOf(
   { expression, secrets, format, values = new Map() }: GuardText,
   own: ReadonlyMap<string, string> = new Map(),
 ): Guard {
-  // Where the values are known, they say which secrets are the same.
+  // If the values are known, they show which secrets are the same.
   const sameAs = (name: string): readonly string[] => {
     const value = own.get(name);
     return secrets.filter((alias) => (value === undefined ? alias === name : values.get(alias) === value));
@@ -83,7 +85,7 @@ function usesOf(root: Node, name: string): Use[] {
     if (role === 'mac') {
       const [secret, message] = childrenOf(node);
       if (secret === undefined || message === undefined) return;
-      // A key that is itself signed from the request could be asked for.
+      // A key that is itself signed from the request could be requested.
       const isMade =
         secret.sender || holds(secret, (part) => part.kind === 'call' && part.row.role === 'mac');
       if (holds(secret, isSecret(name)))
@@ -100,7 +102,7 @@ function usesOf(root: Node, name: string): Use[] {
   return uses;
 }
 
-/** What a conjunction wants longer than so many characters: `length(x) > 64`. */
+/** Which values a conjunction requires to be longer than so many characters: `length(x) > 64`. */
 function lengthsOf(conjunction: Node): [number, number][] {
   return childrenOf(conjunction).flatMap((node): [number, number][] => {
     if (node.kind !== 'call') return [];
@@ -117,7 +119,7 @@ function lengthsOf(conjunction: Node): [number, number][] {
   });
 }
 
-/** The condition of an UNCHECKED answer. `proved`: it is true only where a check held. */
+/** Checks the condition of an UNCHECKED answer. `proved`: it is true only if a check held. */
 export function checkWhen(when: Node, proved: boolean, guard: Guard | null): void {
   for (const node of reachable(when)) {
     if (node.kind === 'constant' && guard?.isKey(node.value) === true)
@@ -164,7 +166,7 @@ function comparesUrl(when: Node, name: string): boolean {
   return holds(when, compares);
 }
 
-/** Gives the values of which what is signed must not be a JSON document. */
+/** Returns the values that are signed and must not be JSON documents. */
 export function checkOutputs(root: Node, guard: Guard | null): Node[] {
   const documents: Node[] = [];
   const seen = new Set<string>();
@@ -226,7 +228,7 @@ function sharedSecret(name: string, at: number, inDigest: boolean): ExpressionEr
   );
 }
 
-/** What has the shape is the sender's own: no digest is laundered. */
+/** What has the shape is the sender's own: no digest can be passed off as such a value. */
 function checkShaped({ args: [value, name, max], at }: NodeOf<'call'>): void {
   if (name?.kind !== 'constant' || max?.kind !== 'constant')
     throw new ExpressionError('22023', 'the shape and the length of shaped() are constants', at);
@@ -241,7 +243,7 @@ function checkShaped({ args: [value, name, max], at }: NodeOf<'call'>): void {
     );
 }
 
-/** Refuses a message that VALIDATE might take for a signed request; gives the value that must be no JSON document. */
+/** Refuses a message that VALIDATE might accept as a signed request; returns the value that must not be a JSON document. */
 function differs(name: string, message: Node, guard: Guard | null, at: number): Node[] {
   const uses = guard?.uses(name) ?? [];
   if (guard === null || uses.length === 0) return [];
@@ -275,7 +277,7 @@ function differs(name: string, message: Node, guard: Guard | null, at: number): 
   return isBody ? [shaped] : [];
 }
 
-/** Through conversions between text and bytes in UTF-8. */
+/** Looks through conversions between text and bytes in UTF-8. */
 function unwrapped(node: Node): Node {
   if (node.kind !== 'call' || (node.row.name !== 'convert_to' && node.row.name !== 'convert_from'))
     return node;
@@ -283,7 +285,7 @@ function unwrapped(node: Node): Node {
   return inner === undefined ? node : unwrapped(inner);
 }
 
-/** What is joined by `||`, in order. */
+/** The parts that are joined by `||`, in order. */
 function partsOf(node: Node): Node[] {
   const inner = unwrapped(node);
   if (inner.kind === 'call' && inner.row.name === '||') return inner.args.flatMap(partsOf);

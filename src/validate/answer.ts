@@ -1,8 +1,8 @@
 /**
- * ANSWER clauses: what a request is answered with instead of being stored, and what a committed one is answered with. Takes
- * the texts of one clause, the names in scope and the VALIDATE of the table; gives an `Answer`, which compiles to a
- * synchronous closure; refuses (AnswerError, when the table is made or altered) what is not known here exactly, and what
- * would let strangers have something signed or shown (answer-safety.ts). Touches nothing.
+ * ANSWER clauses: what a request is answered with instead of being stored, and what a committed one is answered with.
+ * Takes the texts of one clause, the names in scope and the VALIDATE of the table; returns an `Answer`, which compiles
+ * to a synchronous closure; refuses (AnswerError, when the table is created or altered) what does not have an exact
+ * meaning here, and what would let strangers have something signed or shown (answer-safety.ts). Touches nothing.
  */
 import type {
   AnswerPart,
@@ -46,9 +46,9 @@ export class AnswerError extends ExpressionError {
 export interface GuardText {
   readonly expression: string;
   readonly secrets: readonly string[];
-  /** What becomes of a body that VALIDATE has accepted. */
+  /** What happens to a body that VALIDATE has accepted. */
   readonly format: 'json' | 'form' | 'text' | 'bytes';
-  /** What the secrets are, where that is known. */
+  /** The values of the secrets, if they are known. */
   readonly values?: ReadonlyMap<string, string>;
 }
 
@@ -57,7 +57,7 @@ export interface AnswerScope {
   readonly secrets: readonly string[];
   /** null: the table has no VALIDATE, or it is not known. */
   readonly guard: GuardText | null;
-  /** What the secrets are; absent: secrets of the guard are the same where their names are. */
+  /** The values of the secrets; absent: secrets of the guard are the same if their names are. */
   readonly values?: ReadonlyMap<string, string>;
 }
 
@@ -65,14 +65,14 @@ export interface ParsedAnswer {
   readonly payloadName: string | null;
   /** Names of the secrets that it reads. */
   readonly secretsRead: readonly string[];
-  /** Of them, those that what is answered is made of. */
+  /** Those of them that the answer is computed from. */
   readonly secretsShown: readonly string[];
-  /** String literals that carry a shared key, by the part they stand in. */
+  /** String literals that contain a shared key, by the part that they are in. */
   readonly secretLiterals: ReadonlyMap<
     AnswerPart,
     readonly { readonly start: number; readonly end: number }[]
   >;
-  /** null: it has no WHEN. */
+  /** Only for a clause with WHEN. */
   compileRule(values: BoundValues): Answering;
   committed(): CommittedAnswer;
 }
@@ -85,7 +85,7 @@ const types: { readonly [type in AnswerType]: string } = {
 const committedStatuses = [200, 201, 202, 204];
 const statuses = [...committedStatuses, 403, 404];
 
-/** What is Headgate's to say in an answer, or would do something at the other end. */
+/** Headers that only Headgate sets in an answer, or that would have an effect at the other end. */
 const foreignHeaders =
   /^(?:access-control-.*|age|alt-svc|authorization|cache-control|clear-site-data|connection|content-.*|cross-origin-.*|date|expect|host|keep-alive|link|location|origin.*|permissions-policy|proxy-.*|referrer-policy|refresh|report.*|sec-.*|server|set-cookie.*|strict-transport-security|te|timing-allow-origin|trailer|transfer-encoding|upgrade|vary|www-authenticate|x-content-type-options|x-frame-options)$/;
 
@@ -167,7 +167,7 @@ function refuse(part: AnswerPart, message: string, hint?: string): never {
   throw new AnswerError(part, new ExpressionError('22023', message, part === 'status' ? null : 0, more));
 }
 
-/** What no expression says. */
+/** Checks what is not an expression. */
 function checkFixed({ when, unchecked, status, type, headers, body }: AnswerText): void {
   const known = when === null ? committedStatuses : statuses;
   if (status !== null && !known.includes(status)) refuse('status', `STATUS is one of ${known.join(', ')}`);
@@ -184,7 +184,7 @@ function checkFixed({ when, unchecked, status, type, headers, body }: AnswerText
   });
 }
 
-/** What is learned comes from a stranger: it has a shape, and nothing else of the clause depends on a secret. */
+/** What is learned comes from a stranger: it must have a shape, and nothing else in the clause may depend on a secret. */
 function checkLearn({ learn, unchecked }: AnswerText, parts: Parts, { secrets }: AnswerScope): void {
   if (learn === undefined || parts.learn === null) return;
   const { root } = parts.learn;
@@ -217,7 +217,7 @@ function checkText(part: AnswerPart, { type, at, kind, ...node }: Node): void {
   });
 }
 
-/** Made in advance: the answer to a committed request costs nothing. */
+/** Computed in advance: the answer to a committed request costs nothing. */
 function checkConstant(part: AnswerPart, root: Node): void {
   if (root.kind === 'constant' || (part !== 'body' && root.kind === 'header')) return;
   refuse(
@@ -247,7 +247,7 @@ function secretsIn(root: Node): string[] {
   return [...reachable(root)].flatMap((node) => (node.kind === 'secret' ? [node.name] : []));
 }
 
-/** Methods that the condition allows, as far as its conjunction says so; null: any. */
+/** The methods that the condition allows, as far as its conjunction shows; null: any. */
 function methodsOf(when: Node): ReadonlySet<string> | null {
   const conjuncts = when.kind === 'and' ? when.args : [when];
   for (const node of conjuncts) {
@@ -263,7 +263,7 @@ function methodsOf(when: Node): ReadonlySet<string> | null {
   return null;
 }
 
-/** NULL, an error, a value that no answer may hold: no match. */
+/** NULL, an error or a value that an answer may not contain: no match. */
 function rule(
   text: AnswerText,
   { when, headers, body, learn }: Parts,
@@ -312,7 +312,7 @@ function rule(
   };
 }
 
-/** What a table of format json might take for a document. Reads numbers more kindly than JSON does. */
+/** Whether a table of format json might take the value for a document. Reads numbers more leniently than JSON does. */
 function mayBeDocument(value: unknown): boolean {
   if (typeof value !== 'string') return true;
   if (

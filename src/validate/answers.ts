@@ -1,7 +1,7 @@
 /**
- * All ANSWER clauses of one table, compiled: what is tried before VALIDATE, what after it, and what a committed request is
- * answered with. Each is judged again beside the VALIDATE and the secrets of now, which statements may have changed since it
- * was given: two secrets with one value are one. A clause that would be refused today is left out, and told. Pure.
+ * All ANSWER clauses of one table, compiled: those tried before VALIDATE, those tried after it, and the one for a committed
+ * request. Each is judged again against the current VALIDATE and secrets, which statements may have changed since it was
+ * given: two secrets with the same value are one. A clause that would be refused today is left out, and reported. Pure.
  */
 import type { Answers, AnswerText, CommittedAnswer, HandshakeRule } from '../tables/flow.ts';
 import { type AnswerScope, parseAnswer } from './answer.ts';
@@ -36,7 +36,7 @@ export function createCompileAnswers(publicUrl: string | null) {
         else {
           const made = { place, ...parsed.compileRule({ secrets: values, publicUrl }) };
           if (clause.unchecked) unchecked.push(made);
-          // Without VALIDATE nobody has been accepted by it.
+          // Without VALIDATE no request has been accepted by it.
           else if (guard !== null) checked.push(made);
         }
       } catch (error) {

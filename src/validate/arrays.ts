@@ -62,7 +62,7 @@ class ArrayReader {
     }
   }
 
-  /** Blanks inside stay, blanks at the end go unless escaped; NULL in any case is NULL. */
+  /** Blanks inside are kept, blanks at the end are dropped unless escaped; NULL in upper or lower case is NULL. */
   #bare(): string | null {
     let item = '';
     let keep = 0;

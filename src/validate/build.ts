@@ -1,6 +1,6 @@
 /**
- * Builds typed nodes: converts types where PostgreSQL does so by itself, and computes what is constant. A constant
- * part that raises is refused when the table is created, with its position.
+ * Builds typed nodes: converts types where PostgreSQL does so implicitly, and computes constant parts. A constant part
+ * that raises an error is refused when the table is created, with its position.
  */
 import { Compiler } from './compile.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
@@ -19,7 +19,7 @@ export class Builder {
     return this.nodes.make({ kind: 'constant', value, literals: new Set(literals) }, type, at);
   }
 
-  /** A node, or the constant that it comes to. */
+  /** A node, or the constant that it evaluates to. */
   make(shape: Shape, type: StaticType, at: number): Node {
     const node = this.nodes.make(shape, type, at);
     const parts = childrenOf(node);
@@ -29,7 +29,7 @@ export class Builder {
 
   call(row: Row, args: readonly Node[], at: number): Node {
     const literals = args.flatMap((arg) => (arg.kind === 'constant' ? [...arg.literals] : []));
-    // A strict function of a constant NULL is NULL, whatever its other arguments would raise.
+    // A strict function of a constant NULL is NULL, whatever errors its other arguments would raise.
     if (row.strict && args.some((arg) => arg.kind === 'constant' && arg.value === null)) {
       return this.constant(null, row.result, at, literals);
     }
@@ -37,7 +37,7 @@ export class Builder {
     return this.make({ kind: 'call', row, args }, row.result, at);
   }
 
-  /** Refuses names and keys that are constants and wrong. */
+  /** Refuses invalid constant names and keys. */
   #prepare(row: Row, args: readonly Node[], at: number): void {
     const known = args.map((arg) => (arg.kind === 'constant' ? arg.value : undefined));
     if (row.specialise === null || known.every((value) => value === undefined)) return;
@@ -52,7 +52,7 @@ export class Builder {
     return this.constant(value, node.type, node.at, literals);
   }
 
-  /** The value as `type`, where PostgreSQL converts by itself; the caller has made sure that it does. */
+  /** The value as `type`, if PostgreSQL converts implicitly; the caller has made sure that it does. */
   coerce(node: Node, type: TypeName): Node {
     if (node.type === type) return node;
     if (node.type !== 'unknown') return this.cast(node, type, node.at);
@@ -84,7 +84,7 @@ function isStable(node: Node): boolean {
   return node.kind === 'call' && node.row.stable;
 }
 
-/** An error in a constant part belongs to the statement that holds it. */
+/** An error in a constant part belongs to the statement that contains it. */
 function raisedAt<T>(at: number, compute: () => T): T {
   try {
     return compute();

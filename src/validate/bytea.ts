@@ -1,4 +1,4 @@
-/** Bytes and their text forms: encode, decode, and bytea's own input and output, as PostgreSQL has them. */
+/** Bytes and their text forms: encode, decode, and bytea's own input and output, as in PostgreSQL. */
 import { isUtf8 } from 'node:buffer';
 import { EvaluationError, unsupported } from './errors.ts';
 
@@ -21,8 +21,8 @@ export function decodeBytes(text: string, format: ByteFormat): Buffer {
 }
 
 /**
- * A newline stands after every 76 characters that come from whole three-byte groups, also after the last such
- * line; never after a padded group (pg_base64_encode).
+ * A newline follows every 76 characters that come from whole three-byte groups, including the last such line; it never
+ * follows a padded group (pg_base64_encode).
  */
 function encodeBase64(bytes: Buffer): string {
   const plain = bytes.toString('base64');
@@ -53,7 +53,7 @@ function hexDigit(code: number): number {
   return lower >= 97 && lower <= 102 ? lower - 87 : -1;
 }
 
-/** White space is skipped between pairs, not inside one. */
+/** White space is skipped between pairs, not inside a pair. */
 function decodeHex(text: string): Buffer {
   const out = Buffer.allocUnsafe(text.length >> 1);
   let length = 0;
@@ -78,7 +78,7 @@ function base64Digit(code: number): number {
   return code === 43 ? 62 : code === 47 ? 63 : -1;
 }
 
-/** Follows pg_base64_decode step by step: padding is wanted, and one padded group shortens all that follow. */
+/** Follows pg_base64_decode step by step: padding is required, and one padded group shortens all that follow. */
 function decodeBase64(text: string): Buffer {
   const out = Buffer.allocUnsafe(Math.ceil(text.length / 4) * 3);
   let length = 0;
@@ -140,7 +140,7 @@ function unescapeBytes(text: string, sqlstate: string): Buffer {
   return out.subarray(0, length);
 }
 
-/** `text::bytea` and bytea literals: `\x…`, else the escape form. */
+/** `text::bytea` and bytea literals: `\x…`, otherwise the escape form. */
 export function parseBytea(text: string): Buffer {
   return text.startsWith('\\x') ? decodeHex(text.slice(2)) : unescapeBytes(text, '22P02');
 }
@@ -149,7 +149,7 @@ export function printBytea(bytes: Buffer): string {
   return `\\x${bytes.toString('hex')}`;
 }
 
-/** PostgreSQL compares encoding names without case and punctuation. */
+/** PostgreSQL compares encoding names without regard to case and punctuation. */
 function isUtf8Name(encoding: string): boolean {
   const name = encoding.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
   return name === 'utf8' || name === 'unicode';

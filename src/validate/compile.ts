@@ -1,6 +1,6 @@
 /**
- * Typed tree to closures. Everything that is the same for every request (constants, secrets and what is computed
- * from them, parsed keys) is computed once, here; a value that two places need is computed once a request.
+ * Typed tree to closures. Everything that is the same for every request (constants, secrets and what is computed from
+ * them, parsed keys) is computed once, here; a value that two places need is computed once per request.
  */
 import { type CheckRequest } from '../tables/flow.ts';
 import { checkItems, equalTo } from './constant-time.ts';
@@ -19,7 +19,7 @@ export interface BoundValues {
   readonly publicUrl: string | null;
 }
 
-/** One request under evaluation. The compiler makes one per expression; evaluation is synchronous. */
+/** One request under evaluation. The compiler creates one per expression; evaluation is synchronous. */
 export interface Context {
   request: CheckRequest;
   readonly headers: HeaderSlots;
@@ -29,7 +29,7 @@ export interface Context {
 
 export const unset: unique symbol = Symbol('unset');
 export type Evaluate = (context: Context) => Value;
-/** Wraps the closure of every node as it is made: EXPLAIN VALIDATE listens there. */
+/** Wraps the closure of every node as it is created, for EXPLAIN VALIDATE. */
 export type Trace = (node: Node, closure: Evaluate) => Evaluate;
 
 export class Compiler {
@@ -46,7 +46,7 @@ export class Compiler {
     this.#trace = trace;
   }
 
-  /** The closure of a whole tree, and how many shared values its context must hold. */
+  /** The closure of a whole tree, and how many shared values its context must have. */
   compile(root: Node): { evaluate: Evaluate; shared: number } {
     this.#count(root);
     return { evaluate: this.#closure(root), shared: this.#shared };
@@ -174,7 +174,7 @@ export class Compiler {
     return row.strict ? strictCall(implementation, args) : looseCall(implementation, args);
   }
 
-  /** An equality with a text that is the same for every request, and secret, is prepared like secure_compare. */
+  /** An equality with a secret text that is the same for every request is prepared like secure_compare. */
   #equality(row: Row, args: readonly Node[]): Implementation {
     const [left, right] = args;
     const isText = row.args[0] === 'text' && args.some((arg) => arg.secret);
@@ -192,7 +192,7 @@ export class Compiler {
     return (a, b) => isSame((fixed === left ? b : a) as string) === isEqual;
   }
 
-  /** What comes to the same for every request; null also when it raises. */
+  /** The value of a node that is the same for every request; null also if it raises an error. */
   #valueOf(node: Node): Value {
     try {
       return this.#closure(node)(noContext);
@@ -201,7 +201,7 @@ export class Compiler {
     }
   }
 
-  /** encode(hmac(…), 'hex') in one step, where nothing else wants the bytes. */
+  /** encode(hmac(…), 'hex') in one step, if nothing else needs the bytes. */
   #encoded({ args: [inner, format] }: NodeOf<'call'>): Evaluate | null {
     if (inner?.kind !== 'call' || inner.row.encoded === null || format?.kind !== 'constant') return null;
     if ((this.#uses.get(inner.id) ?? 0) > 1 || !inner.row.strict || typeof format.value !== 'string')
@@ -219,7 +219,7 @@ export class Compiler {
     }
   }
 
-  /** What cannot be prepared (a key that is none, an argument that raises) raises when a request needs it. */
+  /** What cannot be prepared (an invalid key, an argument that raises an error) raises its error when a request needs it. */
   #prepared(row: Row, args: readonly Node[]): Implementation {
     if (row.specialise === null) return row.implementation;
     try {
@@ -229,7 +229,7 @@ export class Compiler {
     }
   }
 
-  /** `left op ANY (array)`: true as soon as one holds; with a secret in it, every item is compared. */
+  /** `left op ANY (array)`: true as soon as one item matches; if a secret is involved, every item is compared. */
   #any(node: NodeOf<'any'>): Evaluate {
     const [left, array] = node.args.map((arg) => this.#closure(arg)) as [Evaluate, Evaluate];
     const guarded = node.args.some((arg) => arg.secret);
@@ -259,7 +259,7 @@ export class Compiler {
 
 const noContext = {} as Context;
 
-/** Computes at once; an error is kept and raised where the value is needed. */
+/** Computes at once; an error is kept, and raised where the value is needed. */
 function computedNow(closure: Evaluate): Evaluate {
   try {
     const value = closure(noContext);
@@ -291,7 +291,7 @@ function equality(row: Row, args: readonly Node[]): Implementation {
   );
 }
 
-/** All arguments are evaluated, in order, before NULL is looked for: an error in any of them is raised. */
+/** All arguments are evaluated, in order, before any is tested for NULL: an error in any of them is raised. */
 function strictCall(implementation: Implementation, args: readonly Evaluate[]): Evaluate {
   const [first, second, third] = args;
   if (first === undefined) return () => implementation();
@@ -364,7 +364,7 @@ function logic(node: Node, args: readonly Evaluate[]): Evaluate {
   }
 }
 
-/** Three-valued AND (`decisive` false) and OR (true): the decisive value ends it, else NULL wins. */
+/** Three-valued AND (`decisive` false) and OR (true): the decisive value ends it, otherwise NULL takes precedence. */
 function connective(args: readonly Evaluate[], decisive: boolean): Evaluate {
   return (context) => {
     let result: boolean | null = !decisive;

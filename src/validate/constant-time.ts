@@ -1,6 +1,6 @@
 /**
- * Comparison whose time does not tell where two texts differ. Both sides are copied into buffers of one size,
- * padded with zeros, and compared whole: within a size class neither content nor length shows.
+ * Comparison whose time does not reveal where two texts differ. Both sides are copied into buffers of one size, padded
+ * with zeros, and compared in full: within a size class neither content nor length can be measured.
  */
 import { timingSafeEqual } from 'node:crypto';
 import { limits } from '../tables/limits.ts';
@@ -12,7 +12,7 @@ interface Scratch {
   readonly right: Buffer;
 }
 
-/** Evaluation is synchronous, so one pair per size serves the whole process. Nothing secret outlives a compare. */
+/** Evaluation is synchronous, so one pair per size serves the whole process. Nothing secret remains after a comparison. */
 const scratches: readonly Scratch[] = [256, 2048, 16 * 1024].map((size) => ({
   size,
   left: Buffer.alloc(size),
@@ -21,7 +21,7 @@ const scratches: readonly Scratch[] = [256, 2048, 16 * 1024].map((size) => ({
 
 /** Equality of two texts, over their UTF-8 bytes. */
 export function sameText(a: string, b: string): boolean {
-  // A UTF-16 unit takes at most three bytes of UTF-8; digests and tokens are ASCII and meet the smallest pair.
+  // A UTF-16 unit takes at most three bytes of UTF-8; digests and tokens are ASCII and use the smallest pair.
   const longest = Math.max(a.length, b.length) * 3;
   let scratch = scratches[0];
   for (let i = 1; scratch !== undefined && longest > scratch.size; i++) scratch = scratches[i];
@@ -35,12 +35,12 @@ export function sameText(a: string, b: string): boolean {
   return same && aLength === bLength;
 }
 
-/** A cut-off text ends at most three bytes before the end of its buffer, in front of a character that did not fit. */
+/** A text that is cut off ends at most three bytes before the end of its buffer, before a character that did not fit. */
 const cutBytesMax = 3;
 
 /**
- * Equality with one text that stays the same: it is encoded and padded once, so that not even its length shows in
- * the time, only which of the sizes it needs.
+ * Equality with one fixed text: it is encoded and padded once, so that not even its length can be measured, only which
+ * of the sizes it needs.
  */
 export function equalTo(expected: string): (given: string) => boolean {
   const bytes = Buffer.from(expected, 'utf8');
@@ -51,7 +51,7 @@ export function equalTo(expected: string): (given: string) => boolean {
   const { left } = scratch;
   const { length } = bytes;
   return (given) => {
-    // A text that is cut off at the buffer's end is longer than the expected one, and unequal by its length.
+    // A text that is cut off at the buffer's end is longer than the expected one, and unequal because of its length.
     const written = left.write(given, 'utf8');
     const same = timingSafeEqual(left, padded);
     left.fill(0, 0, written);
@@ -59,18 +59,18 @@ export function equalTo(expected: string): (given: string) => boolean {
   };
 }
 
-/** Equality of two byte strings; where the lengths differ, the time is that of comparing `b` with itself. */
+/** Equality of two byte strings; if the lengths differ, it takes the time of comparing `b` with itself. */
 export function sameBytes(a: Buffer, b: Buffer): boolean {
   const sameLength = a.length === b.length;
   return timingSafeEqual(sameLength ? a : b, b) && sameLength;
 }
 
-/** Never true of two empty texts: an empty secret must not let an empty header in. */
+/** Never true for two empty texts: an empty secret must not accept an empty header. */
 export function secureCompare(a: string, b: string): boolean {
   return sameText(a, b) && a !== '';
 }
 
-/** Compares with every item; false and NULL as `= ANY` has them. */
+/** Compares with every item; returns false and NULL as `= ANY` does. */
 export function secureCompareAny(text: string, items: readonly (string | null)[]): boolean | null {
   checkItems(items);
   let found = false;
@@ -82,7 +82,7 @@ export function secureCompareAny(text: string, items: readonly (string | null)[]
   return found ? true : unknown ? null : false;
 }
 
-/** A request must not order thousands of compares with one header. */
+/** A request must not cause thousands of comparisons with one header. */
 export function checkItems(items: readonly unknown[]): void {
   if (items.length > limits.expressionListItemsMax) {
     throw new EvaluationError('54000', `a list of more than ${limits.expressionListItemsMax} items`, false);

@@ -1,6 +1,6 @@
 /**
- * The static cost bound. Every step is linear in what it reads and writes; here the sizes are bounded in terms of
- * the request body, so that no request can make an expression slow or large. What cannot be bounded is refused.
+ * The static cost bound. Every step is linear in what it reads and writes; here the sizes are bounded relative to the
+ * request body, so that no request can make an expression slow or large. What cannot be bounded is refused.
  */
 import { limits } from '../tables/limits.ts';
 import { ExpressionError } from './errors.ts';
@@ -11,7 +11,7 @@ import { type Value, printedType } from './types.ts';
 /** Header names, `\u00XX` escapes and quotes: what JSON adds to the headers. */
 const jsonGrowth = 7;
 
-/** Refuses an expression that a request could make expensive. `nodes`: every distinct one, children first. */
+/** Refuses an expression that a request could make expensive. */
 export function checkCost(root: Node): void {
   const sizes = new Map<number, Size>();
   let work: Size = { base: 0, body: 0 };
@@ -37,7 +37,7 @@ export function checkCost(root: Node): void {
   }
 }
 
-/** In UTF-8 bytes, or near it where it is small anyway. */
+/** In UTF-8 bytes, or approximately for values that are small anyway. */
 function constantSize(value: Value): number {
   if (typeof value === 'string') return Buffer.byteLength(value);
   if (Buffer.isBuffer(value)) return value.length;

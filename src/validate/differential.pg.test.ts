@@ -1,7 +1,7 @@
 /**
- * Random expressions over random requests, evaluated by the closure and by a real PostgreSQL 18: equal in value,
- * NULL and error. The closure may raise where PostgreSQL knows a value only if it says so (`exact` false).
- * Some seconds of them in the suite, a minute in the long run.
+ * Random expressions over random requests, evaluated by the closure and by a real PostgreSQL 18: values, NULLs and
+ * errors are equal. The closure may raise an error where PostgreSQL has a value only if it says so (`exact` false).
+ * Takes some seconds in the suite, a minute in the long run.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

@@ -1,7 +1,7 @@
 /** A VALIDATE expression that is refused when the table is created: what is wrong, where, and what to write instead. */
 export class ExpressionError extends Error {
   readonly sqlstate: string;
-  /** 0-based index into the expression's text, in JavaScript string units; null: no one place. */
+  /** 0-based index into the expression's text, in JavaScript string units; null: no single place. */
   readonly position: number | null;
   readonly hint?: string;
   readonly detail?: string;
@@ -22,9 +22,9 @@ export class ExpressionError extends Error {
 }
 
 /**
- * An evaluation that raised: the request is refused. `exact` says that PostgreSQL raises there too; where it is
- * false, PostgreSQL may know a value for an input that is too exotic to be reproduced here, and refusing is the
- * safe reading.
+ * An evaluation that raised an error: the request is refused. `exact` says that PostgreSQL raises an error there, too;
+ * if it is false, PostgreSQL may return a value for an input that is too exotic to be reproduced here, and refusing is
+ * the safe interpretation.
  */
 export class EvaluationError extends Error {
   readonly sqlstate: string;

@@ -1,4 +1,4 @@
-/** The reason for a refusal in words: follows what was not true down to the part that decided. Pure. */
+/** The reason for a refusal in words: follows what was not true down to the part that was decisive. Pure. */
 import type { CheckRequest } from '../tables/flow.ts';
 import { EvaluationError } from './errors.ts';
 import { reachable } from './expression.ts';
@@ -7,7 +7,7 @@ import { type Node, childrenOf } from './node.ts';
 import { mask, quoted } from './print-node.ts';
 import { type Value } from './types.ts';
 
-/** What became of one node: its value, or what it raised. */
+/** The result of one node: its value, or the error that it raised. */
 export type Result = { readonly value: Value } | { readonly error: unknown };
 
 /** An expression evaluated once. */
@@ -16,22 +16,22 @@ export interface Evaluation {
   readonly request: CheckRequest;
   readonly results: ReadonlyMap<number, Result>;
   readonly print: (node: Node) => string;
-  /** The value, masked where it has to be; the message, where the node raised. */
+  /** The value, masked if necessary; the message, if the node raised an error. */
   readonly show: (node: Node) => string;
-  /** The node's value is a secret, or made of one. */
+  /** The node's value is a secret, or computed from one. */
   readonly isHidden: (node: Node) => boolean;
-  /** The node's value is not to be seen, for that reason or another. */
+  /** The node's value must not be shown, for that reason or another. */
   readonly isMasked: (node: Node) => boolean;
 }
 
-/** A message of PostgreSQL's may quote what it is about. */
+/** A message of PostgreSQL's may quote the value that it is about. */
 export function messageOf(error: unknown, hidden: boolean): string {
   if (!(error instanceof EvaluationError)) return 'XX000: internal error';
   const message = hidden ? error.message.replaceAll(/"[^"]*"/g, `"${mask}"`) : error.message;
   return `${error.sqlstate}: ${message}`;
 }
 
-/** How many alternatives of an OR are told one by one. */
+/** How many alternatives of an OR are reported one by one. */
 const alternativesMax = 3;
 
 export class Reasons {
@@ -93,7 +93,7 @@ export class Reasons {
     return this.of(taken);
   }
 
-  /** The innermost part that raised. */
+  /** The innermost part that raised the error. */
   #raised(node: Node, error: unknown): string {
     const { results } = this.#evaluation;
     const inner = childrenOf(node).find((child) => {
@@ -105,7 +105,7 @@ export class Reasons {
     return `${this.#print(node)} raised ${messageOf(error, hidden)}`;
   }
 
-  /** NULL: most often because something that the sender should have sent is missing. */
+  /** NULL: usually because something that the sender should have sent is missing. */
   #unknown(node: Node): string {
     const missing = [...reachable(node)]
       .sort((a, b) => a.at - b.at)
@@ -177,7 +177,7 @@ export class Reasons {
     return at < 0 ? null : headerText(rawHeaders[at + 1] ?? '');
   }
 
-  /** What everybody knows of the expected value: `sha256=` in front of a digest. */
+  /** The publicly known part of the expected value: `sha256=` before a digest. */
   #expectedPrefix(node: Node): string | null {
     if (node.kind === 'constant') {
       return typeof node.value === 'string' && node.value !== '' && !this.#evaluation.isHidden(node)
@@ -190,7 +190,7 @@ export class Reasons {
       : null;
   }
 
-  /** The parts below a node that have none themselves. */
+  /** The parts below a node that have no parts themselves. */
   #leaves(node: Node): readonly Node[] {
     return [...reachable(node)].filter((part) => childrenOf(part).length === 0);
   }

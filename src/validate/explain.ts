@@ -1,8 +1,8 @@
 /**
- * Why a request is accepted or not: an expression evaluated once, with every step written down. Takes the expression's
- * text, its secrets and a request; gives the verdict of the very closure that guards the table, the reason in words
- * and the steps in the order of evaluation. No secret is in it, and nothing that is computed from one or is compared
- * as a key, except booleans and NULL. Pure.
+ * Why a request is accepted or not: an expression is evaluated once, and every step is recorded. Takes the expression's
+ * text, its secrets and a request; returns the verdict of the very closure that guards the table, the reason in words
+ * and the steps in the order of evaluation. Contains no secret, and nothing that is computed from one or compared as a
+ * key, except booleans and NULL. Pure.
  */
 import type { CheckRequest } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
@@ -29,16 +29,16 @@ export interface Explanation {
 }
 
 /**
- * Why a stranger's request is refused, in one line. What its headers and its query string held is not shown: it may be a
- * credential, and for another system. Evaluates once, as below.
+ * Why a stranger's request is refused, in one line. The contents of its headers and its query string are not shown:
+ * they may be a credential, and for another system. Evaluates once, as below.
  */
 export function explainRefusal(text: string, values: BoundValues, request: CheckRequest): string {
   return explainExpression(text, values, request, new Privacy(request)).reason;
 }
 
 /**
- * Evaluates once; `loadParser` must have resolved. Throws ExpressionError where the text is no VALIDATE expression.
- * `privacy`: what of the request is not shown; absent: who asks has described it.
+ * Evaluates once; `loadParser` must have resolved. Throws ExpressionError if the text is not a VALIDATE expression.
+ * `privacy`: which parts of the request are not shown; absent: the caller has described the request itself.
  */
 export function explainExpression(
   text: string,
@@ -75,10 +75,10 @@ export function explainExpression(
   return { accepted, reason, steps: stepsOf(evaluation) };
 }
 
-/** Moments are told, so that a clock that is wrong can be seen. */
+/** Times are shown, so that a wrong clock can be seen. */
 const moment = /^\d{1,13}$/;
 
-/** Which parts of an expression say what a stranger has sent beside the body. */
+/** Which parts of an expression reveal what a stranger has sent outside the body. */
 class Privacy {
   readonly #request: CheckRequest;
   readonly #private = new Map<number, boolean>();
@@ -108,7 +108,7 @@ class Privacy {
   }
 }
 
-/** Which parts of an expression may not be seen. */
+/** Which parts of an expression must not be shown. */
 class Secrecy {
   readonly #keys: ReadonlySet<Node>;
   readonly #literals: ReadonlySet<number>;
@@ -123,7 +123,7 @@ class Secrecy {
     return (node.kind === 'constant' || node.type !== 'bool') && this.#isDerived(node);
   }
 
-  /** From a secret, from an HMAC, or from a literal that is a key. What a token says, its sender has written. */
+  /** From a secret, from an HMAC, or from a literal that is a key. The claims of a token were written by its sender. */
   #isDerived(node: Node): boolean {
     const known = this.#derived.get(node.id);
     if (known !== undefined) return known;
@@ -137,7 +137,7 @@ class Secrecy {
   }
 }
 
-/** Evaluates; gives what each node came to. A node without a result was not needed. */
+/** Evaluates; returns the result of each node. A node without a result was not needed. */
 function traced(root: Node, values: BoundValues, request: CheckRequest): Map<number, Result> {
   const results = new Map<number, Result>();
   const trace: Trace = (node, closure) => (context) => {
@@ -154,12 +154,12 @@ function traced(root: Node, values: BoundValues, request: CheckRequest): Map<num
   for (const node of reachable(root)) if (node.kind === 'header') headers.slotOf(node.name);
   headers.fill(request);
   const { evaluate, shared } = new Compiler(values, headers, trace).compile(root);
-  // What no request changes was computed while compiling; whether this request needs it shows now.
+  // Parts that are the same for every request were computed while compiling; only now is it seen whether this request needs them.
   results.delete(root.id);
   try {
     evaluate({ request, headers, shared: Array.from({ length: shared }, () => unset) });
   } catch {
-    // It is among the results.
+    // The error is among the results.
   }
   return results;
 }
@@ -173,10 +173,10 @@ function doubledHeader(root: Node, { rawHeaders }: CheckRequest): string | null 
   return null;
 }
 
-/** Fewest characters of what is computed from a key that are taken out of other values. */
+/** The minimum length, in characters, of a value computed from a key that is removed from other values. */
 const scrubbedCharsMin = 4;
 
-/** A request that is accepted may hold the key itself: it is taken out of every value. */
+/** A request that is accepted may contain the key itself: it is removed from every value. */
 function scrubber(
   root: Node,
   values: BoundValues,
@@ -206,7 +206,7 @@ function shown(node: Node, result: Result | undefined, hidden: boolean, scrub: S
   return printValue(value, node.type, scrub);
 }
 
-/** In the order of evaluation: what a step needs stands above it. What several steps need is listed once. */
+/** In the order of evaluation: what a step needs is listed before it. What several steps need is listed once. */
 function stepsOf({ root, results, print, show }: Evaluation): Explanation['steps'] {
   const steps: { expression: string; value: string }[] = [];
   const seen = new Set<number>();

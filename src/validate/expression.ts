@@ -1,8 +1,8 @@
 /**
- * VALIDATE expressions. Takes an expression's text and the names in scope; gives an `Expression`, which says what
- * it reads and compiles to a synchronous closure over a request; refuses (ExpressionError, when the table is
- * created) whatever is not known here exactly, is not safe, or could be made expensive by a request. Touches
- * nothing: no socket, no database, no clock.
+ * VALIDATE expressions. Takes an expression's text and the names in scope; returns an `Expression`, which says what it
+ * reads and compiles to a synchronous closure over a request; refuses (ExpressionError, when the table is created)
+ * whatever does not have an exact meaning here, is not safe, or could be made expensive by a request. Touches nothing:
+ * no socket, no database, no clock.
  */
 import { type Check, type CheckRequest } from '../tables/flow.ts';
 import { type BoundValues, Compiler, type Context, type Evaluate, unset } from './compile.ts';
@@ -24,13 +24,13 @@ export interface ExpressionScope {
 
 export interface Expression {
   readonly text: string;
-  /** The name that stands for the request body's bytes; null when the body is not read. */
+  /** The name that stands for the request body's bytes; null if the body is not read. */
   readonly payloadName: string | null;
   /** Header names that appear as constants, as written. */
   readonly headersRead: readonly string[];
   /** Whether `headers` is read as a whole. */
   readonly readsAllHeaders: boolean;
-  /** String literals that carry a shared key, as [start, end) of the whole token in `text`. */
+  /** String literals that contain a shared key, as [start, end) of the whole token in `text`. */
   readonly secretLiterals: readonly { readonly start: number; readonly end: number }[];
   readonly warnings: readonly string[];
   compile(values: BoundValues): Check;
@@ -127,8 +127,8 @@ function nameWarning(name: string): string[] {
 }
 
 /**
- * Constants that are shared keys: those that make a check one, and, so that a key is masked wherever it is
- * compared, every whole constant beside a secret or in secure_compare.
+ * Constants that are shared keys: those that checks rely on and, so that a key is masked wherever it is compared, every
+ * whole constant that is compared with a secret or is in secure_compare.
  */
 export function keyConstants(root: Node, safety: Safety): Set<Node> {
   const keys = new Set(safety.keys);
@@ -175,7 +175,7 @@ const noRequest: CheckRequest = {
   body: Buffer.alloc(0),
 };
 
-/** A compiled tree with its place for one request's values. */
+/** A compiled tree with space for the values of one request. */
 export class Program {
   readonly #context: Context;
   readonly #evaluate: Evaluate;
@@ -188,7 +188,7 @@ export class Program {
     this.#context = { request: noRequest, headers, shared: Array.from({ length: shared }, () => unset) };
   }
 
-  /** Raises EvaluationError; undefined: a header that the expression names arrived twice. */
+  /** Throws EvaluationError; undefined: a header that the expression names arrived twice. */
   run(request: CheckRequest): Value | undefined {
     const context = this.#context;
     context.request = request;

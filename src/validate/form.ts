@@ -20,14 +20,14 @@ function formFields(text: string): (readonly [string, string])[] {
   return fields;
 }
 
-/** The last of several fields with one name wins, as the last of several keys does in jsonb. */
+/** Of several fields with the same name the last is used, as with duplicate keys in jsonb. */
 export function formObject(text: string): Record<string, string> {
   const object = Object.create(null) as Record<string, string>;
   for (const [name, value] of formFields(text)) object[name] = value;
   return object;
 }
 
-/** Name and value of every field in the order of names, then values; the same pair counts once (Twilio, Mandrill). */
+/** Name and value of every field, ordered by name, then value; identical pairs count once (Twilio, Mandrill). */
 export function formSorted(text: string): string {
   const fields = formFields(text).sort((a, b) => compareTexts(a[0], b[0]) || compareTexts(a[1], b[1]));
   return fields

@@ -1,7 +1,4 @@
-/**
- * What answers are made of: JSON that is built by a function that escapes, and values of the request that have a shape.
- * Known in every expression.
- */
+/** Functions for building answers: JSON with escaping, and values of the request that have a shape. Available in every expression. */
 import { limits } from '../tables/limits.ts';
 import { EvaluationError } from './errors.ts';
 import { type Implementation, type Row, functionsOf, smallSize, sumSizes } from './table.ts';
@@ -9,7 +6,7 @@ import { type Value } from './types.ts';
 
 const fn = functionsOf('answers');
 
-/** What each shape lets through. None of it is markup, ends a JSON string, or holds a line break. */
+/** What each shape accepts. None of it is markup, ends a JSON string, or contains a line break. */
 const shapes = {
   uuid: /^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/,
   hex: /^[0-9A-Fa-f]+$/,
@@ -20,7 +17,7 @@ const shapes = {
 
 export type ShapeName = keyof typeof shapes;
 
-/** Every character that a shape may hold: what cannot be in it cannot be in its value. */
+/** Every character that a shape may contain: others cannot be in its value. */
 export const alphabets: { readonly [name in ShapeName]: RegExp } = {
   uuid: /^[0-9A-Fa-f-]*$/,
   hex: /^[0-9A-Fa-f]*$/,
@@ -45,14 +42,14 @@ function shaped(value: string, name: string, max: number): string | null {
   return shape === 'plain' && /[<>&"'\\]/.test(value) ? null : value;
 }
 
-/** Refuses a shape or a length that is none, where the expression is made. */
+/** Refuses an invalid shape or length when the expression is created. */
 function known([, name, max]: readonly (Value | undefined)[]): Implementation | null {
   if (typeof name === 'string') shapeName(name);
   if (typeof max === 'number') shapeLength(max);
   return null;
 }
 
-/** As JSON.stringify escapes, and nothing in it looks like markup. */
+/** Escaped as by JSON.stringify, and without anything that looks like markup. */
 function quoted(text: string): string {
   return JSON.stringify(text).replaceAll(/[<>&\u2028\u2029]/g, escaped);
 }

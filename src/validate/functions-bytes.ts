@@ -8,7 +8,7 @@ import { type Value } from './types.ts';
 const fn = functionsOf('bytes');
 const op = operatorsOf('bytes');
 
-/** Refuses an encoding that is known at CREATE and unknown here. */
+/** Refuses an encoding that is given at CREATE and not supported here. */
 function checkName(check: (name: string) => unknown, at: number) {
   return (known: readonly (Value | undefined)[]): null => {
     const name = known[at];
@@ -17,7 +17,7 @@ function checkName(check: (name: string) => unknown, at: number) {
   };
 }
 
-/** Where the format is written in the expression it is looked up once. */
+/** A format that is written in the expression is looked up once. */
 function withFormat(make: (format: ReturnType<typeof byteFormat>) => (value: Value) => Value) {
   return ([, format]: readonly (Value | undefined)[]) =>
     typeof format === 'string' ? make(byteFormat(format)) : null;

@@ -32,7 +32,7 @@ function floatToInteger(value: number): bigint {
   return BigInt(scalars.roundHalfEven(value));
 }
 
-/** JSON null is NULL, as in PostgreSQL 18; another kind of value raises. */
+/** JSON null is NULL, as in PostgreSQL 18; a value of another kind raises an error. */
 function jsonScalar<T>(value: Json, kinds: readonly string[], read: () => T): T | null {
   const kind = kindOf(value);
   if (kind === 'null') return null;
@@ -99,5 +99,5 @@ export const castRows: readonly Row[] = [
   cast('jsonb', 'float8', (value) => jsonDecimal(value, decimal.decimalToFloat)),
 ];
 
-/** How concat() prints: with output functions, which for boolean differs from the cast to text. */
+/** How concat() prints: with output functions, which for boolean differ from the cast to text. */
 export const booleanOutput: Row = cast('bool', 'text', (value) => (value ? 't' : 'f'));

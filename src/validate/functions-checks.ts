@@ -34,7 +34,7 @@ function preparedHmac([key, , algorithm]: readonly (Value | undefined)[]): Imple
   return (_, data) => made.digest(data as Buffer);
 }
 
-/** node:crypto writes hex and base64 itself, which spares a buffer; base64 of more than 54 bytes has line breaks. */
+/** node:crypto writes hex and base64 itself, which saves a buffer; base64 of 57 bytes or more has line breaks. */
 function encodedHmac(
   [key, , algorithm]: readonly (Value | undefined)[],
   format: string,
@@ -73,7 +73,7 @@ function withKey<K>(
 const hmacDoc =
   'The HMAC of the bytes; md5, sha1, sha224, sha256, sha384 or sha512. The key comes first and must not be empty.';
 
-/** RSA has two ways to sign. */
+/** RSA has two signature schemes. */
 const rsaVerify = (name: string, verify: typeof verifyRsa, doc: string): Row =>
   fn(
     name,

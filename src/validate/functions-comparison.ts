@@ -27,7 +27,7 @@ export const comparisons: { readonly [T in TypeName]?: Comparison<ValueOf[T]> } 
   interval: bySize,
 };
 
-/** Operators, and whether they hold for a comparison's result. */
+/** Operators, and whether they are true for a comparison's result. */
 const holds: Readonly<Record<string, (order: number) => boolean>> = {
   '=': (order) => order === 0,
   '<>': (order) => order !== 0,
@@ -63,7 +63,7 @@ function rowsOf<T extends TypeName>(type: T, compare: Comparison<ValueOf[T]>): R
   });
 }
 
-/** Equality in constant time, where a secret is compared. */
+/** Equality in constant time, for comparisons with a secret. */
 export function constantTimeEquality(type: TypeName): ((a: never, b: never) => boolean) | null {
   if (type === 'text') return sameText;
   return type === 'bytea' ? sameBytes : null;

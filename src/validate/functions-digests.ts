@@ -8,7 +8,7 @@ const fn = functionsOf('digests');
 
 const hashNames: ReadonlySet<string> = new Set(['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512']);
 
-/** The algorithms that hmac, digest and the verifying functions know. */
+/** The algorithms that hmac, digest and the verifying functions support. */
 export function hashName(name: string): string {
   const lower = name.toLowerCase();
   if (hashNames.has(lower)) return lower;

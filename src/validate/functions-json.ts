@@ -5,7 +5,7 @@ import { type Row, type Size, operatorsOf, timesSize } from './table.ts';
 
 const op = operatorsOf('json');
 
-/** Text out of a document is bounded, whatever the document is. */
+/** Text from a document is bounded, whatever the document is. */
 const textSize = (): Size => ({ base: limits.expressionJsonCharsMax, body: 0 });
 
 const keepsValue = { carries: 0, size: timesSize(1) } as const;

@@ -1,10 +1,10 @@
-/** Request headers, read straight from the request, or from the names and values in turn as node:http received them. */
+/** Request headers, read directly from the request, or from the alternating names and values as node:http received them. */
 import { isUtf8 } from 'node:buffer';
 import type { CheckRequest } from '../tables/flow.ts';
 import { EvaluationError } from './errors.ts';
 import { type Json, jsonOf } from './jsonb.ts';
 
-/** Whether a name as received is `wanted`, which is in lower case already. */
+/** Whether a name as received is `wanted`, which is already in lower case. */
 function isNamed(received: string, wanted: string): boolean {
   if (received.length !== wanted.length) return false;
   for (let i = 0; i < wanted.length; i++) {
@@ -58,8 +58,8 @@ export class HeaderSlots {
 }
 
 /**
- * A header's value as text. node:http hands each byte over as one character; the bytes are read as UTF-8, and
- * bytes that are none raise, as convert_from() would.
+ * A header's value as text. node:http returns each byte as one character; the bytes are read as UTF-8, and invalid
+ * bytes raise an error, as in convert_from().
  */
 export function headerText(value: string | null): string | null {
   if (value === null) return null;
@@ -75,7 +75,7 @@ function decoded(value: string): string {
   return bytes.toString('utf8');
 }
 
-/** All headers as one JSON object with lower-case names. Any header that arrived twice raises: it is read too. */
+/** All headers as one JSON object with lower-case names. Any header that arrived twice raises an error, because it is read, too. */
 export function allHeaders(rawHeaders: readonly string[]): Json {
   const object = Object.create(null) as Record<string, string>;
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {

@@ -1,17 +1,17 @@
 /**
- * HMAC (RFC 2104) with a key that is the same for every request. Takes the key once and gives functions of the bytes; pure.
- * For a short message two digests made in one call each cost about half of a Hmac object of node:crypto, which is a
- * stream with a native part that the garbage collector has to let go of; a long one would have to be copied, and goes there.
+ * HMAC (RFC 2104) with a key that is the same for every request. Takes the key once and returns functions of the bytes; pure. For
+ * a short message, two digests that are each computed in one call cost about half as much as a Hmac object of node:crypto, which
+ * is a stream with a native part that has to be garbage-collected; a long message would have to be copied, so it uses a Hmac.
  */
 import { createHash, createHmac, createSecretKey, hash } from 'node:crypto';
 
-/** Longer messages are not worth the copy. */
+/** For longer messages copying is not worthwhile. */
 const shortBytesMax = 4 * 1024;
 /** The block size of SHA-384 and SHA-512; the other algorithms have 64 bytes. */
 const wideBlockBytes = 128;
 const blockBytes = 64;
 
-/** The inner block and the message. Evaluation is synchronous, so that one serves the whole process. */
+/** The inner block and the message. Evaluation is synchronous, so one buffer serves the whole process. */
 const inner = Buffer.alloc(wideBlockBytes + shortBytesMax);
 
 export interface KeyedHmac {
@@ -33,7 +33,7 @@ export function keyedHmac(key: Buffer, algorithm: string): KeyedHmac {
   const short = (data: Buffer, encoding: 'binary' | 'hex' | 'base64'): string => {
     inner.set(innerPad);
     inner.set(data, block);
-    // One character a byte; as a Buffer it would take longer.
+    // One character per byte; a Buffer would take longer.
     outer.write(hash(algorithm, inner.subarray(0, block + data.length), 'binary'), block, 'latin1');
     return hash(algorithm, outer, encoding);
   };

@@ -1,6 +1,6 @@
 /**
  * The text of a JSON document: a check that accepts exactly what PostgreSQL's jsonb accepts (up to a nesting of
- * `limits.jsonDepthMax`), and quick skipping over text that has been checked. Nothing is built.
+ * `limits.jsonDepthMax`), and fast skipping over text that has been checked. Nothing is built.
  */
 import {
   fitsNumeric,
@@ -23,7 +23,7 @@ export function skipSpace(text: string, start: number): number {
   return at;
 }
 
-/** From the opening quote of a checked string to behind its closing one. */
+/** From the opening quote of a checked string to after its closing quote. */
 export function skipString(text: string, start: number): number {
   for (let at = start + 1; ; at++) {
     const code = text.charCodeAt(at);
@@ -32,7 +32,7 @@ export function skipString(text: string, start: number): number {
   }
 }
 
-/** From the start of a checked value to behind it. */
+/** From the start of a checked value to its end. */
 export function skipValue(text: string, start: number): number {
   const first = text.charCodeAt(start);
   if (first === quote) return skipString(text, start);
@@ -57,7 +57,7 @@ function skipScalar(text: string, start: number): number {
   return text.length;
 }
 
-/** Checks a whole document and tells where its value stands between the blanks. */
+/** Checks a whole document and returns where its value is, without surrounding blanks. */
 export function checkJson(text: string): { start: number; end: number } {
   const start = skipSpace(text, 0);
   const end = checkValue(text, start, 0);

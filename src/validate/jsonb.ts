@@ -1,6 +1,6 @@
 /**
- * JSONB values. A document is kept as its checked text, and a value is a part of that text: reading a member of a
- * large body allocates nothing, numbers keep their digits, and the last of duplicate keys wins. Only printing and
+ * JSONB values. A document is kept as its checked text, and a value is a part of that text: reading a member of a large
+ * body allocates nothing, numbers keep their digits, and the last of duplicate keys is used. Only printing and
  * comparing an array or object builds it; that is bounded by `limits.expressionJsonCharsMax`.
  */
 import { limits } from '../tables/limits.ts';
@@ -23,13 +23,13 @@ export class Json {
 
 export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'true' | 'false' | 'null';
 
-/** Reads a document as `text::jsonb` does, or raises. */
+/** Reads a document as `text::jsonb` does, or raises an error. */
 export function parseJson(text: string): Json {
   const { start, end } = checkJson(text);
   return new Json(text, start, end);
 }
 
-/** A JSONB string, or an object of strings, made here: its text needs no check. */
+/** A JSONB string, or an object of strings, created here: its text needs no check. */
 export function jsonOf(value: string | Record<string, string>): Json {
   const text = JSON.stringify(value);
   return new Json(text, 0, text.length);
@@ -100,7 +100,7 @@ function nth(value: Json, index: number): Json | null {
   return null;
 }
 
-/** `->` with an index. A lone scalar is, to PostgreSQL, an array of one element here. */
+/** `->` with an index. Here PostgreSQL treats a lone scalar as an array of one element. */
 export function element(value: Json, index: number): Json | null {
   const kind = kindOf(value);
   if (kind === 'object') return null;
@@ -110,7 +110,7 @@ export function element(value: Json, index: number): Json | null {
 
 const indexForm = /^[ \t\n\v\f\r]*([+-]?\d+)$/;
 
-/** `#>`: keys and indexes in turn. */
+/** `#>`: keys and indexes in sequence. */
 export function atPath(value: Json, path: readonly (string | null)[]): Json | null {
   let current: Json | null = value;
   for (const step of path) {
@@ -150,7 +150,7 @@ function checkLength(chars: number): void {
 
 type Built = { readonly scalar: string } | { readonly number: Decimal } | Built[] | Map<string, Built>;
 
-/** Builds an array or object; `1e999` prints longer than it is written, so what will be printed is counted. */
+/** Builds an array or object; `1e999` is longer printed than written, so the printed length is counted. */
 class JsonBuilder {
   #chars = 0;
 
@@ -164,8 +164,8 @@ class JsonBuilder {
     }
     if (kind !== 'object') return { scalar: kind };
     const map = new Map<string, Built>();
-    // Behind a character that is no digit: Node before 20.20.2, 22.22.2 and 24.14.1 hashes texts that look like numbers
-    // without a seed, so that a sender can choose ones that collide.
+    // The key gets a prefix that is not a digit: Node before 20.20.2, 22.22.2 and 24.14.1 hashes texts that look like
+    // numbers without a seed, so that a sender could choose colliding ones.
     for (const [keyStart, keyEnd, start, end] of members(value)) {
       map.set(`.${this.#string(value.text, keyStart, keyEnd)}`, this.build(new Json(value.text, start, end)));
     }
@@ -232,7 +232,7 @@ function equal(a: Built, b: Built): boolean {
   return 'scalar' in b && a.scalar === b.scalar;
 }
 
-/** `jsonb = jsonb`: numbers by value, objects whatever the order of their keys. */
+/** `jsonb = jsonb`: numbers by value, objects regardless of the order of their keys. */
 export function equalJson(a: Json, b: Json): boolean {
   return equal(built(a), built(b));
 }

@@ -1,7 +1,7 @@
 /**
  * JSON Web Tokens (RFC 7519) in the compact form. The algorithms allowed follow from the key alone, never from the
- * token: text is an HMAC key, a PEM or JWK is what it is. A token that does not verify, is expired, not yet valid
- * or malformed is NULL.
+ * token: text is an HMAC key, a PEM or JWK has its own type. A token that does not verify, is expired, not yet valid or
+ * malformed is NULL.
  */
 import { type KeyObject, createHmac, createPublicKey, createSecretKey, timingSafeEqual } from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
@@ -30,7 +30,7 @@ function jwk(fields: Fields): TokenKey {
   return { id, key: createPublicKey({ key: fields as never, format: 'jwk' }) };
 }
 
-/** PEM, a JWK, a JWK set (the token's `kid` chooses), or else the text itself as an HMAC key. */
+/** PEM, a JWK, a JWK set (the token's `kid` selects the key), or otherwise the text itself as an HMAC key. */
 export function tokenKeys(text: string): TokenKeys {
   try {
     if (text.includes('-----BEGIN '))
@@ -45,7 +45,7 @@ export function tokenKeys(text: string): TokenKeys {
   return [{ id: null, key: createSecretKey(Buffer.from(text, 'utf8')) }];
 }
 
-/** Longest token that is looked at, in characters. Those of the App Store hold chains of certificates, some 25,000. */
+/** The longest token that is examined, in characters. Those of the App Store contain chains of certificates, some 25,000. */
 const tokenCharsMax = 64 * 1024;
 
 const part = /^[A-Za-z0-9_-]+$/;
@@ -67,7 +67,7 @@ export function verifyToken(token: string, keys: TokenKeys, nowSeconds: number):
   const [head = '', payload = '', signature = ''] = parts;
   if (parts.length !== 3 || !parts.every((text) => part.test(text))) return null;
   const header = fieldsOf(head);
-  // An extension that must be understood (RFC 7515, 4.1.11) is not understood here.
+  // An extension that must be understood (RFC 7515, 4.1.11) is not supported here.
   if (header === null || 'crit' in header || typeof header.alg !== 'string') return null;
   const algorithm = header.alg;
   const signed = Buffer.from(`${head}.${payload}`, 'latin1');

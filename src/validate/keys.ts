@@ -1,4 +1,4 @@
-/** Public keys, and signatures made with the private ones: on node:crypto. A key that is none raises. */
+/** Public keys, and signatures made with the private ones, using node:crypto. An invalid key raises an error. */
 import { type KeyObject, constants, createPublicKey, verify } from 'node:crypto';
 import { EvaluationError } from './errors.ts';
 
@@ -40,7 +40,7 @@ export function verifyEd25519(key: KeyObject, message: Buffer, signature: Buffer
   return signature.length === 64 && verify(null, message, key, signature);
 }
 
-/** `der`: the ASN.1 form that most senders use; `raw`: r and s one after the other, as in a JWT. */
+/** `der`: the ASN.1 form that most senders use; `raw`: r followed by s, as in a JWT. */
 export function verifyEcdsa(
   key: KeyObject,
   message: Buffer,
@@ -55,7 +55,7 @@ export function verifyRsa(key: KeyObject, message: Buffer, signature: Buffer, ha
   return verify(hash, message, key, signature);
 }
 
-/** RSASSA-PSS with a salt as long as the digest, which is what signers take. */
+/** RSASSA-PSS with a salt as long as the digest, which is what signers use. */
 export function verifyRsaPss(key: KeyObject, message: Buffer, signature: Buffer, hash: string): boolean {
   const { RSA_PKCS1_PSS_PADDING: padding, RSA_PSS_SALTLEN_DIGEST: saltLength } = constants;
   return verify(hash, message, { key, padding, saltLength }, signature);

@@ -1,6 +1,6 @@
 /**
- * The typed tree. Equal subtrees are one node (hash-consing), so that what an expression says twice is computed
- * once, and subtrees of constants are computed while the tree is built, as PostgreSQL's planner does.
+ * The typed tree. Equal subtrees are one node (hash-consing), so that what an expression says twice is computed once,
+ * and subtrees of constants are computed while the tree is built, as PostgreSQL's planner does.
  */
 import { printDecimal } from './numeric.ts';
 import { type Row } from './table.ts';
@@ -15,9 +15,9 @@ export type VariableName = 'headers' | 'payload' | 'method' | 'path' | 'query' |
 interface Facts {
   readonly id: number;
   readonly type: StaticType;
-  /** Where it stands in the text; the first place, when there are several. */
+  /** Its position in the text; the first one, if there are several. */
   readonly at: number;
-  /** Depends on the request, the time included. */
+  /** Depends on the request, including its time. */
   readonly varies: boolean;
   /** Depends on what the sender chose. */
   readonly sender: boolean;
@@ -35,7 +35,7 @@ export type Node = Facts &
     | {
         readonly kind: 'constant';
         readonly value: Value;
-        /** Where the string literals in it stand. */ readonly literals: Set<number>;
+        /** The positions of the string literals in it. */ readonly literals: Set<number>;
       }
     | { readonly kind: 'header'; readonly name: string }
     | { readonly kind: 'variable'; readonly name: VariableName }
@@ -69,7 +69,7 @@ export type Node = Facts &
   );
 
 export type NodeOf<K extends Node['kind']> = Extract<Node, { kind: K }>;
-/** A node as it is asked for: the facts are filled in. */
+/** A node as it is requested: the facts are filled in. */
 export type Shape = Node extends infer N ? (N extends Node ? Omit<N, keyof Facts> : never) : never;
 
 export function childrenOf(node: Node): readonly Node[] {
@@ -78,7 +78,7 @@ export function childrenOf(node: Node): readonly Node[] {
 
 const rowIds = new Map<Row, number>();
 
-/** A number that names a row. */
+/** A number that identifies a row. */
 function idOf(row: Row): number {
   const known = rowIds.get(row);
   if (known !== undefined) return known;
@@ -125,12 +125,12 @@ function some(shape: Shape, fact: 'varies' | 'sender' | 'secret'): boolean {
   return 'args' in shape && shape.args.some((arg) => arg[fact]);
 }
 
-/** An HMAC is secret whatever its key is: a literal key is one too. */
+/** An HMAC is secret whatever its key is: a literal key is secret, too. */
 function isSecretCall(shape: Shape): boolean {
   return shape.kind === 'call' && shape.row.role === 'mac';
 }
 
-/** The sender wrote the claims of a token and the signature: they do not tell the key. */
+/** The sender wrote the claims of a token and the signature: they do not reveal the key. */
 function isPublicCall(shape: Shape): boolean {
   return shape.kind === 'call' && (shape.row.role === 'token' || shape.row.role === 'verify');
 }
@@ -138,12 +138,12 @@ function isPublicCall(shape: Shape): boolean {
 export class Nodes {
   readonly #byKey = new Map<string, Node>();
 
-  /** The node of that shape: the one there is, or a new one. */
+  /** The node with that shape: the existing one, or a new one. */
   make(shape: Shape, type: StaticType, at: number): Node {
     const key = keyOf(shape, type);
     const known = this.#byKey.get(key);
     if (known !== undefined) {
-      // A constant remembers every literal it came from: all of them are masked when one is a key.
+      // A constant remembers every literal it came from: all of them are masked if one is a key.
       if (known.kind === 'constant' && shape.kind === 'constant')
         for (const at of shape.literals) known.literals.add(at);
       return known;

@@ -1,7 +1,7 @@
 /**
- * PostgreSQL's `numeric` as far as it is finite and of at most `limits.expressionDigitsMax` digits: an integer and
- * how many of its digits stand behind the point. Results are exact, with the display scale that PostgreSQL gives
- * them; NaN, infinities and longer numbers raise.
+ * PostgreSQL's `numeric`, as long as it is finite and has at most `limits.expressionDigitsMax` digits: an integer and
+ * the number of its digits after the decimal point. Results are exact, with the display scale that PostgreSQL gives
+ * them; NaN, infinities and longer numbers raise an error.
  */
 import { limits } from '../tables/limits.ts';
 import { EvaluationError, invalidInput, outOfRange, unsupported } from './errors.ts';
@@ -23,7 +23,7 @@ export function powerOfTen(exponent: number): bigint {
   return powers[exponent] ?? 1n;
 }
 
-/** 10^digitsMax: no coefficient of a result reaches it. */
+/** 10^digitsMax: the coefficient of a result is always smaller. */
 let coefficientEnd: bigint | null = null;
 
 function bounded(coefficient: bigint, scale: number): Decimal {
@@ -36,10 +36,10 @@ function bounded(coefficient: bigint, scale: number): Decimal {
 }
 
 const decimalForm = /^[ \t\n\v\f\r]*([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d+))?[ \t\n\v\f\r]*$/;
-/** What PostgreSQL also reads as a numeric: not a number, infinite, other bases, digit groups. */
+/** Other spellings that PostgreSQL accepts as a numeric: not a number, infinite, other bases, digit groups. */
 const exoticForm =
   /^[ \t\n\v\f\r]*[+-]?(?:nan|inf|infinity|0[xob][0-9a-f_]+|[\d_.]+(?:e[+-]?[\d_]+)?)[ \t\n\v\f\r]*$/i;
-/** Longest text that is looked at as a number; a regular expression must not meet a whole body. */
+/** The longest text that is examined as a number; a regular expression must not run over a whole body. */
 const textCharsMax = 4096;
 
 export function parseDecimal(text: string): Decimal {
@@ -125,7 +125,7 @@ function leadingDigit(value: Decimal): { weight: number; digit: number } {
   return { weight, digit: Number(digits.slice(0, first).padEnd(first, '0')) };
 }
 
-/** PostgreSQL's select_div_scale: at least 16 significant digits, and no fewer than the operands show. */
+/** PostgreSQL's select_div_scale: at least 16 significant digits, and no fewer than the operands display. */
 function quotientScale(a: Decimal, b: Decimal): number {
   const left = leadingDigit(a);
   const right = leadingDigit(b);
@@ -159,7 +159,7 @@ export function decimalToFloat(value: Decimal): number {
   return float === 0 ? 0 : float;
 }
 
-/** PostgreSQL goes through 15 significant decimal digits (`%.15g`), ties to even. */
+/** PostgreSQL converts through 15 significant decimal digits (`%.15g`), ties to even. */
 export function decimalFromFloat(float: number): Decimal {
   if (!Number.isFinite(float)) throw unsupported('a numeric that is not finite');
   if (float === 0) return new Decimal(0n, 0);
@@ -186,7 +186,7 @@ export function decimalFromFloat(float: number): Decimal {
   return bounded(float < 0 ? -kept : kept, keptScale);
 }
 
-/** A positive double is an integer times a power of two: written down without rounding. */
+/** A positive double is an integer times a power of two: written as a decimal without rounding. */
 function exactDecimal(float: number): { coefficient: bigint; scale: number } {
   const bits = new DataView(new ArrayBuffer(8));
   bits.setFloat64(0, float);

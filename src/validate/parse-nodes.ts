@@ -1,4 +1,4 @@
-/** The parser's nodes, one by one, to syntax.ts. What has no line here is refused with its position. */
+/** Converts the parser's nodes, one by one, to syntax.ts. A node without a case here is refused with its position. */
 import type {
   A_Const,
   A_Expr,

@@ -1,7 +1,7 @@
 /**
- * Text to syntax tree, with PostgreSQL's own parser (libpg-query, WASM). Takes the expression's text; gives the tree
- * in the words of syntax.ts; refuses (ExpressionError) what is no single expression, what is too long or too deep,
- * and every construct that is not known here. The parser counts in UTF-8 bytes; everything given out counts in
+ * Text to syntax tree, with PostgreSQL's own parser (libpg-query, WASM). Takes the expression's text; returns the tree
+ * in the terms of syntax.ts; refuses (ExpressionError) what is not a single expression, what is too long or too deep,
+ * and every construct that is not supported here. The parser counts in UTF-8 bytes; all positions returned count in
  * JavaScript string units.
  */
 import { createRequire } from 'node:module';
@@ -12,13 +12,13 @@ import { ExpressionError } from './errors.ts';
 import { Converter } from './parse-nodes.ts';
 import { type Syntax } from './syntax.ts';
 
-// Not by `import`: beside the bundled program this is the only package in CommonJS that is left for Node to load, and where
-// there is one such package Node 20 has given it without its names (docs/decisions/0116).
+// Not by `import`: this is the only CommonJS package that Node still has to load alongside the bundled program, and with
+// only one such package Node 20 has returned it without its names (docs/decisions/0116).
 const { SqlError, loadModule, parseSync, scanSync } = createRequire(import.meta.url)(
   'libpg-query',
 ) as typeof parser;
 
-/** Loads the parser once; after it `parseText` is synchronous. */
+/** Loads the parser once; after that `parseText` is synchronous. */
 export function loadParser(): Promise<void> {
   return loadModule();
 }
@@ -33,7 +33,7 @@ export function parseText(text: string): Syntax {
       null,
     );
   }
-  // The WASM parser reads a C string: it would see the text up to the first NUL only.
+  // The WASM parser reads a C string: it would see the text only up to the first NUL.
   const nul = text.indexOf('\0');
   if (nul >= 0) throw new ExpressionError('42601', 'the expression contains a NUL character', nul);
   if (text.trim() === '') throw new ExpressionError('42601', 'VALIDATE takes one boolean expression', 0);
@@ -42,7 +42,7 @@ export function parseText(text: string): Syntax {
   return new Converter((location) => offsets.toIndex(location)).convert(select);
 }
 
-/** Byte offsets of `SELECT text` to indexes of text. */
+/** Converts byte offsets of `SELECT text` to indexes of text. */
 class Offsets {
   readonly #text: string;
   readonly #bytes: Buffer | null;
@@ -66,7 +66,7 @@ class Offsets {
 
 function parseSelect(text: string, offsets: Offsets): PgNode {
   const statements = runParser(prefix + text, offsets);
-  // Only what is one expression in parentheses too: no `a AS b`, no `ALL a`, no unbalanced parentheses.
+  // Only what is also one expression in parentheses: no `a AS b`, no `ALL a`, no unbalanced parentheses.
   runParser(`SELECT(${text}\n)`, offsets);
   const statement = statements.length === 1 ? statements[0]?.stmt : undefined;
   const select: SelectStmt | undefined =
@@ -88,7 +88,7 @@ function runParser(sql: string, offsets: Offsets): { stmt?: PgNode }[] {
     const at = error instanceof SqlError ? error.sqlDetails?.cursorPosition : undefined;
     const message = error instanceof Error ? error.message : 'syntax error';
     if (/memory exhausted|stack depth/.test(message)) throw tooDeep(null);
-    // `x AND` is a column named "and" to SELECT; the parenthesis it then meets is ours, not the reader's.
+    // `x AND` is a column named "and" to SELECT; the parenthesis that follows is Headgate's, not the author's.
     const isEnd = at !== undefined && offsets.isEnd(at);
     throw new ExpressionError(
       '42601',

@@ -1,6 +1,6 @@
 /**
- * Typed nodes and their values as SQL text, for people: EXPLAIN VALIDATE shows an expression the way it is computed,
- * as PostgreSQL's EXPLAIN does. What is hidden is printed as `'********'` in a text, as `********` as a value.
+ * Typed nodes and their values as SQL text, for people: EXPLAIN VALIDATE shows an expression the way it is computed, as
+ * PostgreSQL's EXPLAIN does. Hidden values are printed as `'********'` in a text, as `********` as a value.
  */
 import { isUtf8 } from 'node:buffer';
 import { quoteIdentifier } from '../kit/sql-text.ts';
@@ -25,7 +25,7 @@ function clip(text: string): string {
   return `${text.slice(0, end)}…`;
 }
 
-/** Prints the tree below a node once; a node in several places is printed once too, so that the work is bounded. */
+/** Prints the tree below a node once; a node in several places is also printed once, so that the work is bounded. */
 export class NodePrinter {
   readonly #payloadName: string;
   readonly #isHidden: (constant: NodeOf<'constant'>) => boolean;
@@ -45,7 +45,7 @@ export class NodePrinter {
     return text;
   }
 
-  /** In parentheses where it is written with an operator. */
+  /** In parentheses if it is written with an operator. */
   #operand(node: Node): string {
     const text = this.print(node);
     return isInfix(node) ? `(${text})` : text;
@@ -91,7 +91,7 @@ export class NodePrinter {
   }
 
   #call({ row, args, type }: NodeOf<'call'>): string {
-    // The time of arrival, which some functions are handed, is no argument of theirs.
+    // The time of arrival, which some functions are passed, is not an argument that was written.
     const written = row.clock ? args.slice(0, -1) : args;
     const [first] = written;
     if (row.kind === 'function' || first === undefined) return `${row.name}(${this.#list(written)})`;
@@ -123,7 +123,7 @@ function printConstant({ value, type }: NodeOf<'constant'>): string {
     : `${text}::${printedType[type]}`;
 }
 
-/** Takes out of a text what nobody may see. */
+/** Removes from a text what must not be shown. */
 export type Scrub = (text: string) => string;
 
 /** A value as a literal. */
@@ -145,7 +145,7 @@ export function printValue(value: Value, type: StaticType, scrub: Scrub = (text)
 
 const controls: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t', '\\': '\\\\' };
 
-/** A literal in one line: control characters, which nobody would see, are written as escapes. */
+/** A literal in one line: control characters, which would be invisible, are written as escapes. */
 export function quoted(text: string, plain = false): string {
   const long = text.length > limits.explainTextCharsMax;
   const shown = clip(text).replaceAll("'", "''");
@@ -162,7 +162,7 @@ function escaped(char: string): string {
   return controls[char] ?? `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`;
 }
 
-/** A request body as a person would look at it: text where it is text, and always how long it is. */
+/** A request body for display: as text if it is text, and always with its length. */
 export function printBody(body: Buffer, scrub: Scrub): string {
   const shown = isUtf8(body)
     ? quoted(scrub(body.toString('utf8'))).replace(/ \(\d+ characters\)$/, '')

@@ -25,7 +25,7 @@ function line(row: Row): string {
   return `| \`${cell(signature(row, printedType))}\` | ${printedType[row.result]} | ${cell(row.doc)} |`;
 }
 
-/** Operators on many types say the same of each: one line for all. */
+/** Operators on many types have the same description for each: one line for all. */
 function comparisonLines(shown: readonly Row[]): string[] {
   const names = [...new Set(shown.map(({ name }) => name))];
   return names.map((name) => {

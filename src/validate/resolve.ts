@@ -1,6 +1,6 @@
 /**
- * Overload resolution: which row a call means, as PostgreSQL decides it (parse_func.c, parse_oper.c), over the rows
- * that are known here.
+ * Overload resolution: which row a call refers to, as PostgreSQL decides it (parse_func.c, parse_oper.c), over the rows
+ * that exist here.
  */
 import { ExpressionError } from './errors.ts';
 import { functionsByName, operatorsByName } from './functions.ts';
@@ -36,7 +36,7 @@ function select(candidates: readonly Row[], types: readonly StaticType[]): Row |
   return selectForUnknown(left, types);
 }
 
-/** Bare literals: text where a candidate takes text, else the one category that all candidates share. */
+/** Bare literals: text if a candidate takes text, otherwise the one category that all candidates share. */
 function selectForUnknown(candidates: readonly Row[], types: readonly StaticType[]): Row | null {
   let left = candidates;
   let resolved = true;
@@ -54,7 +54,7 @@ function selectForUnknown(candidates: readonly Row[], types: readonly StaticType
     left = preferred.length > 0 ? preferred : inCategory;
   });
   if (resolved && left.length === 1) return left[0] ?? null;
-  // Last resort: unknown arguments are what all the known ones are.
+  // Last resort: unknown arguments are assumed to have the type of all the known ones.
   const known = new Set(types.filter((type) => type !== 'unknown'));
   if (known.size !== 1) return null;
   const [type] = known;
@@ -119,7 +119,7 @@ export function resolveFunction(name: string, types: readonly StaticType[], at: 
   return refusedIfSo(row, at);
 }
 
-/** The row of an operator, or null when no row takes these types. */
+/** The row of an operator, or null if no row takes these types. */
 export function findOperator(name: string, types: readonly StaticType[], at: number): Row | null {
   const named = operatorsByName.get(name);
   if (named === undefined) {
@@ -128,7 +128,7 @@ export function findOperator(name: string, types: readonly StaticType[], at: num
     });
   }
   const candidates = named.filter((row) => row.args.length === types.length);
-  // A bare literal beside a known type is first taken for the same type.
+  // A bare literal next to a known type is first assumed to have the same type.
   const [left, right] = types;
   if (left !== undefined && right !== undefined && (left === 'unknown') !== (right === 'unknown')) {
     const same = left === 'unknown' ? right : left;

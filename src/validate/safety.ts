@@ -1,11 +1,11 @@
 /**
- * The safety rule: an expression must not be TRUE unless a check held. For every boolean part it is worked out
- * whether TRUE implies a check, whether FALSE does (for NOT), and for every part whether being not NULL does (for
- * jwt_verify). What cannot be shown is taken for unsafe.
+ * The safety rule: an expression must not be TRUE unless a check held. For every boolean part it is determined whether
+ * TRUE implies a check, whether FALSE does (for NOT), and for every part whether being not NULL does (for jwt_verify).
+ * What cannot be proved is assumed to be unsafe.
  *
  * A check compares something that a sender cannot know with something that only the sender chose. "Cannot know" is
- * followed through the functions that keep it so (`Row.carries`); whatever lets a request choose or empty the
- * value (coalesce with a header, left(…, header)) loses it.
+ * tracked through the functions that preserve it (`Row.carries`); whatever lets a request choose or empty the value
+ * (coalesce with a header, left(…, header)) loses it.
  */
 import { type Node, type NodeOf, childrenOf } from './node.ts';
 
@@ -20,10 +20,10 @@ export interface Proof {
 
 const nothing: Proof = { whenTrue: false, whenFalse: false, whenKnown: false };
 
-/** Fewest characters of a digest that still make a check. */
+/** The minimum length, in characters, of a digest that still makes a check. */
 const keptCharsMin = 8;
 
-/** Fewest characters of a constant that count as a key in a plain digest. */
+/** The minimum length, in characters, of a constant that counts as a key in a plain digest. */
 const keyCharsMin = 8;
 
 function isConstant(node: Node): boolean {
@@ -51,7 +51,7 @@ export class Safety {
   readonly #hidden = new Map<number, boolean>();
   /** Constants that are shared keys. */
   readonly keys = new Set<Node>();
-  /** What checks rest on and is known once the secrets are: empty, it would let guessed headers in. */
+  /** Values that checks depend on and that are known once the secrets are: if one is empty, guessed headers would be accepted. */
   readonly bound = new Set<Node>();
 
   proof(node: Node): Proof {
@@ -116,7 +116,7 @@ export class Safety {
 
   #call(node: NodeOf<'call'>, parts: readonly Proof[]): Proof {
     const { row, args } = node;
-    // A strict function is not NULL only when no argument is.
+    // A strict function is not NULL only if no argument is.
     const known = row.strict && parts.some((part) => part.whenKnown);
     const held: Proof = { whenTrue: known, whenFalse: known, whenKnown: known };
     const [left, right] = args;
@@ -143,7 +143,7 @@ export class Safety {
 
   #any({ row, all, args: [value, items] }: NodeOf<'any'>, parts: readonly Proof[]): Proof {
     const known = parts[0]?.whenKnown === true || parts[1]?.whenKnown === true;
-    // `x = ALL ('{}')` is TRUE of an empty list: only = ANY and <> ALL compare.
+    // `x = ALL ('{}')` is TRUE for an empty list: only = ANY and <> ALL compare.
     const whenTrue = !all && row.role === 'equal' && this.#isListCheck(value, items, false);
     const whenFalse = all && row.role === 'unequal' && this.#isListCheck(value, items, false);
     // NULL lists and values make ANY unknown, but an empty list is decided without looking at the value.
@@ -155,12 +155,12 @@ export class Safety {
     };
   }
 
-  /** Only text and bytes hold enough to be unguessable: `secure_compare(…) = false` is no check. */
+  /** Only text and bytes can be unguessable: `secure_compare(…) = false` is not a check. */
   #isEquality(left: Node, right: Node): boolean {
     return (left.type === 'text' || left.type === 'bytea') && this.#isCheck(left, right, false);
   }
 
-  /** One side only the sender chose, the other nobody outside knows. A whole constant counts for secure_compare. */
+  /** One side was chosen only by the sender, the other is not known to outsiders. A whole constant counts for secure_compare. */
   #isCheck(left: Node, right: Node, constants: boolean): boolean {
     return this.#isPair(left, right, constants) || this.#isPair(right, left, constants);
   }
@@ -193,7 +193,7 @@ export class Safety {
     return key !== undefined && !key.varies && this.#key(key) && signed.some((arg) => arg.sender);
   }
 
-  /** A key from a secret, or a constant that from now on is one. */
+  /** A key from a secret, or a constant that counts as a key from now on. */
   #key(node: Node): boolean {
     if (isConstant(node)) {
       if (!isKeyConstant(node)) return false;
@@ -203,7 +203,7 @@ export class Safety {
     return this.isHidden(node);
   }
 
-  /** Whether no sender without the key can know or choose the value. */
+  /** Whether a sender without the key can neither know nor choose the value. */
   isHidden(node: Node): boolean {
     const known = this.#hidden.get(node.id);
     if (known !== undefined) return known;
@@ -237,12 +237,12 @@ export class Safety {
   #isHiddenCall({ row, args, varies }: NodeOf<'call'>): boolean {
     const [first, second] = args;
     if (row.role === 'mac') return first !== undefined && !first.varies && this.#key(first);
-    // concat() leaves NULL out: only a secret itself, which is never NULL, is sure to be in it.
+    // concat() leaves NULL out: only a secret itself, which is never NULL, is certain to be in it.
     if (row.name === 'concat') return args.some(({ kind }) => kind === 'secret');
     if (row.carries === 'any') return args.some((arg) => this.isHidden(arg));
     if (row.carries === null || first === undefined || !this.isHidden(first)) return false;
     if (!args.slice(1).every(isConstant)) return false;
-    // A cut must leave enough of a digest; what is cut out of a secret is known when it is bound.
+    // Cutting must leave enough of a digest; what is cut from a secret is known when it is bound.
     if (!varies || (row.name !== 'left' && row.name !== 'right' && !row.name.startsWith('subst'))) {
       return !varies || row.name !== 'split_part';
     }
@@ -269,7 +269,7 @@ export class Safety {
   }
 }
 
-/** The constant at the very front of a concatenation, through conversions. */
+/** The constant at the very beginning of a concatenation, looking through conversions. */
 function leading(node: Node): Node | null {
   if (node.kind === 'constant') return node;
   if (node.kind !== 'call') return null;
@@ -281,7 +281,7 @@ function leading(node: Node): Node | null {
 function tested({ test, negated }: NodeOf<'test'>, part: Proof): Proof {
   const { whenTrue, whenFalse, whenKnown } = part;
   const positive = { true: whenTrue, false: whenFalse, null: false, unknown: false }[test];
-  // IS TRUE is false of FALSE and NULL, which imply nothing; IS NULL is false of every known value.
+  // IS TRUE is false for FALSE and NULL, which imply nothing; IS NULL is false for every known value.
   const negative =
     test === 'null' || test === 'unknown'
       ? whenKnown || (whenTrue && whenFalse && test === 'unknown')

@@ -1,11 +1,8 @@
-/**
- * Reading and printing of boolean, integer, bigint and double precision, as PostgreSQL's input and output
- * functions do.
- */
+/** Input and output of boolean, integer, bigint and double precision, as in PostgreSQL's input and output functions. */
 import { EvaluationError, invalidInput, outOfRange, unsupported } from './errors.ts';
 
 const space = /^[ \t\n\v\f\r]+|[ \t\n\v\f\r]+$/g;
-/** Longer texts are no number and no boolean; a regular expression must not meet a whole body. */
+/** Longer texts are neither a number nor a boolean; a regular expression must not run over a whole body. */
 const textCharsMax = 4096;
 
 function trimmed(text: string, type: string): string {
@@ -36,7 +33,7 @@ const int8Min = -(2n ** 63n);
 const int8Max = 2n ** 63n - 1n;
 
 export function parseInt8(text: string): bigint {
-  // What senders send: up to 15 plain digits.
+  // The usual input: up to 15 plain digits.
   if (text.length <= 15 && isPlainDigits(text)) return BigInt(Number(text));
   return checkedInt8(parseInteger(text, 'bigint'));
 }
@@ -91,8 +88,8 @@ export function parseFloat8(text: string): number {
 }
 
 /**
- * JavaScript's shortest digits may lie exactly half way to the neighbouring double (and read back by the rule of
- * ties); PostgreSQL then prints one digit more. Only integers beyond 2^53 can be half way in so few digits.
+ * JavaScript's shortest digits may be exactly halfway to the neighbouring double (and are read back by the rule for
+ * ties); PostgreSQL then prints one more digit. Only integers beyond 2^53 can be halfway with so few digits.
  */
 function isOnBoundary(value: number): boolean {
   const magnitude = Math.abs(value);
@@ -108,7 +105,7 @@ function isOnBoundary(value: number): boolean {
   return printed !== exact && Number.isFinite(neighbour) && printed * 2n === exact + BigInt(neighbour);
 }
 
-/** The shortest digits that read back as the same double, laid out as PostgreSQL does. */
+/** The shortest digits that read back as the same double, formatted as PostgreSQL does. */
 export function printFloat8(value: number): string {
   if (Number.isNaN(value)) return 'NaN';
   if (!Number.isFinite(value)) return value > 0 ? 'Infinity' : '-Infinity';
@@ -134,7 +131,7 @@ export function compareFloats(a: number, b: number): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Results out of a finite computation that are infinite, or zero where no operand was, are errors. */
+/** A result of a finite computation that is infinite, or zero although no operand was zero, is an error. */
 export function checkedFloat(result: number, infinite: boolean, zero: boolean): number {
   if (!Number.isFinite(result) && !Number.isNaN(result) && !infinite) throw outOfRange('double precision');
   if (result === 0 && !zero) throw new EvaluationError('22003', 'value out of range: underflow');

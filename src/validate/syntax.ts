@@ -1,7 +1,7 @@
-/** The syntax tree: what the parser found, in the words of this room. */
+/** The syntax tree: what the parser found, in this room's own terms. */
 import { type TypeName } from './types.ts';
 
-/** What the parser found, in the words of this room; `at` is an index into the expression's text. */
+/** What the parser found, in this room's own terms; `at` is an index into the expression's text. */
 export type Syntax = { readonly at: number } & (
   | { readonly kind: 'string'; readonly value: string }
   | { readonly kind: 'number'; readonly text: string }
@@ -48,7 +48,7 @@ export interface Branch {
   readonly result: Syntax;
 }
 
-/** How the parser spells the types that are known here. */
+/** The parser's spellings of the types that are known here. */
 export const typeSpellings: ReadonlyMap<string, TypeName> = new Map<string, TypeName>([
   ['text', 'text'],
   ['varchar', 'text'],

@@ -1,8 +1,8 @@
 /**
- * The one table of functions, operators and casts. A row says everything about one of them: its types, what NULL
- * does, the implementation, the size its result may have, how it carries a secret along, and a line for the
+ * The one table of functions, operators and casts. A row contains everything about one of them: its types, how it
+ * handles NULL, the implementation, the size its result may have, how it carries a secret along, and a line for the
  * reference page. Typing, compiling, the safety rules, the cost bound, error texts and docs/sql/validate.md are all
- * made from these rows.
+ * derived from these rows.
  */
 import { type TypeName, type Value, type ValueOf } from './types.ts';
 
@@ -34,34 +34,32 @@ export interface Row {
   readonly doc: string;
   /** A strict function is NULL as soon as an argument is. */
   readonly strict: boolean;
-  /** The last argument may be repeated, or left out. */
+  /** The last argument may be repeated, or omitted. */
   readonly variadic: boolean;
   readonly implementation: Implementation;
   /** Prepares for arguments that are the same for every request (undefined: not known); null: nothing to prepare. */
   readonly specialise: ((known: readonly (Value | undefined)[]) => Implementation | null) | null;
-  /**
-   * The same as encode(this, format) in one step, where that is quicker; `known` as for `specialise`. null: it is not.
-   */
+  /** The same as encode(this, format) in one step, if that is faster; `known` as for `specialise`. null: it is not. */
   readonly encoded: ((known: readonly (Value | undefined)[], format: string) => Implementation | null) | null;
   /**
-   * The argument whose unpredictability the result keeps when the others are constants; `any`: one of them is
-   * enough, whatever the others are; null: none.
+   * The argument whose unpredictability the result keeps if the others are constants; `any`: one of them is sufficient,
+   * whatever the others are; null: none.
    */
   readonly carries: number | 'any' | null;
   readonly role: Role | null;
   readonly size: ((args: readonly Size[], known: readonly (Value | undefined)[]) => Size) | null;
-  /** The compiler passes the time of arrival as one more argument. */
+  /** The compiler passes the time of arrival as an additional argument. */
   readonly clock: boolean;
-  /** PostgreSQL calls it stable: it is not computed at CREATE, even of constants. */
+  /** PostgreSQL declares it stable: it is not computed at CREATE, even for constants. */
   readonly stable: boolean;
-  /** Known to PostgreSQL, but not here: overload resolution must find it, to refuse it with this sentence. */
+  /** Exists in PostgreSQL, but not here: overload resolution must find it, to refuse it with this sentence. */
   readonly refused: string | null;
 }
 
 /**
- * `equal`, `unequal`: compared in constant time when a secret is in it. `compare`, `compareAny`: secure_compare.
+ * `equal`, `unequal`: compared in constant time if a secret is involved. `compare`, `compareAny`: secure_compare.
  * `mac`: args[0] is a key. `hash`: a plain digest. `verify`: args[0] is a public key. `token`: args[1] is a key, NULL
- * when it does not verify. `pattern`: args[1] must be a constant. `shape`: args[0] has a shape when the result is known.
+ * if it does not verify. `pattern`: args[1] must be a constant. `shape`: args[0] has a shape if the result is not NULL.
  */
 export type Role =
   | 'equal'
@@ -107,7 +105,7 @@ export function strict<const A extends readonly TypeName[], R extends TypeName>(
   return { ...plain, kind, name, args, result, theme, doc, implementation: erased, ...more };
 }
 
-/** A row that looks at NULLs itself. */
+/** A row that handles NULLs itself. */
 export function loose<const A extends readonly TypeName[], R extends TypeName>(
   name: string,
   args: A,
@@ -132,7 +130,7 @@ export function loose<const A extends readonly TypeName[], R extends TypeName>(
   };
 }
 
-/** Strict rows of one theme; shorter to write where a file holds many. */
+/** Strict rows of one theme; shorter to write in a file that has many. */
 function rowsOf(kind: 'function' | 'operator') {
   return (theme: Theme) =>
     <const A extends readonly TypeName[], R extends TypeName>(

@@ -1,20 +1,20 @@
-/** The request target, as received, in its parts. */
+/** The parts of the request target, as received. */
 import { formObject } from './form.ts';
 import { type Json, jsonOf } from './jsonb.ts';
 
-/** Up to the question mark, undecoded. */
+/** Up to the question mark, not decoded. */
 export function pathOf(target: string): string {
   const at = target.indexOf('?');
   return at < 0 ? target : target.slice(0, at);
 }
 
-/** The fields behind the question mark, decoded; of several with one name, the last. */
+/** The fields after the question mark, decoded; of several with the same name, the last. */
 export function queryOf(target: string): Json {
   const at = target.indexOf('?');
   return jsonOf(formObject(at < 0 ? '' : target.slice(at + 1)));
 }
 
-/** As the sender calls it: the public address, then path and query as received. */
+/** As the sender calls it: the public address, followed by path and query as received. */
 export function urlOf(publicUrl: string, target: string): string {
   return (publicUrl.endsWith('/') ? publicUrl.slice(0, -1) : publicUrl) + target;
 }

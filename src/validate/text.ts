@@ -57,7 +57,7 @@ export function right(text: string, count: number): string {
   return sliceCharacters(text, Math.max(start, 0), text.length);
 }
 
-/** Above this product of lengths the engine's own search, quick but quadratic at worst, is not used. */
+/** Above this product of lengths the JavaScript engine's own search, which is fast but quadratic in the worst case, is not used. */
 const quickSearchMax = 1 << 22;
 
 /** Like String.indexOf, but linear for every input: a request chooses needle and haystack. */
@@ -79,7 +79,7 @@ export function indexOfLinear(text: string, part: string, from: number): number 
   return -1;
 }
 
-/** 1-based position in code points, 0 when absent. */
+/** 1-based position in code points, 0 if absent. */
 export function position(text: string, part: string): number {
   const at = indexOfLinear(text, part, 0);
   return at < 0 ? 0 : characters(text.slice(0, at)) + 1;
@@ -153,8 +153,8 @@ export function repeat(text: string, count: number): string {
 const nonAscii = /[^\0-\x7f]/;
 
 /**
- * Case beyond ASCII depends on the collation (in PostgreSQL `upper(convert_from(…))` leaves `é` alone, because the
- * name of the encoding brings the collation "C" along) and on the version of Unicode: that raises.
+ * Case beyond ASCII depends on the collation (in PostgreSQL `upper(convert_from(…))` leaves `é` unchanged, because the
+ * name of the encoding brings the collation "C" with it) and on the version of Unicode: that raises an error.
  */
 function inAscii(text: string): string {
   if (nonAscii.test(text)) throw unsupported('upper and lower case beyond ASCII');
@@ -189,10 +189,10 @@ export function compareTexts(a: string, b: string): number {
 /** One piece of a LIKE pattern between `%`: characters, null standing for `_`. */
 type LikePiece = readonly (string | null)[];
 
-/** Longest LIKE pattern, in characters: matching takes time in proportion to text and pattern. */
+/** The longest LIKE pattern, in characters: matching takes time proportional to text and pattern. */
 const likePatternCharsMax = 256;
 
-/** A LIKE pattern, taken apart once. */
+/** A LIKE pattern, parsed once. */
 export function compileLike(pattern: string): (text: string) => boolean {
   const symbols = Array.from(pattern);
   if (symbols.length > likePatternCharsMax)

@@ -1,4 +1,4 @@
-/** timestamptz in the ISO 8601 forms that senders write, in the time zone UTC; other spellings raise. */
+/** timestamptz in the ISO 8601 forms that senders write, in the time zone UTC; other spellings raise an error. */
 import { EvaluationError, invalidInput, unsupported } from './errors.ts';
 import { roundHalfEven } from './scalars.ts';
 
@@ -10,7 +10,7 @@ const microsPerSecond = 1_000_000n;
 export function parseTimestamp(text: string): bigint {
   const parts = text.length > 64 ? null : timestampForm.exec(text);
   if (parts === null) {
-    // PostgreSQL reads many more spellings; only what holds no digit and no word is certainly none.
+    // PostgreSQL reads many more spellings; only a text without digits and words is certainly not a timestamp.
     throw /^[^0-9a-z]*$/i.test(text.slice(0, 64))
       ? invalidInput('timestamp with time zone')
       : unsupported('this timestamp');
@@ -56,10 +56,10 @@ function checkedTimestamp(micros: bigint): bigint {
   return micros;
 }
 
-/** `to_timestamp(double precision)`: seconds since 1970, in doubles as PostgreSQL computes. */
+/** `to_timestamp(double precision)`: seconds since 1970, computed in doubles as in PostgreSQL. */
 export function toTimestamp(seconds: number): bigint {
   if (!Number.isFinite(seconds)) throw unsupported('a timestamp that is not finite');
-  // The bounds of float8_timestamptz; the products below stay exact integers in a double or are refused.
+  // The bounds of float8_timestamptz; the products below remain exact integers in a double or are refused.
   if (seconds < -210_866_803_200 || seconds >= 9_224_318_016_000) {
     throw new EvaluationError('22008', 'timestamp out of range');
   }

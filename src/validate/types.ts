@@ -1,8 +1,8 @@
-/** SQL types: what their values are in JavaScript, and when PostgreSQL converts one to another by itself. */
+/** SQL types: their values in JavaScript, and when PostgreSQL converts one to another implicitly. */
 import { type Decimal } from './numeric.ts';
 import { type Json } from './jsonb.ts';
 
-/** What a value of each SQL type is in JavaScript; SQL's NULL is null everywhere. */
+/** The JavaScript value of each SQL type; SQL's NULL is null everywhere. */
 export interface ValueOf {
   text: string;
   bytea: Buffer;
@@ -24,7 +24,7 @@ export type TypeName = keyof ValueOf;
 export type StaticType = TypeName | 'unknown';
 export type Value = ValueOf[TypeName] | null;
 
-/** The names PostgreSQL prints in its messages. */
+/** The names that PostgreSQL prints in its messages. */
 export const printedType: Record<StaticType, string> = {
   text: 'text',
   bytea: 'bytea',
@@ -65,7 +65,7 @@ export function isPreferred(type: TypeName): boolean {
 
 const numericRank: Partial<Record<TypeName, number>> = { int4: 1, int8: 2, numeric: 3, float8: 4 };
 
-/** Whether PostgreSQL converts `from` to `to` without being asked (pg_cast.castcontext = 'i'). */
+/** Whether PostgreSQL converts `from` to `to` implicitly (pg_cast.castcontext = 'i'). */
 export function coercesImplicitly(from: StaticType, to: TypeName): boolean {
   if (from === to || from === 'unknown') return true;
   const low = numericRank[from];
@@ -73,9 +73,7 @@ export function coercesImplicitly(from: StaticType, to: TypeName): boolean {
   return low !== undefined && high !== undefined && low < high;
 }
 
-/**
- * The common type of CASE, COALESCE, GREATEST, IN …: PostgreSQL's select_common_type. null: there is none.
- */
+/** The common type of CASE, COALESCE, GREATEST, IN …: PostgreSQL's select_common_type. null: there is none. */
 export function commonType(types: readonly StaticType[]): TypeName | null {
   let chosen: TypeName | null = null;
   for (const type of types) {

@@ -1,6 +1,6 @@
 /**
- * Syntax to typed tree. Takes the syntax and the names in scope; gives typed nodes; refuses unknown names,
- * functions, operators and casts, and types that do not fit, each with its position and what is known.
+ * Syntax to typed tree. Takes the syntax and the names in scope; returns typed nodes; refuses unknown names, functions,
+ * operators and casts, and types that do not match, each with its position and what is known.
  */
 import { Builder } from './build.ts';
 import { ExpressionError } from './errors.ts';
@@ -21,7 +21,7 @@ const variableTypes: Readonly<Record<string, TypeName>> = {
   url: 'text',
 };
 
-/** Whether a variable or secret stands in it: PostgreSQL's IN puts all other items into one list. */
+/** Whether it contains a variable or secret: PostgreSQL's IN puts all other items into one list. */
 function readsName(syntax: unknown): boolean {
   if (typeof syntax !== 'object' || syntax === null) return false;
   return ('kind' in syntax && syntax.kind === 'name') || Object.values(syntax).some(readsName);
@@ -29,7 +29,7 @@ function readsName(syntax: unknown): boolean {
 
 export class Typer {
   readonly build = new Builder();
-  /** Names that are neither variable nor secret, with the place of the first use. */
+  /** Names that are neither variable nor secret, with the position of the first use. */
   readonly unknownNames = new Map<string, number>();
   readonly #secrets: ReadonlySet<string>;
 
@@ -87,7 +87,7 @@ export class Typer {
     }
   }
 
-  /** What must be boolean here: a bare literal is read as one. */
+  /** An expression that must be boolean here: a bare literal is read as a boolean. */
   boolean(syntax: Syntax, where: string): Node {
     const node = this.type(syntax);
     if (node.type === 'bool' || node.type === 'unknown') return this.build.coerce(node, 'bool');
@@ -104,7 +104,7 @@ export class Typer {
       try {
         return this.build.constant(parse(text), type, at);
       } catch {
-        // The next larger type.
+        // Try the next larger type.
       }
     }
     throw new ExpressionError(
@@ -190,7 +190,7 @@ export class Typer {
     return this.#operator('||', printed, at);
   }
 
-  /** `headers->>'x'`, `headers->'x'`, `headers#>>'{x}'`: one header, looked up where it arrived. */
+  /** `headers->>'x'`, `headers->'x'`, `headers#>>'{x}'`: one header, looked up directly in the request. */
   #header(name: string, left: Node, right: Node): Node | null {
     if (left.kind !== 'variable' || left.name !== 'headers' || right.kind !== 'constant') return null;
     let header: string | null = null;
@@ -207,7 +207,7 @@ export class Typer {
       : this.build.make({ kind: 'header', name: header }, name.endsWith('>>') ? 'text' : 'jsonb', right.at);
   }
 
-  /** Constants decide, as in the planner: a FALSE makes AND false, a TRUE makes OR true, neutral ones go. */
+  /** Constants are folded, as in the planner: a FALSE makes AND false, a TRUE makes OR true, neutral ones are dropped. */
   #connective(syntax: SyntaxOf<'and' | 'or'>): Node {
     const { kind, at } = syntax;
     const args = syntax.args.map((arg) => this.boolean(arg, `argument of ${kind.toUpperCase()}`));
@@ -308,7 +308,7 @@ export class Typer {
       const negated = 'negated' in rest && rest.negated;
       return this.build.make({ kind, row, negated, args: pair }, 'bool', at);
     }
-    // PostgreSQL keeps the type of the first argument; where it would be converted, it is not known here.
+    // PostgreSQL keeps the type of the first argument; NULLIF that would convert it is not supported here.
     if (pair[0] !== left && left.type !== 'unknown') {
       throw new ExpressionError(
         '0A000',
@@ -322,7 +322,7 @@ export class Typer {
     return this.build.make({ kind, row, args: pair }, pair[0].type, at);
   }
 
-  /** Items without variables make a list, the others an OR of equalities after it (transformAExprIn). */
+  /** Items without variables form a list, the others an OR of equalities after it (transformAExprIn). */
   #in({ left, items, negated, at }: SyntaxOf<'in'>): Node {
     const value = this.type(left);
     const typed = items.map((item) => this.type(item));
@@ -342,7 +342,7 @@ export class Typer {
     return this.#joined(parts, negated ? 'and' : 'or', at);
   }
 
-  /** Items of one list, converted to the one type of the list. */
+  /** Items of one list, converted to the list's common type. */
   #listed(operator: string, negated: boolean, value: Node, items: readonly Node[], at: number): Node[] {
     const { type } = value;
     const args = items.map((item) => (type === 'unknown' ? item : this.build.coerce(item, type)));

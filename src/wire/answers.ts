@@ -1,8 +1,8 @@
 /**
- * What the engine's answers are about: follows outstanding messages, prepared statements and portals, and says
- * for each answer whether it belongs to a statement of Headgate's. No bytes here.
+ * What the engine's answers refer to: follows outstanding messages, prepared statements and portals, and determines for
+ * each answer whether it belongs to a statement of Headgate's. Handles no bytes.
  *
- * Names are bound when the engine confirms them, not when the client asks: a Parse that failed leaves the old
+ * Names are bound when the engine confirms them, not when the client sends them: a Parse that failed leaves the old
  * statement in place, as it does in the engine.
  */
 import type { Ours } from './errors.ts';
@@ -13,26 +13,26 @@ export class Answers {
   readonly #statementsMax: number;
   readonly #statements = new Map<string, Ours>();
   readonly #portals = new Map<string, Ours>();
-  /** About the Query at the head: CommandCompletes so far, and whether anything came at all. */
+  /** For the Query at the head: the CommandCompletes so far, and whether anything was answered at all. */
   #completed = 0;
   #answered = false;
   /** The engine reads CopyData and ignores Sync. */
   #copyingIn = false;
-  /** After an error the engine ignores what comes until a Sync, which the client has not sent yet. */
+  /** After an error the engine ignores messages until a Sync, which the client has not sent yet. */
   #skipping = false;
-  /** The last ReadyForQuery said: no transaction is open. */
+  /** The last ReadyForQuery said that no transaction is open. */
   #outsideTransaction = false;
 
   constructor(statementsMax: number) {
     this.#statementsMax = statementsMax;
   }
 
-  /** False as long as no name can belong to a statement of Headgate's: names need not be read then. */
+  /** False as long as no name can belong to a statement of Headgate's: names then need not be read. */
   get namesMatter(): boolean {
     return this.#statements.size + this.#portals.size + this.outstanding.ours > 0;
   }
 
-  /** The engine ignores everything the client sends now but Sync. */
+  /** The engine now ignores everything that the client sends except Sync. */
   get skipping(): boolean {
     return this.#skipping;
   }
@@ -54,7 +54,7 @@ export class Answers {
     this.outstanding.push(entry);
   }
 
-  /** The statement of Headgate's that the engine is at, if it is one. */
+  /** The statement of Headgate's that the engine is processing, if it is one. */
   current(): Ours | null {
     const head = this.outstanding.head();
     switch (head?.kind) {
@@ -108,7 +108,7 @@ export class Answers {
     if (this.outstanding.head() !== undefined) this.#copyingIn = !this.outstanding.dropSyncsOfCopy();
   }
 
-  /** The tag that belongs into the CommandComplete that came; null: the engine's own. */
+  /** The tag to put into this CommandComplete; null: the engine's own. */
   commandCompletes(): string | null {
     const head = this.outstanding.head();
     const rewrite = this.current()?.rewrite;
@@ -144,8 +144,8 @@ export class Answers {
     this.#copyingIn = false;
     this.#outsideTransaction = outsideTransaction;
     if (outsideTransaction) this.#portals.clear();
-    // A Query that nothing was said about yet is not what became ready: the engine may answer a Sync that
-    // `dropSyncsOfCopy` took for ignored, when a copy fails before it reads.
+    // A Query that has not been answered at all is not what became ready: the engine may answer a Sync that
+    // `dropSyncsOfCopy` assumed to be ignored, if a copy fails before it reads.
     const ends = head?.kind === 'sync' || head?.kind === 'call' || (head?.kind === 'query' && this.#answered);
     if (!ends) return;
     this.#answered = false;
@@ -153,7 +153,7 @@ export class Answers {
     this.outstanding.pop();
   }
 
-  /** The engine has forgotten all prepared statements (DISCARD ALL, DEALLOCATE ALL). */
+  /** The engine has dropped all prepared statements (DISCARD ALL, DEALLOCATE ALL). */
   statementsDropped(): void {
     this.#statements.clear();
   }
@@ -166,7 +166,7 @@ export class Answers {
   #bind(names: Map<string, Ours>, name: string, ours: Ours | null): void {
     names.delete(name);
     if (ours === null) return;
-    // DEALLOCATE of single statements passes unseen; the oldest name gives way, and only loses its tag.
+    // DEALLOCATE of a single statement is not noticed; the oldest name is dropped, and only loses its tag.
     const oldest = names.keys().next();
     if (names.size >= this.#statementsMax && oldest.done !== true) names.delete(oldest.value);
     names.set(name, ours);

@@ -1,8 +1,8 @@
 /**
- * Asks a client of the SQL door for its password, for an engine that trusts whoever reaches its socket. Takes the
- * client, the name it gave and where verifiers are kept; gives what the client has sent behind its proof, or the
- * reason to refuse it: 28P01 for a wrong password, and in the same words for a name that nobody has; 08P01 for what is
- * no SCRAM; 57P03 while verifiers cannot be read. Rejects when the client leaves. `moved` is told of each of its messages.
+ * Asks a client of the SQL door for its password, for an engine that trusts whoever reaches its socket. Takes the client,
+ * the name it gave and where verifiers are kept; returns what the client has sent after its proof, or the reason to refuse
+ * it: 28P01 for a wrong password, and in the same words for a name that does not exist; 08P01 for messages that are not
+ * SCRAM; 57P03 while verifiers cannot be read. Rejects if the client leaves. `moved` is called for each of its messages.
  */
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
@@ -13,9 +13,9 @@ import { beginScram, nobodysVerifier, scramMechanism, ScramViolation } from './s
 import type { ScramVerifier } from './scram.ts';
 
 export interface Passwords {
-  /** null: the role does not exist, or cannot log in by password. Rejects while that cannot be known. */
+  /** null: the role does not exist, or cannot log in by password. Rejects while that cannot be determined. */
   verifier(user: string): Promise<ScramVerifier | null>;
-  /** Secret, and the same from start to start: what is asked of names that nobody has is made of it. */
+  /** Secret, and the same after every restart: the challenge for names that do not exist is derived from it. */
   readonly key: Buffer;
 }
 
@@ -54,7 +54,7 @@ async function scram(
   }
   let known: ScramVerifier | null;
   try {
-    // Bytes that are no text stand for another name than the engine will read.
+    // Bytes that are not valid text stand for another name than the engine will read.
     known = user.includes('\ufffd') ? null : await passwords.verifier(user);
   } catch {
     return { sqlstate: '57P03', message: 'the database is not available' };
@@ -70,7 +70,7 @@ async function scram(
   return null;
 }
 
-/** The messages of a client that is being asked; what it has sent behind them stays in `rest`. */
+/** The messages of a client during authentication; what it has sent after them stays in `rest`. */
 class PasswordMessages {
   readonly #client: Socket;
   readonly #bytesMax: number;
@@ -88,7 +88,7 @@ class PasswordMessages {
     return this.#received;
   }
 
-  /** The body of the next one. Leaves the socket paused. */
+  /** The body of the next message. Leaves the socket paused. */
   async next(): Promise<Buffer> {
     const body = await readUntil(this.#client, this.#received, (received) => this.#takeMessage(received));
     this.#moved();

@@ -1,7 +1,7 @@
 /**
- * Between byte offsets and character positions. PostgreSQL counts error positions in characters of the client's
- * encoding, and the relay knows texts as bytes (latin1 strings). Lengths by lead byte are those of PostgreSQL's
- * src/common/wchar.c; encodings that are not listed have one byte a character.
+ * Converts between byte offsets and character positions. PostgreSQL counts error positions in characters of the
+ * client's encoding, while the relay has texts as bytes (latin1 strings). Lengths by lead byte are those of
+ * PostgreSQL's src/common/wchar.c; encodings that are not listed have one byte per character.
  */
 type CharLength = (lead: number, second: number) => number;
 
@@ -29,7 +29,7 @@ const lengths: ReadonlyMap<string, CharLength> = new Map([
   ['GB18030', (lead, second) => (!high(lead) ? 1 : second >= 0x30 && second <= 0x39 ? 4 : 2)],
 ]);
 
-/** Walks `text` until `done` says so; gives bytes and characters passed. */
+/** Walks `text` until `done` returns true; returns the bytes and characters passed. */
 function walk(
   text: string,
   encoding: string,
@@ -45,14 +45,14 @@ function walk(
   return { bytes: Math.min(bytes, text.length), chars };
 }
 
-/** How many characters stand before the byte at `offset` (0-based). */
+/** The number of characters before the byte at `offset` (0-based). */
 export function charsBefore(text: string, offset: number, encoding: string): number {
   const { bytes, chars } = walk(text, encoding, (bytes) => bytes >= offset);
   // An offset inside a character belongs to that character.
   return bytes > offset ? chars - 1 : chars;
 }
 
-/** The byte offset (0-based) behind the first `chars` characters. */
+/** The byte offset (0-based) after the first `chars` characters. */
 export function bytesOfChars(text: string, chars: number, encoding: string): number {
   return walk(text, encoding, (_, passed) => passed >= chars).bytes;
 }

@@ -1,8 +1,8 @@
 /**
- * TLS towards the clients of the SQL door. Takes a connection on which TLS begins now, gives the encrypted one;
- * rejects when the handshake fails or the client's certificate is not what the owner asks for. Both ways in are
- * known: after an SSLRequest, and at once (`sslnegotiation=direct` of PostgreSQL 17), where the client must name the
- * protocol by ALPN.
+ * TLS towards the clients of the SQL door. Takes a connection on which TLS begins now, returns the encrypted one;
+ * rejects if the handshake fails or the client's certificate is not what the owner requires. Both ways to begin are
+ * supported: after an SSLRequest, and at once (`sslnegotiation=direct` of PostgreSQL 17), in which case the client must
+ * name the protocol by ALPN.
  */
 import type { Socket } from 'node:net';
 import { createServer } from 'node:tls';
@@ -17,7 +17,7 @@ const protocol = 'postgresql';
 
 export class ClientTls {
   readonly #handshakes = new Handshakes<Deferred<TLSSocket>>();
-  /** Never listens: it is given each connection when that connection asks for TLS. */
+  /** Never listens: it is given each connection on which TLS begins. */
   readonly #server: Server;
 
   constructor(source: TlsSource, handshakeTimeoutMs: number) {
@@ -34,7 +34,7 @@ export class ClientTls {
     this.#server.on('tlsClientError', (_error, secure) => secure.destroy());
   }
 
-  /** `direct`: the client has begun the handshake by itself; what came of it is still to be read from `client`. */
+  /** `direct`: the client began the handshake without a request; its bytes are still to be read from `client`. */
   async begin(client: Socket, direct: boolean): Promise<TLSSocket> {
     const secured = deferred<TLSSocket>();
     const left = (): void => secured.reject(new Error('the TLS handshake did not succeed'));

@@ -1,4 +1,4 @@
-/** The SQL door before a real PostgreSQL, with the command-line and Python clients: psql and psycopg. */
+/** The SQL door in front of a real PostgreSQL, with the command-line and Python clients: psql and psycopg. */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

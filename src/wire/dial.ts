@@ -1,10 +1,10 @@
-/** Opens a connection to the engine's own port, in TLS where the endpoint asks for it. */
+/** Opens a connection to the engine's own port, with TLS if the endpoint requires it. */
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls, type ConnectionOptions } from 'node:tls';
 import type { Endpoint } from '../engine/engine.ts';
 import { writeSslRequest } from './messages.ts';
 
-/** Rejects when the engine cannot be reached, has no TLS where TLS is asked for, or `signal` is aborted first. */
+/** Rejects if the engine cannot be reached, if TLS is required and the engine does not have it, or if `signal` is aborted first. */
 export async function dialEngine(endpoint: Endpoint, signal: AbortSignal): Promise<Socket> {
   if (endpoint.kind === 'unix') {
     const socket = connectTcp({ path: endpoint.path, allowHalfOpen: true });
@@ -30,7 +30,7 @@ async function startTls(
     });
     socket.write(writeSslRequest());
   });
-  // Bytes behind the single `S` would come from nobody in particular (CVE-2021-23222).
+  // Bytes after the single `S` could come from anybody (CVE-2021-23222).
   if (answer.length !== 1 || answer[0] !== 0x53) {
     socket.destroy();
     throw new Error('the database does not offer TLS');
@@ -38,7 +38,7 @@ async function startTls(
   const secure = connectTls({
     ...options,
     socket,
-    // Whom its certificate has to name; an IP address is not asked for by SNI (RFC 6066 §3).
+    // The name that its certificate must have; SNI is not used for an IP address (RFC 6066 §3).
     host,
     ...(isIP(host) === 0 ? { servername: host } : {}),
   });
@@ -46,7 +46,7 @@ async function startTls(
   return secure;
 }
 
-/** Waits for one thing to happen to a socket; whatever ends the socket before rejects and leaves it destroyed. */
+/** Waits for one event of a socket; if the socket ends before, rejects and leaves it destroyed. */
 async function first<T>(
   socket: Socket,
   signal: AbortSignal,

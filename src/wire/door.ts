@@ -1,11 +1,11 @@
 /**
- * The SQL door: a PostgreSQL port that relays every client to the engine, byte by byte, and writes anew only the
- * statements that its rewriter recognises.
+ * The SQL door: a PostgreSQL port that relays every client to the engine, byte by byte, and rewrites only the statements
+ * that its rewriter recognises.
  *
- * Takes clients, the engine's endpoint and a `RewriteSql`; gives each client a connection of its own to the engine.
- * Refuses with FATAL 53300 (too many clients; or others need the place of one that is silent before it has logged in), 57P03 (engine unavailable, shutting down), 0A000 (protocol before
- * 3.0), 08P01 (messages out of bounds), 57014 (start-up took too long), 28000 (not encrypted) and, where the door
- * itself asks for passwords, 28P01. Touches no table itself.
+ * Takes clients, the engine's endpoint and a `RewriteSql`; gives each client its own connection to the engine. Refuses
+ * with FATAL 53300 (too many clients; or others need the place of a client that is silent before it has logged in),
+ * 57P03 (engine unavailable, shutting down), 0A000 (protocol before 3.0), 08P01 (messages out of bounds), 57014 (startup
+ * took too long), 28000 (not encrypted) and, if the door itself asks for passwords, 28P01. Touches no table itself.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Endpoint } from '../engine/engine.ts';
@@ -28,24 +28,24 @@ import { Startup } from './startup.ts';
 
 export interface SqlDoorOptions extends ListenAt {
   readonly endpoint: () => Endpoint;
-  /** null: the engine can be reached; otherwise why not, in one line. */
+  /** null: the engine can be reached; otherwise the reason, in one line. */
   readonly unavailable: () => string | null;
   readonly rewrite: RewriteSql;
   readonly observe: Observe;
   readonly limits?: Limits;
-  /** null, or not given: clients that ask for TLS read that there is none. */
+  /** null or absent: clients that ask for TLS are told that there is none. */
   readonly tls?: TlsSource | null;
   /** With TLS: clients that do not encrypt are refused. */
   readonly tlsRequired?: boolean;
-  /** null, or not given: the engine asks clients for what it wants to know. */
+  /** null or absent: the engine authenticates clients itself. */
   readonly passwords?: Passwords | null;
-  /** Nobody but this door lets clients into the engine: who follows its log follows publications. Another server has rules of its own. */
+  /** Clients reach the engine only through this door, so a follower of its log may only follow publications. Another server has its own rules. */
   readonly ownEngine?: boolean;
 }
 
 export interface SqlDoor extends Closable {
   readonly address: { readonly host: string; readonly port: number };
-  /** Takes no new clients, ends the idle ones, and resolves when the last one has finished its work and is gone. */
+  /** Accepts no new clients, ends the idle ones, and resolves when the last one has finished its work and left. */
   drain(): Promise<void>;
   /** Ends all clients now. */
   close(): Promise<void>;
@@ -65,13 +65,13 @@ class Door implements SqlDoor {
   readonly #tls: ClientTls | null;
   readonly #relays = new Set<Relay>();
   readonly #work = new Set<Promise<void>>();
-  /** Clients that are not authenticated, and CancelRequests. */
+  /** Clients that are not authenticated yet, and CancelRequests. */
   readonly #startups = new Set<Startup>();
   readonly #newcomers: Newcomers;
-  /** Those of them that the engine asks who they are: they have a connection of its. */
+  /** Those of them that the engine is authenticating: each has a connection to the engine. */
   readonly #askedByEngine = new Newcomers(Infinity);
   #closing = false;
-  /** Connections to the engine, those for CancelRequests left out. */
+  /** Connections to the engine, except those for CancelRequests. */
   #sessions = 0;
   #sessionNumber = 0;
   #draining = false;
@@ -131,7 +131,7 @@ class Door implements SqlDoor {
   }
 
   #accept(socket: Socket): void {
-    // Until a relay listens there is nobody to tell; 'close' follows every error.
+    // Until a relay listens, errors have no recipient; 'close' follows every error.
     socket.on('error', () => {});
     if (this.#draining) {
       socket.destroy();
@@ -158,7 +158,7 @@ class Door implements SqlDoor {
       if (opened.opening.kind === 'cancel') await this.#cancel(opened.client, opened.packet, startup.signal);
       else await this.#session(opened.client, opened, startup);
     } catch {
-      // The client left, or is none; there is nobody to tell.
+      // The client left, or is not a PostgreSQL client; there is nobody to tell.
     } finally {
       startup.leave();
       client.destroy();
@@ -171,10 +171,10 @@ class Door implements SqlDoor {
     this.#askedByEngine.remove(startup);
   }
 
-  /** The opening of a client that may come in; null: it has read why not. */
+  /** The opening of a client that is admitted; null: it has been told why not. */
   async #authenticated(opened: Opened, moved: () => void): Promise<Opened | null> {
     const { client, opening, rest } = opened;
-    // A cancel request shows a key of its own; before PostgreSQL 17 it comes in the clear, whatever its session does.
+    // A cancel request has its own key; before PostgreSQL 17 it is sent in the clear, whatever its session does.
     if (opening.kind !== 'startup') return opened;
     const { observe, passwords = null, tlsRequired = false } = this.#options;
     if (this.#tls !== null && tlsRequired && !opened.encrypted) {
@@ -199,7 +199,7 @@ class Door implements SqlDoor {
     return null;
   }
 
-  /** Hands a CancelRequest on as it came: only the engine can tell whether its key is right. */
+  /** Passes a CancelRequest on unchanged: only the engine can tell whether its key is right. */
   async #cancel(client: Socket, packet: Buffer, signal: AbortSignal): Promise<void> {
     const engine = await dialEngine(this.#options.endpoint(), signal);
     try {
@@ -214,7 +214,7 @@ class Door implements SqlDoor {
     } finally {
       engine.destroy();
     }
-    // The client waits for this end: only then has its request been served.
+    // The client waits for this end: it means that its request has been served.
     await this.#say(client, null);
   }
 
@@ -225,7 +225,7 @@ class Door implements SqlDoor {
     observe({ kind: 'sql.connected', session, remoteAddress: client.remoteAddress ?? '' });
     let reason = 'the client left';
     try {
-      // Where the door has asked, nothing more is to come from the client before it is in.
+      // If the door has authenticated the client, nothing more is expected from it before it is in.
       if ((this.#options.passwords ?? null) === null) this.#askedByEngine.add(startup);
       else this.#newcomers.remove(startup);
       const refused = this.#refusal(opened.opening);
@@ -244,7 +244,7 @@ class Door implements SqlDoor {
       this.#sessions -= counted;
       counted = 0;
     };
-    // Who makes way has made way at once, however long the end of its connection takes.
+    // A client that makes way frees its place at once, however long the end of its connection takes.
     startup.signal.addEventListener('abort', ended);
     try {
       return await this.#relay(session, client, opened, startup);
@@ -253,7 +253,7 @@ class Door implements SqlDoor {
     }
   }
 
-  /** Gives the reason for the end. */
+  /** Returns the reason for the end. */
   async #relay(
     session: number,
     client: Socket,
@@ -306,7 +306,7 @@ class Door implements SqlDoor {
     const unavailable = this.#options.unavailable();
     if (unavailable !== null) return { sqlstate: '57P03', message: unavailable };
     if (this.#sessions >= this.#limits.sqlConnectionsMax) {
-      // Those that the engine still asks make way; it is one of them itself.
+      // Clients that the engine is still authenticating make way; this one is among them.
       if (this.#askedByEngine.size <= 1)
         return { sqlstate: '53300', message: 'sorry, too many clients already' };
       this.#askedByEngine.evict();
@@ -319,7 +319,7 @@ class Door implements SqlDoor {
     return `refused: ${fatal.message}`;
   }
 
-  /** Ends a client's connection with a last message; resolves when the client has read it, left, or dawdled. */
+  /** Ends a client's connection with a last message; resolves when the client has read it, has left, or has taken too long. */
   async #say(client: Socket, last: Buffer | null): Promise<void> {
     if (client.destroyed) return;
     await new Promise<void>((resolve) => {

@@ -1,30 +1,30 @@
 /**
- * What the engine says about a statement that Headgate has written anew, told as if the engine had read the
- * client's own text: positions point into that text, and Headgate's procedures are not mentioned. Pure.
+ * What the engine says about a statement that Headgate has rewritten, reported as if the engine had read the client's
+ * own text: positions point into that text, and Headgate's procedures are not mentioned. Pure.
  */
 import type { RefusedStatement, Rewritten } from '../tables/sql-flow.ts';
 import type { SqlError } from '../tables/refusals.ts';
 import { bytesOfChars, charsBefore } from './characters.ts';
 import type { ErrorFields } from './messages.ts';
 
-/** A statement text that the relay did not send on as it came. */
+/** A statement text that the relay did not send on unchanged. */
 export interface Ours {
   /** The client's text, as a latin1 view of its bytes. */
   readonly original: string;
   readonly rewrite: Rewritten | RefusedStatement;
 }
 
-/** PostgreSQL's code for the syntax error that `brokenSql` is sure to cause. */
+/** PostgreSQL's code for the syntax error that `brokenSql` is certain to cause. */
 export const syntaxError = '42601';
 /**
- * Sent in place of a statement that Headgate refuses: the engine's own syntax error brings transaction status,
- * the rest of the string and pipelined messages into the state that a refusal needs, and its text is replaced.
+ * Sent in place of a statement that Headgate refuses: the engine's own syntax error puts the transaction status, the
+ * rest of the string and pipelined messages into the state that a refusal needs, and its text is replaced.
  */
 export const brokenSql = '!';
-/** The same on a connection with the parameter `replication`, where SQL may not be spoken at all. */
+/** The same on a connection with the parameter `replication`, on which SQL may not be allowed at all. */
 export const brokenFollowing = 'IDENTIFY_SYSTEM !';
 
-/** The fields of a refusal of ours in place of the engine's syntax error. */
+/** The fields of Headgate's refusal, in place of the engine's syntax error. */
 export function refusalFields(ours: Ours, error: SqlError, encoding: string): ErrorFields {
   const fields: ErrorFields = new Map([
     ['S', 'ERROR'],
@@ -40,13 +40,13 @@ export function refusalFields(ours: Ours, error: SqlError, encoding: string): Er
   return fields;
 }
 
-/** A text that quotes the client is a latin1 view of its bytes; one with other characters is ours, and UTF-8. */
+/** A text that quotes the client is a latin1 view of its bytes; a text with other characters is Headgate's own, and UTF-8. */
 function asBytes(text: string): string {
   // oxlint-disable-next-line no-control-regex
   return /^[\u0000-\u00ff]*$/.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1');
 }
 
-/** An error or a notice that the engine sent about `rewrite.sql`. */
+/** Translates an error or a notice that the engine sent about `rewrite.sql`. */
 export function translateFields(
   fields: ErrorFields,
   original: string,
@@ -59,7 +59,7 @@ export function translateFields(
   const position = numberOf(fields.get('P'));
   if (position !== null) out.set('P', toOriginal(bytesOfChars(rewrite.sql, position - 1, encoding)));
   cleanContext(out);
-  // What is left of the context speaks of the user's own functions: then the internal query is theirs too.
+  // The rest of the context is about the user's own functions: then the internal query is theirs, too.
   if (out.has('W')) return out;
   const query = fields.get('q');
   const internal = numberOf(fields.get('p'));
@@ -76,8 +76,8 @@ function numberOf(text: string | undefined): number | null {
 }
 
 /**
- * Contexts stand innermost first. Everything from the first line about a function of Headgate's is cut, with
- * the statement that this function was executing, which is the client's own in other words.
+ * Contexts are listed innermost first. Everything from the first line about a function of Headgate's is removed,
+ * together with the statement that this function was executing, which is the client's own in other words.
  */
 function cleanContext(fields: ErrorFields): void {
   const context = fields.get('W');

@@ -1,7 +1,8 @@
 /**
- * What a client that follows the server's log may ask for: one that has connected with the parameter `replication`, and is no superuser.
- * Takes the text of a Query, gives the refusal or null; refuses with 42501. The commands are those of PostgreSQL's repl_gram.y, which reads
- * its first word without regard to case. A copy of the server, and its log as it is written, hold every database, the passwords of all roles and what Headgate has sealed.
+ * What a client that follows the server's log may request: one that has connected with the parameter `replication` and is not a superuser.
+ * Takes the text of a Query, returns the refusal or null; refuses with 42501. The commands are those of PostgreSQL's repl_gram.y, which
+ * reads their first word case-insensitively. A copy of the server, and its log as it is written, contain every database, the passwords of
+ * all roles and what Headgate has sealed.
  */
 import type { SqlError } from '../tables/refusals.ts';
 
@@ -32,7 +33,7 @@ const plugins = refused(
   'Make a logical slot with the plugin pgoutput, which reads publications.',
 );
 
-/** `sql`: a latin1 view of its bytes. `publishedOnly`: slots are for publications alone. */
+/** `sql`: a latin1 view of its bytes. `publishedOnly`: slots are only for publications. */
 export function followerRefused(sql: string, publishedOnly: boolean): SqlError | null {
   switch (command.exec(sql)?.[1]?.toUpperCase()) {
     case undefined:

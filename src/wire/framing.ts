@@ -1,26 +1,26 @@
 /**
  * The lowest layer of the SQL door: cuts one direction of a connection into messages without copying it.
  *
- * Takes chunks as they arrive and a reader that says, per message, how much of it must be seen; gives slices to
- * send on, in order. Messages that nobody looks at leave as one slice with their neighbours, and a large one
- * leaves piece by piece: only what must be held is held. Refuses a length below four with `ProtocolViolation`.
+ * Takes chunks as they arrive and a reader that says, per message, how much of it must be seen; returns slices to send
+ * on, in order. Messages that need not be looked at leave as one slice with their neighbours, and a large one leaves
+ * piece by piece: only what must be held is held. Refuses a length below four with `ProtocolViolation`.
  */
 
-/** What becomes of a message that was seen: null sends it as it came, bytes go in its place. */
+/** What to do with a message that was seen: null sends it unchanged, bytes are sent in its place. */
 export type Verdict = Buffer | null;
 
-/** `begin` gives this for a message that may pass without being looked at. */
+/** Returned by `begin` for a message that may pass without being looked at. */
 export const unread = -1;
 
 export interface FrameReader {
   /**
-   * Called once per message, when its header is known. Gives how many bytes of the body must be seen before
-   * anything of the message goes on (at most `bodyLength`), or `unread`.
+   * Called once per message, when its header is known. Returns how many bytes of the body must be seen before anything
+   * of the message is sent on (at most `bodyLength`), or `unread`.
    */
   begin(type: number, bodyLength: number): number;
   /**
-   * Called with the bytes that `begin` asked for. Only a message seen as a whole may be replaced. A promise
-   * holds this message and everything behind it; it must not reject.
+   * Called with the bytes that `begin` requested. Only a message that was seen as a whole may be replaced. A promise
+   * holds this message and everything after it; it must not reject.
    */
   message(type: number, body: Buffer): Verdict | Promise<Verdict>;
 }
@@ -32,11 +32,11 @@ export class ProtocolViolation extends Error {
 
 const headerBytes = 5;
 
-/** A message that waits for its verdict, and what stands behind it in the same chunk. */
+/** A message that waits for its verdict, and what follows it in the same chunk. */
 interface Held {
   readonly verdict: Promise<Verdict>;
   readonly original: Buffer;
-  /** Bytes of the message's body that are still to come when the verdict leaves it as it is. */
+  /** Bytes of the message's body that have not arrived yet, if the verdict leaves the message unchanged. */
   readonly remaining: number;
   readonly rest: Buffer;
 }
@@ -44,12 +44,12 @@ interface Held {
 export class Framer {
   readonly #reader: FrameReader;
   readonly #emit: (bytes: Buffer) => void;
-  /** Bytes of a message already sent on that are still to come. */
+  /** Bytes that have not arrived yet of a message whose beginning has been sent on. */
   #skip = 0;
-  /** The pieces of a message that is not complete enough to decide, and their length. */
+  /** The pieces of a message that is not yet complete enough to decide, and their length. */
   #pieces: Buffer[] = [];
   #gathered = 0;
-  /** How long `#pieces` must grow: the header first, then what the reader wants to see. */
+  /** The length that `#pieces` must reach: first the header, then what the reader wants to see. */
   #need = headerBytes;
   #begun = false;
   #held = false;
@@ -59,7 +59,7 @@ export class Framer {
     this.#emit = emit;
   }
 
-  /** Nothing of a message has been received whose end has not: what is sent now stands between two messages. */
+  /** No message has been received in part: what is sent now is between two messages. */
   get atBoundary(): boolean {
     return this.#skip === 0 && this.#gathered === 0 && !this.#held;
   }
@@ -70,8 +70,8 @@ export class Framer {
   }
 
   /**
-   * Gives null when the chunk was taken in, or a promise when a message in it waits for its verdict: the caller
-   * pushes nothing more until it is settled. The promise rejects with what a plain call throws.
+   * Returns null if the chunk was accepted, or a promise if a message in it waits for its verdict: the caller must not
+   * push anything more until it is settled. The promise rejects with what a plain call throws.
    */
   push(chunk: Buffer): Promise<void> | null {
     if (this.#held) throw new Error('a chunk was pushed while a message is held');
@@ -138,10 +138,10 @@ export class Framer {
     return null;
   }
 
-  /** Where the bytes begin that may pass, after `#gather` has used up the chunk's head. */
+  /** Where the bytes that may pass begin, after `#gather` has used the beginning of the chunk. */
   #passFrom = 0;
 
-  /** Completes the message that the chunks before have begun; gives the offset behind it, or what holds it. */
+  /** Completes the message that earlier chunks have begun; returns the offset after it, or what holds it. */
   #gather(chunk: Buffer, from: number): number | Held {
     let at = from;
     while (at < chunk.length) {
@@ -167,7 +167,7 @@ export class Framer {
     return at;
   }
 
-  /** The header is complete: asks the reader; true when the message must be seen. */
+  /** The header is complete: asks the reader; true if the message must be seen. */
   #beginGathered(): boolean {
     const header = Buffer.concat(this.#pieces, this.#gathered);
     const want = this.#reader.begin(header[0]!, bodyLengthOf(header, 0));
@@ -179,7 +179,7 @@ export class Framer {
 
   #keep(piece: Buffer): void {
     if (piece.length === 0) return;
-    // A few bytes are copied, so that they do not keep the chunk alive in which they came.
+    // A few bytes are copied, so that they do not keep the chunk that they came in alive.
     this.#pieces.push(piece.length < 1024 ? Buffer.from(piece) : piece);
     this.#gathered += piece.length;
   }

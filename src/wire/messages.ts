@@ -1,7 +1,7 @@
 /**
- * The middle layer of the SQL door: the few messages of the PostgreSQL protocol (3.0 and 3.2) that Headgate looks
- * at or makes itself. Pure functions over bytes. Text that came from the wire is a latin1 string: one char is one
- * byte, so that offsets are byte offsets and bytes that are no valid text survive.
+ * The middle layer of the SQL door: the few messages of the PostgreSQL protocol (3.0 and 3.2) that Headgate looks at or
+ * creates itself. Pure functions over bytes. Text that came from the wire is a latin1 string: one char is one byte, so
+ * that offsets are byte offsets and bytes that are not valid text are preserved.
  */
 import { message as bytesOf } from '../kit/postgres-message.ts';
 import { unread } from './framing.ts';
@@ -48,7 +48,7 @@ function message(type: string, body: string | Buffer): Buffer {
   return bytesOf(type, typeof body === 'string' ? Buffer.from(body, 'latin1') : body);
 }
 
-/** The statement text of a Query's body; null when it is not one zero-terminated string. */
+/** The statement text of a Query's body; null if it is not one zero-terminated string. */
 export function readQuery(body: Buffer): string | null {
   const last = body.length - 1;
   return last >= 0 && body.indexOf(0) === last ? body.toString('latin1', 0, last) : null;
@@ -80,7 +80,7 @@ export function writeParse(parse: Parse): Buffer {
   return message('P', `${parse.name}\0${parse.sql}\0${parse.types}`);
 }
 
-/** The first `count` zero-terminated strings of a body of which perhaps only the beginning is here. */
+/** The first `count` zero-terminated strings of a body, of which perhaps only the beginning is present. */
 export function readStrings(body: Buffer, count: number): string[] | null {
   const strings: string[] = [];
   let at = 0;
@@ -124,7 +124,7 @@ export interface FatalReason {
   readonly hint?: string;
 }
 
-/** The last message of a connection that the door itself ends. */
+/** The last message on a connection that the door itself ends. */
 export function writeFatal(reason: FatalReason): Buffer {
   const utf8 = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
   const fields: ErrorFields = new Map([
@@ -137,14 +137,14 @@ export function writeFatal(reason: FatalReason): Buffer {
   return writeErrorFields('E', fields);
 }
 
-/** An AuthenticationSASL… message: `kind` 10 asks, 11 goes on, 12 ends. */
+/** An AuthenticationSASL… message: `kind` 10 asks, 11 continues, 12 ends. */
 export function writeAuthentication(kind: 10 | 11 | 12, data: string): Buffer {
   const head = Buffer.allocUnsafe(4);
   head.writeInt32BE(kind, 0);
   return message('R', Buffer.concat([head, Buffer.from(data, 'latin1')]));
 }
 
-/** The AuthenticationSASL of these bytes without mechanisms that bind a channel; null: there is nothing to leave out. */
+/** The AuthenticationSASL in these bytes without mechanisms that bind a channel; null: there is nothing to leave out. */
 export function withoutChannelBinding(body: Buffer): Buffer | null {
   if (body.length < 6 || body.readInt32BE(0) !== 10 || body.at(-1) !== 0 || body.at(-2) !== 0) return null;
   const offered = body.toString('latin1', 4, body.length - 2).split('\0');
@@ -152,7 +152,7 @@ export function withoutChannelBinding(body: Buffer): Buffer | null {
   return kept.length === offered.length ? null : writeAuthentication(10, `${kept.join('\0')}\0\0`);
 }
 
-/** A client's first answer to AuthenticationSASL; null: it is none. */
+/** A client's first answer to AuthenticationSASL; null: it is not one. */
 export function readSaslInitial(body: Buffer): { mechanism: string; response: string } | null {
   const mechanism = readStrings(body, 1)?.[0];
   const at = (mechanism?.length ?? 0) + 1;
@@ -175,7 +175,7 @@ export type Opening =
 
 const requestCodes = { cancel: 80_877_102, ssl: 80_877_103, gss: 80_877_104 } as const;
 
-/** The request that asks an engine to go on in TLS. */
+/** The request that asks an engine to continue with TLS. */
 export function writeSslRequest(): Buffer {
   const out = Buffer.allocUnsafe(8);
   out.writeInt32BE(8, 0);
@@ -184,8 +184,8 @@ export function writeSslRequest(): Buffer {
 }
 
 /**
- * Length of the opening packet that begins with these bytes; `unread` when they are too few, null when no
- * PostgreSQL client opens like that. `bytesMax` bounds the packet.
+ * The length of the opening packet that begins with these bytes; `unread` if there are too few, null if no PostgreSQL
+ * client opens a connection like that. `bytesMax` bounds the packet.
  */
 export function openingLength(bytes: Buffer, bytesMax: number): number | null {
   if (bytes.length < 4) return unread;

@@ -1,18 +1,18 @@
 /**
- * Clients of the SQL door that are not authenticated yet. Bounded in number; when all places are taken, who comes next
- * gets the place of another one: of the network (an address, of IPv6 a /64) that has most of them, the client that has
- * been silent for longest. So who holds many places loses his own, and behind one address (a pooler, a proxy) who says
- * what he wants without a pause is in before his turn to leave comes. Touches nothing but the clients that it was given.
+ * Clients of the SQL door that are not authenticated yet. Their number is bounded; when all places are taken, the next
+ * client takes the place of another: in the network (an address, or a /64 for IPv6) that has most of them, the client that
+ * has been silent for longest. So a client that holds many places loses its own, and behind one address (a pooler, a proxy)
+ * a client that logs in without a pause is in before its turn to leave comes. Touches only the clients that it was given.
  */
 export interface Newcomer {
   readonly network: string;
-  /** Its place is another one's now. */
+  /** Its place has been given to another client. */
   makeWay(): void;
 }
 
 export class Newcomers {
   readonly #max: number;
-  /** Of each network those that are silent for longest first, with the number of the step that each came last. */
+  /** For each network, the clients that have been silent for longest first, with the number of each one's last step. */
   readonly #networks = new Map<string, Map<Newcomer, number>>();
   #size = 0;
   #steps = 0;
@@ -33,7 +33,7 @@ export class Newcomers {
     if (this.#size > this.#max) this.evict();
   }
 
-  /** It has come a step further: a part of what is asked of it is there. */
+  /** Called when the client has taken a further step: a part of what it has to send has arrived. */
   moved(newcomer: Newcomer): void {
     const there = this.#networks.get(newcomer.network);
     if (there?.delete(newcomer) === true) there.set(newcomer, ++this.#steps);

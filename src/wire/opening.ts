@@ -1,7 +1,6 @@
 /**
- * Reads how a client opens its connection: answers its questions about encryption, begins TLS where it is asked for,
- * and gives the packet that says what the client wants. Bounded in bytes; the caller bounds the time by destroying
- * the socket.
+ * Reads how a client opens its connection: answers its encryption requests, begins TLS if it is requested, and returns
+ * the packet that says what the client wants. Bounded in bytes; the caller bounds the time by destroying the socket.
  */
 import type { Socket } from 'node:net';
 import type { ClientTls } from './client-tls.ts';
@@ -10,25 +9,25 @@ import { type Opening, openingLength, readOpening } from './messages.ts';
 import { readUntil } from './read-until.ts';
 
 export interface Opened {
-  /** What to go on with: the socket that was given, or the encrypted connection over it. Paused. */
+  /** The connection to continue with: the given socket, or the encrypted connection over it. Paused. */
   readonly client: Socket;
   readonly encrypted: boolean;
   readonly opening: Exclude<Opening, { readonly kind: 'encryption' }>;
-  /** The packet as it came. */
+  /** The packet, unchanged. */
   readonly packet: Buffer;
-  /** What the client has sent behind it. */
+  /** What the client has sent after it. */
   readonly rest: Buffer;
 }
 
-/** GSSAPI may be asked for, then TLS; then a client has to come to the point. */
+/** GSSAPI may be requested, then TLS; after that a client has to send its actual request. */
 const encryptionRequestsMax = 2;
 
-/** First byte of a TLS handshake, which no length of an opening packet begins with. */
+/** The first byte of a TLS handshake, which the length of an opening packet never begins with. */
 const handshake = 0x16;
 
 /**
- * Rejects when the client leaves or does not speak the protocol. Leaves the socket paused. `moved` is told of each step of
- * the client's, and by what it can be told something from then on; null: by nothing, TLS begins.
+ * Rejects if the client leaves or does not speak the protocol. Leaves the socket paused. `moved` is called for each step
+ * of the client's, with the socket over which it can be sent a message from then on; null: none, because TLS begins.
  */
 export async function readClientOpening(
   client: Socket,
@@ -48,7 +47,7 @@ export async function readClientOpening(
     if (encryptionRequests > encryptionRequestsMax)
       throw new ProtocolViolation('this is no PostgreSQL client');
     if (opening.how === 'ssl' && tls !== null) {
-      // Bytes behind the request would be read as if they had come encrypted (CVE-2021-23214).
+      // Bytes after the request would be read as if they had been sent encrypted (CVE-2021-23214).
       if (rest.length > 0) throw new ProtocolViolation('received unencrypted data after SSL request');
       client.write('S');
       return readEncrypted(client, bytesMax, tls, false, moved);
@@ -84,7 +83,7 @@ interface Packet {
   readonly rest: Buffer;
 }
 
-/** Reads one opening packet; `handshake`: the bytes, given back to the socket, are the beginning of TLS. */
+/** Reads one opening packet; `handshake`: the bytes, which are returned to the socket, are the beginning of TLS. */
 function readPacket(
   client: Socket,
   before: Buffer,

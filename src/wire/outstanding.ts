@@ -1,12 +1,12 @@
 /**
- * What one client has sent and the engine has not answered, in order. Messages about statements that Headgate
- * did not touch are shared constants, so that a pipelining client costs one array slot a message.
+ * What one client has sent and the engine has not answered, in order. Messages about statements that Headgate did not
+ * touch are shared constants, so that a pipelining client costs one array slot per message.
  */
 import type { Ours } from './errors.ts';
 
 export type Entry =
   | { readonly kind: 'query'; readonly ours: Ours | null }
-  /** Names are null where nothing hangs on them: no statement of Headgate's is prepared or on its way. */
+  /** Names are null if nothing depends on them: no statement of Headgate's is prepared or in flight. */
   | { readonly kind: 'parse'; readonly name: string | null; readonly ours: Ours | null }
   | { readonly kind: 'bind'; readonly portal: string | null; readonly statement: string | null }
   | { readonly kind: 'describe'; readonly of: 'S' | 'P'; readonly name: string | null }
@@ -14,7 +14,7 @@ export type Entry =
   | { readonly kind: 'close'; readonly of: 'S' | 'P'; readonly name: string | null }
   | { readonly kind: 'sync' }
   | { readonly kind: 'call' }
-  /** CopyDone or CopyFail: has no answer of its own. */
+  /** CopyDone or CopyFail: it has no answer of its own. */
   | { readonly kind: 'copyEnd' };
 
 export const plain = {
@@ -48,7 +48,7 @@ export class Outstanding {
 
   push(entry: Entry): void {
     if (entry.kind === 'copyEnd') {
-      // Stray ones are ignored by the engine; several in a row mean what one means.
+      // The engine ignores stray ones; several in a row mean the same as one.
       if (this.length === 0 || this.#entries.at(-1)?.kind === 'copyEnd') return;
     }
     if (isOurs(entry)) this.#ours += 1;
@@ -89,8 +89,8 @@ export class Outstanding {
   }
 
   /**
-   * The head began to copy in, and the engine ignores every Sync up to the copy's end (libpq sends one right
-   * behind Execute). False: that end has not been sent yet.
+   * The head has begun to copy in, and the engine ignores every Sync up to the copy's end (libpq sends one directly
+   * after Execute). False: that end has not been sent yet.
    */
   dropSyncsOfCopy(): boolean {
     const from = this.#first + 1;

@@ -1,7 +1,7 @@
 /**
- * Reads from a client that is spoken to in turns. Takes what has come before and what makes something of all that has come, or asks
- * for more with null; gives what was made of it. Rejects with what that throws, and when the client leaves. Leaves the socket
- * paused, and touches nothing else; its caller bounds the bytes, and the time by destroying the socket.
+ * Reads from a client in a dialogue. Takes what has arrived before and a function that makes something of all that has arrived,
+ * or returns null to ask for more; returns what it made. Rejects with what the function throws, and if the client leaves.
+ * Leaves the socket paused, and touches nothing else; the caller bounds the bytes, and the time by destroying the socket.
  */
 import type { Socket } from 'node:net';
 

@@ -1,9 +1,9 @@
 /**
- * Two sockets and the session between them. Takes a client whose start-up packet has been read and a fresh
- * connection to the engine; moves bytes both ways until one side ends, at the pace of the slower side.
+ * Two sockets and the session between them. Takes a client whose startup packet has been read and a new connection to the
+ * engine; moves bytes both ways until one side ends, at the pace of the slower side.
  *
- * A relay is *relaying*; then *ending*: what is still said is not passed on, the client may read its last
- * messages while it goes on reading (`sqlLingerMs`); then *closed*: both sockets are gone and `closed` has told why.
+ * A relay is *relaying*; then *ending*: further messages are not passed on, and the client may read its last messages for as
+ * long as it keeps reading (`sqlLingerMs`); then *closed*: both sockets are closed and `closed` has resolved with the reason.
  */
 import type { Socket } from 'node:net';
 import { deferred } from '../kit/deferred.ts';
@@ -66,12 +66,12 @@ export class Relay {
     });
   }
 
-  /** Resolves once, with the reason, when both sockets are gone. */
+  /** Resolves once, with the reason, when both sockets are closed. */
   get closed(): Promise<string> {
     return this.#closed.promise;
   }
 
-  /** Begins with the client's start-up packet and what came behind it. */
+  /** Begins with the client's startup packet and what followed it. */
   start(packet: Buffer, rest: Buffer): void {
     const [client, engine] = [this.#client, this.#engine];
     client.on('data', (chunk: Buffer) => this.#fromClient(chunk));
@@ -91,13 +91,13 @@ export class Relay {
     this.#pace();
   }
 
-  /** Ends as soon as the client has no statement running and no transaction open; at once where it follows the log. */
+  /** Ends as soon as the client has no statement running and no transaction open; at once if it follows the log. */
   drain(): void {
     this.#draining = true;
     this.#endWhenIdle();
   }
 
-  /** Ends now; tells the client why where a message can be told. */
+  /** Ends now; tells the client why, if it can be sent a message. */
   end(fatal: FatalReason, reason: string): void {
     if (this.#state !== 'relaying') return;
     const last = this.#session.clientCanBeTold && !this.#session.fatal ? writeFatal(fatal) : null;
@@ -156,7 +156,7 @@ export class Relay {
     this.#endWhenIdle();
   }
 
-  /** Sends the pieces that one chunk has become, in one system call. */
+  /** Sends the pieces of one chunk in one system call. */
   #flush(socket: Socket, pieces: Buffer[]): void {
     if (pieces.length === 0) return;
     if (pieces.length === 1) {
@@ -169,7 +169,7 @@ export class Relay {
     pieces.length = 0;
   }
 
-  /** Reads from each side only as fast as the other one takes it. */
+  /** Reads from each side only as fast as the other side accepts it. */
   #pace(): void {
     if (this.#state !== 'relaying') return;
     const { sqlRelayBufferBytesMax, sqlOutstandingMax, sqlFollowerUnreadMs } = this.#limits;
@@ -202,7 +202,7 @@ export class Relay {
     this.end({ sqlstate, message }, message);
   }
 
-  /** A client that sends nothing more may still read what the engine has to say to what it has sent. */
+  /** A client that sends nothing more may still read the engine's answers to what it has sent. */
   #passEnd(): void {
     if (this.#state !== 'relaying' || this.#held || !this.#client.readableEnded) return;
     if (!this.#engine.writableEnded) this.#engine.end();
@@ -229,7 +229,7 @@ export class Relay {
     this.#settle();
   }
 
-  /** What is still read is thrown away, because a socket closed with unread bytes would take the last message along. */
+  /** Anything still received is read and discarded, because closing a socket with unread bytes would lose the last message. */
   #enterEnding(reason: string): void {
     if (this.#state !== 'relaying') return;
     this.#state = 'ending';
@@ -240,7 +240,7 @@ export class Relay {
     this.#linger(Infinity);
   }
 
-  /** Gives the client time for as long as it goes on reading what waits for it. */
+  /** Gives the client time for as long as it keeps reading what is buffered for it. */
   #linger(waitingBefore: number): void {
     const waiting = this.#client.writableLength;
     if (waiting >= waitingBefore) {

@@ -1,7 +1,7 @@
 /**
  * The server's side of SCRAM-SHA-256 (RFC 5802, RFC 7677) as PostgreSQL speaks it. Pure: takes messages, stored
- * verifiers and nonces, gives messages and a verdict; touches nothing. What a server keeps of a password, its verifier,
- * has PostgreSQL's own form: `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>`, as pg_authid holds it.
+ * verifiers and nonces, returns messages and a verdict; touches nothing. What a server stores of a password, its
+ * verifier, has PostgreSQL's own form: `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>`, as in pg_authid.
  *
  * Channel binding (SCRAM-SHA-256-PLUS) is not offered; a client that could have bound its channel may say so.
  */
@@ -21,7 +21,7 @@ export interface ScramVerifier {
   readonly serverKey: Buffer;
 }
 
-/** null: the text is no such verifier; an MD5 one is not. */
+/** null: the text is not such a verifier; an MD5 verifier is not. */
 export function parseVerifier(text: string): ScramVerifier | null {
   const parts = /^SCRAM-SHA-256\$(\d{1,9}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)$/.exec(
     text,
@@ -43,18 +43,18 @@ export function makeVerifier(password: string, salt: Buffer): ScramVerifier {
   };
 }
 
-/** The salt of `user` where no verifier says another: the same whenever it is asked for, as a real one is. */
+/** The salt of `user` if no verifier has another: the same every time, as a real one is. */
 export function saltOf(user: string, key: Buffer): Buffer {
   return hmac(key, `salt of ${user}`).subarray(0, saltBytes);
 }
 
-/** A verifier that no password has, for names that nobody may log in with: they cannot be told from others. */
+/** A verifier that no password matches, for names that nobody may log in with: they cannot be told from others. */
 export function nobodysVerifier(user: string, key: Buffer): ScramVerifier {
   const storedKey = hmac(key, `nobody ${user}`);
   return { iterations, salt: saltOf(user, key), storedKey, serverKey: storedKey };
 }
 
-/** A message that is not SCRAM, or SCRAM of a kind that is not spoken here. */
+/** A message that is not SCRAM, or a kind of SCRAM that is not supported here. */
 export class ScramViolation extends Error {
   override readonly name = 'ScramViolation';
 }
@@ -62,14 +62,14 @@ export class ScramViolation extends Error {
 export interface ScramExchange {
   /** The server's first message. */
   readonly challenge: string;
-  /** Takes the client's final message; gives the server's, or null: the password is not the one. */
+  /** Takes the client's final message; returns the server's, or null: the password is wrong. */
   finish(clientFinal: string): string | null;
 }
 
 /** `serverNonce` is fresh and random: printable ASCII without a comma. Throws ScramViolation. */
 export function beginScram(clientFirst: string, verifier: ScramVerifier, serverNonce: string): ScramExchange {
-  // n: the client cannot bind the channel; y: it could, and believes that this server cannot; p=…: it does.
-  // The name within is not used, PostgreSQL's clients leave it empty: the start-up packet has it.
+  // n: the client cannot bind the channel; y: it could, and believes that this server cannot; p=…: it does. The name in
+  // it is not used, and PostgreSQL's clients leave it empty: the startup packet has the name.
   const first = /^([ny],,)(n=[^,]*,r=([\x21-\x2b\x2d-\x7e]{1,1024}))(?:,.*)?$/s.exec(clientFirst);
   if (first === null) throw new ScramViolation('malformed SCRAM message');
   const [, header = '', bare = '', clientNonce = ''] = first;
@@ -92,7 +92,7 @@ export function beginScram(clientFirst: string, verifier: ScramVerifier, serverN
       const signature = hmac(verifier.storedKey, authMessage);
       const clientKey = xor(Buffer.from(proof, 'base64'), signature);
       const shown = createHash('sha256').update(clientKey).digest();
-      // Both are computed whatever comes of the comparison.
+      // Both are computed whatever the result of the comparison.
       const answer = `v=${hmac(verifier.serverKey, authMessage).toString('base64')}`;
       return timingSafeEqual(shown, verifier.storedKey) ? answer : null;
     },

@@ -1,13 +1,12 @@
 /**
  * The upper layer of the SQL door: one client's session as a state machine over bytes, without a socket.
  *
- * Takes the chunks of both peers and the rewriter; gives the bytes for the other peer. May replace a Query or a
- * Parse, a CommandComplete's tag and an error; everything else passes as it came. Refuses with
- * `ProtocolViolation`: messages too large before authentication, lengths that cannot be.
+ * Takes the chunks of both peers and the rewriter; returns the bytes for the other peer. May replace a Query or a
+ * Parse, a CommandComplete's tag and an error; everything else passes unchanged. Refuses with `ProtocolViolation`:
+ * messages that are too large before authentication, impossible lengths.
  *
- * A session is *opening* until the engine's first ReadyForQuery: passwords pass, and whatever a client has
- * pipelined behind them waits. Then it is *ready*, for good. What the engine is answering at any time is kept by
- * `Answers`.
+ * A session is *opening* until the engine's first ReadyForQuery: passwords pass, and whatever a client has pipelined
+ * after them waits. From then on it is *ready*. `Answers` keeps track of what the engine is answering at any time.
  */
 import type { Rewrite, RewriteSql, SqlSession } from '../tables/sql-flow.ts';
 import { deferred } from '../kit/deferred.ts';
@@ -27,21 +26,21 @@ import * as wire from './messages.ts';
 import { plain } from './outstanding.ts';
 
 const { fromClient, fromEngine } = wire;
-/** How much of Bind, Describe, Execute and Close is read to find the names they begin with. */
+/** How much of Bind, Describe, Execute and Close is read to find the names at their beginning. */
 const namesBytes = 1024;
 
 export interface SessionOptions {
   readonly database: string;
   readonly user: string;
-  /** Of a client that may follow the server's log: what it may not ask for, unless it is a superuser. */
+  /** For a client that may follow the server's log: what it may not request, unless it is a superuser. */
   readonly followerRefused?: ((sql: string) => SqlError | null) | null;
   readonly rewrite: RewriteSql;
   readonly limits: Limits;
   readonly toEngine: (bytes: Buffer) => void;
   readonly toClient: (bytes: Buffer) => void;
-  /** Told with the number of statements of each text that was written anew. */
+  /** Called with the number of statements of each text that was rewritten. */
   readonly rewritten: (statements: number) => void;
-  /** Told of a bug: the rewriter or its preparation threw what is no SqlFailure. */
+  /** Called for a bug: the rewriter or its preparation threw something other than SqlFailure. */
   readonly failed: (error: unknown) => void;
 }
 
@@ -79,7 +78,7 @@ export class Session {
     );
   }
 
-  /** A promise: a message is held, and nothing more may be given until it settles. */
+  /** A promise: a message is held, and nothing more may be pushed until it settles. */
   fromClient(chunk: Buffer): Promise<void> | null {
     return this.#client.push(chunk);
   }
@@ -93,7 +92,7 @@ export class Session {
   get authenticated(): boolean {
     return this.#authenticated;
   }
-  /** The client has said goodbye. */
+  /** The client has sent Terminate. */
   get terminated(): boolean {
     return this.#terminated;
   }
@@ -105,19 +104,19 @@ export class Session {
   get idle(): boolean {
     return !this.#opening && this.#answers.idle && this.#client.atBoundary && this.#engine.atBoundary;
   }
-  /** The engine sends changes to a subscriber until one of them leaves, and the subscriber goes on where it was. */
+  /** The engine sends changes to a subscriber until one of them leaves, and a subscriber later resumes where it was. */
   get streams(): boolean {
     return this.#streams;
   }
-  /** The client can be sent a message of the door's own. */
+  /** The door can send the client a message of its own. */
   get clientCanBeTold(): boolean {
     return this.#engine.emittedWhole;
   }
-  /** The engine can be sent a message of the door's own. */
+  /** The door can send the engine a message of its own. */
   get engineCanBeTold(): boolean {
     return this.#client.emittedWhole;
   }
-  /** Messages the engine has not answered. */
+  /** Messages that the engine has not answered. */
   get outstanding(): number {
     return this.#answers.outstanding.length;
   }
@@ -144,7 +143,7 @@ export class Session {
     return named && this.#answers.namesMatter ? Math.min(length, namesBytes) : this.#passes(type);
   }
 
-  /** A message of which only the type matters. */
+  /** For a message of which only the type matters. */
   #passes(type: number): number {
     const answers = this.#answers;
     if (type === fromClient.query) answers.sent(plain.query);
@@ -340,7 +339,7 @@ export class Session {
         return null;
       case fromEngine.authentication:
         this.#authenticated = body.length === 4 && body.readInt32BE(0) === 0;
-        // A client's channel ends at this door: what it would be bound to is not the engine's.
+        // A client's channel ends at this door: the engine's channel is a different one, to which it cannot be bound.
         return wire.withoutChannelBinding(body);
       default:
         return null;
@@ -368,7 +367,7 @@ export class Session {
     if (rewrite.kind === 'rewritten') {
       return wire.writeErrorFields('E', translateFields(fields, original, rewrite, this.#clientEncoding));
     }
-    // Anything but the syntax error that was asked for is the engine's own affair, e.g. a cancelled statement.
+    // Anything but the deliberate syntax error is the engine's own, e.g. a cancelled statement.
     if (fields.get('C') !== syntaxError) return null;
     return wire.writeErrorFields('E', refusalFields(ours, rewrite.error, this.#clientEncoding));
   }

@@ -1,6 +1,6 @@
 /**
- * One client of the SQL door until it is authenticated, and how it ends when that takes too long, when others need its
- * place, or when the door closes. Takes its socket; touches that alone.
+ * One client of the SQL door until it is authenticated, and how it ends if that takes too long, if others need its
+ * place, or if the door closes. Takes its socket, and touches nothing else.
  */
 import type { Socket } from 'node:net';
 import { canonicalAddress, clientNetwork } from '../kit/address.ts';
@@ -16,19 +16,19 @@ const crowded: FatalReason = {
 
 export class Startup implements Newcomer {
   readonly network: string;
-  /** Whatever is being done for it is no longer wanted. */
+  /** Aborted when whatever is being done for the client is no longer wanted. */
   readonly signal: AbortSignal;
-  /** It has said what it wants, and that is being done. */
+  /** The client has said what it wants, and that is being done. */
   served = false;
   readonly #socket: Socket;
   readonly #ended = new AbortController();
   readonly #timer: NodeJS.Timeout;
   readonly #left: () => void;
-  /** Who can be told something; null: a message would be read as a part of TLS. */
+  /** The socket over which it can be sent a message; null: none, a message would be read as part of TLS. */
   #voice: Socket | null;
   #ending = (why: FatalReason | null): void => this.#hangUp(why);
 
-  /** `left`: it is authenticated, or ends. */
+  /** `left`: called when it is authenticated, or ends. */
   constructor(socket: Socket, timeoutMs: number, left: (startup: Startup) => void) {
     this.#socket = socket;
     this.#voice = socket;
@@ -43,12 +43,12 @@ export class Startup implements Newcomer {
     this.#voice = voice;
   }
 
-  /** From now on it ends by this, and not by the end of its socket. */
+  /** From now on it ends by this function, and not by the end of its socket. */
   endsBy(ending: (why: FatalReason | null) => void): void {
     this.#ending = ending;
   }
 
-  /** It is authenticated, or gone: nothing ends it from here. */
+  /** It is authenticated, or has left: it can no longer be ended from here. */
   leave(): void {
     clearTimeout(this.#timer);
     this.#left();

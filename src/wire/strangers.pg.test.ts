@@ -1,4 +1,4 @@
-/** Strangers who hold openings of the SQL door, in every state before a session: others come in all the same. */
+/** Strangers who occupy openings of the SQL door, in every state before a session: others still get in. */
 import assert from 'node:assert/strict';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';

@@ -1,4 +1,4 @@
-/** TLS at the SQL door, byte by byte: how it begins, how it must not, and that sessions are the same in it. */
+/** TLS at the SQL door, byte by byte: how it begins, how it must not begin, and that sessions are the same inside it. */
 import assert from 'node:assert/strict';
 import { once, type EventEmitter } from 'node:events';
 import { connect, type Socket } from 'node:net';

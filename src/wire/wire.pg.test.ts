@@ -1,4 +1,4 @@
-/** The SQL door before a real PostgreSQL, with real clients: node-postgres and postgres.js. */
+/** The SQL door in front of a real PostgreSQL, with real clients: node-postgres and postgres.js. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { EventEmitter } from 'node:events';

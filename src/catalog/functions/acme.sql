@@ -1,7 +1,7 @@
--- The certificate that Headgates share: of any number of them one asks an authority.
+-- The certificate that Headgates share: only one of them, however many there are, requests it from an authority.
 
--- Whether `asker` may ask for so many seconds: nobody else does, or has not come to an end in its time. What nobody has kept for a year is of
--- domains that nobody serves any more.
+-- Whether `asker` may request it, for this many seconds: no other Headgate is requesting it, or its time has run out. A row that has not been
+-- kept for a year belongs to domains that are no longer served.
 CREATE OR REPLACE FUNCTION headgate.begin_acme(name text, asker uuid, seconds int) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
@@ -14,7 +14,7 @@ BEGIN
 END
 $body$;
 
--- False: the time of `asker` was over, and nothing is kept.
+-- False: the time of `asker` was over, and nothing has been kept.
 CREATE OR REPLACE FUNCTION headgate.keep_acme(name text, asker uuid, seal_id uuid, sealed text, ends boolean) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN

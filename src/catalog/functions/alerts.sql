@@ -1,12 +1,12 @@
--- Alerts that several Headgates see: each is told once, and once that nobody sees it any more. For Headgate alone.
+-- Alerts that several Headgates see: each is told once, and its end once, when no Headgate sees it any more. For Headgate only.
 
--- Who sees something says so again and again; whoever has not for this long is gone.
+-- A Headgate that sees something repeats that it does; one that has not done so for this long is considered gone.
 CREATE OR REPLACE FUNCTION headgate.alert_sees(seen_at timestamptz) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT seen_at > statement_timestamp() - interval '5 minutes'
 $body$;
 
--- Whether it is this one's turn to tell: nobody else is at it, or whoever was has not come back for a minute.
+-- Whether it is this Headgate's turn to tell: no other has claimed it, or the one that had has not come back for a minute.
 CREATE OR REPLACE FUNCTION headgate.alert_claimed(wanted text, me text) RETURNS boolean
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   WITH claimed AS (
@@ -17,8 +17,8 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   SELECT EXISTS (SELECT FROM claimed)
 $body$;
 
--- `given`: [{condition, firing, told, since, says}], as this one sees and believes it; `told`: the receiver knows that it is so. Gives what to do for each:
--- `tell` it, `told` already, or `wait` for another one that is at it, or that sees it still.
+-- `given`: [{condition, firing, told, since, says}], as this Headgate sees it; `told`: the receiver knows it already. Returns what to do for each
+-- condition: `tell` it, `told` already, or `wait` for another Headgate that is telling it, or still sees it.
 CREATE OR REPLACE FUNCTION headgate.claim_alerts(me text, given jsonb) RETURNS TABLE (condition text, verdict text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -67,7 +67,7 @@ BEGIN
 END
 $body$;
 
--- The receiver has taken what this one had claimed.
+-- The receiver has accepted what this Headgate had claimed.
 CREATE OR REPLACE FUNCTION headgate.told_alerts(me text, given jsonb) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   WITH it AS (SELECT e.condition, e.firing FROM jsonb_to_recordset(given) AS e (condition text, firing boolean)),
@@ -77,7 +77,7 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   UPDATE headgate.alert a SET told = true, teller = NULL FROM it WHERE a.condition = it.condition AND it.firing AND a.teller = me
 $body$;
 
--- What was told, and nobody sees any more who could tell that it is over.
+-- Alerts that were told and that no Headgate still sees, so that none could tell their end.
 CREATE OR REPLACE FUNCTION headgate.left_alerts() RETURNS TABLE (condition text, since timestamptz, says text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT a.condition, a.since, a.says FROM headgate.alert a

@@ -1,8 +1,8 @@
--- ANSWER clauses: what is asked for in headgate.request, what the SQL port calls, and what is shown.
+-- ANSWER clauses: what headgate.request is asked for, what the SQL port calls, and what is shown.
 
 -- `answers`: [{unchecked, committed, payload, expression, sealed, sealId, secrets: [{schema, name}], shown: [alias]}]. `how`:
--- replace, or add. One that is added and has no WHEN takes the place of the one that there is. Every secret must be the caller's
--- to use. A short one is warned of where strangers see what is computed from it: they can try secrets on a machine of their own.
+-- replace or add. An added clause without WHEN replaces the existing one. The caller must be allowed to use every secret. Warns
+-- of a short secret if strangers see what is computed from it: they can then try secrets on their own machine.
 CREATE OR REPLACE FUNCTION headgate.do_answers(me oid, relation oid, answers jsonb, how text, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -72,7 +72,7 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
     'relation', relation::oid::bigint, 'answers', answers, 'how', how, 'schemas', caller_schemas))
 $body$;
 
--- As create_webhook_table, with ANSWER clauses. A table that was there before keeps its own.
+-- As create_webhook_table, with ANSWER clauses. A table that existed before keeps its own.
 CREATE OR REPLACE PROCEDURE headgate.create_answering_table(
   statement text, table_schema text, table_name text, if_not_exists boolean, options jsonb, includes jsonb,
   document text, validation jsonb, answers jsonb, caller_path text, caller_schemas name[])
@@ -122,8 +122,8 @@ BEGIN
 END
 $body$;
 
--- ALTER TABLE t DROP answer is also PostgreSQL's way to drop a column of that name: so it stays for any table that answers
--- nothing.
+-- ALTER TABLE t DROP answer is also how PostgreSQL drops a column of that name, and remains so for any table without an
+-- ANSWER clause.
 CREATE OR REPLACE PROCEDURE headgate.drop_answer(
   relation regclass, table_name text, if_exists boolean, statement text, caller_path text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -142,7 +142,7 @@ BEGIN
 END
 $body$;
 
--- ANSWER clauses, each on a line of its own; '' where there are none.
+-- ANSWER clauses, each on its own line; '' if there are none.
 CREATE OR REPLACE FUNCTION headgate.answer_clauses(relation regclass) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT coalesce(string_agg(E'\nANSWER ' || coalesce((

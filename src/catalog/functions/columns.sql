@@ -1,13 +1,13 @@
--- Which columns of a webhook table take what of a request, and how that is remembered.
+-- Which columns of a webhook table take which part of a request, and how that is remembered.
 
--- How a column is remembered: by what it was called and where it stood.
+-- How a column is remembered: by its name and its number at the time.
 CREATE OR REPLACE FUNCTION headgate.place(a pg_attribute) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT jsonb_build_object('relation', a.attrelid::bigint, 'attnum', a.attnum, 'column', a.attname)
 $body$;
 
--- The column that a place means today; NULL: it is gone. A renamed column keeps its number; a restored table keeps the
--- names and not always the numbers; a column that is dropped and added again is meant again.
+-- The column that a place refers to now; NULL: it no longer exists. A renamed column keeps its number; a restored table
+-- keeps the names and not always the numbers; a column that is dropped and added again is the same column.
 CREATE OR REPLACE FUNCTION headgate.placed(relation oid, place jsonb) RETURNS name
 LANGUAGE sql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $body$
   SELECT a.attname FROM pg_attribute a
@@ -26,8 +26,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   ), place)
 $body$;
 
--- Columns of restored tables get their numbers of now, so that what is renamed from here on is followed. Writes nothing
--- elsewhere, and may then run on a standby.
+-- Gives the columns of restored tables their current numbers, so that later renames are followed. Writes nothing if no
+-- table was restored, and may then run on a standby.
 CREATE OR REPLACE PROCEDURE headgate.place_restored()
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -68,7 +68,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     ELSE ARRAY['jsonb', 'json']::regtype[] END)
 $body$;
 
--- Columns that a row may fill and that nothing but its body does.
+-- Columns that a row may fill and that are filled by nothing but its body.
 CREATE OR REPLACE FUNCTION headgate.body_columns(relation oid, includes jsonb) RETURNS SETOF pg_attribute
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT a FROM pg_attribute a
@@ -78,11 +78,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
       SELECT FROM jsonb_array_elements(includes) i WHERE headgate.placed(body_columns.relation, i.value) = a.attname)
 $body$;
 
--- What a row holds, and what its owner is told: partitioned tables, the natural place of a document, keys that are no
--- columns, and forms of secrets.
---
--- The column that takes whole documents where nobody says which: the only one of its type, where every other column that
--- the body could fill has a value of its own. NULL: there is none, and keys fill the columns.
+-- The column that takes whole documents by default: the only one of its type, if every other column that the body could
+-- fill has a value of its own. NULL: there is none, and keys fill the columns.
 CREATE OR REPLACE FUNCTION headgate.natural_document(relation oid, includes jsonb, format text) RETURNS smallint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT min(b.attnum) FILTER (WHERE takes.body)
@@ -94,7 +91,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     AND bool_and(takes.body OR b.atthasdef OR b.attidentity <> '' OR t.typdefaultbin IS NOT NULL)
 $body$;
 
--- Which column takes the whole document is decided once, when the table is made: a column that is added later never
+-- Which column takes the whole document is decided once, when the table is created: a column that is added later never
 -- turns the documents of a table into rows of it. `wanted`: a column's name, '' for none, NULL: the natural one.
 CREATE OR REPLACE FUNCTION headgate.choose_document(relation oid, includes jsonb, format text, wanted text) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
@@ -139,7 +136,7 @@ BEGIN
 END
 $body$;
 
--- The option that says again what was decided when the table was made, where its columns alone might say something else.
+-- The option that repeats what was decided when the table was created, if its columns alone might now lead to something else.
 CREATE OR REPLACE FUNCTION headgate.document_option(relation oid, options jsonb, document jsonb, includes jsonb) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT CASE
@@ -151,7 +148,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   FROM (SELECT count(*) AS count FROM headgate.body_columns(relation, includes)) AS body
 $body$;
 
--- The place of the column that `collect_into` names; refuses what cannot work.
+-- The place of the column that `collect_into` names; refuses a combination that cannot work.
 CREATE OR REPLACE FUNCTION headgate.choose_collect(relation oid, includes jsonb, document jsonb, options jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -183,7 +180,7 @@ BEGIN
 END
 $body$;
 
--- A key that is computed from what no row fills could only be found out by the engine, when it is too late.
+-- A key that is computed from a column that no row fills would otherwise be noticed only by the engine, when it is too late.
 CREATE OR REPLACE PROCEDURE headgate.refuse_unfilled_key(relation oid, includes jsonb, document jsonb)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE

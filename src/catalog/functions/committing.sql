@@ -1,5 +1,5 @@
--- What Headgate asks of a table in the transactions that store its requests. Where a function has no SET clause every name in
--- it is qualified instead, because it runs once a group.
+-- What Headgate asks of a table in the transactions that store its requests. A function without a SET clause qualifies every
+-- name instead, because it runs once per group.
 
 -- As a Headgate of the third version of the catalog still calls it.
 CREATE OR REPLACE FUNCTION headgate.confirm(relation_name text, relation oid, mark text) RETURNS void
@@ -18,10 +18,10 @@ BEGIN
 END
 $body$;
 
--- The last statement of a transaction that stores requests, where nothing else has asked: were they checked and written for
--- what stands there now? The COPY before it holds a lock on the table, so that the answer stays true until COMMIT. `mark` covers
--- triggers, checks, rules, policies and index expressions (catalog/owner-code.ts). It is volatile so that it sees what is there when it is
--- asked: the statement that asks may have waited for the lock, and its own picture is of before.
+-- The last statement of a transaction that stores requests, if no other has asked this: is the table still the one that they were checked
+-- and written for? The COPY before it holds a lock on the table, so the answer stays true until COMMIT. `mark` covers columns, triggers,
+-- checks and index expressions, and whether there are rules or row-level security (catalog/owner-code.ts). The function is volatile, so
+-- that it sees what is committed when it is called: the calling statement may have waited for the lock, and its own snapshot is older.
 CREATE OR REPLACE FUNCTION headgate.confirm(relation_name text, relation oid, mark text, owner oid) RETURNS void
 LANGUAGE plpgsql AS $body$
 DECLARE
@@ -64,7 +64,7 @@ END
 $body$;
 
 -- Whether a role could do all that Headgate's can: it is that role, a superuser, or can become it, which versions before 16
--- allow to every member. Asked of the role that has logged in too: RESET ROLE leads to it.
+-- allow to every member. Checked for the role that has logged in, too: RESET ROLE leads back to it.
 CREATE OR REPLACE FUNCTION headgate.trusts(owner oid) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $body$
 DECLARE
@@ -76,8 +76,8 @@ BEGIN
 END
 $body$;
 
--- Precedes rows: a lock on the table, and under it the question whether the name still means the table and its owner is still
--- the one that the catalog knew, and one that could do all that Headgate's role can. Tells the number of the transaction.
+-- Precedes rows: locks the table, and then checks that the name still refers to it and that its owner is still the one that
+-- the catalog knew and could do all that Headgate's role can. Returns the number of the transaction.
 CREATE OR REPLACE FUNCTION headgate.hold(relation_name text, relation oid, owner oid) RETURNS text
 LANGUAGE plpgsql AS $body$
 DECLARE
@@ -99,8 +99,8 @@ BEGIN
 END
 $body$;
 
--- Lock and number alone, for a table that runs no code: whether it still is that table, and its owner the same, asks
--- headgate.stays() next. `patience`: empty, or NOWAIT, with 55P03 where somebody holds the table.
+-- Only the lock and the number, for a table that runs no code: headgate.stays(), called next, checks that it is still
+-- that table with the same owner. `patience`: empty, or NOWAIT, which fails with 55P03 if the table is locked.
 CREATE OR REPLACE FUNCTION headgate.hold_inert(relation_name text, owner oid, patience text) RETURNS text
 LANGUAGE plpgsql AS $body$
 DECLARE
@@ -117,9 +117,9 @@ BEGIN
 END
 $body$;
 
--- As confirm, asked when a statement is planned and not when it runs. It is not immutable: it is called that so that the plan
--- keeps its answer. That is right in a statement that names the relation too, as a constant of type regclass: PostgreSQL throws
--- the plan away when anything about that relation has changed, and whoever holds a lock on it has heard of all changes.
+-- As confirm, evaluated when a statement is planned and not when it runs. It is not immutable, but declared so, so that the plan
+-- keeps its result. That is correct in a statement that also names the relation as a constant of type regclass: PostgreSQL discards
+-- the plan when anything about that relation has changed, and a session that holds a lock on it has been told of all changes.
 CREATE OR REPLACE FUNCTION headgate.stays(relation_name text, relation oid, mark text, owner oid) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $body$
 BEGIN
@@ -128,9 +128,9 @@ BEGIN
 END
 $body$;
 
--- Stores documents in tables that run no code, of one JSONB column that is written: all of them, or none. Table i takes as many of the
--- documents, in order, as counts[i] says. Fails with 55P03 where somebody holds a table, and with HG001 where one of them is not
--- what its requests were checked for: asked as in headgate.hold_inert and headgate.confirm, of all tables at once.
+-- Stores documents in tables that run no code, into the one JSONB column that is written: all of them, or none. Table i takes as many
+-- of the documents, in order, as counts[i] says. Fails with 55P03 if a table is locked, and with HG001 if one of them is not what its
+-- requests were checked for: as headgate.hold_inert and headgate.confirm check it, for all tables at once.
 CREATE OR REPLACE FUNCTION headgate.store_together(
   names text[], columns text[], relations oid[], marks text[], owners oid[], counts int4[], documents jsonb[]
 ) RETURNS void
@@ -205,8 +205,8 @@ BEGIN
 END
 $body$;
 
--- How rows that may meet others are stored in a table that Citus distributes: `decoded` makes the list of values of the documents, and what Citus is
--- sent is that list.
+-- How rows that may conflict with others are stored in a table that Citus distributes: `decoded` turns the documents into a list of values, and that
+-- list is what is sent to Citus.
 CREATE OR REPLACE FUNCTION headgate.store_values(place text, decoded text, conflict text, documents json, code_path text) RETURNS void
 LANGUAGE plpgsql AS $body$
 DECLARE

@@ -1,8 +1,8 @@
 -- Deliveries that a table stores once (the option dedupe).
 
--- Takes these deliveries, once: in the transaction that stores their rows, and before any of them. One that another transaction is
--- storing is waited for. Fails with those that are known, as text; an id that is older than the window counts as new. The ids
--- are given without copies, and taken in their order, so that no two transactions wait for each other in a circle.
+-- Claims these deliveries, once: in the transaction that stores their rows, and before any of them. Waits for a delivery that
+-- another transaction is storing. Fails with the ids that are known, as text; an id that is older than the window counts as new.
+-- The ids are passed without duplicates, and claimed in their order, so that no two transactions wait for each other.
 CREATE OR REPLACE FUNCTION headgate.claim_deliveries(relation oid, ids uuid[], window_seconds bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -30,7 +30,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
     THEN coalesce(options ->> 'dedupe_window', '7 days')::interval END
 $body$;
 
--- Forgets ids that are older than their table's window, and those of tables that keep none: so many of each table. Gives how many went.
+-- Forgets ids that are older than their table's window, and those of tables that keep none: at most so many per table. Returns how many.
 CREATE OR REPLACE FUNCTION headgate.forget_deliveries(most int) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE

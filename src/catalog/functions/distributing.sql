@@ -1,6 +1,6 @@
--- How Citus spreads the rows of a webhook table: a part of WITH that Citus keeps, and the catalog does not. Called as the client's own role.
+-- How Citus distributes the rows of a webhook table: a part of WITH that Citus keeps, not the catalog. Called as the client's own role.
 
--- As WITH says it; {}: the table is an ordinary one.
+-- As WITH says it; {}: an ordinary table.
 CREATE OR REPLACE FUNCTION headgate.distribution(relation oid) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -30,7 +30,7 @@ BEGIN
 END
 $body$;
 
--- The number of the column whose hash says where a row goes; refuses what Citus or the first request would.
+-- The number of the column whose hash determines where a row goes; refuses what Citus, or the first request, would refuse.
 CREATE OR REPLACE FUNCTION headgate.distributing_column(relation regclass, wanted name, includes jsonb, document jsonb) RETURNS smallint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -58,7 +58,7 @@ BEGIN
 END
 $body$;
 
--- Makes a table that is an ordinary one a table of its distributed schema.
+-- Turns an ordinary table into a table of its distributed schema.
 CREATE OR REPLACE PROCEDURE headgate.join_schema(relation regclass)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -80,7 +80,7 @@ BEGIN
 END
 $body$;
 
--- `given`: what WITH or SET says, `distribute` and `shards` among it. Gives the table, which Citus may have put in the place of the other.
+-- `given`: what WITH or SET says, including `distribute` and `shards`. Returns the table, which Citus may have put in the place of the former one.
 CREATE OR REPLACE FUNCTION headgate.distribute(relation regclass, includes jsonb, document jsonb, given jsonb) RETURNS regclass
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -141,7 +141,7 @@ BEGIN
 END
 $body$;
 
--- What becomes of a new table where nobody says: one of a distributed schema is distributed with it.
+-- How a new table is distributed by default: with its schema, if that is distributed.
 CREATE OR REPLACE FUNCTION headgate.natural_distribution(relation regclass) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN

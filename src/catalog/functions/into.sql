@@ -1,6 +1,6 @@
 -- WITH (into = …): webhook tables whose rows go to another server, and that stay empty here. Called as the client's own role.
 
--- What the other server decides, and what needs the rows here. `options`: as WITH says them.
+-- Refuses what the other server decides, and what needs the rows here. `options`: as WITH says them.
 CREATE OR REPLACE FUNCTION headgate.refuse_beside_into(relation regclass, options jsonb) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -21,7 +21,7 @@ BEGIN
 END
 $body$;
 
--- The table that is there has the keys, the defaults and the constraints; this one says which columns are filled.
+-- The other table has the keys, the defaults and the constraints; this one says which columns are filled.
 CREATE OR REPLACE PROCEDURE headgate.keep_empty(relation regclass, target text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE

@@ -37,7 +37,7 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
 $body$;
 
 -- Gives a secret its first value, while its window is open, and once: of any number of requests one is first. `known`: the seal under
--- which the caller has read it. Gives `learned`; `taken` with what it has, where the window is still open; or `closed`.
+-- which the caller has read it. Returns `learned`; `taken`, with its current value, if the window is still open; or `closed`.
 CREATE OR REPLACE FUNCTION headgate.learn_secret(known uuid, new_seal uuid, new_sealed text, address text)
 RETURNS TABLE (outcome text, seal_id uuid, sealed text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -61,7 +61,7 @@ BEGIN
 END
 $body$;
 
--- Another value came in the window: its owner is told, and the first one stays.
+-- Another value came while the window was open: its owner is told, and the first value stays.
 CREATE OR REPLACE FUNCTION headgate.contest_secret(known uuid, address text) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   UPDATE headgate.secret_learning l SET contested_at = now(), contested_from = address
@@ -69,7 +69,7 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   WHERE s.id = l.secret_id AND s.seal_id = known AND l.contested_at IS NULL AND l.until > clock_timestamp()
 $body$;
 
--- What is sealed of a secret that was learned, once.
+-- The sealed value of a secret that was learned; returned once.
 CREATE OR REPLACE FUNCTION headgate.reveal_learned(secret_schema text, secret_name text) RETURNS TABLE (seal_id uuid, sealed text)
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   UPDATE headgate.secret_learning l SET revealed_at = now()
@@ -79,8 +79,8 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   RETURNING s.seal_id, s.sealed
 $body$;
 
--- Puts a certificate in the place of what a secret has that was made to be learned, at any time: whoever calls this has it from the host of its
--- issuer, and a message that it verifies. False: the secret was given its value by its owner.
+-- Replaces the value of a secret that learns by a certificate, at any time: the caller has the certificate from the host of its issuer, and a
+-- message that it verifies. False: the secret's value was given by its owner.
 CREATE OR REPLACE FUNCTION headgate.keep_certificate(known uuid, new_seal uuid, new_sealed text, host text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE

@@ -1,8 +1,8 @@
--- What Headgate reads to know whether the catalog has changed, and what it puts right.
+-- What Headgate reads to see whether the catalog has changed, and what it puts right.
 
--- What changes whenever what is read of a webhook table does, at a fraction of the cost: xmin is the transaction that wrote a row's
--- present version. Only what a default calls by name may be renamed unseen; the next row that needs it tells. Relation 0 has what
--- headgate.settle() puts right: names of who owns secrets and tokens, and rows of tables that no event trigger has seen go.
+-- Changes whenever what is read of a webhook table changes, at a fraction of the cost: xmin is the transaction that wrote a row's
+-- current version. Only what a default calls by name may be renamed unnoticed, until the next row that needs it. Relation 0 covers what
+-- headgate.settle() puts right: the names of the owners of secrets and tokens, and rows of tables whose drop no event trigger has seen.
 CREATE OR REPLACE FUNCTION headgate.catalog_versions() RETURNS TABLE (relation oid, version text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   -- Whose code a table's rows run is a question of what its owners are and may.
@@ -82,15 +82,15 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation))))
 $body$;
 
--- Of all of them together: whether anything has changed.
+-- For all of them together: whether anything has changed.
 CREATE OR REPLACE FUNCTION headgate.catalog_fingerprint() RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT encode(sha256(convert_to(coalesce(string_agg(concat(v.relation, ' ', v.version), ',' ORDER BY v.relation), ''), 'UTF8')), 'hex')
   FROM headgate.catalog_versions() AS v
 $body$;
 
--- Citus takes a local table into its metadata by making it the one shard of a new table of its name, and shows no shards in pg_class
--- unless told to.
+-- Citus adds a local table to its metadata by turning it into the one shard of a new table of the same name, and hides shards from
+-- pg_class unless told not to.
 CREATE OR REPLACE PROCEDURE headgate.leave_shards()
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
@@ -106,8 +106,8 @@ BEGIN
 END
 $body$;
 
--- What nobody has told of is put right: what a restored dump has brought from elsewhere, roles that were renamed or
--- dropped, and rows of tables that are gone, where no event trigger has seen them go.
+-- Puts right what nothing has notified of: what a restored dump has brought from elsewhere, roles that were renamed or
+-- dropped, and rows of tables whose drop no event trigger has seen.
 CREATE OR REPLACE PROCEDURE headgate.settle()
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN

@@ -1,4 +1,4 @@
--- What is asked for webhook tables in headgate.request. Called by headgate.act() alone; `me` is who asks.
+-- What headgate.request is asked for about webhook tables. Called by headgate.act() only; `me` is the role that asks.
 
 CREATE OR REPLACE FUNCTION headgate.refuse_strangers(me oid, relation oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
@@ -10,7 +10,7 @@ BEGIN
 END
 $body$;
 
--- Where "$user" of search_path leads a role that is called like it.
+-- For a role of that name, "$user" on the search_path leads to this schema.
 CREATE OR REPLACE FUNCTION headgate.refuse_own_schema(place text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
@@ -21,8 +21,8 @@ BEGIN
 END
 $body$;
 
--- `validation` may hold `form`: {form, message, hint}, what its secrets have to be like, and `cautions`: [{message, hint}].
--- Called where every secret is known to be the caller's to use.
+-- `validation` may have `form`: {form, message, hint}, which form its secrets must have, and `cautions`: [{message, hint}].
+-- Called once every secret is known to be one that the caller may use.
 CREATE OR REPLACE FUNCTION headgate.warn(relation oid, validation jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -44,7 +44,7 @@ BEGIN
 END
 $body$;
 
--- `given`: {relation, options, into, includes, document, collect, validation, schemas}; `into`: a secret, as SQL names it
+-- `given`: {relation, options, into, includes, document, collect, validation, schemas}; `into`: a secret, as written in SQL
 CREATE OR REPLACE FUNCTION headgate.do_register(me oid, relation oid, given jsonb, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -71,8 +71,8 @@ BEGIN
 END
 $body$;
 
--- `validation`: {payload, expression, sealed, sealId, secrets: [{schema, name}], warnings: [text]}; null: no check. Every
--- secret must be the caller's to use, whoever made the table and bound what stands there now.
+-- `validation`: {payload, expression, sealed, sealId, secrets: [{schema, name}], warnings: [text]}; null: no check. The
+-- caller must be allowed to use every secret, whoever created the table and bound its current secrets.
 CREATE OR REPLACE FUNCTION headgate.do_validate(me oid, relation oid, validation jsonb, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE

@@ -1,6 +1,6 @@
--- Refused requests, and keys that were ignored: trying one again, and forgetting it.
+-- Refused requests, and keys that were ignored: retrying a request, and forgetting it.
 
--- What there is to say at once; `waiting` where it will be tried.
+-- What can be said at once; `waiting` if it will be retried.
 CREATE OR REPLACE FUNCTION headgate.do_retry(me oid, id bigint, force boolean) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -44,8 +44,8 @@ BEGIN
 END
 $body$;
 
--- Asks Headgate to run a refused request through its stages again, once the caller's transaction has committed. What
--- becomes of it stands in the row then: a function cannot wait for what begins after it has ended.
+-- Asks Headgate to run a refused request through its stages again, once the caller's transaction has committed. The
+-- outcome is then in its row: a function cannot wait for what begins after it has ended.
 CREATE OR REPLACE FUNCTION headgate.retry_rejected(id bigint, force boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
@@ -54,7 +54,7 @@ BEGIN
 END
 $body$;
 
--- True: it was there, and is deleted.
+-- True: it existed, and is deleted.
 CREATE OR REPLACE FUNCTION headgate.forget_rejected(id bigint) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
@@ -72,7 +72,7 @@ BEGIN
 END
 $body$;
 
--- Begins anew for a table. True: something was there.
+-- Starts over for a table. True: there was something to forget.
 CREATE OR REPLACE FUNCTION headgate.forget_ignored_keys(relation regclass) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN

@@ -1,8 +1,8 @@
 -- Who may call what. The last of these files.
 --
--- PostgreSQL lets everybody execute a function unless told otherwise. Left to everybody are those that the SQL port calls
--- as the client's role, and those that they, the policies, the constraints and the views call; none of them can do more than its
--- caller. All others are Headgate's alone. What somebody has granted or taken away otherwise stays as it is.
+-- PostgreSQL lets everybody execute a function unless told otherwise. Everybody may still call those that the SQL port calls
+-- as the client's role, and those that they, the policies, the constraints and the views call; none of them can do more than
+-- its caller. All others are Headgate's alone. Other privileges that somebody has granted or revoked stay as they are.
 DO $body$
 DECLARE
   private record;

@@ -1,6 +1,6 @@
--- Secrets: whose they are, what is asked for in headgate.request (`me` is who asks), and what the SQL port calls.
+-- Secrets: who owns them, what headgate.request is asked for (`me` is the role that asks), and what the SQL port calls.
 
--- On the server where the oids are at home the names follow the roles; on another one the names say once who is meant.
+-- On the server that the oids belong to, names are updated from the roles; on another server the roles are looked up once, by name.
 CREATE OR REPLACE FUNCTION headgate.keep_owners() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -30,7 +30,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = me), false)
 $body$;
 
--- By schema where one is named, otherwise the first one on the caller's search path, which must be the caller's to use.
+-- In the given schema, otherwise the first one on the caller's search path. The caller must be allowed to use it.
 CREATE OR REPLACE FUNCTION headgate.find_secret(me oid, secret_schema text, secret_name text, caller_schemas text[]) RETURNS uuid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE

@@ -18,7 +18,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   ORDER BY a.attnum
 $body$;
 
--- The sequence behind a SERIAL (deptype a) or identity (deptype i) column.
+-- The sequence of a SERIAL (deptype a) or identity (deptype i) column.
 CREATE OR REPLACE FUNCTION headgate.own_sequence(a pg_attribute, kind "char") RETURNS oid
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT d.objid FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
@@ -26,7 +26,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype = kind
 $body$;
 
--- As SERIAL where it is one: its sequence goes with the table. NULL: it is none.
+-- The name of the SERIAL type if the column is one: its sequence is dropped with the table. NULL: it is not.
 CREATE OR REPLACE FUNCTION headgate.serial_name(a pg_attribute) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT CASE a.atttypid WHEN 'int2'::regtype THEN 'smallserial' WHEN 'int4'::regtype THEN 'serial'
@@ -36,7 +36,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     = format('nextval(%L::regclass)', headgate.own_sequence(a, 'a')::regclass)
 $body$;
 
--- What makes an identity column count otherwise than by default; '' where it does not.
+-- The options of an identity column that differ from the defaults; '' if none does.
 CREATE OR REPLACE FUNCTION headgate.identity_options(a pg_attribute) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT coalesce(' (' || string_agg(o.text, ' ' ORDER BY o.text) || ')', '')
@@ -123,10 +123,10 @@ BEGIN
 END
 $body$;
 
--- What Headgate has found out about the tables of one name, shown to their owner alone.
+-- What Headgate has found out about the tables of one name, shown only to their owner.
 --
--- Headgate evaluates, the client's own session decides which table is meant and whether the client may ask: `explained`
--- holds, by oid, the lines of every table that this client might mean.
+-- Headgate evaluates; the client's own session decides which table is meant and whether the client may ask: `explained`
+-- has, by oid, the lines of every table that this client might mean.
 CREATE OR REPLACE FUNCTION headgate.explain_validate(relation regclass, table_name text, explained jsonb)
 RETURNS TABLE (step int, expression text, value text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
@@ -148,7 +148,7 @@ BEGIN
 END
 $body$;
 
--- A row is committed before its sender reads 200: there is never anything to wait for.
+-- A row is committed before its sender gets the 200, so there is never anything to wait for.
 CREATE OR REPLACE PROCEDURE headgate.flush() LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   SELECT NULL::void
 $body$;

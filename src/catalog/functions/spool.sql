@@ -1,7 +1,7 @@
--- Webhooks that were kept on Headgate's disk while the database was away: how far they have arrived.
+-- Webhooks that were stored on Headgate's disk while the database was unreachable: how far they have arrived.
 
--- Takes the requests `first` to `last` of a table for arrived, once: of two that hand over the same ones the second waits
--- for the first, and fails.
+-- Records the requests `first` to `last` of a table as arrived, once: if two hand over the same requests, the second
+-- waits for the first, and fails.
 CREATE OR REPLACE FUNCTION headgate.advance(spool uuid, relation oid, first bigint, last bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
@@ -18,14 +18,14 @@ BEGIN
 END
 $body$;
 
--- Which database this is, for a spool to know whether it is its own: another server, or a database that was made anew, gives
--- the same numbers to other tables.
+-- Identifies this database, so that a spool knows whether it is its own: another server, or a database that was created
+-- again, gives the same numbers to other tables.
 CREATE OR REPLACE FUNCTION headgate.home() RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT format('%s, %s', headgate.cluster_identity(), d.oid) FROM pg_database d WHERE d.datname = current_database()
 $body$;
 
--- `state`: what the Headgate that was asked has on its disk, by oid. The owner of a table sees it.
+-- `state`: what the Headgate that was asked has on its disk, by oid. Shown to the owner of a table.
 CREATE OR REPLACE FUNCTION headgate.show_spool(state jsonb)
 RETURNS TABLE ("Table" text, "State" text, "Requests" bigint, "Since" timestamptz, "Reason" text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$

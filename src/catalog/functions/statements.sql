@@ -1,8 +1,7 @@
--- Webhook tables, as Headgate's statements make and change them. The SQL port calls these as the client's own role; what they
--- want of the catalog they ask for in headgate.request.
+-- Webhook tables, as Headgate's statements create and change them. The SQL port calls these functions as the client's own
+-- role; for changes of the catalog they insert into headgate.request.
 
--- Refuses unless `relation` is there and the caller's; locks it against a concurrent DROP or ALTER.
--- False: it is missing and IF EXISTS was said.
+-- Refuses unless `relation` exists and is the caller's. False: it does not exist and IF EXISTS was given.
 CREATE OR REPLACE FUNCTION headgate.open_table(relation regclass, table_name text, if_exists boolean) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
@@ -20,8 +19,8 @@ BEGIN
 END
 $body$;
 
--- Lets Headgate's role, the owner of the catalog, write into a table of the caller. The schema may have been made for it
--- by somebody else.
+-- Lets Headgate's role, the owner of the catalog, write into a table of the caller. The schema may belong to somebody
+-- else, who has then granted USAGE.
 CREATE OR REPLACE PROCEDURE headgate.admit_writer(relation oid)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -60,8 +59,8 @@ BEGIN
 END
 $body$;
 
--- `statement` is the client's CREATE TABLE without what PostgreSQL does not know; it runs under the client's own
--- search_path. It never holds IF NOT EXISTS: that is settled here, so that a table that was there before is never
+-- `statement` is the client's CREATE TABLE without the parts that PostgreSQL does not know; it runs under the client's
+-- own search_path. It never contains IF NOT EXISTS, which is handled here, so that a table that already exists is never
 -- made a webhook table.
 CREATE OR REPLACE PROCEDURE headgate.create_webhook_table(
   statement text, table_schema text, table_name text, if_not_exists boolean, options jsonb, includes jsonb,
@@ -126,7 +125,7 @@ BEGIN
 END
 $body$;
 
--- `validation`: as headgate.do_validate() takes it; null: no check.
+-- `validation`: as for headgate.do_validate(); null: no check.
 CREATE OR REPLACE PROCEDURE headgate.set_validation(relation regclass, validation jsonb, caller_schemas name[])
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   INSERT INTO headgate.request (action, given) VALUES ('validate', jsonb_build_object(
@@ -150,7 +149,7 @@ BEGIN
 END
 $body$;
 
--- ALTER TABLE t DROP validate is also PostgreSQL's way to drop a column of that name: so it stays for any other table.
+-- ALTER TABLE t DROP validate is also how PostgreSQL drops a column of that name, and remains so for any other table.
 CREATE OR REPLACE PROCEDURE headgate.drop_validate(
   relation regclass, table_name text, if_exists boolean, statement text, caller_path text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -165,7 +164,7 @@ BEGIN
 END
 $body$;
 
--- Changes options of a webhook table; `changes` as they stand in the catalog, with `collect_into`.
+-- Changes options of a webhook table; `changes`: as in the catalog, with `collect_into`.
 CREATE OR REPLACE PROCEDURE headgate.alter_options(relation regclass, table_name text, if_exists boolean, changes jsonb)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE

@@ -1,6 +1,6 @@
--- What tables call: their checks, policies, defaults and triggers. Made before them (catalog/migrate.ts).
+-- What tables call: functions for their checks, policies, defaults and triggers. Created before the tables (catalog/migrate.ts).
 
--- The owner of a table writes its row of the catalog: one that could not be read would cost every other table its own.
+-- The owner of a table writes its row of the catalog: a row that could not be read would keep every other table from being read.
 CREATE OR REPLACE FUNCTION headgate.is_place(place jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT jsonb_typeof(place) = 'object' AND (place ->> 'relation')::oid IS NOT NULL AND (place ->> 'attnum')::int IS NOT NULL
@@ -16,13 +16,13 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
   FROM jsonb_array_elements(includes) i
 $body$;
 
--- NULL: there is no such relation (any more).
+-- NULL: the relation does not exist (any more).
 CREATE OR REPLACE FUNCTION headgate.owns_table(relation oid) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation
 $body$;
 
--- The server whose roles the oids in headgate.secret are of. A restored dump brings that of another one with it.
+-- The server whose roles the oids in headgate.secret refer to. A restored dump brings the identity of another server with it.
 CREATE OR REPLACE FUNCTION headgate.cluster_identity() RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
@@ -47,9 +47,9 @@ BEGIN
 END
 $body$;
 
--- The event triggers run inside every ALTER and DROP of every role, so that they leave at once where no webhook table
--- is concerned, and never fail: at worst Headgate notices late. What a type, a domain or a schema is called stands in
--- the columns of any number of tables. No CREATE INDEX or DROP INDEX makes or ends a primary key: ALTER TABLE does.
+-- The event triggers run inside every ALTER and DROP of every role, so they return at once if no webhook table is
+-- concerned, and never fail: at worst Headgate notices late. The name of a type, a domain or a schema may be part of the
+-- columns of any number of tables. CREATE INDEX and DROP INDEX never create or remove a primary key: ALTER TABLE does.
 CREATE OR REPLACE FUNCTION headgate.on_ddl() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
@@ -63,8 +63,8 @@ EXCEPTION WHEN OTHERS THEN
 END
 $body$;
 
--- Whatever stands for a table goes with its rows to the one that has taken its place; what is left of it, ON DELETE CASCADE takes. Keys that
--- others refer to are made once more, so that no constraint has to be another one for this.
+-- Moves everything recorded for a table, with its rows, to the table that has replaced it; ON DELETE CASCADE removes what is left. Rows with
+-- keys that others refer to are inserted again, so that no constraint has to change for this.
 CREATE OR REPLACE FUNCTION headgate.carry(gone oid, place oid) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -86,8 +86,8 @@ BEGIN
 END
 $body$;
 
--- Citus changes how a table is spread by making another, whose name is that of the table and a number, filling it, and dropping the table in
--- the same transaction. A table that anybody else has made meanwhile is of another transaction.
+-- Citus changes how a table is distributed by creating another, named after the table with a number, filling it, and dropping the table in
+-- the same transaction. A table that anybody else has created in the meantime is of another transaction.
 CREATE OR REPLACE FUNCTION headgate.carry_spread(gone oid, table_schema text, table_name text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN

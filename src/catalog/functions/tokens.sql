@@ -1,6 +1,6 @@
--- Tokens of the events gateway: whose they are, what they may store, and what the SQL port calls.
+-- Tokens of the events gateway: who owns them, what they may store, and what the SQL port calls.
 
--- Whether a role may, at this moment, insert any row into a table: a policy that might refuse one is not asked on its behalf.
+-- Whether a role may, at this moment, insert any row into a table: false if a policy could refuse one.
 CREATE OR REPLACE FUNCTION headgate.may_insert(role oid, relation oid) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT coalesce((
@@ -31,7 +31,7 @@ BEGIN
 END
 $body$;
 
--- `given`: {name, relations, origins, rate}. Gives the token, which is known nowhere else from then on.
+-- `given`: {name, relations, origins, rate}. Returns the token, which is not stored anywhere.
 CREATE OR REPLACE FUNCTION headgate.do_create_token(me oid, given jsonb) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -101,8 +101,8 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   WHERE t.id = same.id AND (t.owner IS DISTINCT FROM r.rolname OR t.owner_oid IS DISTINCT FROM r.oid)
 $body$;
 
--- What Headgate asks for requests of the events gateway, several at a time: the token of that hash (in hex; NULL: none was sent) with
--- the tables into which its owner may insert now, and whether some token is for pages of that origin. A token whose owner is gone is none.
+-- What Headgate asks for requests of the events gateway, several at a time: the token with that hash (in hex; NULL: none was sent) and the
+-- tables into which its owner may insert now, and whether any token is for pages of that origin. A token whose owner is gone does not count.
 CREATE OR REPLACE FUNCTION headgate.token_rights(hashes text[], page_origins text[])
 RETURNS TABLE (n bigint, id uuid, origins text[], rate text, relations oid[], origin_known boolean)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$

@@ -6,7 +6,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
   FROM unnest(one, other) WITH ORDINALITY AS u (a, b, place)
 $body$;
 
--- The bound, in ms, under which this part of the requests of a duration is; infinity: beyond 10 s; NULL: there was none.
+-- The bound, in ms, that this part of the requests took at most; infinity: more than 10 s; NULL: there were no requests.
 CREATE OR REPLACE FUNCTION headgate.quantile(took bigint[], part float8) RETURNS float8
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT min(c.bound) FROM (
@@ -17,7 +17,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
   ) AS c WHERE c.total > 0 AND c.up_to >= part * c.total
 $body$;
 
--- As a part of a path: everything but letters, digits and -._~ in hexadecimal.
+-- As part of a path: everything but letters, digits and -._~ in hexadecimal.
 CREATE OR REPLACE FUNCTION headgate.path_part(name text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT string_agg(CASE WHEN b.char ~ '^[A-Za-z0-9_.~-]$' THEN b.char
@@ -25,8 +25,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   FROM regexp_split_to_table(name, '') WITH ORDINALITY AS b (char, place)
 $body$;
 
--- `state`: {base: what stands before /webhook, or null; tables: {oid: {sender, check}}}, as the Headgate that was asked knows
--- it. The owner of a table sees it.
+-- `state`: {base: the part before /webhook, or null; tables: {oid: {sender, check}}}, as known to the Headgate that was
+-- asked. Shown to the owner of a table.
 CREATE OR REPLACE FUNCTION headgate.show_endpoints(state jsonb)
 RETURNS TABLE ("Name" text, "Schema" text, "URL" text, "Sender" text, "Check" text, "Last Request" timestamptz,
   "Stored" bigint, "Unauthorized" bigint, "Refused" bigint, "Unavailable" bigint, "P99 ms" float8)

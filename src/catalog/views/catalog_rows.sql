@@ -1,4 +1,4 @@
--- What Headgate knows of a table beside its shape, which is read from PostgreSQL's own catalog (catalog/shape.ts).
+-- What Headgate knows of a table in addition to its shape, which is read from PostgreSQL's own catalog (catalog/shape.ts).
 CREATE OR REPLACE VIEW headgate.catalog_rows AS
 SELECT
   c.oid AS relation,
@@ -7,17 +7,17 @@ SELECT
   w.payload,
   w.options,
   w.document IS NOT NULL AS takes_document,
-  -- NULL where it is gone.
+  -- NULL if it no longer exists.
   headgate.placed(c.oid, w.document)::text AS document,
   included.columns AS includes,
   w.expression,
   w.sealed_expression,
   w.seal_id,
   coalesce(bound.secrets, '[]') AS secrets,
-  -- NULL where there is none, or it is gone.
+  -- NULL if none was chosen, or it no longer exists.
   headgate.placed(c.oid, w.collect)::text AS collect,
   -- The secret that says where its rows go; NULL: they stay here. `trusted`: it belongs to a superuser. `allowed`: the table's owner may use
-  -- it, who is not always who made the table: the name of the table there is that of this one, which its owner changes.
+  -- it. The owner is not always the role that created the table, and the table there has the name of this one, which its owner can change.
   (SELECT jsonb_build_object('name', s.name, 'seal_id', s.seal_id, 'sealed', s.sealed, 'trusted', coalesce(r.rolsuper, false),
       'allowed', headgate.may_use(c.relowner, s.owner_oid))
     FROM headgate.webhook_into i JOIN headgate.secret s ON s.id = i.secret_id LEFT JOIN pg_roles r ON r.oid = s.owner_oid

@@ -1,6 +1,6 @@
 -- What reading a webhook table costs: its row, its secrets, its ANSWER clauses and their secrets, and the defaults and generated
 -- columns that its owner has given it. Lengths are known without reading the values. `fits`: it is small enough, and so are all
--- of its owner's together; what does not fit is not read, and its requests are answered 503.
+-- of its owner's tables together; a table that does not fit is not read, and its requests are answered 503.
 CREATE OR REPLACE VIEW headgate.catalog_sizes AS
 SELECT sized.relation, sized.schema_name, sized.table_name, sized.bytes,
   sized.bytes <= 8388608
@@ -8,7 +8,7 @@ SELECT sized.relation, sized.schema_name, sized.table_name, sized.bytes,
     AS fits
 FROM (
   SELECT c.oid AS relation, n.nspname::text AS schema_name, c.relname::text AS table_name, c.relowner,
-    -- A jsonb may be compressed: rows from before there were bounds are taken for what they may come to.
+    -- A jsonb may be compressed: rows from before the limits existed count with the size they may expand to.
     octet_length(w.payload) + 16 * (pg_column_size(w.options) + coalesce(pg_column_size(w.document), 0) + coalesce(pg_column_size(w.collect), 0)
       + pg_column_size(w.includes))
       + coalesce(octet_length(w.expression), 0) + coalesce(octet_length(w.sealed_expression), 0)

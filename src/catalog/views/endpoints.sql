@@ -1,4 +1,4 @@
--- Each webhook table with what came to it in the last 24 hours. When something came last is remembered longer.
+-- Each webhook table with its requests of the last 24 hours. The time of the last request is remembered longer.
 CREATE OR REPLACE VIEW headgate.endpoints WITH (security_barrier) AS
 SELECT c.oid AS relation, n.nspname::text AS schema_name, c.relname::text AS table_name, w.expression IS NOT NULL AS checked,
   (SELECT max(m.last_at) FROM headgate.traffic_minute m WHERE m.relation = w.relation) AS last_at,
@@ -14,6 +14,6 @@ CROSS JOIN LATERAL (
   FROM headgate.traffic_minute m WHERE m.relation = w.relation AND m.minute > now() - interval '24 hours'
 ) AS t
 WHERE headgate.owns_table(w.relation);
--- By columns: a privilege on the whole would allow LOCK TABLE.
+-- By columns: a privilege on the whole view would allow LOCK TABLE.
 GRANT SELECT (relation, schema_name, table_name, checked, last_at, stored, unauthorized, refused, unavailable, p99_ms)
   ON headgate.endpoints TO PUBLIC;
