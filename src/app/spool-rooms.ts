@@ -95,7 +95,7 @@ function remember(
   const ageMs = known === null ? Infinity : Date.now() - known.confirmedAtMs;
   const isTrusted = ageMs <= settings.spoolTrustSeconds * 1_000;
   const rows = (isTrusted ? (known?.rows ?? []) : []).map((row) => JSON.parse(row) as CatalogRow);
-  // Where nothing else needs the database, what is left for it does.
+  // Leftover requests need the database even if nothing else does.
   if (isTrusted || isLeft) catalog.remember(database, rows, ageMs);
 }
 
