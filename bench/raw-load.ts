@@ -21,7 +21,7 @@ export interface RawJob {
   readonly body: string;
   readonly connections: number;
   readonly seconds: number;
-  /** Sent before that in the same way, and not counted: connections open, and this process's own code becomes warm. */
+  /** Uncounted load of the same kind before: it opens the connections and warms up this process's own code. */
   readonly warmUpSeconds?: number;
   /** null: as fast as answers come. */
   readonly perSecond: number | null;
