@@ -1,4 +1,4 @@
-/** The stand-in for an API server keeps the semantics that the operator's tests lean on. */
+/** The stand-in for an API server has the semantics that the operator's tests rely on. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
