@@ -1,6 +1,6 @@
 /**
- * What answers cost an ordinary event: a table that answers `{"rows":1}`, one whose sender wants an empty 200, and one that could be asked
- * a question by each request, with the same check and the same requests, in turns.
+ * What answers cost an ordinary event: a table that answers `{"rows":1}`, one whose sender wants an empty 200, and one to which each
+ * request could be a handshake, with the same check and the same requests, in turns.
  */
 import type { Bench } from './report.ts';
 import { inTurns, spread, stamp, table } from './report.ts';

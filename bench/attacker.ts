@@ -1,5 +1,6 @@
 /**
- * A hostile client, a process of its own: `attacker.js NAME LISTEN_PORT SQL_PORT GATEWAY_PORT SECONDS`. Prints what it was answered.
+ * A hostile client, in a process of its own: `attacker.js NAME LISTEN_PORT SQL_PORT GATEWAY_PORT SECONDS`. Prints the answers it
+ * got.
  */
 import { randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
@@ -15,9 +16,9 @@ interface Aim {
   readonly port: number;
   readonly sqlPort: number;
   readonly gatewayPort: number;
-  /** performance.now() at which it is over. */
+  /** The performance.now() at which it ends. */
   readonly end: number;
-  /** Counts what was answered. */
+  /** Counts an answer. */
   note(what: string): void;
 }
 
@@ -38,7 +39,7 @@ function dial(port: number): Socket {
   return socket;
 }
 
-/** Sends one request on a connection of its own; gives the status of the answer. */
+/** Sends one request on a connection of its own; returns the status of the answer. */
 function ask(aim: Aim, start: string, body: Buffer): Promise<string> {
   return new Promise((resolve) => {
     const socket = dial(aim.port);
@@ -54,7 +55,7 @@ function ask(aim: Aim, start: string, body: Buffer): Promise<string> {
   });
 }
 
-/** The same body over and over on so many connections. */
+/** The same body repeatedly, on a number of connections. */
 async function flood(
   aim: Aim,
   connections: number,
@@ -86,7 +87,7 @@ async function chunkedFlood(
   );
 }
 
-/** The same body over and over to the events gateway. */
+/** The same body repeatedly to the events gateway. */
 async function gatewayFlood(aim: Aim, connections: number, target: string, body: Buffer): Promise<void> {
   const start = `POST ${target} HTTP/1.1\r\nHost: localhost:${aim.gatewayPort}\r\nContent-Length: ${body.length}\r\n\r\n`;
   const at = { ...aim, port: aim.gatewayPort };
@@ -97,7 +98,7 @@ async function gatewayFlood(aim: Aim, connections: number, target: string, body:
   );
 }
 
-/** A body that takes seconds to make; the time counts from then on. */
+/** A body that takes seconds to make; the time starts after that. */
 function prepared(aim: Aim, table: string, make: () => string): Promise<void> {
   const leftMs = aim.end - performance.now();
   const body = Buffer.from(make());
@@ -196,7 +197,7 @@ const attackers: Readonly<Record<string, (aim: Aim) => Promise<void>>> = {
 
 export const attackNames: readonly string[] = Object.keys(attackers);
 
-/** A byte now and then. */
+/** Sends a byte every second. */
 function drip(socket: Socket, start: string): void {
   socket.write(start);
   const timer = setInterval(() => socket.write('x'), 1_000);

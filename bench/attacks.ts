@@ -1,6 +1,6 @@
 /**
- * What one hostile client costs everybody else: for each attack the memory that Headgate took at its peak, the longest
- * stall of its event loop, and how long an honest sender waited for its answers meanwhile.
+ * What one hostile client costs the others: for each attack Headgate's peak memory, the longest stall of its event
+ * loop, and how long an honest sender waited for its answers meanwhile.
  */
 import { once } from 'node:events';
 import { spawn } from 'node:child_process';
@@ -15,12 +15,12 @@ import type { Bench, Effort } from './report.ts';
 import { startService } from './service.ts';
 import type { Service } from './service.ts';
 
-/** Requests of the honest sender a second. */
+/** Requests per second of the honest sender. */
 const honestPerSecond = 50;
 
 const agent = new Agent({ keepAlive: true, maxSockets: 16 });
 
-/** ms until the answer; NaN: it was no 200. */
+/** ms until the answer; NaN: it was not a 200. */
 export function post(url: string): Promise<number> {
   const started = performance.now();
   return new Promise((resolve) => {
@@ -46,7 +46,7 @@ export async function honest(url: string, until: Promise<unknown>): Promise<numb
   return Promise.all(answers);
 }
 
-/** The longest stall of the event loop since this was last asked, in ms. */
+/** The longest stall of the event loop since the last call, in ms. */
 export async function longestStallMs(service: Service): Promise<number> {
   const metrics = await (await fetch(`http://127.0.0.1:${service.ports.admin.port}/metrics`)).text();
   return Number(/^nodejs_eventloop_lag_max_seconds (\S+)/m.exec(metrics)?.[1] ?? Number.NaN) * 1_000;
@@ -57,7 +57,7 @@ export function peakMiB(pid: number): number {
   return Number(kib ?? Number.NaN) / 1_024;
 }
 
-/** In a process of its own, which ends by itself and says on its standard output what it got. */
+/** In a process of its own, which ends on its own and prints its results on standard output. */
 export function startAttacker(name: string, service: Service, seconds: number) {
   const { listen, sql, gateway } = service.ports;
   const ports = [listen.port, sql.port, gateway?.port ?? 0].map(String);
@@ -67,7 +67,7 @@ export function startAttacker(name: string, service: Service, seconds: number) {
 }
 
 async function attack(name: string, service: Service, seconds: number): Promise<(string | number)[]> {
-  // The peak begins anew (proc(5)).
+  // Resets the peak (proc(5)).
   writeFileSync(`/proc/${service.pid}/clear_refs`, '5');
   await longestStallMs(service);
   const attacker = startAttacker(name, service, seconds);
@@ -88,7 +88,7 @@ async function attack(name: string, service: Service, seconds: number): Promise<
   ];
 }
 
-/** What the attackers know of. */
+/** The tables that the attackers know. */
 export const attackedTables = `
   create table honest (data jsonb) with (connector = 'webhook');
   create table open (data jsonb) with (connector = 'webhook');
@@ -109,7 +109,7 @@ export const attacks: Bench = {
     const lines: (string | number)[][] = [];
     const wanted = process.env['BENCH_ATTACKS']?.split(';');
     for (const name of attackNames.filter((it) => wanted?.includes(it) ?? true)) {
-      // Each meets a program that has done nothing before.
+      // Each attack gets a program that has done nothing before.
       const service = await startService();
       try {
         await service.client.query(attackedTables);

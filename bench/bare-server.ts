@@ -1,6 +1,6 @@
 /**
- * What the benchmark compares with: node:http that reads the body, computes the same HMAC, compares it and answers,
- * and stores nothing. Prints its port. Run as a process of its own.
+ * The baseline of the benchmarks: node:http that reads the body, computes the same HMAC, compares it and answers, and
+ * stores nothing. Prints its port. Runs as a separate process.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';

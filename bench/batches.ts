@@ -1,4 +1,4 @@
-/** Many rows a message: one WebSocket with batches of 100, and one request of a million lines. */
+/** Many rows per message: one WebSocket with batches of 100, and one request of a million lines. */
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { runJson, script, treeUsage } from './processes.ts';
@@ -60,7 +60,7 @@ async function overSocket(service: Service, name: TableKind, seconds: number): P
 
 const lines = 1_000_000;
 
-/** One request of a million lines; gives the seconds until its answer and the most memory the process ever had. */
+/** One request of a million lines; returns the seconds until its answer and the process's peak memory. */
 async function million(
   service: Service,
   name: string,
@@ -121,7 +121,7 @@ async function socketSection(seconds: number, rounds: number): Promise<string> {
   }
 }
 
-/** Each in a process of its own, whose peak is then its own. */
+/** Each in a process of its own, so that the peak belongs to it. */
 async function millionSection(): Promise<string> {
   const kinds = {
     'one JSONB column': 'data JSONB',

@@ -1,4 +1,4 @@
-/** Signed, durable single events of other sizes at 64 connections, beside the bare server with the same. */
+/** Signed, durable single events of other sizes at 64 connections, compared with the bare server. */
 import { script, start } from './processes.ts';
 import { inTurns, spread, stamp, table } from './report.ts';
 import type { Bench } from './report.ts';
@@ -9,7 +9,7 @@ import { median } from './statistics.ts';
 const sizes = [200, 2_000, 20_000, 200_000] as const;
 const connections = 64;
 
-/** Orders with words and numbers, the same in every run; compresses about as documents do. */
+/** Orders with words and numbers, the same in every run; they compress about as well as real documents. */
 function bodyOf(bytes: number): string {
   let state = 1;
   const next = (below: number) => {
@@ -24,7 +24,7 @@ function bodyOf(bytes: number): string {
     items.push(item);
     length += item.length + 1;
   }
-  // The last word fills it to the byte.
+  // The last word pads the body to the exact size.
   const rest = `],"rest":"`;
   const text = `{"items":[${items.slice(0, -1).join(',')}${rest}`;
   return `${text}${'x'.repeat(Math.max(0, bytes - text.length - 2))}"}`;
@@ -46,7 +46,7 @@ export const bodies: Bench = {
         const job = { connections, seconds, headers: signedHeaders(text), bodies: [text] };
         const turns = await inTurns(rounds, `${size} B`, {
           ours: async () => {
-            // Gigabytes of the larger ones would be a load of their own.
+            // Gigabytes of the larger ones would be a load in themselves.
             await service.client.query('TRUNCATE events');
             await service.client.query('CHECKPOINT');
             return measure({ ...job, url: service.url('events') }, service.pid);

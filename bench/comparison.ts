@@ -1,6 +1,6 @@
 /**
- * Signed, durable single events at 256 connections: Headgate, and what else takes webhooks into PostgreSQL, in turns in
- * one run and in one engine. A contestant that cannot run loses its line and nothing more.
+ * Signed, durable single events at 256 connections: Headgate, and other programs that store webhooks in PostgreSQL, in
+ * turns in one run and in one engine. A contestant that cannot run loses only its own line.
  */
 import {
   bare,
@@ -44,7 +44,7 @@ interface Running extends Entry {
   readonly results: Measured[];
 }
 
-/** Those that run, and why the others do not. */
+/** The contestants that run, and why the others do not. */
 async function race(
   service: Service,
   running: Running[],
@@ -55,7 +55,7 @@ async function race(
     for (const entry of running) {
       if (failed.has(entry.name)) continue;
       try {
-        // What the one before wrote is on disk before the next begins.
+        // What the previous one wrote is on disk before the next starts.
         await service.client.query('CHECKPOINT');
         const result = await entry.contestant.run(effort.seconds);
         console.error(`${entry.name}${round === 0 ? ' (warm-up)' : ''}: ${result.perSecond.toFixed(0)}/s`);
@@ -67,7 +67,7 @@ async function race(
   }
 }
 
-/** What was answered 2xx is in its table, whoever answered. */
+/** Every request answered 2xx must be in its table, for all contestants. */
 async function verify(service: Service, running: readonly Running[], failed: Map<string, string>): Promise<void> {
   for (const { name, contestant, results } of running) {
     if (contestant.table === null || failed.has(name)) continue;
@@ -104,7 +104,7 @@ function lines(running: readonly Running[]): (string | number)[][] {
 export const comparison: Bench = {
   name: 'comparison',
   run: async ({ rounds, seconds }) => {
-    // What the tables of one contestant need cleaned would fall to the next one.
+    // Vacuuming one contestant's tables would slow the next one.
     const service = await startService({ engineSettings: ['max_connections = 700', 'autovacuum = off'] });
     const running: Running[] = [];
     const failed = new Map<string, string>();

@@ -1,6 +1,6 @@
 /**
- * What watching costs: the same Headgate with nobody watching and with three consoles that tail, in turns; another one that
- * counts nothing by the minute; and how long a page of a list takes where a million rows are.
+ * The cost of watching: the same Headgate with nobody watching and with three consoles that tail, in turns; another one
+ * that does not count by the minute; and how long a page of a list takes with a million rows.
  */
 import type { Client } from 'pg';
 import { readFile } from 'node:fs/promises';
@@ -22,7 +22,7 @@ interface Caller {
   readonly url: string;
 }
 
-/** A session of the console, by a link that the data directory's key gives. */
+/** A session of the console, by a link obtained with the data directory's key. */
 async function enter({ ports, engine }: Service): Promise<Caller> {
   const url = `http://127.0.0.1:${ports.admin.port}/console/api`;
   const ask = async (path: string, authorization: string, value: unknown): Promise<Response> =>
@@ -39,7 +39,7 @@ async function enter({ ports, engine }: Service): Promise<Caller> {
   return { url, headers: { authorization }, post: (path, value) => ask(path, authorization, value) };
 }
 
-/** Reads what comes until it is over. */
+/** Reads events until the run is over. */
 async function tailing(service: Service, run: () => Promise<Measured>): Promise<Measured> {
   const ending = new AbortController();
   const { url, headers } = await enter(service);
@@ -48,7 +48,7 @@ async function tailing(service: Service, run: () => Promise<Measured>): Promise<
       const { body: stream } = await fetch(`${url}/tail`, { headers, signal: ending.signal });
       for await (const _ of stream ?? []);
     } catch {
-      // It was ended.
+      // Aborted.
     }
   });
   try {

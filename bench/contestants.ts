@@ -1,6 +1,6 @@
 /**
  * What Headgate is compared with: each takes the same signed requests and stores them in a table of its own in the same
- * engine, over the engine's Unix socket, with fsync on. What is not installed says so.
+ * engine, over the engine's Unix socket, with fsync on. A contestant that is not installed reports that.
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -21,9 +21,9 @@ import { Latencies } from './statistics.ts';
 export const connections = 256;
 
 export interface Contestant {
-  /** What more there is to say of it. */
+  /** Additional remarks. */
   readonly note?: string;
-  /** Where its rows are; null: it stores nothing. */
+  /** The table with its rows; null: it stores nothing. */
   readonly table: string | null;
   /** One run of the load. */
   run(seconds: number): Promise<Measured>;
@@ -42,7 +42,7 @@ function overHttp(service: Service, started: Started, url: string, table: string
         runJson<LoadResult>(script('./load.js'), job),
       );
       if (measured.requests === 0) throw new Error('no request was answered 2xx');
-      // What it still does for requests that nobody waits for would be a load for whoever is next.
+      // Work for requests that nobody waits for any more would slow the next contestant.
       for (let waited = 0; waited < 200 && childrenOf(started.pid) > 0; waited++) await delay(100);
       return measured;
     },
@@ -55,7 +55,7 @@ async function tableFor(service: Service, name: string): Promise<string> {
   return name;
 }
 
-/** Whether something listens there and answers 200 to what is signed. */
+/** Whether a server listens there and answers 200 to a signed request. */
 function answers(url: string): Promise<boolean> {
   return new Promise((resolve) => {
     const sent = request(url, { method: 'POST', headers, agent: false }, (response) => {
@@ -102,7 +102,7 @@ export const fastify = {
   prepared: { name: 'Fastify + `pg`, pool of 32, prepared', open: byHand(32, 'prepared') },
 };
 
-/** Into a folder of its own below the system's for temporary files, where the next run finds it. */
+/** In a folder of its own in the system's folder for temporary files, where the next run finds it. */
 async function installNodeRed(): Promise<string> {
   const folder = join(tmpdir(), `headgate-bench-node-red-${nodeRedVersion}-pg-${pgVersion}`);
   const program = join(folder, 'node_modules/node-red/red.js');
@@ -190,7 +190,7 @@ export async function webhookPsql(service: Service): Promise<Contestant> {
   }
 }
 
-/** What its INSERTs may hold, and how many go at a time: of 1 to 256 rows and 8 to 64 INSERTs these were the best. */
+/** The size of its INSERTs, and how many are in flight: the best of 1 to 256 rows and 8 to 64 INSERTs. */
 const redpandaConnect = { BATCH: '64', MAX_IN_FLIGHT: '64' };
 
 export async function redpanda(service: Service): Promise<Contestant> {
@@ -224,7 +224,7 @@ export async function redpanda(service: Service): Promise<Contestant> {
 const installedPgbench = '/usr/lib/postgresql/15/bin/pgbench';
 export const pgbench = existsSync(installedPgbench) ? installedPgbench : 'pgbench';
 
-/** No HTTP and no signature: what the engine gives to one INSERT a transaction. */
+/** No HTTP and no signature: the engine's rate with one INSERT per transaction. */
 export async function pgbenchInserts(service: Service): Promise<Contestant> {
   if (spawnSync(pgbench, ['--version']).status !== 0)
     throw new Error('the command `pgbench` is not installed');
@@ -258,7 +258,7 @@ export async function pgbenchInserts(service: Service): Promise<Contestant> {
   };
 }
 
-/** From its log of transactions, a tenth of them: client, number, µs …. Removes it. */
+/** From its transaction log, a sample of one tenth: client, number, µs …. Removes the log. */
 async function pgbenchLatencies(folder: string): Promise<{ p50: number; p99: number; max: number }> {
   const latencies = new Latencies();
   for (const name of (await readdir(folder)).filter((it) => it.startsWith('log'))) {

@@ -1,6 +1,6 @@
 /**
- * Batches through decode: rows/s, MB/s, and what they take in memory. Each case in a process of its own:
- * `node dist/bench/decode.js [rows]`.
+ * Batches through decode: rows/s, MB/s, and memory. Each case runs in a process of its own: `node dist/bench/decode.js
+ * [rows]`.
  */
 import { execFileSync } from 'node:child_process';
 import { decodeRequest } from '../src/decode/decode.ts';
@@ -20,7 +20,7 @@ const cases: Readonly<Record<string, () => Target>> = {
 
 const batched = (target: Target): Target => ({ ...target, intake: { ...target.intake, batched: true } });
 
-/** Lines of about this length, of the kind that applications send. */
+/** Lines of about this length, like those of applications. */
 function body(rows: number, lineBytes: number): Buffer {
   const lines: Buffer[] = [];
   for (let i = 0; i < rows; i++) {

@@ -1,6 +1,6 @@
 /**
- * The events gateway inside `headgate start`: single events beside the same ones as webhooks, NDJSON of 1,000 lines a
- * request, and `SELECT 1` over /v1/sql beside the same through node-postgres and the SQL door.
+ * The events gateway inside `headgate start`: single events compared with the same ones as webhooks, NDJSON of 1,000
+ * lines per request, and `SELECT 1` over /v1/sql compared with node-postgres through the SQL door.
  */
 import { runJson, script } from './processes.ts';
 import type { Bench } from './report.ts';

@@ -1,4 +1,4 @@
-/** What Headgate's speed is to be, and the table of it: each run brings the lines of what it measured up to date. Pure. */
+/** The goals for Headgate's speed, and their table: each run updates the lines of what it measured. Pure. */
 import { table } from './report.ts';
 
 interface Goal {
@@ -101,7 +101,7 @@ function goalLine(goal: Goal, value: number): readonly string[] {
   ];
 }
 
-/** The table of goals with what was reached now, and for the rest what `before` has. */
+/** The table of goals with the new results, and those of `before` for the rest. */
 export function goalTable(reached: Reached, before: string): string {
   const known = new Map<string, string[]>();
   for (const line of before.split('\n')) {
@@ -118,7 +118,7 @@ export function goalTable(reached: Reached, before: string): string {
   return table(['goal', 'aim', 'measured', 'where'], lines, 1);
 }
 
-/** `page` with `text` between the comments that mark the place of `name`; null: it has no such place. */
+/** `page` with `text` between the comments that mark the section `name`; null: it has no such section. */
 export function withSection(page: string, name: string, text: string): string | null {
   const [start, end] = [`<!-- ${name}:start -->`, `<!-- ${name}:end -->`];
   const [from, to] = [page.indexOf(start), page.indexOf(end)];

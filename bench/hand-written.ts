@@ -1,6 +1,6 @@
 /**
- * The service that most people write by hand: Fastify, a check of the signature over the raw body, and one INSERT a
- * request through a pool of `pg`. Prints its port. `hand-written.js SECRET CONFIG TABLE POOL prepared|plain`.
+ * The service that most people write by hand: Fastify, a signature check on the raw body, and one INSERT per request
+ * through a pool of `pg`. Prints its port. `hand-written.js SECRET CONFIG TABLE POOL prepared|plain`.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import fastify from 'fastify';

@@ -1,6 +1,6 @@
 /**
- * One to eight Headgates on one database, each with a load and a table of its own, on the same cores: by the clock it shows what more of them cost, by the CPU time of
- * each process what they would give on machines of their own, as long as the database keeps up.
+ * One to eight Headgates on one database, each with a load and a table of its own, on the same cores: the wall-clock rates show what more of them
+ * cost, the CPU time of each process what they would achieve on separate machines, as long as the database keeps up.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,12 +14,12 @@ import { body, createSigned, signedHeaders } from './signed.ts';
 import { median } from './statistics.ts';
 
 const counts = { one: 1, two: 2, four: 4, eight: 8 } as const;
-/** To each Headgate: more of them are for more senders. */
+/** For each Headgate: more Headgates serve more senders. */
 const connections = 64;
 
 interface Turn {
   readonly perSecond: number;
-  /** CPU time a request, µs: of a Headgate, of the database. */
+  /** CPU time per request, µs: of a Headgate, of the database. */
   readonly headgateUs: number;
   readonly engineUs: number;
   readonly p99: number;
@@ -64,7 +64,7 @@ export const headgates: Bench = {
       await createSigned(first.client, ...Array.from({ length: 8 }, (_, i) => `t${i}`));
       const { host, port, user, database } = first.engine;
       const url = `postgresql://${user}@/${database}?host=${encodeURIComponent(host)}&port=${port}`;
-      // All have the key that the secrets are sealed with.
+      // All have the key that sealed the secrets.
       const key = `--master-key-file=${join(host, '../../master.key')}`;
       for (let i = 0; i < 8; i++)
         all.push(await startIn(join(folder, String(i)), { flags: [`--database-url=${url}`, key] }));

@@ -1,6 +1,6 @@
 /**
  * Signed webhooks of one `headgate start` into a table of its own PostgreSQL, and into the stand-in for RisingWave in front of the same
- * PostgreSQL (WITH (into = …)). The stand-in has no checkpoints here: what is compared is the way, not what waits at its end.
+ * PostgreSQL (WITH (into = …)). The stand-in has no checkpoints here: this compares the paths, not the waits at their ends.
  */
 import { Client } from 'pg';
 import type { Bench } from './report.ts';

@@ -1,4 +1,6 @@
-/** The JSON scanner beside JSON.parse on bodies cut from real GitHub deliveries. Prints µs a body as a table. */
+/**
+ * The JSON scanner compared with JSON.parse on bodies cut from real GitHub deliveries. Prints µs per body as a table.
+ */
 import { isUtf8 } from 'node:buffer';
 import { createRequire } from 'node:module';
 import { scanJson } from '../src/decode/json-scan.ts';
@@ -6,7 +8,7 @@ import { table } from './report.ts';
 
 const examples = createRequire(import.meta.url)('@octokit/webhooks-examples') as { examples: unknown[] }[];
 
-/** Whole deliveries, as many as fill the size; the smallest body is a part of one. */
+/** As many whole deliveries as fit the size; the smallest body is part of one. */
 function body(bytes: number): Buffer {
   if (bytes < 1_000)
     return Buffer.from(JSON.stringify({ action: 'opened', number: 1347, title: 'x'.repeat(bytes - 60) }));

@@ -1,6 +1,6 @@
 /**
  * What senders notice while old rows of their table are removed: an open loop of requests to a table of ten million rows (BENCH_ROWS: fewer), while
- * Headgate removes all but a day of them (keep = '1 day'), in turns of half a minute with rests between, which are what is compared with; and how large
+ * Headgate removes all but a day of them (keep = '1 day'), in turns of half a minute with rests between, which serve as the comparison; and how large
  * the table becomes meanwhile.
  */
 import { openLoop } from './open-loop.ts';
@@ -12,10 +12,10 @@ import { body, check, secret } from './signed.ts';
 import { median } from './statistics.ts';
 
 const all = Number(process.env['BENCH_ROWS'] ?? 10_000_000);
-/** A row a second lies there; this many are not removed. */
+/** The table has one row for each second; this many stay. */
 const kept = 86_400;
 const perSecond = 2_000;
-/** A turn of removing lasts for several of them. */
+/** Several phases fit into one turn of removing. */
 const phaseSecondsMax = 4;
 const before = 8;
 const minutesMax = 90;
@@ -50,7 +50,7 @@ async function fill({ client }: Service): Promise<void> {
   await client.query(
     `INSERT INTO aged SELECT '${body}', now() - (${all} - g) * interval '1 second' FROM generate_series(1, ${all}) g`,
   );
-  // What the page tells those to do who keep a large table for a time.
+  // What the documentation recommends for large tables with `keep`.
   await client.query(
     'CREATE INDEX ON aged (arrived); ALTER TABLE aged SET (autovacuum_vacuum_scale_factor = 0.02)',
   );
@@ -90,7 +90,7 @@ export const keep: Bench = {
   },
 };
 
-/** Phases in which nothing was removed, and those in which it was most of the time: what lies between is neither. */
+/** Phases in which nothing was removed, and those in which most of the time was spent removing; phases in between are dropped. */
 function kinds(phases: readonly Phase[]): {
   readonly resting: readonly Phase[];
   readonly removing: readonly Phase[];

@@ -1,4 +1,4 @@
-/** One HTTP server for bench/listen.ts: `listener` with an ingest that only reads the body, or bare `node:http`. */
+/** An HTTP server for bench/listen.ts: `listener` with an ingest that only reads the body, or bare `node:http`. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { limits } from '../src/tables/limits.ts';

@@ -1,6 +1,6 @@
 /**
- * The webhook listener beside a bare `node:http` server that reads the body and answers the same bytes, under the
- * same load from a process of its own. Rounds alternate, so that what else the machine does hits both.
+ * The webhook listener compared with a bare `node:http` server that reads the body and answers the same bytes, under
+ * the same load from a separate process. Rounds alternate, so that other activity on the machine affects both.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -39,7 +39,7 @@ for (let round = 0; round <= Number(roundsText); round++) {
   const one = await load(bare.url);
   const other = await load(listener.url);
   if (one.failed + other.failed > 0) throw new Error('a request failed');
-  // The first round warms both up.
+  // The first round warms up both.
   if (round === 0) continue;
   rates.bare.push(one.rate);
   rates.listener.push(other.rate);

@@ -1,6 +1,6 @@
 /**
  * One and two listener processes, each a Headgate of its own with the same table, under the same load in turns. On few
- * cores it shows what more processes cost; from the CPU time of each process, what they would give on more.
+ * cores it shows what more processes cost; the CPU time of each process shows what they would achieve on more cores.
  */
 import { cpuByProcess } from './processes.ts';
 import type { Bench } from './report.ts';
@@ -13,7 +13,7 @@ import { median } from './statistics.ts';
 const counts = { one: 1, two: 2 } as const;
 
 interface Turn extends Measured {
-  /** CPU time per request, µs: of the main process, of all listener processes, of the busiest one of these. */
+  /** CPU time per request, µs: of the main process, of all listener processes, of the busiest listener process. */
   readonly mainUs: number;
   readonly listenersUs: number;
   readonly busiestUs: number;

@@ -1,6 +1,6 @@
 /**
- * The load generator for as many requests as are answered: wrk with one thread, which takes a few µs a request where Headgate and its
- * engine take twenty. Reads a job, prints one JSON line. With several paths and bodies, the requests of all connections go round them.
+ * The closed-loop load generator: wrk with one thread, which takes a few µs per request while Headgate and its engine take twenty.
+ * Reads a job, prints one JSON line. Several paths and bodies are used in turn by the requests of all connections.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import type { Job } from './service.ts';
 
 const job = JSON.parse(readFileSync(0, 'utf8')) as Job;
 
-/** A string of Lua with these characters, whatever they are. */
+/** A Lua string of arbitrary characters. */
 function quoted(text: string): string {
   const bytes = [...Buffer.from(text)];
   return `"${bytes.map((byte) => `\\${String(byte).padStart(3, '0')}`).join('')}"`;
@@ -52,12 +52,12 @@ try {
     `-d${Math.ceil(job.seconds)}s`,
     '-s',
     file,
-    // A connection may wait for its first answer longer than wrk does by itself.
+    // A connection may wait longer for its first answer than wrk does by default.
     '--timeout',
     '30s',
     new URL(job.url).origin,
   ];
-  // The shell says last what it has waited for has taken of the processors.
+  // Finally the shell prints the CPU time of its children.
   const child = spawn('/bin/sh', ['-c', 'wrk "$@" && times', 'sh', ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -1,7 +1,7 @@
 /**
- * One sender who waits for each answer: what a lone signed request takes, beside an INSERT of the same row into the same engine
- * with its COMMIT, through `pg` and the engine's Unix socket, prepared: as a transaction, and as a statement that commits by itself.
- * All clients are processes of their own. The bare server says what of it is HTTP.
+ * One sender that waits for each answer: the time of a single signed request, compared with an INSERT of the same row into the same
+ * engine with its COMMIT, prepared, through `pg` and the engine's Unix socket: as a transaction, and as a single statement. All
+ * clients are separate processes. The bare server shows the share of HTTP.
  */
 import { runJson, script, start } from './processes.ts';
 import type { PgJob } from './pg-load.ts';
@@ -16,7 +16,7 @@ import { median } from './statistics.ts';
 export const lone: Bench = {
   name: 'lone',
   run: async (effort) => {
-    // Many short rounds: the disk's moods are longer than a request.
+    // Many short rounds: variations of the disk last longer than a request.
     const rounds = effort.rounds * 3;
     const seconds = Math.min(effort.seconds, 2);
     const bare = await start([script('./bare-server.js'), secret], (text) => text.includes('\n'));

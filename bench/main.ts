@@ -1,7 +1,7 @@
 /**
- * `npm run bench [-- NAME …] [-- --write]`: everything runs on this machine side by side, in turns, and what counts are
- * ratios. `--write` puts the results into docs/benchmarks.md, docs/reliability.md and docs/benchmarks/*.svg.
- * BENCH_SECONDS and BENCH_ROUNDS say how long. A benchmark that fails says so in its place, and the others run.
+ * `npm run bench [-- NAME …] [-- --write]`: everything runs on this machine, in turns, and the results that matter are
+ * ratios. `--write` puts them into docs/benchmarks.md, docs/reliability.md and docs/benchmarks/*.svg. BENCH_SECONDS and
+ * BENCH_ROUNDS set the duration. A benchmark that fails reports that in its section, and the others run.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { embeddedBin } from '../test/support/server.ts';
@@ -30,7 +30,7 @@ async function change(page: string, name: string, text: (before: string) => stri
   await writeFile(path, after);
 }
 
-/** A benchmark that fails is NaN in every goal of its own. */
+/** A benchmark that fails is NaN in each of its goals. */
 async function run(bench: Bench): Promise<Findings & { readonly failed: boolean }> {
   const started = performance.now();
   try {
@@ -50,12 +50,12 @@ async function run(bench: Bench): Promise<Findings & { readonly failed: boolean 
   }
 }
 
-// Through `exit`, at which what was started is ended.
+// Exits by `exit`, whose handlers end the started processes.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
 
 const head = `${machine()}; ${versionOf(`${embeddedBin}/postgres`, '--version')}`;
 process.stdout.write(`${head}\n\n`);
-// Written first: what is written later changes the working copy, not what was measured.
+// Written first: later writes change the working copy, but not what was measured.
 if (write && names.length === 0) await change(benchmarks, 'run', () => head);
 let failures = 0;
 for (const bench of benches) {

@@ -1,6 +1,6 @@
 /**
- * Every attack against one program that is started once: one after the other, in an order drawn by lot, for half an hour
- * (BENCH_SECONDS), and an honest sender beside them. What one attack leaves behind is what the next one meets.
+ * Every attack against one program that is started once: one after the other, in random order, for half an hour
+ * (BENCH_SECONDS), with an honest sender at the same time. Each attack meets what the previous ones left behind.
  */
 import { once } from 'node:events';
 import { attackNames } from './attacker.ts';
@@ -10,7 +10,7 @@ import type { Bench } from './report.ts';
 import { startService } from './service.ts';
 import type { Service } from './service.ts';
 
-/** How long one attack lasts, in s; how many there are at a time. */
+/** How long one attack lasts, in s, and how many run at once. */
 const attackSeconds = 10;
 const attackersAtOnce = 1;
 

@@ -1,4 +1,6 @@
-/** Signed events that are due at even distances whether or not earlier ones were answered, sent by a process of its own. */
+/**
+ * Signed events that are due at regular intervals whether or not earlier ones were answered, sent by a separate process.
+ */
 import { runJson, script } from './processes.ts';
 import type { RawJob } from './raw-load.ts';
 import type { LoadResult } from './service.ts';
@@ -8,7 +10,7 @@ export interface OpenLoop extends Pick<RawJob, 'url' | 'connections' | 'seconds'
   readonly perSecond: number;
 }
 
-/** A second of the same goes before what is counted, where nothing else is said. */
+/** Preceded by a second of the same load that is not counted, unless specified otherwise. */
 export function openLoop(loop: OpenLoop): Promise<LoadResult> {
   const job: RawJob = { warmUpSeconds: 1, ...loop, headers: signedHeaders(body), body };
   return runJson<LoadResult>(script('./raw-load.js'), job);

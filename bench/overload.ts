@@ -1,6 +1,6 @@
 /**
- * More than a table can take: what it commits a second when its senders wait for their answers, and when ten times as
- * much comes. The table is slowed by a trigger, so that the load generator is not the bound.
+ * More than a table can take: what it commits per second when its senders wait for their answers, and when ten times as
+ * much arrives. A trigger slows the table, so that the load generator is not the limit.
  */
 import { Agent, request } from 'node:http';
 import { performance } from 'node:perf_hooks';
@@ -10,13 +10,13 @@ import type { Bench, Effort } from './report.ts';
 import { startService } from './service.ts';
 import { median } from './statistics.ts';
 
-/** What the trigger takes for each row. */
+/** The time that the trigger takes for each row. */
 const rowMs = 5;
 
 interface Tally {
   readonly committed: number;
   readonly refused: number;
-  /** Answers that say neither: 500, resets … */
+  /** Answers that are neither: 500, resets … */
   readonly other: number;
   /** How long refusals took, in ms. */
   readonly refusedMs: readonly number[];
@@ -58,7 +58,7 @@ class Senders {
     return status;
   }
 
-  /** Each of them waits for its answer. */
+  /** Each sender waits for its answer. */
   async closed(senders: number, seconds: number): Promise<Tally> {
     const tally = empty();
     const end = performance.now() + seconds * 1_000;
@@ -70,7 +70,7 @@ class Senders {
     return tally;
   }
 
-  /** So many a second, whatever becomes of them. */
+  /** A number of requests per second, whatever becomes of them. */
   async open(perSecond: number, seconds: number): Promise<Tally> {
     const tally = empty();
     const started = performance.now();
@@ -80,7 +80,7 @@ class Senders {
       for (; sent < Math.min(due, perSecond * seconds); sent++) running.push(this.one(tally));
       await delay(2);
     }
-    // What is answered later was not answered while it lasted.
+    // A later answer does not count.
     const { committed } = tally;
     await Promise.all(running);
     return { ...tally, committed };
@@ -101,7 +101,7 @@ export const overload: Bench = {
   name: 'overload',
   page: 'docs/reliability.md',
   run: async ({ rounds, seconds: given }: Effort) => {
-    // How a table gets used to the flood is a part of it, and not most of it.
+    // Long enough that a table's adaptation to the flood is only a part of it.
     const seconds = Math.max(given, 8);
     const service = await startService();
     try {

@@ -1,4 +1,4 @@
-/** Parts without a network or a database around them: the check, the scanner of JSON, batches, the listener alone. */
+/** Parts on their own, without network or database: the check, the JSON scanner, batches, the listener. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { script } from './processes.ts';

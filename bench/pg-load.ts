@@ -1,4 +1,7 @@
-/** The load generator for PostgreSQL, a process of its own: one statement on some connections; prints one JSON line. */
+/**
+ * The load generator for PostgreSQL, in a process of its own: one statement on several connections; prints one JSON
+ * line.
+ */
 import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { Client } from 'pg';
@@ -8,9 +11,11 @@ import { Latencies } from './statistics.ts';
 export interface PgJob {
   readonly config: ClientConfig;
   readonly sql: string;
-  /** Prepared once on each connection; without them the statement goes as a simple query. */
+  /** Prepared once on each connection; without values the statement is sent as a simple query. */
   readonly values?: readonly string[];
-  /** Between BEGIN and COMMIT, each sent when the one before is answered; by default the statement commits by itself. */
+  /**
+   * Between BEGIN and COMMIT, each sent after the previous answer; by default the statement is a transaction of its own.
+   */
   readonly inTransaction?: boolean;
   readonly connections: number;
   readonly seconds: number;

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 export interface Started {
   readonly child: ChildProcess;
   readonly pid: number;
-  /** The first text on stdout for which `ready` is true. */
+  /** The first output on stdout for which `ready` is true. */
   readonly output: string;
   stop(): Promise<void>;
 }
@@ -26,16 +26,16 @@ export function source(name: string): string {
 export interface StartOptions {
   readonly command?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Ready when this resolves with true, instead of by what it says. */
+  /** Ready once this resolves with true, instead of by its output. */
   readonly probe?: () => Promise<boolean>;
 }
 
-/** What takes longer to be ready does not become it. */
+/** A process that takes longer to become ready has failed. */
 const readyMs = 60_000;
-/** What takes longer to stop is ended. */
+/** A process that takes longer to stop is killed. */
 const stopMs = 30_000;
 
-/** Those that run: none outlives the benchmark, however that ends. */
+/** Running processes: none outlives the benchmark, however it ends. */
 const running = new Set<ChildProcess>();
 process.once('exit', () => {
   for (const child of running) child.kill('SIGTERM');
@@ -79,7 +79,7 @@ export function start(
     }, readyMs);
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr = (stderr + text).slice(-4_000)));
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      // What it says later is only read away.
+      // Later output is read and discarded.
       if (state.settled) return;
       stdout += text;
       if (ready(stdout)) isReady();
@@ -102,7 +102,7 @@ export function start(
   });
 }
 
-/** Runs a script to its end with JSON on its stdin; gives the JSON on its stdout. */
+/** Runs a script to its end with JSON on its stdin; returns the JSON on its stdout. */
 export function runJson<T>(path: string, input: unknown): Promise<T> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [path], { stdio: ['pipe', 'pipe', 'inherit'] });
@@ -118,17 +118,17 @@ export function runJson<T>(path: string, input: unknown): Promise<T> {
 }
 
 export interface Usage {
-  /** Of processes that ended and were waited for too. */
+  /** Including processes that ended and were waited for. */
   readonly cpuSeconds: number;
-  /** Of all of them; pages they share count once for each. */
+  /** Sum over all of them; pages they share count once for each. */
   readonly rssBytes: number;
   readonly processes: number;
 }
 
 export interface TreeUsage {
-  /** The process and all below it that are not PostgreSQL's. */
+  /** The process and its descendants that are not PostgreSQL's. */
   readonly program: Usage & { readonly largestRssBytes: number };
-  /** PostgreSQL's processes below it; `pssBytes` counts a page that several share in parts. */
+  /** PostgreSQL's processes among its descendants; `pssBytes` counts shared pages proportionally. */
   readonly engine: Usage & { readonly pssBytes: number };
 }
 
@@ -140,7 +140,7 @@ interface Stat {
   readonly rssBytes: number;
 }
 
-/** null: it ended. Linux only. */
+/** null: it has ended. Linux only. */
 function statOf(pid: number): Stat | null {
   let stat: string;
   try {
@@ -148,7 +148,7 @@ function statOf(pid: number): Stat | null {
   } catch {
     return null;
   }
-  // Fields after the command's closing parenthesis, which may itself hold spaces: 11 and 12 are utime and stime, 13
+  // Fields after the command's closing parenthesis (the command may contain spaces): 11 and 12 are utime and stime, 13
   // and 14 those of children that were waited for (proc(5)).
   const [from, to] = [stat.indexOf('('), stat.lastIndexOf(')')];
   const fields = stat.slice(to + 2).split(' ');
@@ -162,7 +162,7 @@ function statOf(pid: number): Stat | null {
   };
 }
 
-/** The process and all below it. */
+/** The process and its descendants. */
 function treeOf(pid: number): Stat[] {
   const all = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -180,14 +180,14 @@ function pssBytes(pid: number): number {
     const kib = /^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1];
     return Number(kib ?? Number.NaN) * 1_024;
   } catch {
-    // It ended, or it is another user's.
+    // It has ended, or belongs to another user.
     return Number.NaN;
   }
 }
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-/** CPU time so far and memory now. */
+/** CPU time so far and present memory. */
 export function treeUsage(pid: number): TreeUsage {
   const tree = treeOf(pid);
   const usage = (list: readonly Stat[]): Usage => ({
@@ -202,7 +202,7 @@ export function treeUsage(pid: number): TreeUsage {
   };
 }
 
-/** CPU time so far of the process and of each below it that is not PostgreSQL's, in s. */
+/** CPU time so far of the process and of each descendant that is not PostgreSQL's, in s. */
 export function cpuByProcess(pid: number): ReadonlyMap<number, number> {
   return new Map(
     treeOf(pid)
@@ -211,12 +211,12 @@ export function cpuByProcess(pid: number): ReadonlyMap<number, number> {
   );
 }
 
-/** How many processes are below it, PostgreSQL's not counted. */
+/** The number of its descendants, without PostgreSQL's. */
 export function childrenOf(pid: number): number {
   return treeOf(pid).filter((stat) => stat.pid !== pid && !stat.engine).length;
 }
 
-/** Open file descriptors; NaN: it ended, or it is another user's. */
+/** Open file descriptors; NaN: it has ended, or belongs to another user. */
 function descriptorsOf(pid: number): number {
   try {
     return readdirSync(`/proc/${pid}/fd`).length;
@@ -234,7 +234,7 @@ export function descriptorsOfTree(pid: number): { readonly program: number; read
   };
 }
 
-/** A port that was free a moment ago, for programs that cannot pick one themselves. */
+/** A port that was free a moment ago, for programs that cannot choose one. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();

@@ -1,11 +1,11 @@
 /**
- * A load generator of raw sockets, a process of its own: reads a RawJob on stdin, prints one JSON line at the end, and
- * before it one for every interval where such are wanted.
+ * A load generator on raw sockets, in a process of its own: reads a RawJob on stdin, prints one JSON line at the end,
+ * and before that one per interval if intervals are requested.
  *
- * With `perSecond` it is an open loop: requests are due at even distances whether or not earlier ones were answered, go
- * out on whichever connection is free, and their latency counts from when they were due. What a slow moment holds up is
- * in the percentiles (no coordinated omission), and so is up to a millisecond of this process's own timer. Without it
- * each connection sends its next request when its last one was answered.
+ * With `perSecond` it is an open loop: requests are due at regular intervals whether or not earlier ones were answered,
+ * are sent on any free connection, and their latency counts from when they were due. A delay at a slow moment is thus
+ * included in the percentiles (no coordinated omission), as is up to a millisecond of this process's own timer.
+ * Otherwise each connection sends its next request after its last answer.
  */
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -21,19 +21,19 @@ export interface RawJob {
   readonly body: string;
   readonly connections: number;
   readonly seconds: number;
-  /** Sent before that in the same way, and not counted: connections open, and this process's own code becomes warm. */
+  /** Uncounted load of the same kind before: it opens the connections and warms up this process's own code. */
   readonly warmUpSeconds?: number;
-  /** null: as many as are answered. */
+  /** null: as fast as answers come. */
   readonly perSecond: number | null;
   readonly intervalSeconds?: number;
 }
 
 export interface Interval extends LoadResult {
-  /** Seconds since the start, at its end. */
+  /** Seconds from the start to the end of the interval. */
   readonly atSeconds: number;
 }
 
-/** What was not answered this long after the last request was sent is counted as no answer. */
+/** Requests unanswered this long after the last one was sent count as not answered. */
 const graceMs = 10_000;
 
 type Answered = (connection: Connection, ok: boolean, dueAt: number) => void;
@@ -77,7 +77,7 @@ class Connection {
     return socket;
   }
 
-  /** Every answer has a Content-Length, and none comes unasked. */
+  /** Every answer has a Content-Length, and none comes unrequested. */
   #read(chunk: Buffer): void {
     this.#text += chunk.toString('latin1');
     const head = this.#text.indexOf('\r\n\r\n');
@@ -132,7 +132,7 @@ async function rawLoad(job: RawJob, onInterval: (interval: Interval) => void): P
   const request = Buffer.from(`POST ${target.pathname} HTTP/1.1\r\n${lines.join('')}\r\n${job.body}`);
   const [total, part] = [new Tally(), new Tally()];
   const free: Connection[] = [];
-  /** When those were due that found no connection free; read from `taken` on. */
+  /** The due times of requests that found no free connection; read from `taken` on. */
   let waiting: number[] = [];
   let taken = 0;
   let underWay = 0;

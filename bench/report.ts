@@ -1,4 +1,4 @@
-/** What the benchmarks share: turns, medians, tables. */
+/** Common parts of the benchmarks: turns, medians, tables. */
 import { spawnSync } from 'node:child_process';
 import { availableParallelism, cpus, release, totalmem } from 'node:os';
 import type { Reached } from './goals.ts';
@@ -12,27 +12,29 @@ export interface Effort {
   readonly seconds: number;
 }
 
-/** What a benchmark found out, where that is more than Markdown. */
+/** The results of a benchmark, if they are more than Markdown. */
 export interface Findings {
   readonly text: string;
-  /** What was reached of the goals of goals.ts. */
+  /** Results for the goals of goals.ts. */
   readonly reached?: Reached;
   /** SVG by file name, for docs/benchmarks/. */
   readonly plots?: Readonly<Record<string, string>>;
 }
 
 export interface Bench {
-  /** Also the name of its place in the page. */
+  /** Also the name of its section in the page. */
   readonly name: string;
-  /** Where its place is; by default docs/benchmarks.md. */
+  /** The page of its section; by default docs/benchmarks.md. */
   readonly page?: string;
-  /** Runs only where it is named. */
+  /** Runs only if named. */
   readonly apart?: boolean;
-  /** Gives Markdown. */
+  /** Returns Markdown. */
   run(effort: Effort): Promise<string | Findings>;
 }
 
-/** Runs the candidates one after the other, round by round and every other round backwards, so that a noisy moment meets all of them. */
+/**
+ * Runs the candidates one after the other, round by round and every other round backwards, so that a disturbance affects all of them.
+ */
 export async function inTurns<K extends string, R extends { readonly perSecond: number }>(
   rounds: number,
   label: string,
@@ -68,7 +70,7 @@ export function table(
   return [row(head), row(rule), ...lines.map(row)].join('\n');
 }
 
-/** The commit that is measured, and whether the working copy has other changes. */
+/** The measured commit, and whether the working copy has other changes. */
 const commit = (() => {
   const git = (...args: string[]) => spawnSync('git', args, { cwd: source('..'), encoding: 'utf8' }).stdout;
   const hash = git('rev-parse', '--short', 'HEAD')?.trim() ?? '';
@@ -76,7 +78,7 @@ const commit = (() => {
   return `commit ${hash}${git('status', '--porcelain', '--untracked-files=no').trim() === '' ? '' : ' with changes'}`;
 })();
 
-/** Of which program, and when: for a section under a page's head. */
+/** Which program, and when: for a section below a page's heading. */
 export function stamp(): string {
   return `${commit}, ${new Date().toISOString().slice(0, 10)}`;
 }
@@ -86,7 +88,7 @@ export function machine(): string {
   return `${cores}, ${(totalmem() / 2 ** 30).toFixed(0)} GiB, Linux ${release()}, Node ${process.versions.node}; ${stamp()}`;
 }
 
-/** The first line of what a program says of its version; its absence is said too. */
+/** The first line of a program's version output; also says if it is missing. */
 export function versionOf(command: string, ...args: string[]): string {
   const { stdout, status } = spawnSync(command, args, { encoding: 'utf8' });
   return status === 0 ? (stdout.split('\n')[0] ?? '').trim() : 'not there';

@@ -1,6 +1,6 @@
 /**
- * Killed (SIGKILL) under load and started again at once, on a machine that six others keep busy: how long a sender that
- * tries again and again waits for its first 200. A hundred times, or for as long as BENCH_SECONDS says.
+ * Kills the program (SIGKILL) under load and restarts it at once, on a machine that six other processes keep busy: how long a retrying
+ * sender waits for its first 200. A hundred times, or for BENCH_SECONDS.
  */
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -20,9 +20,9 @@ import { quantile } from './statistics.ts';
 const restartsMax = 100;
 const busyLoops = 6;
 const senders = 16;
-/** How long there is load before a kill, in ms at most. */
+/** The maximum duration of load before a kill, in ms. */
 const loadMs = 300;
-/** A restart that takes longer is said to take as long. */
+/** A longer restart is recorded as this long. */
 const ackTimeoutMs = 60_000;
 
 interface Place {
@@ -48,7 +48,7 @@ async function placeIn(dataDir: string): Promise<Place> {
 }
 
 /**
- * What else the machine has to do, each in a session of its own as services and terminals have; as long as there is somebody who asks for
+ * Other work for the machine, each process in a session of its own as with services and terminals; it ends with the process that started
  * it, however that ends.
  */
 function keepBusy(): ChildProcess[] {
@@ -58,7 +58,7 @@ function keepBusy(): ChildProcess[] {
   );
 }
 
-/** What a process has had of the processors, and how long it stood ready and did not get one, in ms (Linux alone). */
+/** The CPU time of a process, and how long it was runnable but got no CPU, in ms (Linux only). */
 function schedule(pid: number): { readonly cpuMs: number; readonly waitedMs: number } {
   const [cpuNs = Number.NaN, waitedNs = Number.NaN] = readFileSync(`/proc/${pid}/schedstat`, 'utf8')
     .split(' ')
@@ -66,7 +66,7 @@ function schedule(pid: number): { readonly cpuMs: number; readonly waitedMs: num
   return { cpuMs: cpuNs / 1e6, waitedMs: waitedNs / 1e6 };
 }
 
-/** Each process of PostgreSQL is a session, and so, where it is started from a shell, a group (sched(7)). Linux alone. */
+/** Each process of PostgreSQL is a session, and therefore, if started from a shell, a scheduling group (sched(7)). Linux only. */
 async function sessionsAreGroups(): Promise<string> {
   const text = await readFile('/proc/sys/kernel/sched_autogroup_enabled', 'utf8').catch(() => '');
   return { '1': 'yes', '0': 'no' }[text.trim()] ?? 'unknown';
@@ -79,7 +79,7 @@ async function underLoad(url: string): Promise<void> {
   });
   await delay(Math.random() * loadMs);
   state.over = true;
-  // Whoever waits for an answer reads it, or that there is none: the kill comes meanwhile.
+  // Not awaited: requests still in flight get their answer, or none, during the kill.
   void Promise.all(load);
 }
 
@@ -87,7 +87,7 @@ interface Restart {
   /** From the start of the program to the first 200. */
   readonly ms: number;
   readonly cpuMs: number;
-  /** Of `ms`: what its main thread stood ready and did not get a processor. */
+  /** The part of `ms` in which its main thread was runnable but got no CPU. */
   readonly waitedMs: number;
 }
 

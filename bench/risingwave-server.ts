@@ -1,4 +1,7 @@
-/** The stand-in for RisingWave in a process of its own, in front of the PostgreSQL of its first argument (JSON of a client's configuration). Prints its port. */
+/**
+ * The stand-in for RisingWave in a process of its own, in front of the PostgreSQL given by its first argument (a client's configuration as JSON).
+ * Prints its port.
+ */
 import type { ClientConfig } from 'pg';
 import { StandIn } from '../test/support/risingwave/stand-in.ts';
 

@@ -1,6 +1,6 @@
 /**
  * POST /v1/events of one `headgate gateway` into a PostgreSQL, and into the stand-in for RisingWave in front of the same PostgreSQL. The
- * stand-in has no checkpoints here: what is compared is the way, not what waits at its end.
+ * stand-in has no checkpoints here: this compares the paths, not the waits at their ends.
  */
 import { script, start } from './processes.ts';
 import type { Bench } from './report.ts';

@@ -1,4 +1,4 @@
-/** How soon there is an answer: of a table that was made a moment ago, and of a program that was. */
+/** How soon there is an answer from a new table, and from a program that has just been started. */
 import { Agent, request } from 'node:http';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,7 @@ function post(url: string, agent: Agent): Promise<number> {
   });
 }
 
-/** Sends until it is accepted; gives how many requests that took. */
+/** Sends until a request is accepted; returns the number of requests. */
 async function accepted(url: string, agent: Agent): Promise<number> {
   const deadline = performance.now() + 10_000;
   for (let requests = 1; ; requests++) {

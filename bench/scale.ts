@@ -1,7 +1,7 @@
 /**
- * Many tables, many rows, and how soon there is an answer: 5,000 tables beside one, ten million rows beside none, a table
- * from its creation to its first accepted request, and the program from its start. BENCH_ROWS and BENCH_TABLES say how
- * many.
+ * Many tables, many rows, and how soon there is an answer: 5,000 tables against one, ten million rows against none, a
+ * table from its creation to its first accepted request, and the program from its start. BENCH_ROWS and BENCH_TABLES set
+ * the numbers.
  */
 import { Client } from 'pg';
 import { inTurns, spread, stamp, table } from './report.ts';
@@ -40,7 +40,7 @@ const head = [
   'node, MiB',
 ];
 
-/** Two programs, each with an engine of its own: one knows a single table, one knows them all. */
+/** Two programs, each with its own engine: one has a single table, the other has all of them. */
 async function manyTables({ rounds, seconds }: Effort): Promise<{ lines: Lines; one: number; all: number }> {
   const few = await startService();
   try {
@@ -82,7 +82,7 @@ async function manyTables({ rounds, seconds }: Effort): Promise<{ lines: Lines; 
   }
 }
 
-/** Through the engine's own socket: the fill is not what is measured. */
+/** Through the engine's own socket: filling is not measured. */
 async function fill(service: Service): Promise<void> {
   const engine = new Client(service.engine);
   await engine.connect();
@@ -114,14 +114,14 @@ async function manyRows({ rounds, seconds }: Effort): Promise<{ lines: Lines; ro
         WITH (connector = 'webhook') VALIDATE AS secure_compare(headers->>'authorization', '${bearer}')`);
     await fill(service);
     const signed = { connections, seconds, headers: signedHeaders(body), bodies: [body] };
-    // Keys in no order, from all over the table.
+    // Keys in random order, from all over the table.
     const bodies = Array.from({ length: 51_200 }, (_, i) =>
       JSON.stringify({ id: 1 + ((i * 7_919_219) % rowCount), note: `again ${i}` }),
     );
     const headers = { 'content-type': 'application/json', authorization: bearer };
     const keyed = { connections, seconds, headers, bodies };
     const run = async (name: string, job: Omit<Parameters<typeof measure>[0], 'url'>) => {
-      // What is empty stays so, and the pages that the last one wrote are not this one's to write.
+      // An empty table stays empty, and a run does not write out the pages of the previous one.
       if (name.startsWith('empty')) await service.client.query(`TRUNCATE ${name}`);
       await service.client.query('CHECKPOINT');
       return measure({ ...job, url: service.url(name) }, service.pid);
@@ -150,7 +150,7 @@ async function manyRows({ rounds, seconds }: Effort): Promise<{ lines: Lines; ro
   }
 }
 
-/** A part that fails loses its own lines. */
+/** A part that fails loses only its own lines. */
 async function attempt(part: () => Promise<{ text: string; reached: Reached }>, own: Reached) {
   try {
     return await part();

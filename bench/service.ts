@@ -1,4 +1,4 @@
-/** The program as it is delivered, on free ports with a data folder of its own, for a benchmark to be run against. */
+/** The program as delivered, on free ports with its own data folder, to run a benchmark against. */
 import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { runJson, script, start, treeUsage } from './processes.ts';
 
 export interface Service {
   readonly pid: number;
-  /** Of the process below which the engine is. */
+  /** The process whose descendant the engine is. */
   readonly enginePid: number;
   readonly ports: {
     readonly listen: { port: number };
@@ -18,15 +18,15 @@ export interface Service {
   };
   /** Through the SQL door. */
   readonly client: Client;
-  /** Of the engine itself, past Headgate: its Unix socket, for what is compared with. */
+  /** The engine itself, bypassing Headgate: its Unix socket, for comparisons. */
   readonly engine: ClientConfig & { readonly host: string; readonly port: number };
-  /** Of a webhook table in schema public. */
+  /** The URL of a webhook table in schema public. */
   url(table: string): string;
   stop(): Promise<void>;
 }
 
 export interface ServiceOptions {
-  /** Lines for postgresql.conf, as an owner would add them. */
+  /** Lines for postgresql.conf, as a user would add them. */
   readonly engineSettings?: readonly string[];
   readonly flags?: readonly string[];
   /** `dev` by default. */
@@ -49,7 +49,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   try {
     const { engineSettings = [] } = options;
     if (engineSettings.length > 0) {
-      // They take effect at a start, and the file is there after the first.
+      // They take effect at a start, and the file exists only after the first one.
       await (await startIn(dataDir, options)).stop();
       await appendFile(join(dataDir, 'pg/postgresql.conf'), `${engineSettings.join('\n')}\n`);
     }
@@ -67,7 +67,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   }
 }
 
-/** In a folder that is the caller's to remove. */
+/** In a folder that the caller must remove. */
 export async function startIn(dataDir: string, options: ServiceOptions = {}): Promise<Service> {
   const { database = 'dev', listeners = 1 } = options;
   const place = [`--data-dir=${dataDir}`, `--listeners=${listeners}`];
@@ -104,7 +104,7 @@ export interface Job {
   readonly headers: Record<string, string>;
   /** Sent in turn. */
   readonly bodies: readonly string[];
-  /** In place of the path of `url`, in turn. */
+  /** Sent in turn, in place of the path of `url`. */
   readonly paths?: readonly string[];
 }
 
@@ -122,7 +122,7 @@ export interface LoadResult {
 
 export interface Measured extends LoadResult {
   readonly perSecond: number;
-  /** CPU time of the program that is measured, a request. */
+  /** CPU time per request of the measured program. */
   readonly nodeCpuUs: number;
   readonly engineCpuUs: number;
   readonly loadCpuUs: number;
@@ -130,18 +130,18 @@ export interface Measured extends LoadResult {
   readonly rssMiB: number;
   readonly largestRssMiB: number;
   readonly processes: number;
-  /** What its processes have together: a page that several share counts once. */
+  /** Of all its processes together: a shared page counts once. */
   readonly engineMiB: number;
 }
 
-/** One run of the load generator; every answer must be 2xx. `enginePid`: the process whose child the engine is. */
+/** One run of the load generator; every answer must be 2xx. `enginePid`: the parent process of the engine. */
 export async function measure(job: Job, pid: number, enginePid = pid): Promise<Measured> {
   const measured = await measureAny(pid, enginePid, () => runJson<LoadResult>(script('./load.js'), job));
   if (measured.other > 0) throw new Error(`${measured.other} requests to ${job.url} were not answered 2xx`);
   return measured;
 }
 
-/** What a load takes of the program `pid` and of the engine below `enginePid`. */
+/** What a load costs the program `pid` and the engine below `enginePid`. */
 export async function measureAny(
   pid: number,
   enginePid: number,

@@ -22,7 +22,7 @@ const told: { readonly [name in ShapeName]: string } = {
 };
 const keys = 10_000;
 
-/** Keys in no order, each as often as the others. */
+/** Keys in random order, all equally frequent. */
 const bodies = Array.from({ length: 2_000 }, (_, i) =>
   JSON.stringify({
     id: (i * 7_919) % keys,

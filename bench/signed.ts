@@ -1,4 +1,4 @@
-/** The signed event that most benchmarks send, as GitHub would, and the table that takes it. */
+/** The signed event that most benchmarks send, as GitHub would, and the table that receives it. */
 import { createHmac } from 'node:crypto';
 import type { Client } from 'pg';
 
@@ -22,7 +22,7 @@ export function signedHeaders(text: string): Record<string, string> {
 export const check =
   "VALIDATE SECRET s AS secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(s, data, 'sha256'), 'hex'))";
 
-/** A webhook table of one JSONB column that takes what is signed. */
+/** A webhook table of one JSONB column that accepts the signed event. */
 export async function createSigned(client: Client, ...names: string[]): Promise<void> {
   await client.query(`CREATE SECRET IF NOT EXISTS s WITH (backend = 'meta') AS '${secret}'`);
   for (const name of names)

@@ -1,6 +1,6 @@
 /**
- * Signed, durable single events into a webhook table beside the same requests to a bare node:http server that checks
- * the same signature and stores nothing; then half of what the table took at 256 connections, as an open loop.
+ * Signed, durable single events into a webhook table, compared with the same requests to a bare node:http server that
+ * checks the same signature and stores nothing; then half of the table's rate at 256 connections, as an open loop.
  */
 import { openLoop } from './open-loop.ts';
 import { script, start } from './processes.ts';
@@ -13,7 +13,7 @@ import { median } from './statistics.ts';
 import { linePlot } from './svg.ts';
 
 const connectionCounts = [1, 16, 64, 256, 1_024] as const;
-/** The one that the goals are about. */
+/** The number of connections that the goals refer to. */
 const counted = 256;
 const headers = signedHeaders(body);
 
@@ -23,7 +23,7 @@ const of = (turns: readonly Turn[], pick: (turn: Turn) => number) => median(turn
 
 const beside = ({ ours, bare }: Turn) => ours.perSecond / bare.perSecond;
 
-/** A second of the same goes before what is counted, or does not. */
+/** With or without an uncounted second of the same load before. */
 const warmUps = { warm: 1, cold: 0 } as const;
 
 async function halfLoad(
@@ -38,7 +38,9 @@ async function halfLoad(
   return result;
 }
 
-/** In turns, ours and the server that stores nothing, from the first request on and after a second of warming up. */
+/**
+ * Alternates Headgate and the server that stores nothing, from the first request on and after a second of warming up.
+ */
 async function halfLoads(ours: string, bare: string, perSecond: number, { rounds, seconds }: Effort) {
   const halves: Readonly<Record<'ours' | 'bare' | 'cold' | 'bareCold', LoadResult>>[] = [];
   for (let round = 0; round < rounds; round++) {
@@ -161,7 +163,7 @@ export const singleEvents: Bench = {
       const { rows } = await service.client.query<{ n: string }>('select count(*) as n from events');
       const answered = [...measured.values()].flat().map(({ ours }) => ours.requests);
       const stored = answered.reduce((sum, requests) => sum + requests, halves.requests);
-      // wrk stops without reading its last answers: those rows are stored and not counted.
+      // wrk stops without reading its last answers: those rows are stored but not counted.
       if (Number(rows[0]?.n) < stored) throw new Error(`${stored} answered 200, only ${rows[0]?.n} stored`);
       return {
         text: [

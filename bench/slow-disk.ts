@@ -1,6 +1,6 @@
 /**
- * The same on a disk that is slower to flush, as those of a cloud are: Headgate and the service written by hand, on a
- * PostgreSQL whose every flush of its log (fdatasync) takes some milliseconds more (`slow-flush.c`, preloaded).
+ * The same on a disk with slower flushes, like those of a cloud: Headgate and the hand-written service on a PostgreSQL
+ * in which every flush of the log (fdatasync) takes some milliseconds more (`slow-flush.c`, preloaded).
  */
 import { spawnSync } from 'node:child_process';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';

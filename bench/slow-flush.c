@@ -1,4 +1,4 @@
-/* Preloaded into PostgreSQL: a disk whose flush of the log takes HEADGATE_FLUSH_US microseconds more. */
+/* Preloaded into PostgreSQL: simulates a disk on which each flush of the log takes HEADGATE_FLUSH_US microseconds more. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

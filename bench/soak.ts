@@ -1,7 +1,7 @@
 /**
- * `npm run bench:soak`: half of what one table takes at 256 connections, for half an hour (BENCH_SECONDS), as an open
- * loop; memory, descriptors and latency over time. The table is emptied after some million rows, so that what grows is
- * not the disk.
+ * `npm run bench:soak`: half of one table's rate at 256 connections, for half an hour (BENCH_SECONDS), as an open loop;
+ * memory, descriptors and latency over time. The table is emptied after some million rows, so that the disk does not
+ * fill up.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -45,7 +45,7 @@ async function sampleOf(service: Service, interval: Interval): Promise<Sample> {
   };
 }
 
-/** The load, and a sample at the end of each of its intervals. */
+/** The load, and a sample at the end of each interval. */
 async function watch(
   service: Service,
   job: RawJob,
@@ -94,7 +94,7 @@ const figures: readonly Figure[] = [
   ['engine descriptors', 0, (s) => s.engineDescriptors],
 ];
 
-/** The second sixth, after what is warming up, beside the last. */
+/** Compares the second sixth, after warming up, with the last. */
 function compared(samples: readonly Sample[]): string {
   const sixth = Math.max(1, Math.floor(samples.length / 6));
   const early = samples.slice(sixth, 2 * sixth);
@@ -139,7 +139,7 @@ function plots(samples: readonly Sample[]): Record<string, string> {
   };
 }
 
-/** Rows that were ever inserted: the count of a table that is emptied now and then. */
+/** The total of inserted rows, since the table is emptied from time to time. */
 async function inserted(service: Service): Promise<number> {
   await service.client.query('select pg_stat_force_next_flush()');
   const { rows } = await service.client.query<{ n: string }>(

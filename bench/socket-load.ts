@@ -1,6 +1,6 @@
 /**
- * A load of WebSocket batches, a process of its own: one connection that keeps a number of batches under way; prints
- * one JSON line.
+ * A load of WebSocket batches, in a process of its own: one connection with a constant number of batches in flight;
+ * prints one JSON line.
  */
 import { readFileSync } from 'node:fs';
 import { WebSocket } from 'ws';
@@ -23,7 +23,7 @@ export interface SocketResult {
 
 const job = JSON.parse(readFileSync(0, 'utf8')) as SocketJob;
 const { items, perBatch, underWay } = job;
-/** A batch without its id, made once: what is measured is not this process. */
+/** Batches without their ids, made in advance so that this process is not what is measured. */
 const bodies = Array.from({ length: Math.ceil(items.length / perBatch) }, (_, i) =>
   items
     .slice(i * perBatch, (i + 1) * perBatch)

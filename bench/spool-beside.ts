@@ -1,6 +1,6 @@
 /**
- * What other tables notice while a spool is handed over: an open loop of requests to one, with what a killed Headgate has left of
- * another on its way into the database, and held back by a lock. A part of the benchmark of the spool.
+ * What other tables notice during a hand-over: an open loop of requests to one table, while what a killed Headgate has left for
+ * another table goes into the database, and while a lock holds it back. A part of the benchmark of the spool.
  */
 import { copyFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -17,14 +17,14 @@ import type { LoadResult, Service, ServiceOptions } from './service.ts';
 import { body, createSigned } from './signed.ts';
 import { median } from './statistics.ts';
 
-/** More than is handed over in the time that is measured. */
+/** More than can be handed over during the measurement. */
 const requests = 3_000_000;
 const perSecond = 5_000;
 
 interface Beside {
   readonly during: LoadResult;
   readonly without: LoadResult;
-  /** Handed over a second meanwhile. */
+  /** Requests handed over per second meanwhile. */
   readonly arrived: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Webhooks while the database is away: what a spool costs while nothing is wrong, how many requests a second are kept when the
- * database is killed, and how fast they become rows when it is back.
+ * Webhooks while the database is unreachable: the cost of a spool during normal operation, how many requests per second are
+ * kept when the database is killed, and how fast they become rows when it is back.
  */
 import { randomBytes } from 'node:crypto';
 import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -22,13 +22,13 @@ import { meanOf, median, standardError } from './statistics.ts';
 
 const connections = 256;
 
-/** Of processes, for each round that is asked for. */
+/** Pairs of processes per round. */
 const idlePairs = 4;
 
 /** Handed over at one time. */
 const requests = 300_000;
 
-/** Tables that they are handed over to, by what is said of them. */
+/** The tables that they are handed over to, by description. */
 const drained = {
   'one JSONB column': 'plain (data JSONB)',
   'three columns': 'typed (action TEXT, number INT, repository JSONB)',
@@ -51,7 +51,7 @@ interface Drained {
   readonly engineCpuUs: number;
 }
 
-/** What a Headgate that was killed has left, handed over by the next one. */
+/** Hands over what a killed Headgate has left, with a new one. */
 async function drain(server: MortalServer, dataDir: string, name: string): Promise<Drained> {
   const client = new Client({ host: server.folder, user: 'root', database: 'postgres' });
   await client.connect();
@@ -120,7 +120,7 @@ async function drains({ rounds }: Effort, server: MortalServer, keyFile: string)
   }
 }
 
-/** Of fresh processes: how one happens to start makes more of a difference than the spool does. */
+/** With fresh processes: the chance of a start makes more of a difference than the spool does. */
 async function idle({ rounds, seconds }: Effort, open: (spool: string) => Promise<Service>): Promise<string> {
   const pairs: { readonly rate: number; readonly cpu: number }[] = [];
   for (let pair = 1; pair <= idlePairs * rounds; pair++) {

@@ -1,7 +1,7 @@
 /**
- * What the SQL door costs: pgbench (select only), `\copy` of a million rows and the start of a psql, against a server
- * itself and through Headgate in front of it, in turns. The server listens on TCP too, which Headgate's own does not:
- * what is compared is TCP with TCP; the door goes on by the Unix socket.
+ * The cost of the SQL door: pgbench (select only), `\copy` of a million rows and the start of a psql, directly against
+ * a server and through Headgate, in turns. The server also listens on TCP, which Headgate's own does not, so that TCP
+ * is compared with TCP; the door itself uses the Unix socket.
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
@@ -113,7 +113,7 @@ async function copies(paths: Paths, rounds: number): Promise<{ text: string; cop
   }
 }
 
-/** From the start of a psql to its end, with one small statement between. */
+/** From the start of a psql to its end, with one small statement. */
 async function sessions(paths: Paths, rounds: number): Promise<string> {
   const many = 20;
   const run = async (path: Path) => {

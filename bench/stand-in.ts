@@ -1,4 +1,4 @@
-/** The stand-in for RisingWave in front of one database of a PostgreSQL, and another one beside it to compare with. */
+/** The stand-in for RisingWave in front of one database of a PostgreSQL, and another database to compare it with. */
 import { script, start } from './processes.ts';
 import type { Service } from './service.ts';
 
@@ -9,7 +9,7 @@ export interface Beside {
   readonly place: string;
 }
 
-/** `stops`: takes how to end it. */
+/** `stops` receives the functions that end them. */
 export async function standInBeside(
   { engine: { host, port, user }, client }: Service,
   stops: (() => Promise<unknown>)[],

@@ -1,4 +1,4 @@
-/** Medians, quantiles, and a histogram of latencies that takes millions of them in a few kilobytes. Pure. */
+/** Medians, quantiles, and a histogram that holds millions of latencies in a few kilobytes. Pure. */
 
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
@@ -7,32 +7,32 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
 }
 
-/** NaN of none. */
+/** NaN if empty. */
 export function meanOf(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** Of the mean; NaN of fewer than two. */
+/** Of the mean; NaN for fewer than two values. */
 export function standardError(values: readonly number[]): number {
   const mean = meanOf(values);
   const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
   return Math.sqrt(squares / (values.length - 1) / values.length);
 }
 
-/** The value at the share `q` (0 to 1) of `values`, by nearest rank; NaN of none. */
+/** The value at the share `q` (0 to 1) of `values`, by nearest rank; NaN if empty. */
 export function quantile(values: readonly number[], q: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))] ?? Number.NaN;
 }
 
-/** Buckets in each power of two: what a quantile may be off by is half a 128th. */
+/** Buckets per power of two: a quantile's error is at most half a 128th. */
 const perOctave = 128;
 /** µs; up to here every bucket is 1 µs wide. */
 const exactBelow = 256;
 /** 2^31 µs: more than half an hour. */
 const bucketsMax = exactBelow + (31 - 8) * perOctave;
 
-/** Counts latencies in buckets that grow with them. Times go in and come out in ms. */
+/** Counts latencies in buckets proportional to their size. Times are passed and returned in ms. */
 export class Latencies {
   readonly #buckets = new Uint32Array(bucketsMax);
   #count = 0;
@@ -54,7 +54,7 @@ export class Latencies {
     if (ms > this.#maxMs) this.#maxMs = ms;
   }
 
-  /** ms, the middle of the bucket that holds the share `q`; NaN before the first. */
+  /** ms, the middle of the bucket that contains the share `q`; NaN if empty. */
   at(q: number): number {
     if (this.#count === 0) return Number.NaN;
     let left = Math.max(1, Math.ceil(q * this.#count));

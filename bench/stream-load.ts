@@ -1,6 +1,6 @@
 /**
- * Readers of GET /v1/events, a process of its own: each reads as fast as rows come, or so many bytes a second, and counts them;
- * prints one JSON line.
+ * Readers of GET /v1/events, in a process of their own: each reads as fast as rows come, or a number of bytes per second, and
+ * counts them; prints one JSON line.
  */
 import { readFileSync } from 'node:fs';
 import { get } from 'node:http';
@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 export interface StreamJob {
   readonly url: string;
   readonly seconds: number;
-  /** For each reader: bytes a second; null: all that come. */
+  /** For each reader: bytes per second; null: unlimited. */
   readonly readers: readonly (number | null)[];
 }
 

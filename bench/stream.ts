@@ -1,6 +1,6 @@
 /**
- * Rows that are followed while they are stored: batches at 50,000 rows a second, and as many as there can be, without readers and
- * with three, of which one reads a tenth of what comes.
+ * Rows followed while they are stored: batches at 50,000 rows per second, and as many as possible, without readers and with
+ * three, one of which reads a tenth of the rows.
  */
 import { Agent, request } from 'node:http';
 import { runJson, script, treeUsage } from './processes.ts';
@@ -18,7 +18,7 @@ const rowsThere = 3_000_000;
 const line = (n: number): string =>
   `{"id":${n},"user":"user-${n % 997}","page":"/products/${n}?ref=newsletter","action":"opened"}`;
 const body = Buffer.from(Array.from({ length: linesOfBatch }, (_, n) => line(n)).join('\n'));
-/** What a row of them is as an event, in bytes. */
+/** The size of such a row as an event, in bytes. */
 const eventBytes = line(100).length + 30;
 
 interface Measured {
@@ -26,11 +26,11 @@ interface Measured {
   readonly p50: number;
   readonly p99: number;
   readonly cpuUs: number;
-  /** Of the rows that were stored, the part that each reader was told of. */
+  /** For each reader, the share of the stored rows that it received. */
   readonly told: readonly number[];
 }
 
-/** `perSecondMax`: rows; null: as many as are answered. */
+/** `perSecondMax`: rows; null: as fast as answers come. */
 async function store(url: string, seconds: number, perSecondMax: number | null) {
   const agent = new Agent({ keepAlive: true, maxSockets: connections });
   const latencies: number[] = [];
@@ -78,7 +78,7 @@ async function measure(
   const following =
     readers.length === 0
       ? Promise.resolve({ rows: [] })
-      : // They begin before, and end a moment behind.
+      : // They start before the load, and end a moment after it.
         runJson<StreamResult>(script('./stream-load.js'), {
           url,
           seconds: seconds + 2,

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { barPlot, linePlot, ticks } from './svg.ts';
 
-/** Every element is closed, in order: what a parser of XML would ask for. */
+/** Every element is closed, in order, as an XML parser requires. */
 function balanced(svg: string): boolean {
   const open: string[] = [];
   for (const [, close, name = '', , self] of svg.matchAll(
@@ -44,7 +44,7 @@ suite('plots of the benchmarks', () => {
     assert.ok(balanced(svg));
     assert.ok(svg.includes('req/s &amp; &lt;more&gt;'));
     assert.ok(svg.includes('prefers-color-scheme: dark'));
-    // 16 is half way from 1 to 256 where distances are ratios.
+    // On a logarithmic scale 16 is half way from 1 to 256.
     assert.match(svg, /points="78,316 409,190 740,64"/);
   });
 

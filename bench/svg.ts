@@ -1,5 +1,5 @@
 /**
- * Plots as SVG text, for docs/benchmarks: lines over x, and bars. They bring their own background and follow the
+ * Plots as SVG text, for docs/benchmarks: lines over x, and bars. They have their own background and follow the
  * reader's light or dark scheme. Pure.
  */
 
@@ -13,7 +13,7 @@ export interface LinePlot {
   readonly x: string;
   readonly y: string;
   readonly lines: readonly Line[];
-  /** `log`: the distance between 1 and 16 is that between 16 and 256, and every x of a point is a tick. */
+  /** `log`: 1 and 16 are as far apart as 16 and 256, and every x of a point is a tick. */
   readonly xScale?: 'linear' | 'log';
   /** A dashed line at this y. */
   readonly mark?: { readonly y: number; readonly name: string };
@@ -22,7 +22,7 @@ export interface LinePlot {
 export interface Bar {
   readonly name: string;
   readonly value: number;
-  /** The least and the most of the rounds, as a thin line. */
+  /** The minimum and maximum of the rounds, as a thin line. */
   readonly range?: readonly [low: number, high: number];
   /** Bars of one group have one colour. */
   readonly group?: number;
@@ -52,7 +52,7 @@ const style = `<style>
     .range { stroke: #f0f6fc }
   }
 </style>`;
-/** Told apart on white and on black, and by people who do not see red and green. */
+/** Distinguishable on white and on black, and with red-green colour blindness. */
 const colours = ['#3b82f6', '#e68a00', '#14a38b', '#d6579c', '#8b8f98'];
 
 const colour = (i: number): string => colours[i % colours.length] ?? '#8b8f98';
@@ -82,7 +82,7 @@ export function linePlot(plot: LinePlot): string {
     const plain = own.filter(isPlain);
     const path = plain.map(([x, y]) => `${px(x)},${py(y)}`).join(' ');
     parts.push(`<polyline class="line" stroke="${colour(i)}" points="${path}"/>`);
-    // Few points are marked; thousands would be a smear.
+    // Few points are marked; thousands would blur.
     if (plain.length <= 20)
       for (const [x, y] of plain)
         parts.push(`<circle cx="${px(x)}" cy="${py(y)}" r="3.5" fill="${colour(i)}"/>`);
@@ -121,9 +121,9 @@ export function barPlot(plot: BarPlot): string {
   return drawing(plot.title, bottom + 54, parts);
 }
 
-/** 0 and up, in steps of 1, 2 or 5 times a power of ten, the last not below `most`. */
+/** 0 and up, in steps of 1, 2 or 5 times a power of ten; the last tick is at least `most`. */
 export function ticks(most: number, about: number): number[] {
-  // What is smaller than this is nothing, and has no power of ten left to divide by.
+  // Smaller values count as zero: they have no power of ten to divide by.
   if (!(most > 1e-100) || !Number.isFinite(most)) return [0, 1];
   const rough = most / about;
   const power = 10 ** Math.floor(Math.log10(rough));

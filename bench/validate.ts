@@ -1,6 +1,6 @@
 /**
- * The GitHub expression as a closure, beside the same check written by hand with node:crypto: the time of one
- * request as a ratio, in one run. `node dist/bench/validate.js`.
+ * The GitHub expression as a closure, compared with the same check written by hand with node:crypto: the times of one
+ * request as a ratio, from one run. `node dist/bench/validate.js`.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
@@ -25,7 +25,7 @@ function requestOf(body: Buffer): CheckRequest {
   return {
     method: 'POST',
     target: '/webhook/dev/public/github',
-    // The headers of a delivery of GitHub's.
+    // The headers of a GitHub delivery.
     rawHeaders: [
       ['Host', 'hooks.example.com'],
       ['User-Agent', 'GitHub-Hookshot/044aadd'],
@@ -45,21 +45,21 @@ function requestOf(body: Buffer): CheckRequest {
   };
 }
 
-/** What one would write by hand: the header at hand, the digest as text, a compare in constant time. */
+/** The usual hand-written check: the header, the digest as text, a comparison in constant time. */
 function bare(request: CheckRequest): boolean {
   const given = Buffer.from(request.rawHeaders[23] ?? '');
   const wanted = Buffer.from(`sha256=${createHmac('sha256', secret).update(request.body).digest('hex')}`);
   return given.length === wanted.length && timingSafeEqual(given, wanted);
 }
 
-/** Microseconds a call, over `rounds` calls. */
+/** Microseconds per call, over `rounds` calls. */
 function timeUs(check: (request: CheckRequest) => boolean, request: CheckRequest, rounds: number): number {
   const start = process.hrtime.bigint();
   for (let i = 0; i < rounds; i++) if (!check(request)) throw new Error('the benchmark request was refused');
   return Number(process.hrtime.bigint() - start) / 1000 / rounds;
 }
 
-/** Both in turn, so that what disturbs one disturbs the other; medians of many short runs. */
+/** Alternates both, so that disturbances affect both; medians of many short runs. */
 async function benchValidate(bodyBytes: number, runs = 41, rounds = 4000): Promise<ValidateFigures> {
   await loadParser();
   const check = parseExpression(text, { secrets: ['s'] }).compile({

@@ -1,5 +1,5 @@
-// The bill of materials of what a production install of a folder brings (CycloneDX), by npm itself: `node scripts/bill.mjs FOLDER`. npm is asked
-// about a copy without the development packages: told to leave those out, it also leaves out what they share with the others.
+// The bill of materials of a production install of a folder (CycloneDX), made by npm: `node scripts/bill.mjs FOLDER`. npm reads a copy without
+// the development packages: if told to omit those, it also omits packages that they share with the others.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-// Bundles the console's page (src/console/page) into dist/console: names with hashes, and each file compressed beside
-// it, so that nothing is compressed while Headgate runs. Nothing in it is loaded from elsewhere.
+// Bundles the console's page (src/console/page) into dist/console: names with hashes, and each file also compressed, so
+// that nothing is compressed while Headgate runs. The page loads nothing from elsewhere.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';

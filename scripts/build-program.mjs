@@ -1,7 +1,7 @@
-// Bundles the program out of what tsc has made of it, with the packages it uses: `cli.js`, `embed.js` and the listener process's entry
-// become what they import, in a few files in dist/src/program instead of some 500, which start in a third of the time
-// (docs/decisions/0116). A command still loads only what it needs. The modules themselves stay for tests. The files are CommonJS, of which V8 can keep
-// what it has compiled (docs/decisions/0217): esbuild splits ES modules alone, so that theirs are rewritten.
+// Bundles the program from the output of tsc, with the packages it uses: `cli.js`, `embed.js` and the listener process's entry are reduced to imports
+// from a few files in dist/src/program instead of some 500, and start in a third of the time (docs/decisions/0116). A command still loads only what
+// it needs. The modules themselves stay for tests. The files are CommonJS, of which V8 can keep the compiled code (docs/decisions/0217): esbuild
+// splits only ES modules, so they are rewritten.
 import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { build } from 'esbuild';
@@ -20,11 +20,11 @@ export async function buildProgram(root, { sourcemap }) {
     platform: 'node',
     target: 'node20.19',
     format: 'esm',
-    // Nothing but pg uses it, to ask whether this is Cloudflare; in Node 20 the answer loads all of fetch, a twentieth of a start.
+    // Only pg uses it, to detect Cloudflare; in Node 20 that loads all of fetch, a twentieth of a start.
     define: { Response: 'undefined', 'import.meta.url': 'moduleUrl' },
-    // With a file of its own, binaries, or a thing of one command; and what pg and ws use where somebody has installed it.
+    // Packages with a data file of their own, binaries, or used by one command only; and those that pg and ws use if somebody has installed them.
     external: ['libpg-query', 'bufferutil', 'utf-8-validate', 'pg-native', '@kubernetes/client-node'],
-    // Beside the rooms: what is found from a module of a room by its own place (migrations, the page) is found from here, too.
+    // In a folder of the same depth as the rooms: what a module finds relative to itself (migrations, the page) is found from here, too.
     entryNames: 'program/[name]',
     chunkNames: 'program/[name]-[hash]',
     sourcemap,
@@ -40,9 +40,9 @@ export async function buildProgram(root, { sourcemap }) {
 }
 
 /**
- * Of an ES module as esbuild prints it, which begins each `import` on a line of its own and ends with the one `export`. No file imports one that
- * imports it, and no variable that another file reads changes later (the linter's import/no-mutable-exports), so that names are enough. Lines stay
- * where they are, for the source map.
+ * Converts an ES module as printed by esbuild, in which each `import` starts a line and the single `export` comes last. There are no import cycles,
+ * and no exported variable changes later (the linter's import/no-mutable-exports), so plain names suffice. Lines stay where they are, for the source
+ * map.
  */
 function commonJs(text, { imports }) {
   let found = 0;
@@ -70,7 +70,7 @@ function commonJs(text, { imports }) {
   return `'use strict'; ${body.includes('moduleUrl') ? place : ''}${body}`;
 }
 
-/** In its place: an ES module, as who starts or imports it expects. */
+/** Replaces the entry by an ES module, as expected by its importers and callers. */
 function writeEntry(root, path, exports) {
   const [name] = /[\w-]+(?=\.js$)/.exec(path);
   const loader = relative(dirname(path), 'dist/src/program/load.cjs');
@@ -80,7 +80,7 @@ function writeEntry(root, path, exports) {
   writeFileSync(join(root, path), `${shebang}import { createRequire } from 'node:module';\n\n${line}`);
 }
 
-/** Of the packages that are in the bundle, as they ask for it. */
+/** The licences of the bundled packages, as they require. */
 function licences(root, inputs) {
   const named = inputs.map((path) => /^(.*\bnode_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? '');
   const packages = [...new Set(named)].filter((name) => name !== '').toSorted((a, b) => (a < b ? -1 : 1));

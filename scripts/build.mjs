@@ -1,5 +1,5 @@
-// Compiles the TypeScript into dist/, bundles the program and the console's page, and copies what tsc does not: the catalog's SQL. `--package` leaves out
-// the tests, the benchmark, the source maps and what is compiled for this Node alone: that is what `npm pack` and the image are made of.
+// Compiles the TypeScript into dist/, bundles the program and the console's page, and copies the catalog's SQL, which tsc does not. `--package`
+// leaves out the tests, the benchmark, the source maps and the code compiled for this Node only: `npm pack` and the image use that.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -12,7 +12,7 @@ import { compileProgram } from './compile-program.mjs';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const tsc = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc');
 
-// A test or module that was removed must not live on in dist/; the folder is rebuilt as a whole in about a second.
+// A removed test or module must not survive in dist/; rebuilding the whole folder takes about a second.
 rmSync(join(root, 'dist'), { recursive: true, force: true });
 const packaged = process.argv.includes('--package');
 const project = join(root, packaged ? 'tsconfig.package.json' : 'tsconfig.json');

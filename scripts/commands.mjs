@@ -1,18 +1,18 @@
-// What the scripts that try Headgate beside other programs have in common: commands, temporary folders, and what is fetched and kept, out of the
+// Common parts of the scripts that try Headgate with other programs: commands, temporary folders, and what is fetched and kept outside the
 // checkout, in the user's cache folder.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Ends the program when the command fails. */
+/** Ends the program if the command fails. */
 export function must(command, args, options = {}) {
   const { status, error } = spawnSync(command, args, { stdio: 'inherit', ...options });
   if (error !== undefined) console.error(`${command}: ${error.message}`);
   if (status !== 0) process.exit(1);
 }
 
-/** What a command printed; ends the program when it fails. */
+/** The output of a command; ends the program if it fails. */
 export function printed(command, args, options = {}) {
   const ran = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 2 ** 28, ...options });
   if (ran.status === 0) return (ran.stdout ?? '').trim();
@@ -22,12 +22,12 @@ export function printed(command, args, options = {}) {
   return process.exit(1);
 }
 
-/** Runs a file of tests, with more in its environment. */
+/** Runs a test file, with additional environment variables. */
 export function tests(file, env = {}) {
   must(process.execPath, ['--test', file], { env: { ...process.env, ...env } });
 }
 
-/** A folder that is gone when the program ends; `before`: what has to be done first. */
+/** A folder that is removed when the program ends; `before`: what has to be done first. */
 export function temporary(name, before = () => {}) {
   const folder = mkdtempSync(join(tmpdir(), `headgate-${name}-`));
   process.on('exit', () => {
@@ -43,14 +43,14 @@ export function pip(folder, ...packages) {
   must(join(folder, 'bin/pip'), ['install', '--quiet', '--no-input', ...packages]);
 }
 
-/** A place of this user in which things that take minutes to make outlive the run. */
+/** A folder in the user's cache, for things that take minutes to make and outlive the run. */
 export function cached(name) {
   const folder = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'headgate');
   mkdirSync(folder, { recursive: true });
   return join(folder, name);
 }
 
-/** The place of that name, made once. By rename: a run that was ended leaves nothing that looks whole. */
+/** The folder of that name, made once. Uses a rename, so that an interrupted run leaves nothing that looks complete. */
 export function madeOnce(name, make) {
   const folder = cached(name);
   if (existsSync(folder)) return folder;

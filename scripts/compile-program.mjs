@@ -1,5 +1,5 @@
-// Leaves beside the bundled program what V8 makes of it (src/app/load.cjs): all of it, so that a start compiles nothing. For this Node alone, and therefore not
-// in the package.
+// Stores V8's compiled code of the bundled program next to it (src/app/load.cjs): all functions, so that a start compiles nothing. Valid only for
+// this Node, and therefore not in the package.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -22,7 +22,9 @@ export function compileProgram(root) {
   }
 }
 
-/** V8 compiles a function when it is first called. Its flags are put back before the data is made, which is marked with them. */
+/**
+ * By default V8 compiles a function when it is first called. The flag is restored before the data is made, because the data is marked with the flags.
+ */
 function eagerly(compile) {
   setFlagsFromString('--no-lazy');
   try {

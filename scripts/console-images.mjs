@@ -1,5 +1,5 @@
-// Takes the pictures of docs/console.md: `npm run docs:images`, after a build. Starts Headgate on a new data directory,
-// makes two endpoints and some requests through it, and looks at it with Chromium.
+// Takes the screenshots of docs/console.md: `npm run docs:images`, after a build. Starts Headgate on a new data
+// directory, creates two endpoints and some requests through it, and opens it in Chromium.
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ const command = (...args) => {
   try {
     return execFileSync(process.execPath, [cli, ...args], { encoding: 'utf8' }).trim();
   } catch (error) {
-    // `send` ends with 1 where it is refused, which is wanted here.
+    // `send` exits with 1 if refused, which is intended here.
     return String(error.stdout);
   }
 };
@@ -80,7 +80,7 @@ try {
   await page.getByText('signature_failed').first().waitFor();
   await page.getByText('the signature differs').first().waitFor();
   await picture('overview');
-  // What came is counted every few seconds.
+  // Traffic is counted every few seconds.
   for (let counted = false; !counted;) {
     await open('');
     await open('endpoint/public/github_events/live');

@@ -1,6 +1,6 @@
-// buildah for scripts that build the image, on a machine without a container engine: all that it keeps is below one folder, and what npm needs to
-// reach packages is mounted where the build finds it. Told by the environment, so that commands need no options for it. And a base
-// image for machines that reach no registry of images.
+// buildah for scripts that build the image, on a machine without a container engine: everything it stores is in one folder, and what npm needs to
+// fetch packages is mounted where the build expects it. Configured by the environment, so that commands need no options for it. Also makes a base
+// image for machines that cannot reach an image registry.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { madeOnce, printed } from './commands.mjs';
 
-/** Settings for buildah below `folder`, as the environment to add. */
+/** Settings for buildah in `folder`, as environment variables to add. */
 export function containerSettings(folder) {
   const file = (name, text) => {
     writeFileSync(join(folder, name), `${text}\n`, { mode: 0o600 });
@@ -24,13 +24,13 @@ export function containerSettings(folder) {
   };
 }
 
-/** What npm needs on this machine to reach packages, as one file of npm's own, and a cache; nothing of it becomes part of the image. */
+/** What npm needs on this machine to fetch packages, as one npmrc file, and a cache; none of it becomes part of the image. */
 function npmVolumes(folder, file) {
   const get = (name) => printed('npm', ['config', 'get', name]);
   const inside = '/var/cache/npm';
   const cache = join(folder, 'npm-cache');
   mkdirSync(cache, { recursive: true });
-  // The user's come last, and count.
+  // The user's settings come last and take precedence.
   const texts = ['globalconfig', 'userconfig'].map(get).filter((path) => existsSync(path));
   const lines = [...texts.map((path) => readFileSync(path, 'utf8')), `cache=${inside}`];
   const certificates = get('cafile');
@@ -41,7 +41,7 @@ function npmVolumes(folder, file) {
   ];
 }
 
-/** The image of the checkout, as `docker build` builds it; `options` more of buildah's. */
+/** The image of the checkout, as `docker build` builds it; `options`: further options of buildah. */
 export function buildImage(env, base, name, options = []) {
   const began = Date.now();
   const given = ['--no-cache', '--timestamp', '0', '--format', 'docker', '--quiet', ...options];
@@ -50,8 +50,8 @@ export function buildImage(env, base, name, options = []) {
 }
 
 /**
- * The name of a base image: what HEADGATE_IMAGE_BASE says, or one that is made of Debian and this machine's Node. HEADGATE_IMAGE_DEBIAN may
- * name a folder that debootstrap has made; without it debootstrap makes one, once, in the user's cache folder.
+ * The name of a base image: HEADGATE_IMAGE_BASE, or one made of Debian and this machine's Node. HEADGATE_IMAGE_DEBIAN may name a folder made by
+ * debootstrap; without it debootstrap makes one, once, in the user's cache folder.
  */
 export function baseImage(env) {
   const given = process.env.HEADGATE_IMAGE_BASE;
@@ -77,14 +77,14 @@ export function baseImage(env) {
 const nodeOfArm64 = '24.22.0';
 
 /**
- * The name of a base for two machines: `own`, which is for x64, and one for arm64, of Debian's packages and of the Node that npm has for it, with
- * everything unpacked and nothing run.
+ * The name of a base for two architectures: `own`, for x64, and one for arm64, made of Debian's packages and npm's Node for arm64; everything is
+ * unpacked and nothing is run.
  */
 export function baseForTwo(env, own) {
   const build = (...args) => printed('buildah', args, { env });
   const debian = madeOnce('debian-bookworm-arm64', (folder) => {
     printed('debootstrap', ['--foreign', '--arch=arm64', '--variant=minbase', 'bookworm', folder]);
-    // A link to the machine's own.
+    // A link to the machine's own /proc.
     rmSync(join(folder, 'proc'), { force: true });
     mkdirSync(join(folder, 'proc'));
   });
@@ -104,15 +104,15 @@ export function baseForTwo(env, own) {
   return 'localhost/node-both';
 }
 
-/** The first bytes of a program for arm64, and which of them count. */
+/** The first bytes of a program for arm64, and the mask of those that matter. */
 const arm64 = [
   String.raw`\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00`,
   String.raw`\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff`,
 ];
 
 /**
- * Runs a command where programs for arm64 run, by qemu-user-static: in a namespace of users of its own, which has emulators of its own (Linux
- * 6.7), so that the machine's know nothing of it. Resolves with its exit status.
+ * Runs a command in an environment that can run programs for arm64, by qemu-user-static: in a user namespace with binfmt handlers of its own
+ * (Linux 6.7), so that the machine's are not changed. Resolves with its exit status.
  */
 export async function emulated(command, args, options) {
   const told = `:arm64:M::${arm64.join(':')}:/usr/bin/qemu-aarch64-static:F`;
@@ -125,7 +125,7 @@ export async function emulated(command, args, options) {
   const ended = once(child, 'exit');
   const usersOf = (pid) => readlinkSync(`/proc/${pid}/ns/user`);
   while (usersOf(child.pid) === usersOf('self')) await pause(5);
-  // Every user is who he is outside.
+  // Users are the same inside as outside.
   for (const map of ['uid_map', 'gid_map']) writeFileSync(`/proc/${child.pid}/${map}`, '0 0 65536\n');
   child.stdin.end('\n');
   const [code] = await ended;

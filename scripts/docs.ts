@@ -1,4 +1,4 @@
-/** Writes the generated pages under docs/: `npm run docs`. A test holds the pages to what this gives. */
+/** Writes the generated pages under docs/: `npm run docs`. A test compares the pages with this output. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';

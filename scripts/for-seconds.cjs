@@ -1,5 +1,5 @@
-// Loaded first by the processes that tests start: what lives for seconds is not worth the optimising of the parser's WebAssembly. V8 takes what was compiled
-// before, of Node's own modules and of the program, only while its flags are as they were, so that they are set when the parser is loaded.
+// Loaded first by the processes that tests start: for a process that lives for seconds, optimising the parser's WebAssembly does not pay off. V8
+// accepts compiled code of Node's own modules and of the program only while its flags are unchanged, so they are set only when the parser is loaded.
 const { instantiate } = WebAssembly;
 WebAssembly.instantiate = (...of) => {
   WebAssembly.instantiate = instantiate;

@@ -1,4 +1,4 @@
-/** The pages that are made from tables in the source, so that they cannot say anything else; and what the chart carries. */
+/** Pages generated from tables in the source, so that they cannot differ from it; and files copied into the chart. */
 import { readFileSync } from 'node:fs';
 import { refusals } from '../src/tables/refusals.ts';
 import { senderPages } from '../src/senders/page.ts';
@@ -53,7 +53,7 @@ This page is printed from \`src/tables/settings.ts\`.
 `;
 }
 
-/** The chart reads files of its own folder alone, so that it has these once more. */
+/** The chart can only read files in its own folder, so it has copies of these. */
 const chartFiles = {
   'deploy/helm/headgate/files/alerts.yaml': 'deploy/prometheus/alerts.yaml',
   'deploy/helm/headgate/files/dashboard.json': 'deploy/grafana/headgate.json',

@@ -1,6 +1,6 @@
-// Everything that a release is made of, in one folder, signed: `npm run release -- FOLDER KEY`. KEY is a private key for Ed25519 (PEM); without
-// it nothing is signed. As root, with buildah, for the image; HEADGATE_IMAGE_BASE names what it is built on. Nothing is published:
-// docs/deploy/image.md has the commands that do.
+// All artifacts of a release in one folder, signed: `npm run release -- FOLDER KEY`. KEY is a private key for Ed25519 (PEM); without it nothing
+// is signed. The image needs root and buildah; HEADGATE_IMAGE_BASE names its base. Nothing is published: docs/deploy/image.md has the commands
+// for that.
 import { spawnSync } from 'node:child_process';
 import { createHash, createPrivateKey, createPublicKey, sign } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -31,7 +31,7 @@ const bill = (of, name) =>
   writeFileSync(join(folder, `${name}-${version}.cdx.json`), run(process.execPath, 'scripts/bill.mjs', of));
 bill('.', 'headgate');
 bill('deploy/docker/operator', 'headgate-operator-client');
-// Its file is called like the package's.
+// Its file has the same name as the package's.
 run('helm', 'package', 'deploy/helm/headgate', '--destination', join(folder, 'chart'));
 const base = process.env.HEADGATE_IMAGE_BASE;
 if (base === undefined) console.log('no image: HEADGATE_IMAGE_BASE is not set');

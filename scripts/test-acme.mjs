@@ -1,5 +1,5 @@
-// Certificates by ACME against the real Pebble, which comes from the Go module proxy: `npm run test:acme`. With Pebble and its name server in
-// a folder already, HEADGATE_PEBBLE names it. docs/deploy/https.md says what was found.
+// Certificates by ACME against the real Pebble, which comes from the Go module proxy: `npm run test:acme`. HEADGATE_PEBBLE can name a folder
+// that already holds Pebble and its name server. docs/deploy/https.md records the findings.
 import { must, temporary, tests } from './commands.mjs';
 
 const version = 'v2.10.1';

@@ -1,5 +1,5 @@
-// deploy/cloud/cloud-init.yaml, read by cloud-init itself, by sh, and its settings by Headgate: `npm run test:cloud`. cloud-init comes from
-// Debian, with the modules for Python that it needs, into the user's cache folder; nothing is installed.
+// Checks deploy/cloud/cloud-init.yaml with cloud-init itself, with sh, and its settings with Headgate: `npm run test:cloud`. cloud-init and
+// the Python modules it needs come from Debian, unpacked into the user's cache folder; nothing is installed.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ must('sh', ['-nc', runcmd.join('\n')]);
 const units = runcmd.join(' ').match(/headgate[\w-]*\.(service|socket)/g);
 for (const unit of units) assert(existsSync(join('deploy/systemd', unit)), unit);
 
-// A volume without a file system gets one; one that has something, a file system or a table of partitions, stays as it is.
+// A volume without a file system gets one; a volume with a file system or a partition table stays as it is.
 const [command, ...args] = bootcmd.at(-1);
 const volume = join(folder, 'volume');
 const prepared = () => {
@@ -37,7 +37,7 @@ must('mkfs.ext4', ['-q', '-F', '-L', 'other', volume]);
 assert.match(prepared(), / LABEL="other"/);
 rmSync(volume);
 must('truncate', ['-s', '40M', volume]);
-// One partition of Linux, from sector 2048 on.
+// One Linux partition, from sector 2048 on.
 const table = Buffer.alloc(512);
 table[0x1c2] = 0x83;
 table.writeUInt32LE(2048, 0x1c6);

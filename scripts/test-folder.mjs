@@ -1,5 +1,5 @@
-// Where tests have their temporary files: in memory where there is plenty of it. Hundreds of databases are made and dropped,
-// and each waits for a disk several times; what a test kills are processes, which costs no page of a file system.
+// The folder for temporary files of tests: in memory if there is plenty. Hundreds of databases are created and dropped, and
+// each waits for a disk several times; tests kill only processes, which loses no page of a file system.
 import { chmodSync, mkdtempSync, readFileSync, statfsSync } from 'node:fs';
 import { freemem, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ const bytesMin = 8 * 2 ** 30;
 
 export function temporary() {
   const folder = mkdtempSync(join(isRoomy() ? memory : tmpdir(), 'hg-'));
-  // A PostgreSQL that root starts runs as somebody else, and its folders are below.
+  // A PostgreSQL started by root runs as another user, and its folders are inside.
   chmodSync(folder, 0o711);
   return folder;
 }

@@ -1,8 +1,7 @@
 // The image, built by buildah as `docker build` would build it, and run: `npm run test:image`, as root, with Debian's buildah and debootstrap; then
-// the one for arm64, with Debian's qemu-user-static.
-// HEADGATE_IMAGE_BASE names an image to build on, e.g. node:24-bookworm-slim; without it one is made of Debian and this machine's Node, for
-// which HEADGATE_IMAGE_DEBIAN may name a folder that debootstrap has made already. Prints what is in the image, and whether two builds are the
-// same. docs/deploy/image.md says what was found.
+// the image for arm64, with Debian's qemu-user-static. HEADGATE_IMAGE_BASE names an image to build on, e.g. node:24-bookworm-slim; without it one
+// is made of Debian and this machine's Node, for which HEADGATE_IMAGE_DEBIAN may name a folder already made by debootstrap. Prints the content of
+// the image, and whether two builds are identical. docs/deploy/image.md records the findings.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { lstatSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
@@ -21,7 +20,7 @@ function mounted(name) {
   return build(['mount', container]);
 }
 
-/** Path → what it is, for every file. */
+/** Path → description, for every file. */
 function filesOf(root, below = '', files = new Map()) {
   for (const name of readdirSync(join(root, below))) {
     const path = join(below, name);
@@ -93,7 +92,7 @@ must(process.execPath, args, options);
 if (process.arch !== 'x64' || findTool('qemu-aarch64-static') === null)
   console.log('*** no image for arm64: this is not x64, or qemu-user-static is not installed');
 else {
-  // Older buildahs tell the Dockerfile of the machine that it is for, and not of the one that builds.
+  // Older versions of buildah pass the target platform, not the build platform, to the Dockerfile.
   const platforms = ['--platform', 'linux/arm64', '--build-arg', 'BUILDPLATFORM=linux/amd64'];
   buildImage(env, baseForTwo(env, base), 'headgate-arm64', platforms);
   process.exitCode = await emulated(process.execPath, ...tried('headgate-arm64', mounted('headgate-arm64')));

@@ -1,7 +1,7 @@
-// The chart and the operator on a node that runs their pods: `npm run test:node`, as root, on Linux for x64. The image is built by buildah; the
-// programs are Kubernetes' and CoreDNS, which Go builds once, and Debian's containerd, runc and CNI plugins, which are unpacked, not installed.
-// The node is in namespaces of its own: mounts, network, processes, control groups. They end with the first process in them, and that ends with
-// this script, however that ends. docs/deploy/kubernetes.md says what was found. `npm run test:node -- chart` chooses a file.
+// The chart and the operator on a node that runs their pods: `npm run test:node`, as root, on Linux for x64. buildah builds the image; the
+// programs are Kubernetes and CoreDNS, which Go builds once, and Debian's containerd, runc and CNI plugins, which are unpacked, not installed.
+// The node has namespaces of its own: mounts, network, processes, control groups. They end with their first process, and that ends with this
+// script, however it ends. docs/deploy/kubernetes.md records the findings. `npm run test:node -- chart` selects a file.
 import { spawn } from 'node:child_process';
 import {
   existsSync,
@@ -34,7 +34,7 @@ if (missing.length > 0) {
   process.exit(1);
 }
 
-/** Of control groups: where each is mounted, and the options that mount it. */
+/** For control groups: where each hierarchy is mounted, and its mount options. */
 function hierarchiesOfGroups() {
   const lines = existsSync('/proc/self/mountinfo')
     ? readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
@@ -55,7 +55,7 @@ function hierarchiesOfGroups() {
   );
 }
 
-/** When a process was started, in ticks of the machine's clock; null when there is none. */
+/** When a process was started, in ticks of the machine's clock; null: no such process. */
 function startOf(pid) {
   const path = `/proc/${pid}/stat`;
   return existsSync(path) ? readFileSync(path, 'utf8').replace(/.*\) /s, '').split(' ')[19] : null;
@@ -84,7 +84,7 @@ function remove(name) {
   rmSync(join(tmpdir(), name), { recursive: true, force: true, maxRetries: 20 });
 }
 
-// What was killed could not clean up: a folder of root's that is named after a process which is gone.
+// A run that was killed could not clean up: removes folders of root that are named after a process that no longer exists.
 for (const name of readdirSync(tmpdir())) {
   const [, pid, start] = /^headgate-node-(\d+)-(\d+)$/.exec(name) ?? [];
   if (pid !== undefined && startOf(pid) !== start && lstatSync(join(tmpdir(), name)).uid === 0) remove(name);
@@ -114,7 +114,7 @@ function coredns() {
   return join(programs, 'coredns');
 }
 
-/** Archives of the images that pods are made of, under the names that the manifests have. */
+/** Archives of the images of the pods, under the names in the manifests. */
 function images() {
   const env = { ...process.env, ...containerSettings(folder) };
   const build = (...args) => printed('buildah', args, { env });
@@ -151,7 +151,7 @@ const told = join(folder, 'node.json');
 writeFileSync(told, JSON.stringify(parts));
 for (const group of groupsOf(name)) {
   mkdirSync(group);
-  // Nobody may enter one that has none of these.
+  // Without these, no process may enter the group.
   for (const file of ['cpuset.cpus', 'cpuset.mems'])
     if (existsSync(join(group, file)))
       writeFileSync(join(group, file), readFileSync(join(dirname(group), file), 'utf8').trim());
@@ -168,7 +168,7 @@ const namespaces = [
   '--mount-proc',
   '--kill-child',
 ];
-// A shell is first, because whoever loses its parent becomes the first one's child, and is waited for there.
+// A shell comes first, because orphaned processes become children of the first process, which must wait for them.
 const first = ['sh', '-c', '"$@"; exit $?', 'sh', process.execPath, 'dist/scripts/test-cluster.js'];
 const inside = [...namespaces, ...first, ...process.argv.slice(2)];
 node = spawn(...withUs('sh', ['-c', enter, 'sh', ...groupsOf(name), '--', ...inside]), {

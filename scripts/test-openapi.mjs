@@ -1,5 +1,5 @@
-// The events gateway's OpenAPI document, tried by Schemathesis against a running Headgate: `npm run test:openapi`. Schemathesis is installed
-// in a temporary folder, which is gone afterwards.
+// Schemathesis tests the events gateway's OpenAPI document against a running Headgate: `npm run test:openapi`. Schemathesis is installed in
+// a temporary folder, which is removed afterwards.
 import { join } from 'node:path';
 import { pip, temporary, tests } from './commands.mjs';
 

@@ -1,4 +1,4 @@
-// How many test files run at a time, and in which order.
+// How many test files run at once, and in which order.
 import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -8,10 +8,10 @@ const most = 3 * Math.max(always, Math.min(4, cpus().length));
 /** A share of all processors. */
 const idleMin = 0.1;
 const lookMs = 300;
-/** What a file does at first, starting a program or an engine, says little of the rest. */
+/** The beginning of a file, which starts a program or an engine, is not typical of the rest. */
 const settleMs = 900;
 
-/** Two at a time; while the processors have nothing to do, because files wait, one more. */
+/** Two at once; one more while the processors are idle because files wait. */
 export class Pace {
   #last = ticks();
   #idle = 0;
@@ -45,20 +45,20 @@ function ticks() {
 
 const seconds = JSON.parse(readFileSync(new URL('test-seconds.json', import.meta.url), 'utf8'));
 
-/** By what test-seconds.json says; what is not in it takes less than a second, unless it starts the whole program. */
+/** From test-seconds.json; files not in it take less than a second, unless they start the whole program. */
 function secondsOf(file) {
   return seconds[file] ?? (/^dist\/test\/(crash|e2e|deploy)\//.test(file) ? 3 : 0.5);
 }
 
-/** Of the files of one process. */
+/** For the files of one process. */
 const togetherMax = 20;
 const togetherSecondsMax = 40;
-/** What takes longer has a process of its own. */
+/** Files that take longer get a process of their own. */
 const shortSeconds = 10;
 
 /**
- * The files of each process, those that take longest first. Short ones share one, and those of them that need a database and no
- * whole program share its server, too.
+ * The files of each process, longest first. Short files share a process; those of them that need a database but not the whole
+ * program share its server, too.
  */
 export function processes(files) {
   const isShort = (file) => secondsOf(file) <= shortSeconds;

@@ -1,5 +1,5 @@
-// Parquet files of `headgate export`, read by PyArrow and DuckDB: `npm run test:parquet`. Both are installed in a temporary folder, which is
-// gone afterwards.
+// PyArrow and DuckDB read Parquet files of `headgate export`: `npm run test:parquet`. Both are installed in a temporary folder, which is
+// removed afterwards.
 import { join } from 'node:path';
 import { pip, temporary, tests } from './commands.mjs';
 

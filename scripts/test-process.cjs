@@ -1,6 +1,6 @@
-// Loaded first by the processes of the suite's files. node:test follows every promise and socket, from its beginning to its end, to know whose test an error
-// belongs to that nobody has caught: a tenth of what such a process computes. Here it learns of tests alone. Such an error still fails the
-// file, and where the file runs again, alone, without this, the test.
+// Loaded first by the processes that run test files. node:test tracks every promise and socket from beginning to end, to know which test an uncaught
+// error belongs to: a tenth of such a process's CPU time. Here it tracks only tests. Such an error still fails the file, and, when the file is run
+// again alone without this, the test.
 const hooks = require('node:async_hooks');
 
 const { createHook } = hooks;

@@ -1,6 +1,6 @@
 // A release from its making to its users: `npm run test:release`, as root, with Debian's buildah and debootstrap, and Go. scripts/release.mjs
-// makes the folder as it would for the world, out of what git has staged, on the base that test-image.mjs makes, too; the registry of images
-// comes from the Go module proxy, or HEADGATE_REGISTRY names its program; the one of packages from npm. docs/deploy/image.md says what was found.
+// makes the folder as for publication, from what git has staged, on the base that test-image.mjs also makes; the image registry comes from the Go
+// module proxy, or HEADGATE_REGISTRY names its program; the package registry comes from npm. docs/deploy/image.md records the findings.
 import { spawnSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ const env = { ...process.env };
 const folder = temporary('release', () => spawnSync('buildah', ['umount', '--all'], { env }));
 Object.assign(env, containerSettings(folder));
 
-/** Of CNCF's registry. */
+/** CNCF's registry. */
 function registry() {
   const version = 'v3.1.2';
   const programs = cached(`registry-${version}`);
@@ -24,14 +24,14 @@ function registry() {
   return program;
 }
 
-/** Of packages. */
+/** The registry of packages. */
 function verdaccio() {
   const version = '6.8.0';
   const programs = cached(`verdaccio-${version}`);
   const script = join(programs, 'node_modules/verdaccio/bin/verdaccio');
   if (existsSync(script)) return script;
   mkdirSync(programs, { recursive: true });
-  // It asks for a release by a tag, which not every registry of packages hands on.
+  // It requires a release by its tag, which not every package registry provides.
   const overrides = { 'node-fetch-cjs': 'npm:node-fetch@2.7.0', 'node-fetch': '2.7.0' };
   writeFileSync(join(programs, 'package.json'), JSON.stringify({ private: true, overrides }));
   printed('npm', ['install', '--no-audit', '--no-fund', `verdaccio@${version}`], { cwd: programs });

@@ -1,4 +1,4 @@
-// Runs the test files that it is given, one after the other, in this process.
+// Runs the given test files, one after the other, in this process.
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 

@@ -1,6 +1,6 @@
-// Packages of senders for Python, one of Node that brings too much with it, and Twitch's command line tool where HEADGATE_TWITCH_CLI is its
-// path, against a running Headgate: `npm run test:verifiers`. The packages are installed in a temporary folder, which is gone afterwards.
-// docs/senders/verifiers.md says what was found.
+// Senders' packages for Python, one for Node that has too many dependencies, and Twitch's command line tool if HEADGATE_TWITCH_CLI is its
+// path, against a running Headgate: `npm run test:verifiers`. The packages are installed in a temporary folder, which is removed
+// afterwards. docs/senders/verifiers.md records the findings.
 import { join } from 'node:path';
 import { must, pip, temporary, tests } from './commands.mjs';
 

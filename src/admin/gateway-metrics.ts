@@ -1,4 +1,4 @@
-/** What the events gateway has answered, as plain numbers that become words for Prometheus when they are read. */
+/** Counts the answers of the events gateway as plain numbers, which are formatted for Prometheus when they are read. */
 import { Counter } from 'prom-client';
 import type { Registry } from 'prom-client';
 import type { Observation } from '../tables/observations.ts';
@@ -8,11 +8,11 @@ type Answered = Extract<Observation, { kind: 'gateway.answered' }>;
 
 interface Route {
   rows: number;
-  /** By code, and by status: one of the engine's own errors may have several. */
+  /** By code, then by status: one of the engine's own errors may have several. */
   readonly answers: Map<string, Map<number, number>>;
 }
 
-/** What is returned counts an answer. */
+/** Returns a function that counts an answer. */
 export function registerGateway(registry: Registry): (answered: Answered) => void {
   const routes = new Map<string, Route>();
   const seconds = new PlainHistogram({

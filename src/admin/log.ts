@@ -1,7 +1,7 @@
 /**
- * Observations as log lines. Takes every observation and writes one line for each that is severe enough: a JSON
- * object, or the same for people, who are also told in short of the requests that were answered (request-lines.ts). Touches nothing but the given `write`. Whatever text came from outside stays
- * inside its field: JSON escapes it, and the pretty form escapes everything a terminal would act on.
+ * Writes observations as log lines. Takes every observation and writes one line for each that is severe enough: a JSON object, or a line for people,
+ * who also get a short line for answered requests (request-lines.ts). Touches nothing but the given `write`. Text from outside stays inside its
+ * field: JSON escapes it, and the pretty form escapes everything a terminal would act on.
  */
 import { pino } from 'pino';
 import { limits } from '../tables/limits.ts';
@@ -20,7 +20,7 @@ export interface LogOptions {
   readonly write: (line: string) => void;
   /** ms since 1970 */
   readonly now: () => number;
-  /** null: however many lines of one kind come, all are written. */
+  /** null: all lines of a kind are written, however many there are. */
   readonly thinned?: Pick<ThinnedOptions, 'clock' | 'after'> | null;
 }
 
@@ -119,7 +119,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A log at `debug` was asked to say everything: it is not thinned. */
+/** A log at `debug` is meant to contain everything: it is not thinned. */
 export function createLog(options: LogOptions): Observe {
   const least = severity[options.level];
   const writer = writerOf(options);
@@ -141,13 +141,13 @@ export function createLog(options: LogOptions): Observe {
     lines?.(observation);
     if (severity[level] < least) return;
     if (observation.kind === 'service.stopped') thinned?.tellAll();
-    // What an engine says at its end is not to be lost in a flood of its smaller complaints.
+    // What an engine reports when it ends must not be lost in a flood of its lesser complaints.
     const kind = level === levels[observation.kind] ? observation.kind : `${observation.kind} ${level}`;
     if (thinned?.passes(kind) !== false) write(observation);
   };
 }
 
-/** One observation as the log's line. */
+/** One observation as a log line. */
 export function logLine(options: Pick<LogOptions, 'format' | 'now'>, observation: Observation): string {
   let text = '';
   const write = writerOf({ ...options, level: 'debug', write: (line) => (text = line) });
@@ -159,26 +159,26 @@ function writerOf(options: LogOptions): Write {
   return options.format === 'json' ? jsonWriter(options) : prettyWriter(options);
 }
 
-/** Whether a log has a short line for requests: one for people, at `info`. At `debug` it has a long one. */
+/** Whether the log has short lines for requests: a log for people has, at `info`. At `debug` it has long ones. */
 export function tellsRequests({ format, level }: { format: string; level: LogLevel }): boolean {
   return format === 'pretty' && level === 'info';
 }
 
-/** Whether a log of that level says it. */
+/** Whether a log of that level contains it. */
 export function isSaid(observation: Observation, level: LogLevel): boolean {
   return severity[levelOf(observation)] >= severity[level];
 }
 
 function levelOf(observation: Observation): LogLevel {
   if (observation.kind === 'engine.said') return levelOfEngine(observation.line);
-  // Clients that look at it are turned away now, not soon.
+  // Clients that verify the certificate are refused now, not soon.
   if (observation.kind === 'tls.doubtful' && observation.state !== 'expires soon') return 'error';
   return levels[observation.kind];
 }
 
 /**
- * PostgreSQL's own words for how severe its line is; what it logs of its daily work is for who looks closely. They stand
- * behind its prefix or nowhere: further lines of one message begin with a tab, and may hold what a client wrote.
+ * PostgreSQL's own severity of its line; its routine messages are for close inspection. The severity follows the prefix, or is absent: further lines
+ * of a message begin with a tab, and may contain a client's text.
  */
 function levelOfEngine(line: string): LogLevel {
   const severity = /^(?:[^\t[]{0,40}\[\d+\] )?(DEBUG\d|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC):/.exec(
@@ -188,7 +188,7 @@ function levelOfEngine(line: string): LogLevel {
   return severity === 'WARNING' || severity === 'ERROR' ? 'warn' : 'debug';
 }
 
-/** What a line says besides time, level and kind: the observation's own fields, flat. */
+/** The content of a line besides time, level and kind: the observation's own fields, flat. */
 function fieldsOf(observation: Observation): Fields {
   const { kind: _, ...rest } = observation;
   const fields: Record<string, unknown> = {};
@@ -200,14 +200,14 @@ function fieldsOf(observation: Observation): Fields {
   return fields;
 }
 
-/** Names are quoted as in SQL where a dot or a quote in them could make another name of it. */
+/** Names are quoted as in SQL if they contain a dot, a quote or other special characters. */
 function tableText({ database, schema, table }: TableName): string {
   return [database, schema, table]
     .map((name) => (/^[\w$-]+$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`))
     .join('.');
 }
 
-/** With its stack and its causes. */
+/** Includes its stack and its causes. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const text = error.stack ?? `${error.name}: ${error.message}`;
@@ -217,9 +217,8 @@ export function errorText(error: unknown): string {
 type Write = (level: LogLevel, kind: string, fields: Fields) => void;
 
 /**
- * What JSON leaves as it is and terminals and log viewers act on: DEL and the C1 controls (U+009B begins a sequence as ESC [
- * does), line and paragraph separators, marks that turn the direction of writing or are not seen. All of it can only
- * stand inside a string.
+ * Characters that JSON does not escape and on which terminals and log viewers act: DEL and the C1 controls (U+009B begins a sequence as ESC [ does),
+ * line and paragraph separators, and marks that are invisible or change the direction of writing. They can only occur inside a string.
  */
 const unseen = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 const escaped = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
@@ -272,7 +271,7 @@ function requestText(line: RequestLine): string {
 
 const count = (value: number): string => value.toLocaleString('en-US');
 
-/** Bare when it is one plain word, otherwise a JSON string in which nothing but printable ASCII and letters is left. */
+/** Unquoted if it is one plain word, otherwise a JSON string with only printable ASCII, letters and digits unescaped. */
 function prettyValue(value: unknown): string {
   if (typeof value === 'number' && !Number.isInteger(value)) return String(Number(value.toPrecision(4)));
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'null');

@@ -1,13 +1,13 @@
 /**
- * The metrics of several processes as one text. Takes what each process's registry holds; sums what counts for
- * Headgate as a whole (or takes what the metric itself says: `first`, `min` …), and keeps apart, with a label
- * `listener`, what only means something for one process: memory, event loop, descriptors. The main process comes first
- * and has no such label. Touches nothing.
+ * Merges the metrics of several processes into one text. Takes the content of each process's registry; sums whatever
+ * concerns Headgate as a whole (or applies the metric's own aggregator: `first`, `min` …), and keeps apart, with a
+ * label `listener`, what only concerns one process: memory, event loop, descriptors. The main process comes first and
+ * has no such label. Touches nothing.
  */
 import { AggregatorRegistry } from 'prom-client';
 import type { Registry } from 'prom-client';
 
-/** What a registry gives as JSON. */
+/** A registry's content as JSON. */
 export type MetricFamily = Awaited<ReturnType<Registry['getMetricsAsJSON']>>[number];
 
 export interface ProcessMetrics {
@@ -15,7 +15,7 @@ export interface ProcessMetrics {
   readonly families: readonly MetricFamily[];
 }
 
-/** `departed`: what processes that are no more had counted. */
+/** `departed`: the counts of processes that have ended. */
 export function mergedText(
   main: readonly MetricFamily[],
   processes: readonly ProcessMetrics[],
@@ -25,14 +25,14 @@ export function mergedText(
   return AggregatorRegistry.aggregate(all).metrics();
 }
 
-/** What stays of a process when it ends, so that no counter goes backwards. */
+/** What is kept of a process that ends, so that no counter decreases. */
 export function remains(...families: readonly (readonly MetricFamily[])[]): Promise<MetricFamily[]> {
   const counted = families.map((of) => of.filter((it) => counts(it) && !ofProcess(it)));
   return AggregatorRegistry.aggregate(counted).getMetricsAsJSON();
 }
 
 function counts({ type }: MetricFamily): boolean {
-  // Words in what a registry gives, numbers of an enum in the declarations.
+  // A registry returns words, but declares a numeric enum.
   const word = String(type);
   return word === 'counter' || word === 'histogram';
 }
@@ -42,7 +42,7 @@ function ofProcess({ name }: MetricFamily): boolean {
   return name.startsWith('process_') || name.startsWith('nodejs_');
 }
 
-/** Every series of a process is its own: there is nothing to aggregate, nor to leave out. */
+/** Each series of a process stays separate: nothing is aggregated or left out. */
 function kept(family: MetricFamily): MetricFamily {
   return ofProcess(family) ? { ...family, aggregator: 'first' } : family;
 }

@@ -1,7 +1,7 @@
 /**
- * Observations counted, for Prometheus. Takes every observation and a few numbers that others keep, gives the
- * text of `/metrics`; refuses nothing, touches nothing. Label values are tables that exist (`metricTablesMax` of
- * them, the rest together as `other`) and words of our own tables: no request can make a new series.
+ * Counts observations for Prometheus. Takes every observation and a few numbers from other rooms, returns the text of
+ * `/metrics`; refuses nothing, touches nothing. Label values are existing tables (`metricTablesMax` of them, the rest
+ * together as `other`) and words from our own tables: no request can create a series.
  */
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { limits } from '../tables/limits.ts';
@@ -14,13 +14,13 @@ import type { ListenerState, WatchOptions } from './watch-metrics.ts';
 
 export interface MetricsOptions {
   readonly tablesMax?: number;
-  /** The rows that wait in each open lane. */
+  /** The number of rows waiting in each open lane. */
   readonly lanes: () => Iterable<{ readonly table: TableName; readonly rows: number }>;
   /** What the listener holds at this moment. */
   readonly load: () => { readonly connections: number; readonly bytesInFlight: number };
   /** What `/readyz` answers. */
   readonly ready?: () => boolean;
-  /** The listener processes, where there are some besides the main one. */
+  /** The listener processes, if there are any besides the main one. */
   readonly listeners?: () => readonly ListenerState[];
   readonly spool?: WatchOptions['spool'];
 }
@@ -29,29 +29,29 @@ export interface Metrics {
   readonly observe: Observe;
   readonly contentType: string;
   readonly text: () => Promise<string>;
-  /** The same as plain values, to be merged with those of other processes. */
+  /** The same as plain values, for merging with those of other processes. */
   readonly families: () => Promise<MetricFamily[]>;
 }
 
-/** Codes of answers that refuse nothing. */
+/** Codes of answers that are not refusals. */
 const welcome: ReadonlySet<string> = new Set(['committed', 'handshake']);
 const tableLabels = ['database', 'schema', 'table'] as const;
 
 interface Series {
   readonly labels: TableName;
   rows: number;
-  /** Documents with members that were not stored. */
+  /** Documents with keys that were not stored. */
   ignored: number;
   readonly answers: Map<string, { readonly status: number; count: number }>;
   /** Batches of WebSockets, by code. */
   readonly batches: Map<string, number>;
 }
 
-/** Counts per table, kept as plain numbers: an answered request costs a lookup and two additions. */
+/** Counts per table, kept as plain numbers: an answered request costs one lookup and two additions. */
 class TableCounts {
   readonly #tablesMax: number;
   readonly #byName = new Map<string, Series>();
-  /** Rooms hand over the same object for the same table as long as it does not change. */
+  /** Rooms pass the same object for the same table as long as the table does not change. */
   readonly #byIdentity = new WeakMap<TableName, Series>();
   readonly #noTable = newSeries({ database: '', schema: '', table: '' });
   readonly #other = newSeries({ database: 'other', schema: 'other', table: 'other' });
@@ -126,7 +126,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   };
 }
 
-/** Counters are filled when they are read: between two scrapes nothing but plain numbers is touched. */
+/** Counters are filled when they are read: between two scrapes only plain numbers are touched. */
 function registerTableCounters(registry: Registry, counts: TableCounts): void {
   registry.registerMetric(
     new Counter({
@@ -233,7 +233,7 @@ function registerGauges(registry: Registry, counts: TableCounts, options: Metric
   );
 }
 
-/** The SQL door's sessions, what becomes of certificates, and of those who are asked who they are. */
+/** The SQL door's sessions, certificates, and authentications. */
 function registerDoorEvents(registers: Registry[]) {
   return {
     sqlSessions: new Gauge({
@@ -316,7 +316,7 @@ function registerEvents(registry: Registry) {
     engineRestarts: new Counter({
       name: 'headgate_engine_restarts_total',
       help: 'Times the engine became ready again after the first time',
-      // Every process meets the same engine.
+      // Every process sees the same engine.
       aggregator: 'first',
       registers,
     }),

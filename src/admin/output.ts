@@ -1,10 +1,11 @@
 /**
  * Where log lines go: a file, a terminal or a pipe that may be full, slow or gone. Takes whole lines at any time, writes
- * those that can be written, and never throws and never waits: what cannot be written now is left out and counted, and said
- * (`lost`) in front of the first line that can be. Touches only its sink.
+ * those that can be written, and never throws or waits: lines that cannot be written now are dropped and counted, and the
+ * count is written (`lost`) before the next line.
  *
- * A file refuses at once (a full disk, a limit of its size) and is tried again with every line. A stream takes into memory
- * what its reader has not read yet, at most `waitingBytesMax`; one whose reader is gone stays so.
+ * A file refuses at once (full disk, file size limit) and is retried with every line. A stream buffers in memory what its
+ * reader has not read yet, at most `waitingBytesMax`; if its reader is gone, the stream stays closed. Touches only its
+ * sink.
  */
 import { writeSync } from 'node:fs';
 import type { Writable } from 'node:stream';
@@ -13,11 +14,11 @@ import { within } from '../kit/within.ts';
 export interface Output {
   /** One whole line with its line break. */
   write(line: string): void;
-  /** Resolves when what was written has left the process, at the latest after `withinMs`. Never rejects. */
+  /** Resolves once everything written has left the process, at the latest after `withinMs`. Never rejects. */
   flush(withinMs: number): Promise<void>;
 }
 
-/** What is said of lines that were lost, with its line break. */
+/** The text about lines that were lost, with its line break. */
 export type LostLine = (lines: number, reason: string) => string;
 
 export interface OutputOptions {
@@ -25,10 +26,10 @@ export interface OutputOptions {
   readonly waitingBytesMax: number;
 }
 
-/** A regular file or a device: what is written to it is written, or refused, at once. */
+/** A regular file or a device: a write succeeds or fails at once. */
 export function fileOutput(fd: number, { lost }: Pick<OutputOptions, 'lost'>): Output {
   let [lines, reason] = [0, ''];
-  /** The last line that was begun has no end. */
+  /** The last line was written only in part. */
   let torn = false;
   const put = (text: string): void => {
     const bytes = Buffer.from(torn ? `\n${text}` : text);
@@ -66,7 +67,7 @@ export function streamOutput(stream: Writable, { lost, waitingBytesMax }: Output
     write(line) {
       if (!stream.writable) return;
       says();
-      // Behind lines that were lost nothing is written before their number: it would read as if they had never been.
+      // After lost lines, their number must be written before any other line: otherwise the loss would not show.
       if (lines > 0 || stream.writableLength + line.length > waitingBytesMax) lines += 1;
       else stream.write(line);
     },
@@ -75,7 +76,7 @@ export function streamOutput(stream: Writable, { lost, waitingBytesMax }: Output
       const gone = new Promise<void>((resolve) => {
         stream.once('drain', resolve);
         stream.once('close', () => resolve());
-        // Behind everything that waits.
+        // Completes after everything that waits.
         stream.write('', () => resolve());
       });
       await within(withinMs, gone, undefined);

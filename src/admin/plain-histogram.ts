@@ -1,15 +1,15 @@
 /**
- * A histogram that every request adds to: plain numbers in between, and words for Prometheus when it is read. Takes values, perhaps
- * of one label; gives what prom-client gives for the same observations. Touches nothing.
+ * A histogram that every request adds to: it keeps plain numbers, and formats them for Prometheus when it is read. Takes values,
+ * optionally with one label; returns what prom-client returns for the same observations. Touches nothing.
  */
 import { Histogram } from 'prom-client';
 import type { HistogramConfiguration, MetricType } from 'prom-client';
 
-/** Of what senders wait for, in seconds. */
+/** Buckets for answers that senders wait for, in seconds. */
 export const answerBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30];
 
 interface Series {
-  /** By bucket, each without those below it; the last one has no bound. */
+  /** By bucket, not cumulative; the last one is unbounded. */
   readonly counts: number[];
   sum: number;
 }
@@ -24,7 +24,7 @@ export class PlainHistogram extends Histogram {
   constructor(given: HistogramConfiguration<string> & { readonly buckets: number[] }) {
     super(given);
     const { name, help, aggregator = 'sum' } = given;
-    // A word in what prom-client gives, a number of an enum in its declarations.
+    // prom-client returns a word, but declares a numeric enum.
     const type = 'histogram' as unknown as MetricType;
     this.#family = { name, help, type, aggregator, collect: () => undefined };
     this.#name = name;
@@ -33,7 +33,7 @@ export class PlainHistogram extends Histogram {
     if (this.#label === null) this.#begin('');
   }
 
-  /** `of`: the value of its label, where it has one. */
+  /** `of`: the value of its label, if it has one. */
   add(value: number, of = ''): void {
     const series = this.#series.get(of) ?? this.#begin(of);
     const bounds = this.#bounds;
@@ -43,7 +43,7 @@ export class PlainHistogram extends Histogram {
     series.sum += value;
   }
 
-  /** What prom-client makes the text of, and `get`. */
+  /** prom-client builds the text and `get` from this. */
   async getForPromString(): ReturnType<Histogram['get']> {
     const values = [...this.#series].flatMap(([of, series]) => this.#valuesOf(of, series));
     return { ...this.#family, values };

@@ -1,7 +1,7 @@
 /**
- * A sign of life for whoever watches a terminal: of each second's requests the first few, and how many more there were. Takes
- * every observation; tells the first answers of a second as they are, and at its end one `requests.more` for the rest.
- * What it tells can go through it again: each listener process sends its part, and the main process makes one of all.
+ * A sign of life for a person at a terminal: the first few requests of each second, and how many more there were. Takes every
+ * observation; passes on the first answers of a second unchanged, and at its end one `requests.more` for the rest. Its output
+ * can pass through it again: each listener process sends its part, and the main process merges them.
  */
 import { limits } from '../tables/limits.ts';
 import type { Observation, Observe } from '../tables/observations.ts';
@@ -15,7 +15,7 @@ export type RequestLine = Answered | Extract<Observation, { kind: 'requests.more
 export interface Clock {
   /** ms */
   readonly now: () => number;
-  /** Calls back once after so many ms, without keeping the process alive. */
+  /** Calls back once after this many ms, without keeping the process alive. */
   readonly later: (ms: number, run: () => void) => void;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The metrics of requests that are kept on the disk while their database is away. Takes observations and what the spool
- * holds at this moment; fills a registry. Label values are tables that spool, `metricTablesMax` of them.
+ * Metrics of requests kept on the disk while their database is unreachable. Takes observations and the present content
+ * of the spool; fills a registry. Label values are tables that spool, at most `metricTablesMax`.
  */
 import { Counter, Gauge } from 'prom-client';
 import type { Registry } from 'prom-client';
@@ -8,13 +8,13 @@ import { limits } from '../tables/limits.ts';
 import type { Observation, TableName } from '../tables/observations.ts';
 
 export interface SpoolState {
-  /** Of all files, those that are made ahead included. */
+  /** Of all files, including those created ahead. */
   readonly bytes: number;
-  /** What these may take. */
+  /** The limit for `bytes`. */
   readonly bytesMax: number;
-  /** Spools that stay as they are: another database's, or without their key. */
+  /** Spools left as they are: another database's, or without their key. */
   readonly held: number;
-  /** Tables of which something is kept, or that wait until all has arrived. */
+  /** Tables with requests kept, or that wait until everything has arrived. */
   readonly tables: readonly {
     readonly name: TableName;
     readonly requests: number;
@@ -22,7 +22,7 @@ export interface SpoolState {
   }[];
 }
 
-/** `state`: null: nothing is kept here. Gives the reader of observations. */
+/** `state` returns null if nothing is kept here. Returns the reader of observations. */
 export function registerSpool(
   registry: Registry,
   state: () => SpoolState | null,

@@ -1,21 +1,21 @@
 /**
- * Floods of one kind of log line, thinned: a burst of each kind goes through, then so many a second; what is left out is
- * counted and told when a line of the kind may be written again. Takes the kind of a line, says whether it may be written;
- * time is an argument of its making. Holds one small entry for each kind, of which there are as many as observations.
+ * Thins out floods of one kind of log line: a burst of each kind passes, then a number per second; lines left out are
+ * counted and reported when a line of the kind may be written again. Takes the kind of a line, returns whether it may be
+ * written; the clock is an argument of the constructor. Holds one small entry for each kind of observation.
  */
 export interface ThinnedOptions {
   readonly burst: number;
   readonly perSecond: number;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
-  /** setTimeout, which must not keep the process alive. */
+  /** setTimeout, without keeping the process alive. */
   readonly after: (run: () => void, ms: number) => void;
-  /** `lines` of a kind were left out since this was said last. */
+  /** Reports that `lines` of a kind were left out since the last report. */
   readonly leftOut: (kind: string, lines: number) => void;
 }
 
 interface Flow {
-  /** How many lines may be written now, at the time `atMs`. */
+  /** How many lines may be written, as of the time `atMs`. */
   allowance: number;
   atMs: number;
   leftOut: number;
@@ -44,12 +44,12 @@ export class Thinned {
       return true;
     }
     flow.leftOut += 1;
-    // Once for all that are left out in this second.
+    // Once for all lines left out in this second.
     if (flow.leftOut === 1) after(() => this.#tell(kind, flow), 1_000);
     return false;
   }
 
-  /** Tells all that has not been told, as before the end of the process. */
+  /** Reports everything not yet reported, as before the process ends. */
   tellAll(): void {
     for (const [kind, flow] of this.#flows) this.#tell(kind, flow);
   }

@@ -1,7 +1,7 @@
 /**
- * The metrics beside those of requests: WebSockets, the catalog, refused requests that are kept, readiness. Takes
- * observations and what others keep; fills a registry. Label values are words of our own tables and databases that are
- * served, `databasesMax` of them.
+ * Metrics other than those of requests: WebSockets, the catalog, stored refused requests, readiness. Takes observations
+ * and numbers from other rooms; fills a registry. Label values are words from our own tables, and databases that are
+ * served, at most `databasesMax`.
  */
 import { Counter, Gauge } from 'prom-client';
 import type { Registry } from 'prom-client';
@@ -13,20 +13,20 @@ import type { SpoolState } from './spool-metrics.ts';
 export interface WatchOptions {
   /** What `/readyz` answers. */
   readonly ready: () => boolean;
-  /** null: this process listens by itself. */
+  /** null: this process itself listens. */
   readonly listeners: (() => readonly ListenerState[]) | null;
   /** What is kept on the disk. */
   readonly spool: () => SpoolState | null;
 }
 
-/** One place of a listener process, as the main process sees it. */
+/** One slot of a listener process, as seen from the main process. */
 export interface ListenerState {
   readonly listener: number;
   readonly serving: boolean;
   readonly connections: number;
 }
 
-/** Gives the reader of observations. */
+/** Returns the reader of observations. */
 export function registerWatch(registry: Registry, options: WatchOptions): (observation: Observation) => void {
   registerReady(registry, options);
   const { listeners } = options;
@@ -117,7 +117,7 @@ function webSockets(registry: Registry): (observation: Observation) => void {
     if (observation.kind === 'websocket.opened') open.inc();
     if (observation.kind !== 'websocket.closed') return;
     closed.inc({ code: observation.code });
-    // One whose first message was not accepted was never counted.
+    // A WebSocket whose first message was refused was never counted.
     if (observation.opened) open.dec();
   };
 }
@@ -169,7 +169,7 @@ function catalog(registry: Registry): (observation: Observation) => void {
     const { database, tables, unusable } = observation;
     known.delete(database);
     known.set(database, { tables, unusable });
-    // Databases come and go; the one that was loaded longest ago is gone first.
+    // Databases come and go; the one that was loaded longest ago is dropped first.
     for (const oldest of known.keys()) if (known.size > limits.databasesMax) known.delete(oldest);
   };
 }

@@ -1,4 +1,7 @@
-/** The admin port joined with what it tells, and with the console on it; and alerts, which tell the same unasked. Part of the composition root. */
+/**
+ * Connects the admin port to its sources and puts the console on it; also opens the alerts, which report the same facts unasked. Part of the
+ * composition root.
+ */
 import { openAdmin } from '../admin/admin.ts';
 import type { Admin, SpoolDetail } from '../admin/admin.ts';
 import type { Metrics } from '../admin/metrics.ts';
@@ -28,7 +31,7 @@ export interface AdminParts {
   readonly metrics: Metrics;
   readonly catalog: ReplayDeps['catalog'] & AlertParts['catalog'];
   readonly signs: Signs;
-  /** Of this process. */
+  /** Of this process only. */
   readonly tail: TailSource;
   readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;
   readonly ready: () => string | null;
@@ -39,7 +42,7 @@ export interface AdminParts {
 
 export interface AdminPort {
   readonly admin: Admin;
-  /** null: it is off. */
+  /** null: the console is off. */
   readonly console: Console | null;
 }
 

@@ -1,4 +1,4 @@
-/** The bounds of this Headgate: the table of limits, with what its owner has set. Pure. */
+/** The bounds of this Headgate: the table of limits, adjusted by settings. Pure. */
 import { limits } from '../tables/limits.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Settings } from '../tables/settings.ts';
@@ -10,12 +10,15 @@ export function boundsOf({ commitConnections, bodyBytesMax }: Bounding): Limits 
     ...limits,
     bodiesInFlightBytesMax: Math.max(limits.bodiesInFlightBytesMax, 2 * bodyBytesMax),
     commitConnectionsMax: commitConnections,
-    // Connections are left for the groups, as far as there are any.
+    // Leaves connections for the groups, as far as possible.
     largeCommitsMax: Math.max(1, Math.min(limits.largeCommitsMax, commitConnections - 1)),
   };
 }
 
-/** Room for the largest body in one segment, and for eight segments, where they are not larger than they need be. */
+/**
+ * A segment holds the largest body; the spool holds eight segments, unless that would make segments smaller than the
+ * largest body needs.
+ */
 export function segmentBytes(
   { spoolBytesMax, bodyBytesMax }: Pick<Settings, 'spoolBytesMax' | 'bodyBytesMax'>,
   limits: Pick<Limits, 'spoolSegmentBytes' | 'spoolRecordExtraBytes'>,

@@ -1,7 +1,7 @@
 /**
- * The certificate of the webhook listener that an authority makes, joined: where it is kept (the data directory, or the catalog that
- * Headgates share), who is asked, what is shown, and the port for HTTP. Takes Settings and rooms that are open; gives how it stands. Loaded only
- * where domains are set. Part of the composition root.
+ * The webhook listener's certificate from an authority: connects where it is kept (the data directory, or the catalog that Headgates share), the
+ * authority, the status display and the port for HTTP. Takes Settings and open rooms; returns its status. Loaded only if domains are set. Part
+ * of the composition root.
  */
 import { randomUUID } from 'node:crypto';
 import { resolve } from 'node:path';
@@ -24,7 +24,7 @@ import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 
-/** The same settings, with the files of a door that has them. The file is there then. */
+/** The same settings, with TLS files as for a door that has them. The file exists once this resolves. */
 export async function withTlsFile(settings: Settings): Promise<Settings> {
   const dataDir = resolve(settings.dataDir);
   await ensureTlsFile(dataDir, Date.now());
@@ -37,21 +37,21 @@ export interface CertificateParts {
   readonly engine: Engine;
   readonly connect: LearningDeps['connect'];
   readonly sealing: Sealing;
-  /** Has the listener read its certificate again. */
+  /** Makes the listener read its certificate again. */
   readonly reload: () => Promise<void>;
   readonly observe: Observe;
 }
 
 export interface CertificateOfDomains {
-  /** null: no authority makes one. */
+  /** null: no authority issues one. */
   readonly standing: () => Standing | null;
-  /** The port for HTTP, where the authority comes there. */
+  /** The port for HTTP, if the authority connects there. */
   readonly doors: { readonly challenge?: { readonly host: string; readonly port: number } };
-  /** Has the doors read their certificates again, and asks again at once if that is what is waited for. */
+  /** Makes the doors read their certificates again; if a certificate is being waited for, also asks for it again at once. */
   readonly reload: (() => Promise<void>) | null;
 }
 
-/** Closed by `closer`. The listener is open. */
+/** Closed by `closer`. The listener must already be open. */
 export async function openCertificate(
   parts: CertificateParts,
   closer: Closer,

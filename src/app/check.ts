@@ -1,7 +1,7 @@
 /**
- * Everything about settings that can be told without starting: files that are named, a data directory that is looked at,
- * doors that would be open. Takes Settings, gives problems, one line each; changes nothing and listens nowhere. `headgate
- * start` and `headgate config` ask the same. Part of the composition root.
+ * Checks everything about settings that can be checked without starting: the files they name, the data directory, the
+ * doors that would be open. Takes Settings, returns problems, one line each; changes nothing and listens nowhere.
+ * `headgate start` and `headgate config` run the same checks. Part of the composition root.
  */
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -23,7 +23,7 @@ import {
 } from './door-settings.ts';
 import { allDoors, sharedPorts } from './ports.ts';
 
-/** Of `headgate start`. */
+/** For `headgate start`. */
 export async function problemsOf(settings: Settings): Promise<string[]> {
   const found = await Promise.all([
     ...(['listen', 'sql', 'gateway'] as const).map((door) => told(null, () => checkTls(settings, door))),
@@ -42,7 +42,7 @@ export async function problemsOf(settings: Settings): Promise<string[]> {
   ].flat();
 }
 
-/** Two segments, so that one is written to while the other is handed over. */
+/** Two segments, so that one can be written to while the other is handed over. */
 function spoolProblems(settings: Settings): string[] {
   const least = 2 * segmentBytes(settings, limits);
   if (settings.spoolBytesMax >= least) return [];
@@ -51,7 +51,7 @@ function spoolProblems(settings: Settings): string[] {
   ];
 }
 
-/** Of `headgate gateway`. */
+/** For `headgate gateway`. */
 export async function gatewayProblemsOf(settings: Settings): Promise<string[]> {
   const open = openDoorProblem(settings);
   const found = await Promise.all([
@@ -61,7 +61,7 @@ export async function gatewayProblemsOf(settings: Settings): Promise<string[]> {
   return [open ?? [], eventsRoleProblem(settings) ?? [], ...found].flat();
 }
 
-/** Doors without credentials of their own stay on loopback unless the owner says otherwise. */
+/** Doors without credentials stay on loopback unless the owner says otherwise. */
 export function openDoors(settings: Settings): string[] {
   const gateway = openDoorProblem(settings);
   const problems = gateway === null ? [] : [gateway];
@@ -79,7 +79,7 @@ export function openDoors(settings: Settings): string[] {
   return problems;
 }
 
-/** What was thrown is for the terminal; anything else is a bug and goes on. */
+/** Errors of these kinds are for the terminal; anything else is a bug and is rethrown. */
 async function told(name: string | null, check: () => unknown): Promise<string[]> {
   try {
     await check();
@@ -94,7 +94,7 @@ async function told(name: string | null, check: () => unknown): Promise<string[]
 async function masterKeyProblems({ masterKey, masterKeyFile }: Settings): Promise<string[]> {
   const { env } = settingsTable.masterKey;
   if (masterKey !== null) return told(null, () => parseMasterKeys(masterKey, env));
-  // One that is missing is made; the one in the data directory is the data directory's.
+  // A missing file is created later; the key in the data directory belongs to the data directory.
   if (masterKeyFile === null || !(await isThere(masterKeyFile))) return [];
   return told(settingsTable.masterKeyFile.env, () => readKeyFile(masterKeyFile));
 }
@@ -110,7 +110,7 @@ async function eventDatabaseProblems({ eventDatabases }: Settings): Promise<stri
   return all.flat();
 }
 
-/** Of an external engine it holds the master key and ports.json. */
+/** With an external engine, the directory holds the master key and ports.json. */
 async function checkDataDir({ dataDir, databaseUrl }: Settings): Promise<void> {
   const dir = dataDirAt(resolve(dataDir));
   if (databaseUrl === null) await inspectDataDir(dir);

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * The program. The only reader of the command line and the environment, which it hands on; --version is answered before anything else is
- * loaded, because scripts ask it again and again.
+ * The program. Only this file reads the command line and the environment, and passes them on; --version is answered before anything else
+ * is loaded, because scripts call it often.
  */
 import { readFileSync } from 'node:fs';
 import { tellUnprinted } from './printed.ts';
@@ -23,7 +23,7 @@ function version(): string {
       return (JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')) as { version: string })
         .version;
     } catch {
-      // Not there: the next one.
+      // Not here: try the next one.
     }
   }
   return 'unknown';

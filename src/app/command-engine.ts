@@ -1,6 +1,6 @@
 /**
- * The engine of a command that works on a database and ends: the server of the settings, the embedded one where a Headgate serves it
- * already, or one that is started for the command. Takes Settings; throws EngineError. Part of the composition root.
+ * The engine of a command that works on a database and exits: the server of the settings, the embedded one if a Headgate already
+ * runs it, or one started for the command. Takes Settings; throws EngineError. Part of the composition root.
  */
 import { openEmbeddedEngine } from '../engine/embedded.ts';
 import { joinEmbeddedEngine } from '../engine/embedded-join.ts';

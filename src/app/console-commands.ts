@@ -1,7 +1,8 @@
 /**
- * `headgate console` and `headgate tail`: commands that speak to a Headgate that runs on this machine, through its admin
- * port. Take its data directory, where the port and the owner's key stand; refuse with PlainError, one line. Who can
- * read the key may do what Headgate itself may, so it opens no more than the directory does.
+ * `headgate console` and `headgate tail`: commands that talk to a Headgate running on this machine, through its admin
+ * port. They take its data directory, which holds the port and the owner's key, and refuse with PlainError, one line.
+ * Anyone who can read the key can already do what Headgate itself may, so it grants no more than access to the directory
+ * does.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,13 +17,13 @@ export interface TailOptions {
   readonly json?: boolean;
   readonly failed?: boolean;
   readonly table?: string | undefined;
-  /** What accepted requests held, where their table lets it be shown. */
+  /** Also print what accepted requests held, if their table permits it. */
   readonly body?: boolean;
 }
 
 export type TailIo = Pick<CommandIo, 'print' | 'note' | 'signal'>;
 
-/** What to print: a link, or the address and how to get in. */
+/** Returns what to print: a link, or the address and how to log in. */
 export async function consoleCommand(dataDir: string): Promise<string> {
   const at = await runningAt(dataDir);
   const { link = '' } = await local<{ link?: string }>(at, 'link');
@@ -30,7 +31,7 @@ export async function consoleCommand(dataDir: string): Promise<string> {
   return `${at.url}\nLog in with a role and its password, those of the SQL port.`;
 }
 
-/** Until it is interrupted, or Headgate ends. */
+/** Runs until it is interrupted or Headgate stops. */
 export async function tailCommand(dataDir: string, options: TailOptions, io: TailIo): Promise<void> {
   const at = await runningAt(dataDir);
   const { token = '' } = await local<{ token?: string }>(at, 'tail');
@@ -93,7 +94,7 @@ async function ask<T>(url: string, token: string, question: object): Promise<T> 
   return answer;
 }
 
-/** Server-sent events, each of one line of data. */
+/** Server-sent events with one line of data each. */
 async function* eventsOf(body: AsyncIterable<Uint8Array>): AsyncIterable<TailEvent> {
   const decoder = new TextDecoder();
   let text = '';
@@ -120,7 +121,7 @@ async function printEvent(
   for (const line of lines) {
     if (failed === true && line.code === 'committed') continue;
     if (table !== undefined && !isNamed(line, table)) continue;
-    // By now it may be forgotten.
+    // The request may have been forgotten by now.
     const request =
       body === true && line.held !== undefined
         ? await ask<HeldRequest>(`${at.url}api/held`, token, line).catch(() => null)
@@ -131,7 +132,7 @@ async function printEvent(
   if (skipped > 0 && json !== true) io.note(`… and ${skipped} more\n`);
 }
 
-/** Its lines, indented. */
+/** The lines of a request, indented. */
 export function requestText({
   method,
   target,
@@ -156,7 +157,7 @@ export function requestText({
 
 function bodyLines(bytes: Buffer, cut: boolean): readonly string[] {
   try {
-    // Its last character may be cut in two.
+    // The last character may be cut in two.
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: cut }).split('\n');
   } catch {
     return ['(its body is no text)'];

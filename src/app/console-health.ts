@@ -1,4 +1,4 @@
-/** What the console shows of the metrics: the text of `/metrics`, which is of all processes together, summed up. Pure. */
+/** What the console shows of the metrics: sums over the text of `/metrics`, which covers all processes. Pure. */
 import type { Health } from '../console/api.ts';
 import { samplesOf } from './metric-samples.ts';
 import type { Sample } from './metric-samples.ts';
@@ -33,7 +33,7 @@ function requestsOf(samples: readonly Sample[]): Health['requests'] {
   return [...counts.values()].toSorted((a, b) => b.count - a.count);
 }
 
-/** Upper bounds of the buckets in which half and 99 of 100 requests lie. */
+/** Upper bounds of the histogram buckets that contain the median and the 99th percentile. */
 function quantiles(buckets: readonly Sample[]): { p50: number | null; p99: number | null } {
   const counts = new Map<number, number>();
   for (const { labels, value } of buckets) {

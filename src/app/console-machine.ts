@@ -1,7 +1,7 @@
 /**
  * What the console's health page shows of the machine: the disk of the data directory, the spool on it, the certificates of
- * the doors. Takes Settings; gives what it finds when it is asked, and null for what cannot be looked at. Measures a flush at
- * most once a minute, and only while somebody looks.
+ * the doors. Takes Settings; returns what it finds when asked, and null for what cannot be read. Measures a flush at most
+ * once a minute, and only while somebody views the page.
  */
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';

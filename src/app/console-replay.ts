@@ -1,9 +1,9 @@
 /**
- * A request that somebody sends again from the console, to a table of theirs and through this Headgate's own listener:
- * nothing is ever sent anywhere else. Takes the request and the role that has logged in; signs it anew as the table's
- * sender would, with the table's own secret, where the role owns the table and may use each secret of its check, which
- * is asked on Headgate's own connection. Refuses with `replay_impossible`, and with SqlFailure 42501. Neither the secret
- * nor the signature leaves the process but to the listener.
+ * Replays a request from the console to a table that the user owns, through this Headgate's own listener: nothing is
+ * ever sent anywhere else. Takes the request and the role that has logged in. Signs the request anew as the table's
+ * sender would, with the table's own secret, if the role owns the table and may use each secret of its check; Headgate's
+ * own connection checks this. Refuses with `replay_impossible`, and with SqlFailure 42501. The secret and the signature
+ * leave the process only towards the listener.
  */
 import { randomBytes } from 'node:crypto';
 import type { ReplayRequest, TestAnswer } from '../console/api.ts';
@@ -16,14 +16,14 @@ import { askOwn } from './own-listener.ts';
 
 export interface ReplayDeps {
   readonly catalog: Pick<Catalog, 'signing'>;
-  /** Before `/webhook/…`, as this machine calls it and as senders do; null: the listener is off. */
+  /** The part before `/webhook/…`, as this machine calls it and as senders do; null: the listener is off. */
   readonly own: string | null;
   readonly base: string | null;
 }
 
 type Headers = ReplayRequest['headers'];
 
-/** Of the connection, of what this machine is to itself, and what a proxy would say of who calls. */
+/** Headers of the connection, of this machine as its own client, and those in which a proxy names the caller. */
 const left =
   /^(?:host|connection|content-length|content-encoding|transfer-encoding|keep-alive|expect|upgrade|te|trailer|via|forwarded|x-forwarded-.*|x-real-ip|proxy-.*)$/i;
 
@@ -51,7 +51,7 @@ export async function replayed(
   return askOwn(`${own}${path}${search}`, { method, headers: all, body: signed.body });
 }
 
-/** null: nothing checks the table. */
+/** null: the table has no check. */
 async function sourceOf(
   catalog: ReplayDeps['catalog'],
   question: SourceQuestion & { readonly schema: string },
@@ -67,7 +67,7 @@ async function sourceOf(
   return found.source;
 }
 
-/** Only what the sender signs is new: of its other headers those that came stay. */
+/** Only the headers that the sender signs are new: the request keeps its others. */
 function signedAnew(source: CheckSource | null, plain: SignedRequest): SignedRequest {
   if (source === null) return plain;
   const aliases = [...source.secrets.keys()];
@@ -83,14 +83,14 @@ function signedAnew(source: CheckSource | null, plain: SignedRequest): SignedReq
       `${sender.name} signs with a private key, which only ${sender.name} has`,
     );
   const { method, url, body } = plain;
-  // While one secret takes the place of another the new one stands last.
+  // While a secret is being replaced, the new one is last.
   const signingKey = source.secrets.get(aliases.at(-1) ?? '') ?? '';
   try {
     const id = randomBytes(16).toString('hex');
     const made = sender.sign({ method, url, body, nowMs: Date.now(), signingKey, id });
     return { method, url: made.url ?? url, body: made.body ?? body, headers: made.headers };
   } catch {
-    // What was thrown may quote the secret.
+    // The error may quote the secret.
     throw new Refused(
       'replay_impossible',
       `${sender.name} would not sign this: the secret, or the body, is not of its form`,

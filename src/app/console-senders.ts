@@ -1,6 +1,6 @@
 /**
- * What the console's wizard knows of senders: the table of senders/ without what is not for showing, secrets that are made
- * up, and a test request. Takes ids, gives values; the test goes to this Headgate's own listener, and nowhere else.
+ * What the console's wizard knows about senders: the table of senders/ without what must not be shown, generated secrets,
+ * and a test request. Takes ids, returns values; the test goes to this Headgate's own listener and nowhere else.
  */
 import { randomBytes } from 'node:crypto';
 import type { Me, SenderInfo, TestAnswer, TestRequest } from '../console/api.ts';
@@ -8,7 +8,7 @@ import type { Sender } from '../senders/sender.ts';
 import { senders, signedRequest } from '../senders/senders.ts';
 import { askOwn } from './own-listener.ts';
 
-/** In the order of their names. */
+/** Sorted by name. */
 export function senderInfos(): readonly SenderInfo[] {
   return [...senders.values()].map(infoOf).toSorted((a, b) => a.name.localeCompare(b.name, 'en'));
 }
@@ -34,13 +34,13 @@ function infoOf(sender: Sender): SenderInfo {
   };
 }
 
-/** null: there is no such sender, or its secrets come in pairs of which one is not ours. */
+/** null: no such sender exists, or it uses key pairs, of which Headgate has only one half. */
 export function makeSecret(id: string): string | null {
   const sender = senders.get(id);
   return sender === undefined || sender.paired ? null : sender.makeSecret(randomBytes).secret;
 }
 
-/** null: there is no such sender, no listener, or the secret is none of its. */
+/** null: no such sender or no listener exists, or the secret is not of the sender's form. */
 export async function sendTest(test: TestRequest, at: Pick<Me, 'own' | 'base'>): Promise<TestAnswer | null> {
   if (at.own === null || at.base === null) return null;
   const path = `/webhook/${[test.database, test.schema, test.table].map(encodeURIComponent).join('/')}`;
@@ -64,7 +64,7 @@ function requestOf({ sender: id, secret }: TestRequest, url: string) {
     const body = Buffer.from(sender.example({ id: delivery, nowMs }));
     return signedRequest(sender, { method: 'POST', url, body, nowMs, signingKey: secret, id: delivery });
   } catch {
-    // What was thrown may quote the secret.
+    // The error may quote the secret.
     return null;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The console joined with what it shows: whether it is open, who comes in how, and what other rooms know. Takes Settings
- * and doors that are open; gives the handler for the admin port, or null. Part of the composition root.
+ * Connects the console to what it shows: whether it is open, how users log in, and what other rooms know. Takes Settings
+ * and open doors; returns the handler for the admin port, or null. Part of the composition root.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
@@ -37,10 +37,10 @@ export interface ConsoleParts {
   readonly observe: Observe;
 }
 
-/** The file whose text lets the commands of this machine in; as long as Headgate runs. */
+/** The file whose content authenticates the commands of this machine; it exists while Headgate runs. */
 export const ownerKeyFile = 'console.key';
 
-/** null: it is off. */
+/** null: the console is off. */
 export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promise<Console | null> {
   const { settings, database, tail } = parts;
   if (!consoleIsOn(settings)) return null;
@@ -55,7 +55,7 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
     door: () => doorAt(parts),
     tail,
     answers: {
-      // Sorting by language loads what few starts need.
+      // Lazy: sorting by language loads what few starts need.
       get senders() {
         return senderInfos();
       },
@@ -77,17 +77,17 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
   return opened;
 }
 
-/** Read by `headgate console` and `headgate tail`; nobody but who runs Headgate may. */
+/** Read by `headgate console` and `headgate tail`; only the user that runs Headgate may. */
 async function writeOwnerKey(dataDir: string, key: string, closer: Closer): Promise<void> {
   const path = join(dataDir, ownerKeyFile);
   await mkdir(dataDir, { recursive: true });
-  // One that was left behind by a kill may have other rights.
+  // A file left behind by a kill may have other permissions.
   await rm(path, { force: true });
   await writeFile(path, `${key}\n`, { mode: 0o600, flag: 'wx' });
   closer.add(ownerKeyFile, () => rm(path, { force: true }));
 }
 
-/** This process listens there itself: whose certificate that is need not be asked. */
+/** This process itself listens there, so its certificate need not be verified. */
 function doorAt({ sql, settings }: ConsoleParts): SqlDoorAt {
   const tls = settings.sqlTlsCert !== null && !settings.sqlTlsOptional;
   return { host: reachable(sql.host), port: sql.port, ssl: tls ? { rejectUnauthorized: false } : false };

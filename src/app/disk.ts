@@ -1,4 +1,4 @@
-/** What a folder's disk has left, and how long a write takes to be on it. Takes a folder and a clock; rejects with the system's error. */
+/** The free space of a folder's disk, and how long a flush takes. Takes a folder and a clock; rejects with the system's error. */
 import { randomBytes } from 'node:crypto';
 import { open, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ export async function diskSpace(folder: string): Promise<{ freeBytes: number; to
   return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
 }
 
-/** The median, in ms; leaves nothing behind. `clock`: ms, never going back. */
+/** The median, in ms; leaves nothing behind. `clock`: ms, monotonic. */
 export async function flushTime(folder: string, clock: () => number): Promise<number> {
   const path = join(folder, `.doctor-${randomBytes(8).toString('hex')}`);
   const file = await open(path, 'wx', 0o600);

@@ -1,6 +1,6 @@
 /**
- * What stands in the doors, made of settings: TLS, passwords, networks and rates. Takes Settings, gives what the doors are opened with;
- * refuses with GuardError what cannot work together. Reads the files that the settings name.
+ * What guards the doors, made from settings: TLS, passwords, networks and rates. Takes Settings, returns what the doors are opened
+ * with; refuses combinations that cannot work with GuardError. Reads the files that the settings name.
  */
 import { hkdfSync } from 'node:crypto';
 import { resolve } from 'node:path';
@@ -23,9 +23,9 @@ export interface DoorGuards {
   readonly sqlTls: TlsSource | null;
   readonly gate: Gate;
   readonly gateway: GatewayGuards;
-  /** Reads all certificates again; null: there are none. */
+  /** Reads all certificates again; null: no door has one. */
   readonly reload: (() => Promise<void>) | null;
-  /** null: the SQL door asks nobody for a password. */
+  /** null: the SQL door asks for no password. */
   passwords(engine: Engine, masterKey: Buffer): Passwords | null;
 }
 
@@ -34,7 +34,7 @@ export interface GatewayGuards {
   readonly gate: Gate;
 }
 
-/** Closed by `closer`, with what `passwords` opens later. `shared`: other processes keep the same rates. */
+/** Closed by `closer`, with what `passwords` opens later. `shared`: other processes enforce the same rates. */
 export async function openGuards(
   settings: Settings,
   observe: Observe,
@@ -57,7 +57,7 @@ export async function openGuards(
   };
 }
 
-/** What stands in the door of the events gateway, which may be the only one. */
+/** The guards of the events gateway, which may be the only door. */
 export async function openGatewayGuards(
   settings: Settings,
   observe: Observe,
@@ -117,7 +117,7 @@ function networksOf(text: string | null): Networks | null {
   return read instanceof Networks ? read : null;
 }
 
-/** The superuser's password is the setting; every other role's is what the engine keeps of it. */
+/** The superuser's password comes from the setting; for every other role, the engine's stored verifier is used. */
 function createPasswords(
   engine: Engine,
   superuser: string,

@@ -1,7 +1,7 @@
 /**
- * What settings say of the doors before any is open: their certificates and passwords, and what must not be open to everybody. Takes
- * Settings; gives answers and problems, one line each, or throws GuardError. Reads the files that the settings name. Here and not
- * beside what opens the doors, because it is asked before that is loaded. Part of the composition root.
+ * What settings say about the doors before any is open: their certificates and passwords, and what must not be open to everybody.
+ * Takes Settings; returns answers and problems, one line each, or throws GuardError. Reads the files that the settings name.
+ * Separate from what opens the doors, because it is needed before that is loaded. Part of the composition root.
  */
 import { readFile } from 'node:fs/promises';
 import { GuardError } from '../access/guard-error.ts';
@@ -13,15 +13,15 @@ import type { SettingName, Settings } from '../tables/settings.ts';
 
 export type Door = 'listen' | 'sql' | 'gateway';
 
-/** Throws GuardError where the door's TLS cannot be opened. */
+/** Throws GuardError if the door's TLS cannot be opened. */
 export async function checkTls(settings: Settings, door: Door): Promise<void> {
-  // Looked at when the door is opened: an authority makes the certificate.
+  // Checked when the door is opened: an authority issues the certificate.
   if (door === 'listen' && settings.listenAcmeDomains.length > 0) return;
   const files = tlsFiles(settings, door);
   if (files !== null) await namingFile(settings, door, () => load(files));
 }
 
-/** With the name of the setting whose file the message is about. */
+/** Adds the name of the setting whose file the message is about. */
 export async function namingFile<T>(settings: Settings, door: Door, open: () => Promise<T>): Promise<T> {
   try {
     return await open();
@@ -60,23 +60,23 @@ export function tlsFiles(settings: Settings, door: Door): TlsFiles | null {
   return null;
 }
 
-/** Whether nobody without a certificate of the owner's authorities gets as far as a request. */
+/** Whether only clients with a certificate of the configured authorities can make a request. */
 function asksForCertificate(settings: Settings, door: Door): boolean {
   const tls = tlsFiles(settings, door);
   return tls !== null && tls.clientCa !== null && tls.clientCert === 'required';
 }
 
-/** Whether the SQL port lets nobody in who has no certificate of the owner's authorities: the console has none. */
+/** Whether the SQL port requires a certificate of the configured authorities: the console has none. */
 const needsCertificate = (settings: Settings): boolean =>
   asksForCertificate(settings, 'sql') && !settings.sqlTlsOptional;
 
-/** Whether a client of the SQL door has to show who it is before it is let through. */
+/** Whether a client of the SQL door must authenticate. */
 export function sqlDoorAsks(settings: Settings): boolean {
   if (settings.sqlPassword !== null || settings.sqlPasswordFile !== null) return true;
   return needsCertificate(settings);
 }
 
-/** null: there is none. */
+/** null: there is no password. */
 export async function sqlPassword(settings: Settings): Promise<string | null> {
   const { sqlPassword: password, sqlPasswordFile: file, databaseUrl } = settings;
   if (password === null && file === null) return null;
@@ -100,13 +100,13 @@ export function consoleIsOn(settings: Settings): boolean {
   return isLoopbackHost(settings.adminHost) && !needsCertificate(settings);
 }
 
-/** What keeps HEADGATE_CONSOLE=on from being done, in one line; null: nothing. */
+/** Why HEADGATE_CONSOLE=on cannot be done, in one line; null: no reason. */
 export function consoleProblem(settings: Settings): string | null {
   if (settings.console !== 'on' || !needsCertificate(settings)) return null;
   return 'HEADGATE_CONSOLE=on: the console logs in at the SQL port, which lets in only who shows a certificate (HEADGATE_SQL_TLS_CLIENT_CA): let it be optional, or switch the console off';
 }
 
-/** What keeps the gateway's door from being opened as configured, in one line; null: nothing. */
+/** Why the gateway's door cannot be opened as configured, in one line; null: no reason. */
 export function openDoorProblem(settings: Settings): string | null {
   const { gatewayHost: host, gatewayToken: token } = settings;
   if (settings.gatewayOrigins.includes('*') && token === null && !settings.insecure) {
@@ -117,7 +117,7 @@ export function openDoorProblem(settings: Settings): string | null {
   return `EVENTS_API_HOST=${host} would let anybody who can reach it in: set EVENTS_API_TOKEN or HEADGATE_GATEWAY_TLS_CLIENT_CA, keep it on 127.0.0.1, or set HEADGATE_INSECURE=true behind something that authenticates`;
 }
 
-/** What keeps HEADGATE_EVENTS_ROLE from counting, in one line; null: nothing, or it is not set. */
+/** Why HEADGATE_EVENTS_ROLE has no effect, in one line; null: it has, or is not set. */
 export function eventsRoleProblem(settings: Settings): string | null {
   const { eventsRole, databaseUrl, eventDatabases } = settings;
   if (eventsRole === null || (databaseUrl === null && eventDatabases.length === 0)) return null;

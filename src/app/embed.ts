@@ -1,8 +1,8 @@
 /**
- * Headgate inside a Node process of your own, e.g. of an application's tests: what `import … from 'headgate'` gives.
- * Takes settings by name and a reader of observations; gives the addresses of the open doors and a `stop`. Refuses as
- * `headgate start` does, with an error whose message is meant to be read. Reads no environment variable, no command
- * line and no signal: those belong to the process around it.
+ * Headgate inside another Node process, e.g. in an application's tests: what `import … from 'headgate'` provides. Takes
+ * settings by name and a reader of observations; returns the addresses of the open doors and a `stop`. Refuses as `headgate
+ * start` does, with an error whose message is meant for people. Reads no environment variable, command line or signal: those
+ * belong to the surrounding process.
  */
 import { startService } from './start.ts';
 import type { Observe } from '../tables/observations.ts';
@@ -13,13 +13,13 @@ export type { Observation, Observe } from '../tables/observations.ts';
 
 export interface HeadgateOptions {
   /**
-   * The settings of docs/settings.md by their names here, e.g. `{ dataDir: '/tmp/x', listenPort: 0 }`. One default is another:
+   * The settings of docs/settings.md by their names here, e.g. `{ dataDir: '/tmp/x', listenPort: 0 }`. One default differs:
    * without `listeners` no other process is started.
    */
   readonly settings?: HeadgateSettings;
   /**
-   * Told of everything worth saying; must not throw. Without it nothing is said. With `listeners` above 1 the other
-   * processes' observations are told as far as `logLevel` asks for them.
+   * Receives every observation; must not throw. Without it nothing is logged. With `listeners` above 1 the other processes
+   * report as much as `logLevel` asks for.
    */
   readonly observe?: Observe;
 }
@@ -39,15 +39,18 @@ export interface RunningHeadgate {
     readonly gateway: DoorAddress;
     readonly admin: DoorAddress;
   };
-  /** The database that webhook paths and SQL clients name first: `dev`, or that of `databaseUrl`. */
+  /** The default database of webhook paths and SQL clients: `dev`, or that of `databaseUrl`. */
   readonly database: string;
-  /** Answers what was taken, takes nothing new, closes everything; at most twenty seconds. Asking again changes nothing. */
+  /**
+   * Answers the accepted requests, accepts no new ones, closes everything; takes at most twenty seconds. Calling it again has
+   * no effect.
+   */
   stop(): Promise<void>;
 }
 
-/** Resolves when every door is open. */
+/** Resolves once every door is open. */
 export async function startHeadgate(options: HeadgateOptions = {}): Promise<RunningHeadgate> {
-  // Through the table, so that a value is read and refused just as if it stood in the environment.
+  // Read through the settings table, so that a value is parsed and refused exactly as from the environment.
   const env: Record<string, string> = { [settingsTable.listeners.env]: '1' };
   for (const [name, value] of Object.entries(options.settings ?? {})) {
     if (!Object.hasOwn(settingsTable, name)) throw new TypeError(`${name} is not a setting of Headgate`);

@@ -1,7 +1,6 @@
 /**
- * What SHOW ENDPOINTS tells that the database does not know: where webhooks come in, and which sender's check guards a
- * table. Takes the catalog's tables as they were read last, gives plain values; opens no secret. Part of the composition
- * root.
+ * What SHOW ENDPOINTS shows and the database does not know: where webhooks arrive, and which sender's check guards a
+ * table. Takes the catalog's tables as last read, returns plain values; opens no secret. Part of the composition root.
  */
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogRow } from '../catalog/catalog-rows.ts';
@@ -15,7 +14,7 @@ interface Address {
   readonly port: number;
 }
 
-/** Before `/webhook/…`, as this machine calls it; null: the listener is off. */
+/** The part before `/webhook/…`, as this machine calls it; null: the listener is off. */
 export function ownBase(settings: Settings, listen: Address | null): string | null {
   return listen === null ? null : doorUrl(listen, settings.listenTlsCert !== null);
 }
@@ -25,7 +24,7 @@ export interface EndpointState {
   readonly check: string;
 }
 
-/** Whose check each of the tables has; what was found stays for the next question. */
+/** Which sender's check each table has; results are cached for the next call. */
 export class Endpoints {
   readonly #catalog: Pick<Catalog, 'ownedBy' | 'shown'>;
   readonly #base: string | null;
@@ -36,7 +35,7 @@ export class Endpoints {
     this.#base = listen === null ? null : (settings.publicUrl ?? ownBase(settings, listen));
   }
 
-  /** Of the tables of this role: the statement in which they are sent can be read by its session. */
+  /** Only the tables of this role: its session can read the statement that carries them. */
   async of(session: { readonly database: string; readonly user: string }): Promise<{
     readonly base: string | null;
     readonly tables: Readonly<Record<string, EndpointState>>;

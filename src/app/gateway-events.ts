@@ -1,6 +1,7 @@
 /**
- * Joins the rooms that POST /v1/events goes through: relations of the catalog, the decode room, lanes and the commit
- * room. Takes an engine (Headgate's own, or several behind one), gives EventDeps; opens connections only when asked.
+ * Connects the rooms that POST /v1/events passes through: relations of the catalog, the decode room, lanes and the
+ * commit room. Takes an engine (Headgate's own, or several presented as one), returns EventDeps; opens connections only
+ * when asked.
  */
 import type { PoolClient } from 'pg';
 import { Lanes } from '../batch/lanes.ts';
@@ -34,12 +35,12 @@ import type { Observe } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 
-/** What connections to the gateway's databases are made with. */
+/** What connections to the gateway's databases are made from. */
 export type GatewayEngine = Pick<Engine, 'clientConfig' | 'doubt'>;
 
 export interface EventParts {
   readonly engine: GatewayEngine;
-  /** Resolves when there is such a database and its role may work in it; throws Refused. */
+  /** Resolves if the database exists and its role may work in it; throws Refused. */
   readonly ready: (database: string) => Promise<void>;
   readonly pools: CommitPools;
   readonly lanes: Lanes;
@@ -47,7 +48,7 @@ export interface EventParts {
   readonly clock: () => number;
 }
 
-/** What a gateway in front of other databases, or as another role, has in place of Headgate's own lanes. */
+/** For a gateway in front of other databases, or with another role: what it uses instead of Headgate's own lanes. */
 export function openEventParts(
   { engine, ready }: Pick<EventParts, 'engine' | 'ready'>,
   observe: Observe,
@@ -55,7 +56,7 @@ export function openEventParts(
   closer: Closer,
   bounds: Limits = limits,
 ): EventParts {
-  // Its senders wait longer than those of webhooks, and all of them as long: nothing is set for a transaction.
+  // Its senders wait longer than those of webhooks, all equally long, and no transaction sets a timeout of its own.
   const waits = {
     ackDeadlineMs: bounds.eventsDeadlineMs,
     commitStatementTimeoutMs:
@@ -69,7 +70,7 @@ export function openEventParts(
   return { engine, ready, pools, lanes, clock };
 }
 
-/** Several engines of one database each as one engine of several databases. */
+/** Presents several engines of one database each as one engine of several databases. */
 export function asOneEngine(engines: readonly NamedEngine[]): Pick<EventParts, 'engine' | 'ready'> {
   return {
     engine: {
@@ -78,12 +79,12 @@ export function asOneEngine(engines: readonly NamedEngine[]): Pick<EventParts, '
         return engine.clientConfig(engine.defaultDatabase);
       },
     },
-    // Their names are the gateway's own settings.
+    // The names come from the gateway's own settings.
     ready: () => Promise.resolve(),
   };
 }
 
-/** Headgate's own engine, for a role of the gateway's. */
+/** Headgate's own engine, with the gateway's role. */
 export function asRole(engine: Engine, role: GatewayRole): Pick<EventParts, 'engine' | 'ready'> {
   return {
     engine: { clientConfig: (database) => role.clientConfig(database), doubt: () => engine.doubt?.() },
@@ -98,7 +99,7 @@ const ways = { error: 'insert', update: 'upsert', ignore: 'ignore' } as const sa
 
 export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
   const { engine, pools, lanes, clock } = parts;
-  // Apart from the lanes' connections: one of these is held as long as a body takes to arrive.
+  // Separate from the lanes' connections: one of these is held for as long as a body takes to arrive.
   const streams = new CommitPools(engine, {
     commitConnectionsMax: limits.eventsStreamsMax,
     commitStatementTimeoutMs: limits.eventsDeadlineMs,
@@ -107,14 +108,14 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
   const databases = new Map<string, ReturnType<typeof openRelations>>();
   const release = async (database: string): Promise<void> => {
     databases.delete(database);
-    // A body that is still arriving is not waited for; its connection keeps the database as any other session does.
+    // Do not wait for a body that is still arriving; its connection holds the database as any other session does.
     const released = Promise.all([streams.release(database), pools.release(database)]);
     await within(limits.engineFarewellMs, released, undefined);
   };
   const relationsOf = (database: string) => {
     const known = databases.get(database);
     if (known !== undefined) return known;
-    // What is remembered of a database can be asked for again.
+    // What is forgotten about a database can be looked up again.
     for (const [oldest] of databases) if (databases.size >= limits.databasesMax) databases.delete(oldest);
     const relations = openRelations({ database, query: ask(parts, database), limits, clock });
     databases.set(database, relations);
@@ -122,7 +123,7 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
   };
   const refuseLookup = async (database: string, error: unknown): Promise<never> => {
     if (error instanceof Refused) {
-      // Not remembered: strangers may name any number of databases.
+      // Not kept: strangers may name any number of databases.
       if (['database_unknown', 'database_closed'].includes(error.refusal.code)) await release(database);
       throw error;
     }
@@ -166,12 +167,12 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
     codec,
     large: (target, request, body) => streamEvents(apart, target, request, body),
     skipping: (target, request, body, small) => streamEvents(apart, target, request, body.again(small)),
-    // What is committed can be read.
+    // A committed row can be read at once.
     readable: () => Promise.resolve(),
   };
 }
 
-/** Each question is a transaction of its own. */
+/** Each query is a transaction of its own. */
 function ask({ ready, pools }: Pick<EventParts, 'ready' | 'pools'>, database: string) {
   return async (sql: string, values: readonly unknown[]): Promise<readonly object[]> => {
     await ready(database);

@@ -1,7 +1,7 @@
 /**
- * The composition root of `headgate gateway`: the events gateway alone, in front of any PostgreSQL by
- * EVENTS_API_<DB>_DSN. Takes Settings; gives an open door, or throws StartError or EngineError with one line and
- * nothing left behind. A database that is away keeps nothing from starting: its requests are answered 503.
+ * The composition root of `headgate gateway`: only the events gateway, in front of any PostgreSQL by
+ * EVENTS_API_<DB>_DSN. Takes Settings; returns an open door, or throws StartError or EngineError with one line and
+ * leaves nothing behind. An unreachable database does not prevent the start: its requests are answered 503.
  */
 import { performance } from 'node:perf_hooks';
 import { createMetrics } from '../admin/metrics.ts';
@@ -25,9 +25,9 @@ export interface GatewayService {
   readonly gateway: Gateway;
   /** What `?database=` may name; the first is the default. */
   readonly databases: readonly string[];
-  /** Answers what was taken, takes nothing new, then closes (stopping.ts). Calling it again changes nothing. */
+  /** Answers accepted requests, accepts no new ones, then closes (stopping.ts). Calling it again has no effect. */
   stop(reason: string): Promise<Stopped>;
-  /** Reads the door's certificate again; null: there is none. */
+  /** Reads the door's certificate again; null: it has none. */
   readonly reload: (() => Promise<void>) | null;
 }
 

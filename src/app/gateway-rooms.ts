@@ -1,7 +1,7 @@
 /**
- * What both forms of the events gateway share: the one inside `headgate start` (main.ts) and the program of its own
- * (gateway-main.ts). Takes Settings, gives options for the gateway's door; throws EngineError for a DSN that can never
- * work.
+ * What both forms of the events gateway share: the one inside `headgate start` (main.ts) and the separate program
+ * (gateway-main.ts). Takes Settings, returns options for the gateway's door; throws EngineError for a DSN that can
+ * never work.
  */
 import type { DatabaseError } from 'pg';
 import { createTypeNameRewriter } from '../ddl/type-names.ts';
@@ -41,7 +41,7 @@ export function doorOptions(
   };
 }
 
-/** Every database of Headgate's own engine; `rewrite` is that of the SQL door. null: as Headgate's own role. */
+/** All databases of Headgate's own engine; `rewrite` is that of the SQL door. `role` null: as Headgate's own role. */
 export function ownSqlRooms(
   engine: Engine,
   rewrite: RewriteSql,
@@ -59,13 +59,13 @@ export function ownSqlRooms(
   };
 }
 
-/** Where the engine itself is asked whether there is such a database. */
+/** The engine itself reports whether the database exists. */
 export async function refuseImpossible(database: string): Promise<void> {
   // PostgreSQL's protocol ends a name with a zero byte.
   if (database.includes('\0')) throw new Refused('database_unknown');
 }
 
-/** What a role without the rights of a superuser may not do is no surprise to those who know whom they run it as. */
+/** Names the role in the hint of a permission error, for users who do not know which role SQL runs as. */
 function withRole(error: SqlError, role: string): SqlError {
   if (error.sqlstate !== '42501' || error.hint !== undefined) return error;
   const hint = `The events gateway runs SQL as the role ${role}: use the SQL port, GRANT it the right, or set HEADGATE_EVENTS_ROLE.`;
@@ -77,7 +77,7 @@ export interface NamedEngine {
   readonly engine: Engine;
 }
 
-/** The databases of EVENTS_API_<DB>_DSN, in their order. Resolves when each has been tried once. */
+/** The databases of EVENTS_API_<DB>_DSN, in their order. Resolves once each has been tried. */
 export async function openEventEngines(
   databases: readonly EventDatabase[],
   observe: Observe,
@@ -97,13 +97,13 @@ export async function openEventEngines(
   );
 }
 
-/** json_to_recordset and to_regclass; RisingWave says that it is 13. */
+/** For json_to_recordset and to_regclass; RisingWave reports version 13. */
 const serverVersionMin = 100_000;
 
 export function otherSqlRooms(engines: readonly NamedEngine[], products: Products): GatewayDeps['sql'] {
   const dialects = {
     postgresql: postgresDialect(withoutCopy(createTypeNameRewriter())),
-    // STRING is a type of RisingWave's own.
+    // RisingWave has a STRING type.
     risingwave: risingwaveDialect(withoutCopy(() => null)),
   };
   return {
@@ -117,7 +117,7 @@ export function otherSqlRooms(engines: readonly NamedEngine[], products: Product
   };
 }
 
-/** Throws Refused when there is none of that name. */
+/** Throws Refused if no engine has that name. */
 export function engineOf(engines: readonly NamedEngine[], name: string | undefined): NamedEngine {
   const found = name === undefined ? engines[0] : engines.find((it) => it.name === name);
   if (found === undefined) throw new Refused('database_unknown');
@@ -126,7 +126,7 @@ export function engineOf(engines: readonly NamedEngine[], name: string | undefin
 
 const asBytes = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
 
-/** As the SQL door tells it: the relay's own translation, of fields that node-postgres has read. */
+/** As the SQL door reports it: the relay's own translation, applied to fields that node-postgres has read. */
 function translate(error: DatabaseError, original: Buffer, rewritten: Rewritten | null): SqlError {
   const position =
     rewritten === null ? error.position : translatedPosition(error, original.toString('latin1'), rewritten);

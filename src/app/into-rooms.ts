@@ -1,5 +1,5 @@
 /**
- * Tables whose rows go into RisingWave, joined with the rooms of all others: the lanes' commit, what decode gives, and what the spool hands over.
+ * Connects tables whose rows go into RisingWave to the rooms of all others: the lanes' commit, the result of decode, and the spool's hand-over.
  * Part of the composition root.
  */
 import { createCommit, tellIgnored } from '../commit/commit.ts';
@@ -15,9 +15,9 @@ import { Refused, refusal } from '../tables/refusals.ts';
 
 export interface IntoRooms {
   readonly commit: CommitGroup;
-  /** For groups of the spool; the others go the way that is given. */
+  /** For groups of the spool; the others take the given path. */
   readonly handOver: (others: HandOver) => HandOver;
-  /** Once the lanes are empty: a hand-over may take long. */
+  /** Called once the lanes are empty: a hand-over may take long. */
   readonly stop: () => void;
 }
 
@@ -42,7 +42,7 @@ export function openInto(options: CommitOptions, closer: Closer): IntoRooms {
       try {
         await passWith(pools, target, passage, null, limits.catalogWaitMs);
       } catch {
-        // The position is read again, and where it is the old one the rows are stored again.
+        // The position is read again; if it is still the old one, the rows are stored again.
         return { kind: 'away', refusal: refusal('engine_unavailable') };
       }
       const committed = members.map(({ count }) => ({ kind: 'committed', rows: count }) as const);
@@ -52,12 +52,12 @@ export function openInto(options: CommitOptions, closer: Closer): IntoRooms {
   };
 }
 
-/** How long a request of this table is waited for at least, in ms. */
+/** How long a request of this table waits at least, in ms. */
 export function deadlineMsOf({ into }: Target): number {
   return into === undefined ? limits.ackDeadlineMs : limits.intoDeadlineMs;
 }
 
-/** What is known of the speed of its groups at first: a checkpoint takes as long whatever it holds. */
+/** The initial estimate for its groups: a checkpoint takes the same time whatever it holds. */
 export function paceOf({ into }: Target): Pick<Limits, 'groupRowsMax' | 'groupTargetMs'> | null {
   if (into === undefined) return null;
   return { groupRowsMax: limits.risingwaveGroupRowsMax, groupTargetMs: limits.risingwaveGroupTargetMs };

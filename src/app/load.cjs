@@ -1,8 +1,7 @@
 /**
- * Loads the files of the bundled program (scripts/build-program.mjs). Beside them, in `compiled/`, the build leaves what V8 makes of each, so that
- * a start compiles nothing (docs/decisions/0217). V8 itself refuses what another version of it has made, or one with other flags, but not
- * what is damaged or of another source of the same length: hence the sum. Whatever does not fit counts for nothing, and
- * the source is compiled as if nothing were there.
+ * Loads the files of the bundled program (scripts/build-program.mjs). The build stores what V8 compiles of each in `compiled/`, so that a start
+ * compiles nothing (docs/decisions/0217). V8 itself refuses the data of another version or of other flags, but not data that is damaged or of
+ * another source of the same length: hence the checksum. Data that does not fit is ignored, and the source is compiled.
  */
 'use strict';
 
@@ -17,7 +16,7 @@ const isCompiled = existsSync(compiledFolder);
 const sumBytes = 4;
 const loaded = new Map();
 
-/** The exports of `./name.cjs`, which is run once. Node alone reads source maps, and of its own modules. */
+/** The exports of `./name.cjs`, which is run once. Only Node reads source maps, and only for modules that it loads itself. */
 function load(name) {
   if (process.sourceMapsEnabled) return require(pathOf(name));
   const known = loaded.get(name);
@@ -36,7 +35,7 @@ function pathOf(name) {
   return join(__dirname, `${name}.cjs`);
 }
 
-/** Known by its URL, as ES modules are. */
+/** Named by its URL, as ES modules are. */
 function scriptOf(path, source, cachedData) {
   return new Script(`(function (require, module, __filename) { ${source.toString()}\n})`, {
     filename: pathToFileURL(path).href,
@@ -44,7 +43,7 @@ function scriptOf(path, source, cachedData) {
   });
 }
 
-/** The sum stands at the end, so that V8 finds its data aligned. */
+/** The checksum is at the end, so that the data for V8 is aligned. */
 function compiledOf(name, source) {
   let file;
   try {
@@ -65,7 +64,7 @@ function sumOf(source, data) {
   return crc32(data, crc32(source, crc32(`${process.version} ${process.arch}`)));
 }
 
-/** What is not ours. In a file that V8 has been given compiled, Node 20 finds nothing that could import. */
+/** For modules outside the bundle. In code that was loaded from V8's compiled data, Node 20 cannot resolve `import()`. */
 const imported = (id) => import(id);
 
 module.exports = { load, imported, compiledFolder, compiledPath, pathOf, scriptOf, sumOf };

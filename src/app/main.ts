@@ -1,8 +1,8 @@
 /**
  * The composition root: the only file that knows every room. Opens them in order, closes them in reverse.
  *
- * Takes Settings, and an engine that is starting (start.ts); gives a running Service, or throws one line for the terminal and
- * leaves what it opened to the closer. Stopping has two phases: drain (nothing new is taken, what was taken is answered), then close.
+ * Takes Settings, and an engine that is starting (start.ts); returns a running Service, or throws one line for the terminal and
+ * leaves what it opened to the closer. Stopping has two phases: drain (accept nothing new, answer what was accepted), then close.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { resolve } from 'node:path';
@@ -60,7 +60,7 @@ import type { WebhookDeps } from './webhook-rooms.ts';
 import { openSqlDoor } from '../wire/door.ts';
 import type { SqlDoor } from '../wire/door.ts';
 
-/** The engine is starting, in another process: the rest is made ready meanwhile. Closed by `closer`. */
+/** The engine starts in another process while the rest is prepared. Closed by `closer`. */
 export async function openService({
   settings,
   log,
@@ -71,7 +71,7 @@ export async function openService({
   let draining = false;
   const whyNotReady = () => (draining ? 'draining' : unavailableOf(engine, writes, deps));
   const several = listenerCount(settings) > 1;
-  // What is measured opens later than what measures it; nobody asks before the admin port is open.
+  // The metrics are created before what they measure; they are not read before the admin port is open.
   const metrics = createMetrics({
     lanes: () => [...deps.lanes.depths(), ...eventDepths()],
     load: () => deps.listener.load,
@@ -80,7 +80,7 @@ export async function openService({
     ...(several ? { listeners: () => deps.listener.listeners?.states ?? [] } : {}),
   });
   let writes: WriteWatch | null = null;
-  // Of listener processes it hears what is worth a line of the log.
+  // From listener processes it receives only what they log.
   const signs = new Signs();
   const heard = observers(log, (observation) => writes?.observe(observation), signs.observe);
   const held = new Held(limits, (table) => deps.catalog.lastKnown(table));
@@ -123,7 +123,7 @@ export async function openService({
   const stop = (reason: string) => {
     draining = true;
     observe({ kind: 'service.draining', reason });
-    // The listener answers what it has taken, through lanes that still commit; only then do they close.
+    // The listener answers its accepted requests through lanes that still commit; only then do the lanes close.
     const drain = [listener.close(), gateway.drain(), sqlDoor.drain()];
     return stopService({ drain, closer, observe, cutOff: async () => engine.cutOff?.() });
   };
@@ -143,7 +143,7 @@ function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: WebhookD
   );
 }
 
-/** Where an authority makes the listener's certificate. */
+/** For a listener whose certificate comes from an authority. */
 async function openCertificate(
   { pools, sealing, settings, engine, observe }: DoorDeps,
   reload: Service['reload'],
@@ -166,7 +166,7 @@ interface DoorDeps extends WebhookDeps<WebhookDoor> {
   readonly observe: Observe;
 }
 
-/** The two doors that take SQL, with one rewriter. */
+/** The two doors that accept SQL, with one rewriter. */
 async function openSqlAndEvents(
   deps: DoorDeps,
   closer: Closer,
@@ -179,7 +179,7 @@ async function openSqlAndEvents(
     unavailable: () => engine.unavailable,
     tls: guards.sqlTls,
     tlsRequired: !settings.sqlTlsOptional,
-    // Without a master key, which is then told by /readyz, salts of unknown roles change with each start.
+    // Without a master key, which /readyz then reports, salts of unknown roles change with each start.
     passwords: guards.passwords(engine, keys.keys()[0]?.key ?? randomBytes(32)),
     ownEngine: engine.kind === 'embedded',
     observe,
@@ -190,7 +190,7 @@ async function openSqlAndEvents(
   return { sqlDoor, gateway, eventDepths: depths };
 }
 
-/** Of the SQL door and of POST /v1/sql. `releaseMore`: lets go of connections to a database that opened later. */
+/** For the SQL door and for POST /v1/sql. `releaseMore` releases connections to a database that were opened later. */
 function createSqlRewriter(deps: DoorDeps, releaseMore: (database: string) => Promise<void>): RewriteSql {
   const { settings, catalog, sealing, listener } = deps;
   const endpoints = new Endpoints(catalog, settings, listener.address);
@@ -238,7 +238,7 @@ function createSqlRewriter(deps: DoorDeps, releaseMore: (database: string) => Pr
   });
 }
 
-/** The events gateway: in front of the databases of EVENTS_API_<DB>_DSN, or of Headgate's own where there are none. */
+/** The events gateway: in front of the databases of EVENTS_API_<DB>_DSN, or of Headgate's own if there are none. */
 async function openEvents(
   deps: DoorDeps,
   rewrite: RewriteSql,
@@ -273,7 +273,7 @@ async function openEvents(
   return { gateway: { ...gateway, release }, depths: rooms.depths };
 }
 
-/** null: where the engine is not Headgate's own, the gateway is whom Headgate is there. */
+/** null: on an external engine, the gateway uses Headgate's own role. */
 async function openGatewayRole(
   settings: Settings,
   engine: Engine,
@@ -286,7 +286,7 @@ async function openGatewayRole(
   return role;
 }
 
-/** Through the lanes of the webhooks, or, as another role, through lanes of their own. */
+/** Through the webhooks' lanes, or, with another role, through lanes of its own. */
 function ownRooms(
   { engine, pools, lanes }: DoorDeps,
   rewrite: RewriteSql,
@@ -326,7 +326,7 @@ function failStatement(error: unknown): never {
   throw new SqlFailure({ sqlstate, message: error instanceof Error ? error.message : String(error) });
 }
 
-/** Of the doors here, and of those of listener processes; null: there are no certificates. */
+/** Covers the doors here, and those of listener processes; null: there are no certificates. */
 function reloadOf(guards: DoorGuards, { listeners }: WebhookDoor, settings: Settings): Service['reload'] {
   if (listeners === null || settings.listenTlsCert === null) return guards.reload;
   return async () => void (await Promise.all([guards.reload?.(), listeners.tell({ what: 'reload' })]));

@@ -1,4 +1,4 @@
-/** The text of `/metrics`, which is of all processes together, read again: takes it, gives its samples. Pure. */
+/** Parses the text of `/metrics`, which covers all processes: takes the text, returns its samples. Pure. */
 export interface Sample {
   readonly name: string;
   readonly labels: ReadonlyMap<string, string>;

@@ -1,6 +1,6 @@
 /**
- * `headgate operator`, put together: the cluster, the operator, and an admin port for its probes. Takes Settings, gives
- * something that can be stopped; throws StartError with one line when there is no cluster to look after.
+ * Assembles `headgate operator`: the cluster, the operator, and an admin port for its probes. Takes Settings, returns
+ * something that can be stopped; throws StartError with one line if there is no cluster to manage.
  */
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -20,7 +20,7 @@ import { openOperator } from '../operator/operator.ts';
 import type { Settings } from '../tables/settings.ts';
 
 export interface RunningOperator {
-  /** Ends its term, gives up its lease, closes; calling it again changes nothing. */
+  /** Ends its term, releases its lease, closes; calling it again has no effect. */
   stop(reason: string): Promise<Stopped>;
 }
 
@@ -66,7 +66,7 @@ export async function startOperator(settings: Settings, log: Observe): Promise<R
   return { stop: (reason) => (stopping ??= stop(reason)) };
 }
 
-/** The client is four times Headgate's size, and only this command needs it: who wants the command installs it. */
+/** The client is four times Headgate's size and only this command needs it, so users of the command install it. */
 async function kubernetesClient(): Promise<{ readonly KubeConfig: new () => KubeConfig }> {
   try {
     return await import('@kubernetes/client-node');
@@ -90,7 +90,7 @@ async function kubeConfig(): Promise<KubeConfig> {
       cause,
     });
   }
-  // What the client library falls back to; no cluster has been served there for years.
+  // The default of the client library; no cluster has been served there for years.
   const server = config.getCurrentCluster()?.server ?? 'http://localhost:8080';
   if (server === 'http://localhost:8080') {
     throw new StartError('no Kubernetes cluster: set KUBECONFIG, or run in a pod with a service account');

@@ -1,6 +1,6 @@
 /**
- * Joins the rooms that POST /v1/events goes through in front of RisingWave, and chooses between them and those of PostgreSQL by what a
- * database says of itself. Takes engines, gives EventDeps; opens connections only when asked.
+ * Connects the rooms that POST /v1/events passes through in front of RisingWave, and chooses between them and those of PostgreSQL by
+ * what a database reports about itself. Takes engines, returns EventDeps; opens connections only when asked.
  */
 import type { ClientConfig } from 'pg';
 import { Lanes } from '../batch/lanes.ts';
@@ -31,11 +31,11 @@ export interface OtherOptions {
 }
 
 export interface OtherRooms extends Pick<GatewayDeps, 'sql' | 'events'> {
-  /** How many rows wait, for each table that has work. */
+  /** How many rows wait, for each table with waiting rows. */
   readonly depths: Lanes['depths'];
 }
 
-/** The rooms in front of the databases of EVENTS_API_<DB>_DSN. */
+/** The rooms for the databases of EVENTS_API_<DB>_DSN. */
 export function otherRooms(
   engines: readonly NamedEngine[],
   options: OtherOptions,
@@ -54,7 +54,7 @@ export function otherRooms(
   };
 }
 
-/** Whose way a request goes is known when its table is looked for. */
+/** The lookup of the table decides which product's rooms a request takes. */
 function eventsByProduct(products: Products, ways: Readonly<Record<Product, EventDeps>>): EventDeps {
   const of = (database: string): EventDeps => ways[products.known(database)];
   return {
@@ -89,7 +89,7 @@ function risingWaveEvents(
     observe,
     clock,
   });
-  // An INSERT takes as long as a checkpoint, whatever it holds.
+  // An INSERT takes as long as a checkpoint, whatever its size.
   const bounds = {
     ...options.bounds,
     groupRowsMax: limits.risingwaveGroupRowsMax,
@@ -181,7 +181,10 @@ function without(rows: Rows, bad: ReadonlySet<number>): Rows {
   };
 }
 
-/** FLUSH makes readable what was stored before it began: who comes while one runs waits for the next, together with others. */
+/**
+ * FLUSH makes readable what was stored before it began: a caller that arrives during one waits for the next, which it shares with
+ * others.
+ */
 class Flushes {
   readonly #flush: () => Promise<unknown>;
   #running: Promise<unknown> = Promise.resolve();

@@ -1,6 +1,7 @@
 /**
- * One request to this Headgate's own webhook listener. Takes an address that was made from where it listens, and what to
- * send; gives what it answers, or status 0 where it cannot be reached. Follows nothing, and believes its own certificate.
+ * Sends one request to this Headgate's own webhook listener. Takes an address made from where the listener listens, and
+ * what to send; returns the answer, or status 0 if the listener cannot be reached. Follows no redirect, and trusts the
+ * listener's own certificate.
  */
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';

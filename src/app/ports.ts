@@ -1,7 +1,7 @@
 /**
- * The addresses that the doors are to listen on, tried before anything is made: a port in use is told while the data
- * directory is as it was; and the file that tells which ones they became. Takes Settings, gives problems, one line each, with the
- * setting to change.
+ * Tries the addresses of the doors before anything is created, so that a port in use is reported while the data directory is
+ * untouched; and writes the file that names the actual ports. Takes Settings, returns problems, one line each, with the setting
+ * to change.
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -33,7 +33,7 @@ export function doorsOf(settings: Settings, doors: readonly Door[]): readonly Do
     }));
 }
 
-/** All that `headgate start` opens. */
+/** All doors that `headgate start` opens. */
 export function allDoors(settings: Settings): readonly DoorAt[] {
   const doors = doorsOf(settings, ['listen', 'sql', 'gateway', 'admin']);
   if (settings.listenAcmeDomains.length === 0 || settings.listenAcmeChallenge !== 'http-01') return doors;
@@ -43,7 +43,7 @@ export function allDoors(settings: Settings): readonly DoorAt[] {
   return [...doors, { host, port, fd, hostName: listenHost.env, portName: listenAcmeHttpPort.env }];
 }
 
-/** Two of Headgate's own doors on one port. */
+/** Two of Headgate's own doors share one port. */
 export function sharedPorts(doors: readonly DoorAt[]): string[] {
   return doors.flatMap((door, i) =>
     doors
@@ -62,7 +62,7 @@ export async function takenPorts(doors: readonly DoorAt[]): Promise<string[]> {
   const servers: Server[] = [];
   const problems: string[] = [];
   for (const door of doors.filter(({ fd }) => fd === undefined)) {
-    // Nobody is served: who comes in this moment is to come again.
+    // A client that connects at this moment is disconnected and can try again.
     const server = createServer((socket) => socket.destroy());
     const error = await new Promise<NodeJS.ErrnoException | null>((resolve) => {
       server.once('error', resolve);
@@ -84,7 +84,7 @@ function problemOf({ host, port, hostName, portName }: DoorAt, error: NodeJS.Err
   return `${hostName}=${host} is no address to listen on (${code})`;
 }
 
-/** Tells scripts which ports were picked; gone again when Headgate has stopped. */
+/** Tells scripts which ports were chosen; removed when Headgate has stopped. */
 export async function writePorts(dataDir: string, doors: object, closer: Closer): Promise<void> {
   const path = join(dataDir, 'ports.json');
   await mkdir(dataDir, { recursive: true });

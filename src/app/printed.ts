@@ -1,8 +1,8 @@
-/** What a command prints, and who has gone away before it was read. */
+/** What a command does if its output cannot be written. */
 
 /**
- * For the commands that print and end: a reader that has gone away (`headgate config | head -1`) wanted no more, and
- * anything else that cannot be written is told.
+ * For commands that print and exit: a reader that has closed the pipe (`headgate config | head -1`) wants no more; any
+ * other write error is reported.
  */
 export function tellUnprinted(): void {
   process.stderr.on('error', () => undefined);

@@ -1,6 +1,7 @@
 /**
- * `headgate secrets reveal`: a secret that a sender has brought, for the one place where a person has to type it (Notion's
- * settings). Once: afterwards nobody is told it again. Takes Settings, which lead to the master key; throws what keeps it from that.
+ * `headgate secrets reveal`: shows a secret that a sender has sent, for the one place where a person has to type it (Notion's
+ * settings). It works once: afterwards the secret is never shown again. Takes Settings, which lead to the master key; throws the
+ * reason if it fails.
  */
 import { Client } from 'pg';
 import { identities } from '../catalog/seals.ts';
@@ -12,7 +13,7 @@ import type { Settings } from '../tables/settings.ts';
 import { openCommandEngine } from './command-engine.ts';
 import { masterKeys } from './webhook-rooms.ts';
 
-/** `name`: of the secret, perhaps with its schema: `public` where there is none. `database`: the default one where it is null. */
+/** `name` of the secret, optionally with its schema (`public` by default). `database` null: the default one. */
 export async function revealSecret(
   settings: Settings,
   name: string,
@@ -32,7 +33,7 @@ export async function revealSecret(
     client.on('error', () => undefined);
     await client.connect();
     try {
-      // Where it does not open it has not been revealed.
+      // If it does not open, it does not count as revealed.
       await client.query('begin');
       const { rows } = await client.query<{ seal_id: string; sealed: string }>(
         'select seal_id::pg_catalog.text, sealed from headgate.reveal_learned($1, $2)',

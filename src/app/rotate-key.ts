@@ -1,7 +1,7 @@
 /**
- * `headgate secrets rotate-key`: every secret and sealed expression of every database, sealed with a new master key.
- * Works beside Headgates that run on the same key file, and may be run again after it was broken off. Takes Settings;
- * says what it does; throws what keeps it from its end, and then the old key is still where it was.
+ * `headgate secrets rotate-key`: seals every secret and sealed expression of every database with a new master key.
+ * Works while Headgates run on the same key file, and may be run again after an interruption. Takes Settings; reports
+ * what it does; throws the reason if it cannot finish; the old key then stays where it was.
  */
 import { openCommandEngine } from './command-engine.ts';
 import { join } from 'node:path';
@@ -22,7 +22,7 @@ import type { Settings } from '../tables/settings.ts';
 import { spoolFolder } from './spool-rooms.ts';
 
 export interface RotationReport {
-  /** One line for who asked. */
+  /** One line for the user. */
   say(line: string): void;
   /** One line about what needs attention. */
   warn(line: string): void;
@@ -49,7 +49,7 @@ export async function rotateKey(settings: Settings, report: RotationReport): Pro
         throw new MasterKeyError('the master key was changed meanwhile; run this again');
       const ring = await keysFor(settings, path, report);
       const sealing = createSealing(ring);
-      // Once more, for what was sealed with the old key and still on its way when its database had its turn.
+      // Several passes, for values that were being sealed with the old key while their database was processed.
       for (let pass = 1; pass <= passesMax; pass++) {
         if ((await resealAll(first, engine, sealing, report)) === 0) break;
       }
@@ -69,7 +69,7 @@ function currentKeys(settings: Settings, path: string): readonly MasterKey[] {
     : parseMasterKeys(settings.masterKey, 'HEADGATE_MASTER_KEY').keys();
 }
 
-/** Where databases are listed: one that is not about to be dropped. */
+/** The database from which databases are listed: one that is not about to be dropped. */
 function home(settings: Settings, engine: Connections & Partial<Engine>): string {
   return settings.databaseUrl === null ? 'postgres' : (engine.defaultDatabase ?? 'postgres');
 }
@@ -80,7 +80,7 @@ async function connected(engine: Connections, database: string): Promise<Client>
     application_name: 'headgate secrets rotate-key',
     connectionTimeoutMillis: limits.engineAnswerMs,
   });
-  // What breaks the connection is told by the query that was waiting.
+  // A broken connection is reported by the pending query.
   client.on('error', () => {});
   await client.connect();
   return client;
@@ -123,7 +123,7 @@ async function resealAll(
         report.warn(`database ${shown}: ${what} opens with none of the keys, and is left as it is`);
     } catch (error) {
       const sqlstate = sqlstateOf(error);
-      // Dropped meanwhile, or closed to this role: Headgate serves neither.
+      // Dropped meanwhile, or closed to this role: Headgate does not serve such a database.
       if (sqlstate === '3D000') continue;
       if (sqlstate?.startsWith('28') === true)
         report.warn(`database ${shown} lets nobody in, and is left out`);
@@ -144,7 +144,7 @@ async function resealOne(engine: Connections, database: string, sealing: Sealing
   }
 }
 
-/** What is kept on the disk is never sealed again: it arrives, and goes. */
+/** Spooled requests are never sealed again: they stay until they reach the database. */
 async function refuseSpooled(settings: Settings, ring: KeyRing): Promise<void> {
   const folder = spoolFolder(settings);
   const [key] = ring.keys();

@@ -1,8 +1,8 @@
 /**
- * Sockets that are open before Headgate is, as systemd hands them on (`sd_listen_fds`): LISTEN_FDS of them from number 3 on, for the process
- * LISTEN_PID, called LISTEN_FDNAMES. So a port below 1024 takes no right of Headgate's, and whoever connects during a restart waits
- * instead of being refused. Takes Settings and the environment; gives Settings whose doors are where the sockets are, so that whatever is asked of
- * an address is asked of the real one. Throws SocketsError, in one sentence. Reads /proc. Part of the composition root.
+ * Sockets that are open before Headgate starts, as passed by systemd (`sd_listen_fds`): LISTEN_FDS of them from number 3 on, for the process
+ * LISTEN_PID, named by LISTEN_FDNAMES. A port below 1024 then needs no right of Headgate's, and clients that connect during a restart wait instead
+ * of being refused. Takes Settings and the environment; returns Settings in which each door has its socket's address, so that all checks of
+ * addresses see the real one. Throws SocketsError, in one sentence. Reads /proc. Part of the composition root.
  */
 import { readFileSync, readlinkSync } from 'node:fs';
 import { PlainError } from '../kit/plain-error.ts';
@@ -21,7 +21,7 @@ const ports = {
 } as const satisfies Record<SocketName, keyof Settings>;
 const hosts = { listen: 'listenHost', sql: 'sqlHost', gateway: 'gatewayHost', admin: 'adminHost' } as const;
 
-/** The first of those that are handed on. */
+/** The first file descriptor that is passed. */
 const firstFd = 3;
 
 interface Given {
@@ -29,7 +29,7 @@ interface Given {
   readonly pid: number;
 }
 
-/** `doors`: those that this command opens; a single socket without a name of its own is the first one's. */
+/** `doors`: those that this command opens; a single unnamed socket is for the first of them. */
 export function withSockets(settings: Settings, given: Given, doors: readonly SocketName[]): Settings {
   let found = settings;
   for (const [i, name] of namesOf(given, doors).entries()) {
@@ -60,12 +60,12 @@ function isOpened(settings: Settings, door: SocketName): boolean {
 
 function namesOf({ env, pid }: Given, doors: readonly SocketName[]): readonly string[] {
   const { LISTEN_FDS: fds = '', LISTEN_PID: whose = '', LISTEN_FDNAMES: text = '' } = env;
-  // They may be meant for a process above this one, which has left its environment as it was.
+  // The sockets may be meant for a parent process, whose environment was inherited unchanged.
   if (fds === '' || whose !== String(pid)) return [];
   if (!/^\d{1,2}$/.test(fds)) throw new SocketsError('LISTEN_FDS must be a number of sockets');
   const names = text === '' ? [] : text.split(':');
   const count = Number(fds);
-  // By themselves systemd calls a socket like its unit, and systemd-socket-activate calls it unknown.
+  // By default systemd names a socket after its unit, and systemd-socket-activate names it unknown.
   if (count === 1 && doors.every((door) => door !== names[0])) {
     const [name = ''] = names;
     if (name === '' || name === 'unknown' || name.endsWith('.socket')) return doors.slice(0, 1);
@@ -73,13 +73,13 @@ function namesOf({ env, pid }: Given, doors: readonly SocketName[]): readonly st
   return Array.from({ length: count }, (_, i) => names[i] ?? '');
 }
 
-/** Where a socket listens, as the kernel has it. */
+/** The address on which a socket listens, from the kernel. */
 function addressOf(fd: number, door: string): { readonly host: string; readonly port: number } {
   const [, inode] = /^socket:\[(\d+)\]$/.exec(linkOf(fd)) ?? [];
   for (const table of inode === undefined ? [] : ['tcp', 'tcp6']) {
     for (const line of tableOf(table)) {
       const [, local = '', , state, , , , , , of] = line.trim().split(/\s+/);
-      // 0A: it listens.
+      // 0A: listening.
       if (of === inode && state === '0A') return parseAddress(local);
     }
   }
@@ -104,7 +104,7 @@ function tableOf(name: string): readonly string[] {
   }
 }
 
-/** As /proc/net/tcp and tcp6 have it: words of 32 bits in the machine's order. */
+/** The format of /proc/net/tcp and tcp6: words of 32 bits in the machine's byte order. */
 function parseAddress(text: string): { readonly host: string; readonly port: number } {
   const [words = '', port = ''] = text.split(':');
   const bytes = Buffer.from(words, 'hex').swap32();
@@ -114,5 +114,5 @@ function parseAddress(text: string): { readonly host: string; readonly port: num
   return { host, port: Number.parseInt(port, 16) };
 }
 
-/** As everybody writes it. */
+/** In the usual notation. */
 const plainOf = (host: string): string => new URL(`http://[${host}]/`).hostname.slice(1, -1);

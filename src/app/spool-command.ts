@@ -1,7 +1,7 @@
 /**
- * `headgate spool check | dump | drain <dir>`: for a folder of webhooks that were kept and whose Headgate is not there any
- * more. Takes a folder and Settings; says what it finds; throws one line for what keeps it from its end. `check` and `dump`
- * change nothing and need no database. Part of the composition root.
+ * `headgate spool check | dump | drain <dir>`: for a folder of spooled webhooks whose Headgate no longer exists. Takes a
+ * folder and Settings; prints what it finds; throws a one-line error if it cannot finish. `check` and `dump` change nothing
+ * and need no database. Part of the composition root.
  */
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -18,7 +18,7 @@ export class SpoolCommandError extends PlainError {
   override readonly name = 'SpoolCommandError';
 }
 
-/** True: everything can be read. */
+/** Returns true if everything can be read. */
 export async function checkSpool(
   folder: string,
   settings: Settings,
@@ -41,7 +41,7 @@ export async function checkSpool(
   return whole;
 }
 
-/** Requests as lines of JSON, whether they have arrived or not. */
+/** Prints requests as lines of JSON, whether they have arrived or not. */
 export async function dumpSpool(
   folder: string,
   settings: Settings,
@@ -69,7 +69,7 @@ export async function dumpSpool(
     throw new SpoolCommandError('the master key that some files were sealed with is not here');
 }
 
-/** Nobody is to come in. */
+/** No client is meant to connect. */
 const loopback = {
   sqlPort: 0,
   gatewayPort: 0,
@@ -79,7 +79,7 @@ const loopback = {
   adminHost: '127.0.0.1',
 };
 
-/** Hands everything over to the database of the settings, and ends. */
+/** Hands everything over to the database of the settings, then stops. */
 export async function drainSpool(folder: string, settings: Settings, log: Observe): Promise<void> {
   const service = await startService(
     {

@@ -1,6 +1,6 @@
 /**
- * The detour that requests take while their database is away, joined with what knows the tables, whether this process keeps them on its
- * disk or sends them to the one that does. Part of the composition root.
+ * Connects the detour that requests take while their database is unreachable to the rooms that know the tables, whether this process
+ * keeps the requests on its disk or sends them to the process that does. Part of the composition root.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Lanes } from '../batch/lanes.ts';
@@ -24,16 +24,16 @@ interface Surroundings {
   readonly observe: Observe;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
-  /** null: requests of this database are not kept. */
+  /** null: requests for this database are not kept. */
   readonly spoolOf: (database: string) => (SpoolRoom & { knownGate(oid: number): TableGate | null }) | null;
 }
 
 export interface Detour extends Pick<IngestDeps, 'find' | 'admit' | 'submit'> {
-  /** Throws Refused where rows of this table that do not go through the disk would overtake those that do. */
+  /** Throws Refused if rows of this table that bypass the disk would overtake rows that do not. */
   refuseOvertaking(target: Target): void;
 }
 
-/** Tables that have nothing to do with the disk go as they would without it. */
+/** Tables that do not use the spool take the same path as without it. */
 export function detourOf(surroundings: Surroundings): Detour {
   const { settings, catalog, lanes, observe, clock, spoolOf } = surroundings;
   const trustMs = settings.spoolTrustSeconds * 1_000;

@@ -1,6 +1,6 @@
 /**
- * Webhooks that are taken while the database is away, joined: the spools with the catalog that knows the tables, the commit
- * room that takes what is handed over, and refused requests. Part of the composition root.
+ * Webhooks accepted while the database is unreachable: connects the spools to the catalog that knows the tables, the commit
+ * room that stores what is handed over, and refused requests. Part of the composition root.
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -46,9 +46,9 @@ export interface SpoolParts {
   readonly observe: Observe;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
-  /** Requests that have ever gone to a lane. */
+  /** The number of requests that have gone to a lane since the start. */
   readonly direct: () => number;
-  /** Told of each spool that is opened. */
+  /** Called for each spool that is opened. */
   readonly opened: (kept: DatabaseSpool) => void;
 }
 
@@ -56,12 +56,12 @@ export function spoolFolder({ spoolDir, dataDir }: Pick<Settings, 'spoolDir' | '
   return resolve(spoolDir ?? join(dataDir, 'spool'));
 }
 
-/** Whether requests of a table are kept while its database is away. */
+/** Whether requests for a table are kept while its database is unreachable. */
 export function isSpooling({ spool }: Pick<Target, 'spool'>, settings: Pick<Settings, 'spool'>): boolean {
   return (spool?.mode ?? settings.spool) === 'fallback';
 }
 
-/** Rejects with SpoolError, and with the system's errors. */
+/** Rejects with SpoolError or a system error. */
 function openSpools(parts: SpoolParts): Promise<Spools> {
   const { settings, commit, keys, sealing, limits, observe, clock, opened } = parts;
   const home = async (database: string) =>
@@ -95,11 +95,14 @@ function remember(
   const ageMs = known === null ? Infinity : Date.now() - known.confirmedAtMs;
   const isTrusted = ageMs <= settings.spoolTrustSeconds * 1_000;
   const rows = (isTrusted ? (known?.rows ?? []) : []).map((row) => JSON.parse(row) as CatalogRow);
-  // Where nothing else needs the database, what is left for it does.
+  // Leftover requests need the database even if nothing else does.
   if (isTrusted || isLeft) catalog.remember(database, rows, ageMs);
 }
 
-/** Of a process that keeps nothing by itself: whom to believe while the database is away. Rejects with the system's errors. */
+/**
+ * For a process that keeps no requests itself: the tables to trust while the database is unreachable. Rejects with a system
+ * error.
+ */
 export async function rememberTables(
   parts: Pick<SpoolParts, 'catalog' | 'settings' | 'sealing'>,
 ): Promise<void> {
@@ -109,16 +112,16 @@ export async function rememberTables(
   for (const [database, known] of tables) remember(parts, database, known, false);
 }
 
-/** Who can take files away, or put old ones in their place, decides what arrives. Rejects with SpoolError. */
+/** Anyone who can remove files, or replace them by old ones, decides what arrives. Rejects with SpoolError. */
 async function lock(folder: string): Promise<Closable | null> {
   const { uid, mode } = await stat(folder);
-  // Root's own, as a mounted volume is, may be open to all.
+  // A folder of root's, such as a mounted volume, may be open to all.
   const isOurs = uid === process.getuid?.() && (mode & 0o002) === 0;
   if (!isOurs && uid !== 0) throw new SpoolError(`others than Headgate may write to the folder ${folder}`);
   return lockByKernel(folder);
 }
 
-/** No spool has this id. */
+/** An id that no spool has. */
 const noSpool = '0'.repeat(32);
 
 function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
@@ -156,7 +159,7 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
   });
 }
 
-/** The spools, opened when the first table wants one, or has left one behind. */
+/** The spools, opened when the first table wants one or has left one behind. */
 export class SpoolHolder implements Closable {
   readonly #parts: SpoolParts;
   #spools: Spools | null = null;
@@ -170,7 +173,7 @@ export class SpoolHolder implements Closable {
     return this.#spools;
   }
 
-  /** Whether requests of some table would be taken now if its database were away. */
+  /** Whether requests for some table would be accepted now if its database were unreachable. */
   get takes(): boolean {
     const { catalog, settings } = this.#parts;
     return (this.#spools?.all ?? []).some(({ kept }) => {
@@ -199,7 +202,7 @@ export class SpoolHolder implements Closable {
     };
   }
 
-  /** For /readyz; null: nothing was ever kept. `draining`: nothing is taken any more. */
+  /** For /readyz; null: nothing was ever kept. `draining`: no new requests are accepted. */
   detail(draining: boolean): SpoolDetail | null {
     const state = this.state();
     if (state === null) return null;
@@ -224,14 +227,14 @@ export class SpoolHolder implements Closable {
     return { database, schema: known?.schema ?? '', table: known?.table ?? String(oid) };
   }
 
-  /** At the start: where webhooks may be on the disk already, or the setting says that they will. Rejects with SpoolError. */
+  /** At the start: if webhooks may already be on the disk, or the settings say that they will be. Rejects with SpoolError. */
   async start(): Promise<void> {
     const { settings } = this.#parts;
     const isWanted = settings.spool === 'fallback' || settings.spoolDir !== null;
     if (isWanted || existsSync(spoolFolder(settings))) this.#spools = await openSpools(this.#parts);
   }
 
-  /** The catalog of a database is what the engine has. Never throws, takes no time. */
+  /** Called when the catalog of a database is known to match the engine. Never throws, takes no time. */
   confirmed(database: string): void {
     const { catalog, settings, observe } = this.#parts;
     const known = catalog.known(database);

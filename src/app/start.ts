@@ -1,8 +1,7 @@
 /**
- * The start of the service, and what is loaded for it first: settings and ports are looked at, then the engine starts, which is
- * other processes' work, and while it does the rest of the program is loaded, which takes as long (docs/decisions/0116). Takes
- * Settings; gives a running Service, or throws StartError with one line for the terminal and nothing left behind. Part of
- * the composition root.
+ * Starts the service. Settings and ports are checked, then the engine starts in processes of its own; meanwhile the rest of the
+ * program is loaded, which takes as long (docs/decisions/0116). Takes Settings; returns a running Service, or throws StartError
+ * with one line for the terminal and leaves nothing behind. Part of the composition root.
  */
 import { resolve } from 'node:path';
 import type { Console } from '../console/console.ts';
@@ -24,7 +23,7 @@ export interface Address {
 
 export interface Service {
   readonly engine: Engine;
-  /** `listen` is null when the webhook listener is switched off. */
+  /** `listen` is null if the webhook listener is off. */
   readonly doors: {
     readonly listen: Address | null;
     readonly sql: Address;
@@ -33,9 +32,9 @@ export interface Service {
   };
   /** On the admin port; null: it is off. */
   readonly console: Console | null;
-  /** Answers what was taken, takes nothing new, then closes (stopping.ts). Calling it again changes nothing. */
+  /** Answers accepted requests, accepts no new ones, then closes (stopping.ts). Calling it again has no effect. */
   stop(reason: string): Promise<Stopped>;
-  /** Reads the doors' certificates again; null: there are none. */
+  /** Reads the doors' certificates again; null: no door has one. */
   readonly reload: (() => Promise<void>) | null;
 }
 
@@ -44,10 +43,10 @@ export class StartError extends PlainError {
   override readonly name = 'StartError';
 }
 
-/** The engine on its way, while nobody but the log is there to hear what it says. */
+/** The engine while it starts, when only the log receives its observations. */
 export interface EngineStarting {
   readonly opened: Promise<Engine>;
-  /** Told of what was said until now, and of everything that is. */
+  /** Replays the observations until now, and passes on all later ones. */
   heardBy(observe: Observe): void;
 }
 
@@ -59,7 +58,7 @@ export interface Starting {
   readonly closer: Closer;
 }
 
-/** `version`: what the gateway's OpenAPI document says. */
+/** `version`: shown in the gateway's OpenAPI document. */
 export async function startService(given: Settings, log: Observe, version = 'unknown'): Promise<Service> {
   await refuse(problemsOf(given));
   await refuse(takenPorts(allDoors(given)));
@@ -75,13 +74,13 @@ export async function startService(given: Settings, log: Observe, version = 'unk
   }
 }
 
-/** With the file in which the certificate is, or will be, that an authority makes. */
+/** Adds the file that holds, or will hold, the certificate from an authority. */
 async function withCertificate(settings: Settings): Promise<Settings> {
   if (settings.listenAcmeDomains.length === 0) return settings;
   return (await import('./certificate.ts')).withTlsFile(settings);
 }
 
-/** Throws all of them together, one a line. */
+/** Throws all of them together, one per line. */
 export async function refuse(problems: readonly string[] | Promise<readonly string[]>): Promise<void> {
   const lines = await problems;
   if (lines.length > 0) throw new StartError(lines.join('\n'));
@@ -100,7 +99,7 @@ function startEngine(settings: Settings, log: Observe, closer: Closer): EngineSt
     closer.add('engine', () => engine.close());
     return engine;
   });
-  // Who waits for it is still being loaded.
+  // The code that awaits it is still being loaded.
   opened.catch(() => undefined);
   return {
     opened,
@@ -111,7 +110,7 @@ function startEngine(settings: Settings, log: Observe, closer: Closer): EngineSt
   };
 }
 
-/** Loads what that engine needs and no more. */
+/** Loads only what that engine needs. */
 async function openEngine(settings: Settings, observe: Observe): Promise<Engine> {
   const { databaseUrl, dataDir, logicalReplication } = settings;
   if (databaseUrl !== null) {

@@ -1,6 +1,6 @@
 /**
- * The end of a service: what was taken is answered, then everything closes, each phase within its bound; what is left
- * then is cut off. Takes what drains and what closes; gives whether all of it ended in good order. Part of the
+ * Stops a service: accepted requests are answered, then everything closes, each phase within its bound; what is left
+ * then is cut off. Takes what drains and what closes; returns whether everything ended in order. Part of the
  * composition root.
  */
 import type { Closer } from '../kit/closer.ts';
@@ -8,18 +8,18 @@ import { within } from '../kit/within.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 
-/** `cut off`: something did not close in time, e.g. a hung engine, and was ended as it was. */
+/** `cut off`: something did not close in time, e.g. a hung engine, and was ended by force. */
 export type Stopped = 'in order' | 'cut off';
 
 export interface Stopping {
   readonly drain: readonly Promise<void>[];
   readonly closer: Closer;
   readonly observe: Observe;
-  /** Ends at once what is ours and does not end by itself. Never rejects. */
+  /** Ends at once what Headgate started and what does not end on its own. Never rejects. */
   readonly cutOff?: () => Promise<void>;
 }
 
-/** At most `drainMs` and `closeMs`, and a moment. Rejects when closing failed. */
+/** Takes at most `drainMs` plus `closeMs`, and a moment. Rejects if closing failed. */
 export async function stopService({ drain, closer, observe, cutOff }: Stopping): Promise<Stopped> {
   await within(limits.drainMs, Promise.allSettled(drain), []);
   const closed = closer.close();
@@ -30,7 +30,7 @@ export async function stopService({ drain, closer, observe, cutOff }: Stopping):
   }
   observe({ kind: 'service.cut_off', what: closer.closing ?? '', afterMs: limits.closeMs });
   await cutOff?.();
-  // What waited for that may now end in order; what fails on the way is no news.
+  // What waited for the cut-off may now end in order; errors on the way are of no interest.
   await within(
     limits.engineFarewellMs,
     closed.catch(() => undefined),

@@ -1,6 +1,6 @@
 /**
- * Standard output and standard error of the program, which may be closed, full, or read by nobody: none of that ends the
- * process or holds it up. Takes Settings, gives the log; touches only these two streams.
+ * Standard output and standard error of the program, which may be closed, full, or unread: none of that ends or delays the
+ * process. Takes Settings, returns the log; touches only these two streams.
  */
 import { fstatSync } from 'node:fs';
 import { createLog, logLine } from '../admin/log.ts';
@@ -12,9 +12,9 @@ import type { Settings } from '../tables/settings.ts';
 
 export interface Terminal {
   readonly log: Observe;
-  /** A text for who started the program. */
+  /** Prints a text for the user. */
   print(text: string): void;
-  /** Ends the process when what was said has been written, or could not be in time. */
+  /** Ends the process once all output has been written, or could not be written in time. */
   exit(code: number): Promise<never>;
 }
 
@@ -23,7 +23,7 @@ export function openTerminal(settings: Settings): Terminal {
   const lost: LostLine = (lines, reason) =>
     logLine({ format, now: Date.now }, { kind: 'log.lost', lines, reason });
   const errors = outputTo(process.stderr, lost);
-  // Of what is printed nothing is missed that the log does not say as well.
+  // Lost output needs no line: the log contains everything that is printed.
   const output = outputTo(process.stdout, () => '');
   return {
     log: createLog({
@@ -57,8 +57,8 @@ function isFile(stream: NodeJS.WriteStream & { readonly fd: 1 | 2 }): boolean {
 }
 
 /**
- * Node writes to a terminal until it has taken everything, and one that was stopped by Ctrl-S, or whose window hangs, takes
- * nothing. There is no public way to have it wait in memory instead, as it does before a pipe.
+ * Node's writes to a terminal block until the terminal has taken everything; one stopped by Ctrl-S, or whose window hangs,
+ * takes nothing. There is no public way to make Node buffer instead, as it does for a pipe.
  */
 function unblock(stream: NodeJS.WriteStream): void {
   if (!stream.isTTY) return;

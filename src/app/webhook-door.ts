@@ -1,6 +1,6 @@
 /**
- * The webhook listener joined with the stages that a request and a batch go through, and the same stages for a refused
- * request that its owner tries again. Part of the composition root.
+ * Connects the webhook listener to the stages that a request or a batch passes through, and provides the same stages
+ * for a refused request that its owner retries. Part of the composition root.
  */
 import { doorAt } from './ports.ts';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -46,12 +46,12 @@ interface Stages {
   readonly guards: DoorGuards;
   readonly limits: Limits;
   readonly learn: Learn;
-  /** null: nobody is called over the network. */
+  /** null: Headgate calls nobody over the network. */
   readonly sns: Sns | null;
   readonly rejected: (request: RejectedRequest) => void;
   readonly hold: NonNullable<IngestDeps['hold']>;
   readonly asked: (handshake: AskedHandshake) => void;
-  /** null: no other process takes streams. */
+  /** null: no other process accepts streams. */
   readonly fence: StreamFence | null;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
@@ -63,7 +63,7 @@ export interface Webhooks<Door extends Closable> {
   readonly retry: RetryRejected;
 }
 
-/** `openDoor`: how connections come to it. */
+/** `openDoor` decides how connections reach it. */
 export async function openWebhooks<Door extends Closable>(
   deps: Stages,
   openDoor: (options: ListenerOptions) => Promise<Door>,

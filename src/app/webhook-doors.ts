@@ -1,6 +1,6 @@
 /**
- * Where webhooks come in, in its three forms: a listener in this process, several processes that share its port, or none.
- * Takes Settings, gives the way to open it. Part of the composition root.
+ * The webhook door in its three forms: a listener in this process, several processes that share its port, or none. Takes
+ * Settings, returns a function that opens it. Part of the composition root.
  */
 import type { Engine } from '../engine/engine.ts';
 import { reachOf } from '../engine/attached.ts';
@@ -18,23 +18,23 @@ import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 
 export interface WebhookDoor extends Closable {
-  /** null: it is switched off. */
+  /** null: the listener is off. */
   readonly address: { readonly host: string; readonly port: number } | null;
-  /** What this process holds. */
+  /** The load of this process. */
   readonly load: { readonly connections: number; readonly bytesInFlight: number };
-  /** The processes that listen instead of this one; null: there are none. */
+  /** The processes that listen instead of this one; null: none do. */
   readonly listeners: Listeners | null;
 }
 
 const nothing = { connections: 0, bytesInFlight: 0 };
 
-/** How many processes listen; 0: the listener is off; 1: this one does. */
+/** How many processes listen; 0: the listener is off; 1: this process listens. */
 export function listenerCount({ listenEnabled, listeners }: Settings): number {
   if (!listenEnabled) return 0;
   return listeners === 0 ? listenersOf(resources()) : listeners;
 }
 
-/** For the main process when others listen: its own doors' certificates only. */
+/** For the main process while others listen: it needs the certificates of its own doors only. */
 export function withoutListenTls(settings: Settings): Settings {
   return { ...settings, listenTlsCert: null, listenTlsKey: null, listenTlsClientCa: null };
 }
@@ -42,7 +42,7 @@ export function withoutListenTls(settings: Settings): Settings {
 interface Surroundings {
   readonly settings: Settings;
   readonly engine: Engine;
-  /** Says what listener processes say: they have counted it themselves. */
+  /** Logs what listener processes report, without counting it: they have done that themselves. */
   readonly log: Observe;
   readonly observe: Observe;
   readonly desk: SpoolDesk;

@@ -1,7 +1,7 @@
 /**
- * What serves webhooks, joined: refused requests, catalog, commit connections, lanes, listener. Takes an engine and how
- * the listener is opened; gives the rooms. Opened by main.ts, and by each listener process where there are several.
- * Part of the composition root.
+ * Connects the rooms that serve webhooks: refused requests, catalog, commit connections, lanes, listener. Takes an engine and how
+ * the listener is opened; returns the rooms. Opened by main.ts, and by each listener process if there are several. Part of the
+ * composition root.
  */
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
@@ -49,24 +49,24 @@ export interface WebhookRoomsOptions<Door extends Closable> {
   readonly limits: Limits;
   readonly observe: Observe;
   readonly openDoor: (options: ListenerOptions) => Promise<Door>;
-  /** Whether this process runs the retries of refused requests; one of several does. */
+  /** Whether this process runs the retries of refused requests; only one of several does. */
   readonly retries: boolean;
-  /** Of one of several processes: what keeps their streams in order, what their commits are called at the engine, and the disk. */
+  /** For one of several processes: what keeps their streams in order, the name of their commits at the engine, and the disk. */
   readonly oneOfSeveral: {
     readonly fence: StreamFence;
     readonly commitName: string;
     readonly link: SpoolLink;
   } | null;
-  /** Told of what accepted requests of inspected tables held. */
+  /** Receives what accepted requests of inspected tables held. */
   readonly hold: NonNullable<IngestDeps['hold']>;
-  /** Told of each spool that is opened here. */
+  /** Called for each spool that is opened here. */
   readonly spoolOpened?: (kept: DatabaseSpool) => void;
 }
 
 export interface WebhookDeps<Door extends Closable> {
   readonly sealing: Sealing;
   readonly rejects: Rejects;
-  /** null: another process removes what is no longer to be kept. */
+  /** null: another process removes expired rows. */
   readonly keeper: Keeper | null;
   readonly catalog: Catalog;
   readonly pools: CommitPools;
@@ -76,7 +76,7 @@ export interface WebhookDeps<Door extends Closable> {
   readonly listener: Door;
 }
 
-/** Closed by `closer`. The parser is loaded. */
+/** Closed by `closer`. The parser must be loaded. */
 export async function openWebhookRooms<Door extends Closable>(
   options: WebhookRoomsOptions<Door>,
   closer: Closer,
@@ -132,8 +132,8 @@ export async function openWebhookRooms<Door extends Closable>(
   closer.add('hand-over into RisingWave', into.stop);
   confirmed = (database) => spool?.confirmed(database);
 
-  // An engine that is there is waited for, so that ready means ready, and that a proxy finds this Headgate away and not
-  // unable as long as it only starts; an engine that is away is answered 503.
+  // Waits for an engine that is reachable, so that ready means ready, and a proxy sees a starting Headgate as down rather than
+  // failing; if the engine is unreachable, requests are answered 503.
   await catalog.opened();
   confirmed(engine.defaultDatabase);
   const rejected = (request: RejectedRequest) => rejects.keep(request);
@@ -150,7 +150,7 @@ export async function openWebhookRooms<Door extends Closable>(
   return { sealing, rejects, keeper, catalog, pools, lanes, spool, listener };
 }
 
-/** What comes with a sender's first request, and what Headgate calls because of it. */
+/** What is learned from a sender's first request, and the calls that Headgate makes because of it. */
 function outward(
   deps: Pick<WebhookDeps<Closable>, 'sealing' | 'pools' | 'catalog'> &
     Pick<WebhookRoomsOptions<Closable>, 'settings' | 'limits' | 'observe'> & { readonly clock: () => number },
@@ -172,7 +172,7 @@ function outward(
   return { learn, sns: new Sns({ allows, fetch, keep: createKeeping(learning), observe, clock, limits }) };
 }
 
-/** null: another process does. */
+/** null: another process keeps the spool. */
 async function openSpool(
   parts: Omit<SpoolParts, 'opened'> & Pick<WebhookRoomsOptions<Closable>, 'oneOfSeveral' | 'spoolOpened'>,
   closer: Closer,
@@ -188,7 +188,7 @@ async function openSpool(
   return spool;
 }
 
-/** Lets go of a database that is about to be dropped or renamed. */
+/** Releases a database that is about to be dropped or renamed. */
 export async function releaseDatabase(
   {
     catalog,
@@ -218,7 +218,7 @@ function catalogRooms(sealing: Sealing, keys: KeyRing, settings: Settings) {
     destination: (value: string, trusted: boolean) => destinationOf(value, settings.intoHosts, trusted),
     compile: (expression: string, payload: string, secrets: ReadonlyMap<string, string>) => {
       const parsed = parseExpression(expression, { secrets: [...secrets.keys()] });
-      // What one more unknown name would mean was decided at CREATE; a renamed column changes nothing.
+      // CREATE decided what one more unknown name would mean; a renamed column changes nothing.
       if (parsed.payloadName !== null && parsed.payloadName !== payload && parsed.payloadName !== 'payload') {
         throw new Error(`the VALIDATE expression reads ${parsed.payloadName}, the body is ${payload}`);
       }

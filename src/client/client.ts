@@ -1,6 +1,6 @@
 /**
- * `headgate/client`: rows and SQL for a Headgate events gateway, from Node and from browsers. Takes rows and statements,
- * gives row counts and results; throws HeadgateError. Uses `fetch` and nothing else.
+ * `headgate/client`: rows and SQL for a Headgate events gateway, from Node and from browsers. Takes rows and statements, returns row
+ * counts and results; throws HeadgateError. Uses nothing but `fetch`.
  */
 import { follow } from './follow.ts';
 import type { Followed } from './follow.ts';
@@ -13,36 +13,36 @@ export type { HeadgateErrorFields } from './request.ts';
 export type { Followed } from './follow.ts';
 
 export interface ClientOptions {
-  /** Of the gateway, e.g. `http://127.0.0.1:8000`. */
+  /** The gateway's URL, e.g. `http://127.0.0.1:8000`. */
   readonly url: string;
-  /** What EVENTS_API_TOKEN says. */
+  /** The value of EVENTS_API_TOKEN. */
   readonly token?: string;
   /** Which of the gateway's databases; default: its first. */
   readonly database?: string;
-  /** Whether bodies are compressed; default: where the platform can. */
+  /** Whether bodies are compressed; default: if the platform supports it. */
   readonly gzip?: boolean;
-  /** How often one request is sent again when the gateway says "later"; default 8. */
+  /** How often a request is retried when the gateway says "later"; default 8. */
   readonly retries?: number;
-  /** How long one request is tried in all, in ms; default 60000. */
+  /** How long one request is tried in total, in ms; default 60000. */
   readonly retryMs?: number;
-  /** In place of the global one. */
+  /** Replaces the global one. */
   readonly fetch?: typeof fetch;
 }
 
 export interface InsertOptions {
-  /** A row whose primary key is there already: refuses its batch (default), replaces the row, or is left out. */
+  /** A row whose primary key already exists: refuses its batch (default), replaces the old row, or is left out. */
   readonly onConflict?: 'error' | 'update' | 'ignore';
   /** `skip`: commits the good rows of a batch and lists the bad ones; default `fail`. */
   readonly onError?: 'fail' | 'skip';
-  /** Rows of one request, that is of one transaction; default 5000. */
+  /** Rows of one request, i.e. of one transaction; default 5000. */
   readonly batchRows?: number;
-  /** Bytes of one request before compression; default 1 MiB, which is what the gateway commits together with others. */
+  /** Bytes of one request before compression; default 1 MiB, the size up to which the gateway commits it together with others. */
   readonly batchBytes?: number;
   readonly signal?: AbortSignal;
 }
 
 export interface FollowOptions {
-  /** Where to go on: what `Followed.position` said; `0`: all rows of the table first. Default: from now on. */
+  /** Where to continue: a `Followed.position`; `0`: all rows of the table first. Default: from now on. */
   readonly after?: string;
   readonly signal?: AbortSignal;
 }
@@ -50,12 +50,12 @@ export interface FollowOptions {
 export interface Inserted {
   /** Committed rows. */
   readonly rows: number;
-  /** With `onError: 'skip'`: rows that were left out, by their place among those given, from 0; at most 1000 a batch. */
+  /** With `onError: 'skip'`: rows that were left out, by their index among all given rows, from 0; at most 1000 a batch. */
   readonly skipped: readonly { readonly row: number; readonly error: string }[];
   readonly skippedTotal: number;
 }
 
-/** How one value of a result looks: digits that a number cannot hold are a BigInt, or a string where there is a point. */
+/** A value of a result: digits that a number cannot hold become a BigInt, or a string if there is a decimal point. */
 export type SqlValue = unknown;
 
 export interface SqlAnswer<Row = Readonly<Record<string, SqlValue>>> {
@@ -63,15 +63,15 @@ export interface SqlAnswer<Row = Readonly<Record<string, SqlValue>>> {
   readonly rows: readonly Row[];
   readonly rowsAffected: number;
   readonly command: string;
-  /** Of several statements: the answer to each. */
+  /** For several statements: the answer to each. */
   readonly results?: readonly Omit<SqlAnswer<Row>, 'results' | 'notices'>[];
   readonly notices?: readonly { readonly severity: string; readonly message: string }[];
 }
 
 export interface Client {
   /**
-   * Inserts objects whose keys are columns. Rows are sent in batches, in order, each all or nothing; a batch that is
-   * refused throws, and those before it stay. HeadgateError.line is then the row's place in its batch, from 1.
+   * Inserts objects whose keys are columns. Rows are sent in batches, in order, each all or nothing; a batch that is refused throws, and
+   * earlier ones stay. HeadgateError.line is then the number of the row in its batch, from 1.
    */
   insert(
     table: string,
@@ -79,8 +79,8 @@ export interface Client {
     options?: InsertOptions,
   ): Promise<Inserted>;
   /**
-   * The rows of a table as they are committed, each at least once. Comes again when the gateway was away, for `retries` and `retryMs` of
-   * the client; throws what it refuses. Leaving the loop leaves the stream.
+   * The rows of a table as they are committed, each at least once. Reconnects when the gateway was unreachable, within the client's
+   * `retries` and `retryMs`; throws its refusals. Leaving the loop closes the stream.
    */
   follow<Row = Readonly<Record<string, SqlValue>>>(
     table: string,
@@ -91,7 +91,7 @@ export interface Client {
     strings: TemplateStringsArray,
     ...values: readonly unknown[]
   ): Promise<SqlAnswer<Row>>;
-  /** The same with the text and its parameters `$1` … apart; without parameters the text may hold several statements. */
+  /** The same with the text and its parameters `$1` … separate; without parameters the text may contain several statements. */
   query<Row = Readonly<Record<string, SqlValue>>>(
     text: string,
     params?: readonly unknown[],
@@ -101,7 +101,7 @@ export interface Client {
 
 const batchRowsDefault = 5_000;
 const batchBytesDefault = 1024 * 1024;
-/** Below it gzip costs more than it saves. */
+/** Below this size gzip costs more than it saves. */
 const gzipCharsMin = 1_024;
 
 export function createClient(options: ClientOptions): Client {
@@ -169,7 +169,7 @@ export function createClient(options: ClientOptions): Client {
 
 interface Batch {
   readonly body: string;
-  /** Place of its first row among all, from 0. */
+  /** The index of its first row among all, from 0. */
   readonly firstRow: number;
 }
 

@@ -1,7 +1,7 @@
 /**
- * The rows of a table as they are committed, for as long as they are asked for. Takes where to begin, gives rows with their positions;
- * comes again, behind the last position that it was told, when the connection or the gateway ends; throws HeadgateError for what the gateway
- * refuses. Reads on only when it is asked for more: who is slow is waited for.
+ * The rows of a table as they are committed, as long as the caller iterates. Takes where to begin, returns rows with their positions;
+ * reconnects after the last known position when the connection or the gateway ends; throws HeadgateError for refusals of the gateway. Reads
+ * on only on demand: the stream waits for a slow caller.
  */
 import { fromJson } from './json.ts';
 import { errorOf, HeadgateError, pauseOf, sleep } from './request.ts';
@@ -9,13 +9,13 @@ import type { RequestOptions } from './request.ts';
 
 export interface Followed<Row> {
   readonly row: Row;
-  /** Going on after it repeats this row and those since the position before, at most. */
+  /** Continuing from here repeats at most this row and those since the previous position. */
   readonly position: string;
 }
 
-/** Without a sign for so long a connection is dead: the gateway says something every 15 s. */
+/** Without any sign for this long a connection is dead: the gateway sends something every 15 s. */
 const silenceMs = 45_000;
-/** One event, in characters; the gateway has none that is larger. */
+/** The size limit of one event, in characters; the gateway's are never larger. */
 const eventCharsMax = 256 * 1024 * 1024;
 
 interface Event {

@@ -1,21 +1,22 @@
 /**
  * JSON that keeps every digit: integers beyond 2^53 are BigInt, other numbers that a double cannot hold are strings.
- * Takes values and texts, gives texts and values; throws SyntaxError for a text that is no JSON. Pure; runs in browsers.
+ * Takes values and texts, returns texts and values; throws SyntaxError for a text that is not JSON. Pure; runs in
+ * browsers.
  */
 
-/** As JSON.stringify, with BigInt as a number and bytes as PostgreSQL's `\x…`. */
+/** Like JSON.stringify, with BigInt as a number and bytes as PostgreSQL's `\x…`. */
 export function toJson(value: unknown): string {
   if (!isPlain(value)) return exactJson(value) ?? 'null';
   try {
     return JSON.stringify(value) ?? 'null';
   } catch (error) {
-    // A BigInt further inside; a circle fails again, with the same words.
+    // A BigInt at a deeper level; a circular value fails again, with its own message.
     if (error instanceof TypeError) return exactJson(value) ?? 'null';
     throw error;
   }
 }
 
-/** Whether JSON.stringify says what is meant, as far as a look at the first level tells. */
+/** Whether JSON.stringify is exact, as far as the first level shows. */
 function isPlain(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return typeof value !== 'bigint';
   if (value instanceof Uint8Array) return false;
@@ -51,7 +52,7 @@ function hex(bytes: Uint8Array): string {
   return text;
 }
 
-/** Fewer digits than this are held by a double whatever they are. */
+/** A double holds any number with fewer digits than this. */
 const manyDigits = /[\d.]{16}|[eE][+-]?\d{3}/;
 
 export function fromJson(text: string): unknown {
@@ -62,7 +63,7 @@ const number = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
 const plainText = /[^"\\]*/y;
 const blank = /[ \t\n\r]*/y;
 
-/** The digits that count: a number whose own digits are the same was not rounded. */
+/** The significant digits: a number that prints with the same ones was not rounded. */
 function significant(digits: string): string {
   return digits
     .replace(/[eE].*$/, '')

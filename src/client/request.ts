@@ -1,7 +1,7 @@
 /**
- * One request of the client, sent until it is answered. Takes a path and a body, gives the parsed answer; throws
- * HeadgateError for what the gateway refuses. Tries again what the gateway says can succeed later (503, 429), after the
- * pause it asks for, within bounds; what may have taken effect already is tried again only where that does no harm.
+ * One request of the client, sent until it is answered. Takes a path and a body, returns the parsed answer; throws
+ * HeadgateError for refusals of the gateway. Retries what the gateway says can succeed later (503, 429), after the
+ * pause it asks for, within bounds; what may already have taken effect is retried only if that does no harm.
  */
 import { fromJson } from './json.ts';
 
@@ -9,9 +9,9 @@ export interface RequestOptions {
   readonly url: string;
   readonly token: string | undefined;
   readonly fetch: typeof fetch;
-  /** How often one request is sent again. */
+  /** How often one request is retried. */
   readonly retries: number;
-  /** How long one request is tried in all, in ms. */
+  /** How long one request is tried in total, in ms. */
   readonly retryMs: number;
 }
 
@@ -20,27 +20,27 @@ export interface Sending {
   readonly contentType: string;
   readonly body: string;
   readonly gzip: boolean;
-  /** Whether it does no harm when it takes effect twice. */
+  /** Whether it may safely take effect twice. */
   readonly repeatable: boolean;
   readonly signal: AbortSignal | undefined;
 }
 
 export interface HeadgateErrorFields {
-  /** HTTP status; 0: there was no answer. */
+  /** HTTP status; 0: no answer. */
   readonly status: number;
-  /** A word of docs/errors.md, or the SQLSTATE of an SQL error. */
+  /** A code of docs/errors.md, or the SQLSTATE of an SQL error. */
   readonly code: string;
-  /** Of the body, from 1. */
+  /** The line of the body, from 1. */
   readonly line?: number | undefined;
-  /** In the SQL, in characters from 1. */
+  /** The position in the SQL, in characters from 1. */
   readonly position?: number | undefined;
   readonly detail?: string | undefined;
   readonly hint?: string | undefined;
-  /** Finds the request in the gateway's log. */
+  /** Identifies the request in the gateway's log. */
   readonly requestId?: string | undefined;
 }
 
-/** What the gateway refused, or that it could not be reached. */
+/** The gateway refused, or could not be reached. */
 export class HeadgateError extends Error {
   readonly status: number;
   readonly code: string;
@@ -62,13 +62,13 @@ export class HeadgateError extends Error {
     this.requestId = fields.requestId;
   }
 
-  /** Nothing is wrong with the request: the same can succeed later. */
+  /** Nothing is wrong with the request: the same request can succeed later. */
   get retryable(): boolean {
     return this.status === 503 || this.status === 429 || this.status === 0;
   }
 }
 
-/** After these, and after no answer at all, the rows may have been stored. */
+/** After these codes, and without any answer, the rows may have been stored. */
 const uncertain = new Set(['commit_unknown', 'deadline', 'no_answer', 'results_full']);
 const firstPauseMs = 200;
 const longestPauseMs = 10_000;
@@ -98,7 +98,7 @@ export async function send(options: RequestOptions, sending: Sending): Promise<u
 interface Ended {
   readonly answer: unknown;
   readonly error: HeadgateError | null;
-  /** What Retry-After asks for, in ms. */
+  /** The pause of Retry-After, in ms. */
   readonly afterMs: number;
 }
 
@@ -131,20 +131,20 @@ async function sendOnce(
   return { answer: null, error: errorOf(response, text), afterMs: pauseOf(response) };
 }
 
-/** What Retry-After asks for, in ms. */
+/** The pause of Retry-After, in ms. */
 export function pauseOf(response: Response): number {
   const seconds = Number(response.headers.get('retry-after') ?? '0');
   return Number.isFinite(seconds) ? seconds * 1_000 : 0;
 }
 
-/** A proxy in between may answer in words of its own. */
+/** A proxy in between may answer in its own format. */
 export function errorOf(response: Response, text: string): HeadgateError {
   let said: Partial<Record<string, unknown>> = {};
   try {
     const parsed: unknown = JSON.parse(text);
     if (typeof parsed === 'object' && parsed !== null) said = parsed;
   } catch {
-    // No JSON: the status has to do.
+    // Not JSON: the status must suffice.
   }
   const asText = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
   const asNumber = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined);

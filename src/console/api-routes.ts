@@ -1,7 +1,7 @@
 /**
- * What the console's page asks for: `/console/api/…`. Takes a request whose Host was checked; gives JSON, or a stream of
- * events. Whoever asks shows a token in `Authorization`, never in a cookie; a page of another site cannot do that, and
- * is refused besides. Every statement runs as the role of the token's session.
+ * The API of the console's page: `/console/api/…`. Takes a request whose Host was checked; returns JSON, or a stream of
+ * events. Clients send a token in `Authorization`, never in a cookie; a page of another site cannot do that, and is refused
+ * in any case. Every statement runs as the role of the token's session.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../tables/limits.ts';
@@ -35,18 +35,20 @@ export interface ConsoleAnswers {
   readonly senders: readonly SenderInfo[];
   health(): Promise<Health>;
   machine(): Promise<Machine>;
-  /** A secret as this sender has them; null: it cannot be made up, or there is no such sender. */
+  /** A secret in this sender's form; null: it cannot be generated, or no such sender exists. */
   makeSecret(sender: string): string | null;
-  /** A request as this sender signs it ('': plain JSON), sent to a table of this Headgate; null: there is no such sender. */
+  /**
+   * Sends a request signed as this sender does ('': plain JSON) to a table of this Headgate; null: no such sender exists.
+   */
   send(test: TestRequest): Promise<TestAnswer | null>;
-  /** A request, signed anew where it is asked for, to a table that this role owns; throws Refused, or SqlFailure. */
+  /** Sends a request, signed anew if requested, to a table that this role owns; throws Refused, or SqlFailure. */
   replay(
     replay: ReplayRequest,
     who: { readonly user: string; readonly database: string },
   ): Promise<TestAnswer>;
-  /** What an accepted request held; null: there is none of that name. Who may see it was asked. */
+  /** What an accepted request held; null: none has that name. Access has been checked before. */
   held(of: HeldQuestion): Promise<HeldRequest | null>;
-  /** What is the same for everybody who has logged in. */
+  /** What is the same for all sessions. */
   about(role: string, database: string): Omit<Me, 'role' | 'superuser' | 'database'>;
 }
 
@@ -68,7 +70,7 @@ interface Asked {
   readonly response: ServerResponse;
 }
 
-/** A session that has a role. */
+/** A session with a role. */
 interface OfRole {
   readonly runner: SqlRunner;
   readonly who: Who & { readonly kind: 'role' };
@@ -77,7 +79,7 @@ interface OfRole {
 
 export class ConsoleApi {
   readonly #deps: ApiDeps;
-  /** Statements of all sessions that run at present. */
+  /** The number of running statements of all sessions. */
   readonly #running = { count: 0 };
   readonly #watching = { count: 0 };
   /** The last retry of each session. */
@@ -144,7 +146,7 @@ export class ConsoleApi {
     }
   }
 
-  /** Who it would be; a password is not tried yet. */
+  /** Whose login it would be; the password is not tried yet. */
   #whoOf(login: LoginRequest, remoteAddress: string): Who & { readonly kind: 'role' } {
     const { sessions, linkRole, clock, database } = this.#deps;
     if ('link' in login) {
@@ -164,7 +166,7 @@ export class ConsoleApi {
       await runner.enter();
     } catch (error) {
       runner.close();
-      // Of a wrong name and a wrong password the engine, and so the console, says the same.
+      // The engine, and so the console, gives the same answer for a wrong name and a wrong password.
       if (error instanceof SqlFailure && error.error.sqlstate.startsWith('28'))
         throw new Refused('login_failed');
       if (error instanceof SqlFailure) return writeSqlError(response, error.error);
@@ -180,7 +182,7 @@ export class ConsoleApi {
     writeJson(response, 200, {});
   }
 
-  /** For the commands of the machine that Headgate runs on: who can read the data directory may have what it can give. */
+  /** For commands on the machine that Headgate runs on: whoever can read the data directory is entitled to all of this. */
   async #local({ request, response }: Asked): Promise<void> {
     const { isOwner, link, sessions, clock } = this.#deps;
     if (!isOwner(tokenOf(request))) throw new Refused('login_required');
@@ -210,7 +212,7 @@ export class ConsoleApi {
     writeJson(asked.response, 200, me);
   }
 
-  /** What the machine is like is told to whom PostgreSQL tells such things. */
+  /** Details of the machine are shown to the roles to which PostgreSQL would show such things. */
   async #machine(asked: Asked): Promise<void> {
     const { runner } = this.#ofRole(asked.request);
     const sql = `SELECT pg_has_role('pg_monitor', 'USAGE')`;
@@ -256,7 +258,10 @@ export class ConsoleApi {
     if (answer !== null) writeJson(response, 200, answer);
   }
 
-  /** To who may read its table: he owns it, or what owns it; as the tail of which it is a line. */
+  /**
+   * Shown to roles that may read its table and own it (or are members of the owner); the owner's key sees all, as in the
+   * tail.
+   */
   async #held({ request, response }: Asked): Promise<void> {
     const { held: runner, who } = this.#session(request);
     const of = readHeld(await readObject(request));
@@ -279,7 +284,7 @@ export class ConsoleApi {
     writeJson(response, 200, found);
   }
 
-  /** What is sent counts as a statement does. */
+  /** A request that is sent counts as a statement. */
   async #counted<T>(run: () => Promise<T>): Promise<T> {
     if (this.#running.count >= limits.consoleStatementsMax) throw new Refused('overloaded');
     this.#running.count += 1;
@@ -309,7 +314,7 @@ export class ConsoleApi {
     writeJson(response, 200, {});
   }
 
-  /** null: the engine has refused it, and that was answered. */
+  /** null: the engine has refused it, and the refusal was answered. */
   async #run<T>({ response }: Asked, run: () => Promise<T>): Promise<T | null> {
     try {
       return await run();
@@ -351,14 +356,14 @@ export class ConsoleApi {
   }
 }
 
-/** '': there is none. */
+/** '': none. */
 function tokenOf({ headers }: IncomingMessage): string {
   return /^Bearer ([\w-]{1,128})$/.exec(headers.authorization ?? '')?.[1] ?? '';
 }
 
 /**
- * A browser says where a page is from that asks; what says nothing is an old browser or a program, and shows a header
- * that a page of another site cannot send without being asked about first.
+ * Browsers state the origin of the page that makes a request. Without that, the client is an old browser or a program, and
+ * must send a header that a page of another site cannot send without a preflight.
  */
 function refuseOtherPages({ method, headers }: IncomingMessage): void {
   const site = headers['sec-fetch-site'];
@@ -383,7 +388,7 @@ function writeSqlError(
   if (!response.destroyed) writeJson(response, refusals.row_refused.status, error);
 }
 
-/** Aborts when nobody waits for the answer any more. */
+/** Aborts once nobody waits for the answer. */
 function goneOf(response: ServerResponse): AbortSignal {
   const gone = new AbortController();
   if (response.destroyed) gone.abort();

@@ -1,15 +1,15 @@
-/** Types only: what the console's page and its server say to each other. Values of rows are texts, as PostgreSQL writes them. */
+/** Types only: the messages between the console's page and its server. Values of rows are texts, as PostgreSQL writes them. */
 import type { TailLine } from '../tables/tail.ts';
 import type { RefusedFilter } from './statements.ts';
 
-/** Of GET /console/api/login: how somebody gets in. */
+/** GET /console/api/login: how to log in. */
 export interface LoginInfo {
   /** `link`: by a one-time link; `password`: by role and password of the SQL port. */
   readonly by: 'link' | 'password';
   readonly database: string;
 }
 
-/** Of POST /console/api/login. */
+/** POST /console/api/login. */
 export type LoginRequest =
   | { readonly link: string }
   | { readonly user: string; readonly password: string; readonly database?: string };
@@ -18,16 +18,19 @@ export interface Login {
   readonly token: string;
 }
 
-/** Of GET /console/api/me. */
+/** GET /console/api/me. */
 export interface Me {
   readonly role: string;
   readonly superuser: boolean;
   readonly database: string;
-  /** Before `/webhook/…`, as senders reach it where HEADGATE_PUBLIC_URL is set, else as this machine does; null: the listener is off. */
+  /**
+   * The part before `/webhook/…`, as senders reach it if HEADGATE_PUBLIC_URL is set, otherwise as this machine does; null: the listener
+   * is off.
+   */
   readonly base: string | null;
-  /** The same as this machine does. */
+  /** The same, as this machine reaches it. */
   readonly own: string | null;
-  /** Of the events gateway, as this machine calls it. */
+  /** The events gateway's URL, as this machine calls it. */
   readonly gateway: string;
   /** HEADGATE_PUBLIC_URL is set. */
   readonly public: boolean;
@@ -37,10 +40,10 @@ export interface Me {
   readonly psql: string;
 }
 
-/** Of POST /console/api/sql. */
+/** POST /console/api/sql. */
 export interface SqlCall {
   readonly sql: string;
-  /** false: one statement in a read-only transaction. true: as it is, several statements too. */
+  /** false: one statement in a read-only transaction. true: as given, possibly several statements. */
   readonly write: boolean;
 }
 
@@ -52,11 +55,11 @@ export interface SqlColumn {
 
 export interface SqlTable {
   readonly columns: readonly SqlColumn[];
-  /** As the engine wrote them: no digit is read as a number. */
+  /** As the engine wrote them: no digits are parsed as a number. */
   readonly rows: readonly (readonly (string | null)[])[];
-  /** As psql prints it, e.g. `INSERT 0 1`; '' where only the first rows were read. */
+  /** As psql prints it, e.g. `INSERT 0 1`; '' if only the first rows were read. */
   readonly command: string;
-  /** There were more rows than are shown. */
+  /** There are more rows than shown. */
   readonly more: boolean;
 }
 
@@ -68,16 +71,16 @@ export interface SqlNotice {
 }
 
 export interface SqlAnswer {
-  /** One for each statement that yields something; the last one is the answer. */
+  /** One for each statement that returns something; the last one is the answer. */
   readonly tables: readonly SqlTable[];
   readonly notices: readonly SqlNotice[];
   readonly ms: number;
 }
 
-/** Of every answer that is not 2xx. */
+/** Any answer other than 2xx. */
 export interface ApiError {
   readonly error: string;
-  /** Of refusals.ts, or `sql_error`. */
+  /** A code of refusals.ts, or `sql_error`. */
   readonly code: string;
   readonly sqlstate?: string;
   readonly detail?: string;
@@ -89,7 +92,7 @@ export interface ApiError {
 /** One event of GET /console/api/tail. */
 export interface TailEvent {
   readonly lines: readonly TailLine[];
-  /** So many more came than are shown. */
+  /** How many more occurred than are shown. */
   readonly skipped: number;
 }
 
@@ -102,23 +105,23 @@ export interface SenderInfo {
   readonly what: string;
   readonly where: string;
   readonly steps: readonly string[];
-  /** Header that tells a repeated delivery; null: none. */
+  /** The header that identifies a repeated delivery; null: none. */
   readonly deliveryHeader: string | null;
   readonly signsUrl: boolean;
   readonly handshake: string | null;
-  /** The secret is no text that can be made up here. */
+  /** The secret is not a text that can be generated here. */
   readonly paired: boolean;
-  /** What a secret has to be like, in words; null: any text will do. */
+  /** The required form of a secret, in words; null: any text. */
   readonly form: string | null;
   readonly contentType: string;
-  /** What its check reads, and where its signature stands; null: in the body or in the URL. */
+  /** The headers that its check reads, and the one with its signature; null: in the body or in the URL. */
   readonly headers: readonly string[];
   readonly signatureHeader: string | null;
 }
 
-/** Of GET /console/api/health. */
+/** GET /console/api/health. */
 export interface Health {
-  /** null: requests can be taken. */
+  /** null: requests can be accepted. */
   readonly notReady: string | null;
   readonly engine: string;
   readonly version: string;
@@ -127,7 +130,7 @@ export interface Health {
   /** Since the start: requests by code. */
   readonly requests: readonly { readonly code: string; readonly status: string; readonly count: number }[];
   readonly rows: number;
-  /** Upper bounds of the bucket in which the quantile lies, in s; null: no request yet. */
+  /** Upper bounds of the buckets that contain the quantiles, in s; null: no request yet. */
   readonly p50: number | null;
   readonly p99: number | null;
   readonly waitingRows: number;
@@ -138,17 +141,17 @@ export interface Health {
   }[];
 }
 
-/** Of GET /console/api/machine, for superusers and members of pg_monitor; null: for others. */
+/** GET /console/api/machine, for superusers and members of pg_monitor; null: for others. */
 export interface Machine {
   readonly node: string;
-  /** Of the data directory; null: it cannot be looked at. */
+  /** The disk of the data directory; null: it cannot be read. */
   readonly disk: {
     readonly folder: string;
     readonly freeBytes: number;
     readonly totalBytes: number;
     /** The database is on it, too. */
     readonly embedded: boolean;
-    /** How long a write takes to be on it (median), in ms; null: none can be made. */
+    /** How long a flush takes (median), in ms; null: it cannot be measured. */
     readonly flushMs: number | null;
     readonly low: boolean;
     readonly slow: boolean;
@@ -165,16 +168,16 @@ export interface Machine {
 
 export interface CertificateInfo {
   readonly door: string;
-  /** For which it is. */
+  /** The names for which it is valid. */
   readonly names: string;
-  /** Of it and of those that lead to its authority. */
+  /** The earliest end of validity in its chain. */
   readonly untilMs: number;
   readonly state: 'valid' | 'expires soon' | 'expired' | 'not yet valid' | 'unreadable';
 }
 
-/** Of POST /console/api/send; `database` is the session's. */
+/** POST /console/api/send; `database` is the session's. */
 export interface TestRequest {
-  /** '': nobody signs it. */
+  /** '': the request is not signed. */
   readonly sender: string;
   readonly secret: string;
   readonly database: string;
@@ -187,10 +190,10 @@ export interface TestAnswer {
   readonly text: string;
 }
 
-/** Of POST /console/api/retry: all that these filters match (statements.ts). GET gives the state of the last one. */
+/** POST /console/api/retry: all requests that these filters match (statements.ts). GET returns the state of the last retry. */
 export interface RetryCall {
   readonly filter: RefusedFilter;
-  /** What VALIDATE has not accepted too. */
+  /** Includes requests that VALIDATE did not accept. */
   readonly force: boolean;
 }
 
@@ -198,24 +201,24 @@ export interface RetryState {
   readonly kind: 'running' | 'done' | 'cancelled' | 'failed';
   readonly total: number;
   readonly asked: number;
-  /** What `headgate.retry_rejected` has said, and how often. */
+  /** The results of `headgate.retry_rejected`, and how often each occurred. */
   readonly said: readonly (readonly [string, number])[];
-  /** What became of those that were asked for. */
+  /** The outcomes of the retried requests. */
   readonly outcomes: readonly (readonly [string, number])[];
-  /** Of `failed`. */
+  /** For `failed`. */
   readonly error: string | null;
 }
 
-/** Of POST /console/api/replay; goes to a table of the session's database, and nowhere else. */
+/** POST /console/api/replay; goes to a table of the session's database, and nowhere else. */
 export interface ReplayRequest {
   readonly schema: string;
   readonly table: string;
   readonly method: string;
-  /** Behind the path, with its `?`; '': none. */
+  /** What follows the path, with its `?`; '': none. */
   readonly query: string;
   readonly headers: readonly (readonly [string, string])[];
   /** In base64. */
   readonly body: string;
-  /** Signed as the table's sender signs; false: sent with the headers as they are. */
+  /** true: signed as the table's sender signs; false: sent with the headers unchanged. */
   readonly sign: boolean;
 }

@@ -1,7 +1,7 @@
 /**
- * The files of the page: a fixed map of paths to bytes, read once when the console opens. Takes a folder, gives answers;
- * no path of a request ever leads to the file system. What has its hash in its name is kept by browsers for ever, the
- * page itself is asked for again each time and answered 304 where it is the same.
+ * The files of the page: a fixed map of paths to bytes, read once when the console opens. Takes a folder, answers
+ * requests; no request path ever leads to the file system. Browsers cache files with a hash in their name indefinitely;
+ * the page itself is requested each time and answered 304 if unchanged.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -27,7 +27,7 @@ const types: ReadonlyMap<string, string> = new Map([
   ['svg', 'image/svg+xml'],
 ]);
 
-/** By name. Rejects where the page was not built. */
+/** By name. Rejects if the page was not built. */
 export async function readAssets(folder: string): Promise<Assets> {
   const names = new Set(await readdir(folder));
   const assets = new Map<string, Asset>();
@@ -54,7 +54,7 @@ export function writeAsset(request: IncomingMessage, response: ServerResponse, a
       : gz !== null && accepted.has('gzip')
         ? ['gzip', gz]
         : [null, bytes];
-  // Each coding is another answer, and has another tag.
+  // Each coding is another representation, and has its own tag.
   const etag = coding === null ? asset.etag : asset.etag.replace(/"$/, `-${coding}"`);
   const headers = {
     ...guardHeaders,
@@ -72,7 +72,7 @@ export function writeAsset(request: IncomingMessage, response: ServerResponse, a
   response.end(request.method === 'HEAD' ? undefined : body);
 }
 
-/** Those that are not refused by a weight of 0. */
+/** Those not refused by a weight of 0. */
 function codingsOf(header: string | string[] | undefined): ReadonlySet<string> {
   const words = String(header ?? '')
     .toLowerCase()

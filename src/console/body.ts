@@ -1,6 +1,7 @@
 /**
- * Bodies of requests to the console. Takes a request, gives what its JSON says; refuses with `body_too_large`,
- * `request_aborted` and `malformed_request`. What it holds is small and ours: no payload of a webhook passes here.
+ * Bodies of requests to the console. Takes a request, returns its JSON; refuses with `body_too_large`,
+ * `request_aborted` and `malformed_request`. The bodies are small and the console's own: no payload of a webhook passes
+ * here.
  */
 import type { IncomingMessage } from 'node:http';
 import { limits } from '../tables/limits.ts';
@@ -11,7 +12,7 @@ import { noFilter } from './statements.ts';
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** At most `bytesMax` of it: who has not logged in sends little. */
+/** At most `bytesMax`: the limit is low before login. */
 export async function readObject(
   request: IncomingMessage,
   bytesMax: number = limits.consoleBodyBytesMax,
@@ -63,7 +64,7 @@ export function readTest({ sender, secret, schema, table }: Members): Omit<TestR
   return { sender, secret, schema, table };
 }
 
-/** `database`: of a session that may see all of them. */
+/** `database`: for sessions that may see all of them. */
 export function readHeld({ held, database, schema, table }: Members): Omit<HeldQuestion, 'oid'> {
   if (!isText(held) || !isText(schema) || !isText(table))
     throw malformed('a request that is held is named by held, schema and table');
@@ -98,7 +99,7 @@ function readHeaders(headers: unknown): ReplayRequest['headers'] {
     const [name, value] = Array.isArray(pair) ? (pair as unknown[]) : [];
     if (typeof name !== 'string' || !/^[\w!#$%&'*+.^`|~-]{1,200}$/.test(name) || typeof value !== 'string')
       throw malformed('a header is a name and a value');
-    // As bytes: what stands in a header is one character for each, and no line ends in it.
+    // A header value has one character per byte, and no line break.
     if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) throw malformed(`header ${name} holds what no header may`);
     return [name, value] as const;
   });

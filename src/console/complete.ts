@@ -1,7 +1,7 @@
 /**
- * What a word in a statement may become. Takes the text, where the caret stands, and the names that the role sees; gives
- * where the word begins and what it may be: columns behind `table.`, senders behind USING, secrets behind SECRET,
- * otherwise tables, columns and words of SQL. Pure.
+ * Completes a word in a statement. Takes the text, the position of the caret, and the names visible to the role; returns
+ * where the word begins and its completions: columns after `table.`, senders after USING, secrets after SECRET,
+ * otherwise tables, columns and SQL keywords. Pure.
  */
 import { identifier } from './quote.ts';
 
@@ -26,10 +26,10 @@ const words =
   'NUMERIC BOOLEAN TIMESTAMPTZ count sum min max avg now date_trunc coalesce secure_compare hmac encode decode digest';
 const keywords = words.split(' ');
 
-/** null: there is nothing to say. */
+/** null: no suggestions. */
 export function completionOf(text: string, caret: number, names: Names): Completion | null {
   if (isInLiteral(text.slice(0, caret))) return null;
-  // A name is no longer than that, and a text may be.
+  // Only the last characters matter: names are short, but the text may be long.
   const before = text.slice(Math.max(0, caret - 200), caret);
   const [, owner = '', word = ''] = /(?:([\w$]+)\.)?([\w$]*)$/u.exec(before) ?? [];
   if (owner === '' && word === '') return null;
@@ -61,7 +61,7 @@ function candidates(owner: string, behind: string, { columns, secrets, senders }
     : [...inside, ...tables, ...keywords];
 }
 
-/** Within '…' or behind `--`. */
+/** Inside '…' or after `--`. */
 function isInLiteral(before: string): boolean {
   const quotes = before.split("'").length - 1;
   return quotes % 2 === 1 || before.slice(before.lastIndexOf('\n') + 1).includes('--');

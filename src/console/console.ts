@@ -1,9 +1,9 @@
 /**
- * The console: a web page for people, and what it asks for. Takes requests whose path begins with `/console` and leaves
- * all others; gives the page's files, and under `/console/api/` answers in JSON. Refuses with `misdirected`,
- * `login_required`, `login_failed`, `login_rate`, `foreign_page`, `body_too_large`, `malformed_request`,
- * `method_not_allowed`, `not_found`, `overloaded`, and with the engine's own errors. Touches the database as the role that
- * has logged in, and never otherwise (docs/decisions/0096).
+ * The console: a web page for people, and its API. Takes requests whose path begins with `/console` and leaves all others;
+ * serves the page's files, and answers in JSON under `/console/api/`. Refuses with `misdirected`, `login_required`,
+ * `login_failed`, `login_rate`, `foreign_page`, `body_too_large`, `malformed_request`, `method_not_allowed`, `not_found`,
+ * `overloaded`, and with the engine's own errors. Touches the database only as the role that has logged in
+ * (docs/decisions/0096).
  */
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -21,17 +21,17 @@ import { Sessions } from './sessions.ts';
 import type { SqlDoorAt, SqlRunner } from './sql.ts';
 
 export interface ConsoleOptions {
-  /** Where the page's files are. */
+  /** The folder with the page's files. */
   readonly folder: string;
-  /** Names under which it may be called besides those of loopback. */
+  /** Further host names under which it may be called, besides those of loopback. */
   readonly hosts: readonly string[];
-  /** Who opens a link is this role, without a password; null: role and password are asked for. */
+  /** A link logs in as this role, without a password; null: role and password are required. */
   readonly linkRole: string | null;
   readonly database: string;
   readonly door: () => SqlDoorAt;
   readonly tail: TailSource;
   readonly answers: ConsoleAnswers;
-  /** Who shows this text may do what the owner of the data directory may. */
+  /** A client that presents this text may do what the owner of the data directory may. */
   readonly ownerKey: string;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
@@ -39,14 +39,14 @@ export interface ConsoleOptions {
 }
 
 export interface Console {
-  /** Whether the request is the console's; never throws. */
+  /** Returns whether the request is the console's; never throws. */
   handle(request: IncomingMessage, response: ServerResponse): boolean;
-  /** What stands behind `/console/` of a link that lets in once; '': role and password are asked for. */
+  /** What follows `/console/` in a one-time link; '': role and password are required. */
   link(): string;
   close(): void;
 }
 
-/** Rejects where the page was not built. */
+/** Rejects if the page was not built. */
 export async function openConsole(options: ConsoleOptions): Promise<Console> {
   return new TheConsole(options, await readAssets(options.folder));
 }

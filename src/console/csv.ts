@@ -1,6 +1,6 @@
 /**
- * Rows as CSV (RFC 4180), letter for letter. NULL is nothing, an empty text is `""`. A cell that a spreadsheet would take
- * for a formula gets a `'` before it, unless it is a number. Pure.
+ * Rows as CSV (RFC 4180), character for character. NULL is nothing, an empty text is `""`. A cell that a spreadsheet
+ * would take for a formula is prefixed with `'`, unless it is a number. Pure.
  */
 import type { SqlTable } from './api.ts';
 

@@ -1,14 +1,14 @@
 /**
- * Which lines of two texts differ. Takes lines, gives them in order with where they stand; equal beginnings and ends are
- * found first, and between them the longest common subsequence, as long as it is not too much work: then all of one
- * goes and all of the other comes. Pure.
+ * Which lines of two texts differ. Takes lines, returns them in order with the text they belong to. Equal beginnings and
+ * ends are found first, and between them the longest common subsequence, unless that is too much work: then all lines of
+ * the first text precede all of the second. Pure.
  */
 export interface DiffLine {
   readonly text: string;
   readonly in: 'both' | 'first' | 'second';
 }
 
-/** Cells of the table between the equal ends. */
+/** Maximum size of the table for the lines between the equal ends. */
 const workMax = 4_000_000;
 
 export function diffLines(first: readonly string[], second: readonly string[]): readonly DiffLine[] {
@@ -34,7 +34,7 @@ function between(
   if (a.length === 0 || b.length === 0 || a.length * b.length > workMax)
     return [...as(a, 'first'), ...as(b, 'second')];
   const width = b.length + 1;
-  /** Lines in common from here to the ends. */
+  /** Length of the longest common subsequence from here to the ends. */
   const common = new Uint32Array((a.length + 1) * width);
   for (let i = a.length - 1; i >= 0; i--)
     for (let j = b.length - 1; j >= 0; j--)

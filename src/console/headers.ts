@@ -1,6 +1,6 @@
 /**
- * What every answer of the console carries, and how its answers are written. Takes a response and what to say; gives
- * nothing back. The policy names all that a page may load: nothing but its own files, and nothing of it inline.
+ * The headers common to all answers of the console, and the functions that write its answers. The policy lists
+ * everything that a page may load: only its own files, and nothing inline.
  */
 import type { ServerResponse } from 'node:http';
 import { refusals } from '../tables/refusals.ts';
@@ -34,7 +34,7 @@ export function writeJson(response: ServerResponse, status: number, value: unkno
 
 export function writeRefusal(response: ServerResponse, { code, message }: Refusal): void {
   const error: ApiError = { error: message, code };
-  // What is left of a body that was not read ends with the connection.
+  // The unread rest of a body ends with the connection.
   if (!response.req.complete) response.setHeader('connection', 'close');
   writeJson(response, refusals[code].status, error);
 }

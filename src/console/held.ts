@@ -1,8 +1,8 @@
 /**
- * What accepted requests held, of tables whose owners want to look at it (`inspect = 'bodies'`). Takes requests that were
- * stored; gives one to who names it and may read its table, for as long as the ring remembers its outcome and the table is what
- * it was. Refuses nothing: what does not fit takes the place of the oldest of its table, then of the oldest of all. In memory alone;
- * headers that may hold credentials are masked before they are kept.
+ * What accepted requests held, for tables whose owners want to inspect it (`inspect = 'bodies'`). Takes stored requests; returns one
+ * to a caller that names it and may read its table, as long as the ring remembers its outcome and the table has not changed. Refuses
+ * nothing: when space runs out, the oldest request of the same table is dropped, then the oldest of all. In memory only; headers
+ * that may hold credentials are masked before they are kept.
  */
 import { randomBytes } from 'node:crypto';
 import { shownRequest } from '../reject/description.ts';
@@ -16,7 +16,7 @@ type HeldLimits = Pick<
   'heldBodyBytesMax' | 'heldTableBytesMax' | 'heldBytesMax' | 'heldCostBytes' | 'heldLookMs'
 >;
 
-/** All of one table, the oldest first. */
+/** All entries of one table, oldest first. */
 interface OfTable {
   readonly target: Target;
   readonly entries: Map<string, Entry>;
@@ -26,7 +26,7 @@ interface OfTable {
 interface Entry {
   readonly of: OfTable;
   readonly request: Omit<HeldRequest, 'body' | 'database' | 'schema' | 'table'>;
-  /** One char for each byte: of many small things that costs less than buffers. */
+  /** One character per byte: for many small values this is cheaper than buffers. */
   readonly body: string;
   readonly bytes: number;
 }
@@ -34,16 +34,16 @@ interface Entry {
 export class Held {
   readonly #limits: HeldLimits;
   readonly #known: (table: TableName) => Target | null | undefined;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly #entries = new Map<string, Entry>();
   readonly #tables = new Map<Target, OfTable>();
   #bytes = 0;
-  /** No other process, now or before, gives the same names, and nobody can guess one. */
+  /** Makes names that no other process, now or before, uses, and that nobody can guess. */
   readonly #mine = randomBytes(12).toString('base64url');
   #count = 0;
   #looking: NodeJS.Timeout | null = null;
 
-  /** `known`: the table of this name as it is known now; another object when anything of it has changed. */
+  /** `known`: the table of this name as it is known now; another object if anything about it has changed. */
   constructor(limits: HeldLimits, known: (table: TableName) => Target | null | undefined) {
     this.#limits = limits;
     this.#known = known;
@@ -53,7 +53,7 @@ export class Held {
     return this.#bytes;
   }
 
-  /** Costs a copy of the body's beginning. */
+  /** Costs one copy of the beginning of the body. */
   readonly hold = (target: Target, arrival: Arrival, body: Buffer): string => {
     const { heldBodyBytesMax, heldTableBytesMax, heldBytesMax, heldCostBytes, heldLookMs } = this.#limits;
     const { arrivedAtMs: atMs, target: requestTarget, method, rawHeaders, remoteAddress } = arrival;
@@ -90,7 +90,7 @@ export class Held {
     this.#looking = null;
   };
 
-  /** null: there is none of that name in that table, or it is forgotten. */
+  /** null: that table has no such request, or it is forgotten. */
   read({ held, database, schema, table, oid }: HeldQuestion): HeldRequest | null {
     const entry = this.#entries.get(held);
     if (entry === undefined) return null;
@@ -115,7 +115,7 @@ export class Held {
     return this.#known(target) === target;
   }
 
-  /** Of a table that was dropped, altered or is not to be looked at any more nothing stays. */
+  /** Drops everything of a table that was dropped or altered, or that is no longer inspected. */
   #look(): void {
     for (const { target, entries } of this.#tables.values())
       if (!this.#isCurrent(target)) for (const name of entries.keys()) this.forget(name);

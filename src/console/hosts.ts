@@ -1,7 +1,7 @@
 /**
- * Under which names the console may be called. A page of another site whose name has been made to lead to this machine
- * (DNS rebinding) comes with that name in `Host`, whatever the browser believes about origins. Takes the header, gives
- * whether it is one of ours. Pure.
+ * The host names under which the console may be called. A page of another site whose name was pointed at this machine
+ * (DNS rebinding) sends that name in `Host`, whatever the browser believes about origins. Takes the header, returns
+ * whether the name is allowed. Pure.
  */
 import { isLoopbackHost } from '../kit/address.ts';
 

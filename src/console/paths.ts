@@ -1,6 +1,6 @@
 /**
- * Paths in a JSON document, found in its tokens without reading a number, and the column that one of them can become.
- * Takes a text, gives paths and SQL; names and keys of strangers go into it quoted. Pure.
+ * Paths in a JSON document, found in its tokens without parsing numbers, and the column that a path can become. Takes a
+ * text, returns paths and SQL; names and keys of strangers are quoted in it. Pure.
  */
 import { prettyJson } from './pretty.ts';
 import { identifier, literal, qualified } from './quote.ts';
@@ -9,16 +9,16 @@ import type { TableRef } from './statements.ts';
 export interface Path {
   readonly keys: readonly string[];
   readonly kind: 'string' | 'number' | 'boolean' | 'other';
-  /** How the value begins. */
+  /** The beginning of the value. */
   readonly sample: string;
 }
 
 const pathsMax = 500;
-/** Of a longer text nothing is looked for: the tab would be held up. */
+/** Longer texts are not searched, which would block the tab. */
 const charsMax = 256 * 1024;
 const sampleChars = 60;
 
-/** Of values in objects, those of lists left out; in the order in which they stand, at most 500. */
+/** Paths to values in objects, not in lists; in their order, at most 500. */
 export function pathsOf(text: string): readonly Path[] {
   const paths: Path[] = [];
   const open: { readonly list: boolean; key: string }[] = [];
@@ -49,7 +49,7 @@ function kindOf(kind: string, text: string): Path['kind'] {
   return text === 'null' ? 'other' : 'boolean';
 }
 
-/** A name for a column out of the last keys. */
+/** A column name made from the last keys. */
 export function nameOf(keys: readonly string[]): string {
   const words = keys
     .slice(-2)
@@ -62,14 +62,17 @@ export function nameOf(keys: readonly string[]): string {
 }
 
 export interface NewColumn {
-  /** Of type jsonb: of a json some documents would be refused, which hold what jsonb does not. */
+  /** Must be of type jsonb: with json, documents that jsonb cannot represent would be refused. */
   readonly from: string;
   readonly keys: readonly string[];
   readonly kind: Path['kind'];
   readonly name: string;
 }
 
-/** A generated column: of a document in which the value is of another kind it is NULL, and no document is refused for it. */
+/**
+ * A generated column: NULL for a document in which the value is of another kind, so that no document is refused because of
+ * it.
+ */
 export function makeColumn({ schema, table }: TableRef, { from, keys, kind, name }: NewColumn): string {
   const path = `ARRAY[${keys.map(literal).join(', ')}]`;
   const column = identifier(from);

@@ -1,7 +1,7 @@
 /**
- * JSON on several lines without being read: tokens are indented and copied letter for letter, so that
- * `12345678901234567890`, `10.00` and `1e400` stay what they are. Takes a text, gives tokens, or null where it is no
- * JSON or too deep. Pure, and one pass.
+ * Formats JSON on several lines without parsing its values: tokens are indented and copied character for character, so
+ * that `12345678901234567890`, `10.00` and `1e400` are unchanged. Takes a text, returns tokens, or null if it is not
+ * JSON or too deeply nested. Pure, one pass.
  */
 export interface Token {
   readonly text: string;

@@ -1,10 +1,10 @@
-/** SQL and shell texts out of anything: the page shows every statement before, or beside, what it does. Pure. */
+/** SQL and shell texts from arbitrary values: the page shows every statement that it runs. Pure. */
 
 export function identifier(name: string): string {
   return /^[a-z_][a-z0-9_]*$/.test(name) && !reserved.has(name) ? name : `"${name.replaceAll('"', '""')}"`;
 }
 
-/** With standard_conforming_strings, which is PostgreSQL's default: a backslash is a backslash. */
+/** Assumes standard_conforming_strings, PostgreSQL's default: a backslash is literal. */
 export function literal(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
@@ -17,7 +17,7 @@ export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** Words that PostgreSQL takes for no name of a table or column. */
+/** Words that PostgreSQL does not accept as the name of a table or column. */
 const reserved = new Set(
   (
     'all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast char ' +

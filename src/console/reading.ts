@@ -1,9 +1,9 @@
 /**
- * One statement on one connection, as a query object of node-postgres: what it yields is kept as the texts that the
- * engine wrote, up to so many rows and bytes. Takes SQL, gives tables, notices and how it ended; refuses nothing itself.
+ * One statement on one connection, as a query object of node-postgres: its result is kept as the texts that the engine
+ * wrote, up to a limit of rows and bytes. Takes SQL, returns tables, notices and how it ended; refuses nothing itself.
  *
- * Read only: the extended protocol, one statement, and of its rows one more than are shown. Otherwise the simple
- * protocol; rows beyond are read and left, because a statement that is cut off may or may not have taken effect.
+ * Read only: the extended protocol, one statement, and one row more than is shown. Otherwise the simple protocol; excess
+ * rows are read and discarded, because a statement that is cut off may or may not have taken effect.
  */
 import type { Socket } from 'node:net';
 import type { Client, Connection, DatabaseError } from 'pg';
@@ -39,11 +39,11 @@ export class Reading {
     this.write = write;
   }
 
-  /** Never rejects. After `too_large` and `copying` the connection is of no use any more. */
+  /** Never rejects. After `too_large` and `copying` the connection is no longer usable. */
   async on(client: Client): Promise<ReadEnd> {
     const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
     let bytes = 0;
-    // One value is held until it is whole, and may be a gigabyte: so they are counted as they come.
+    // A value is buffered until it is complete, and may have a gigabyte, so bytes are counted as they arrive.
     const count = (chunk: Buffer): void => {
       bytes += chunk.length;
       if (bytes <= limits.consoleResultBytesMax) return;

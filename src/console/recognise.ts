@@ -1,16 +1,16 @@
 /**
- * Whose request it may be, by the names of its headers: a sender is recognised by the header that holds its signature,
- * where few others have the same. Takes names, gives senders, the likeliest first. Pure.
+ * Guesses the sender of a request from the names of its headers: a sender is recognised by the header with its
+ * signature, if few others use the same one. Takes names, returns senders, the most likely first. Pure.
  */
 export interface SenderHeaders {
   readonly id: string;
   readonly name: string;
-  /** Those that its check reads, and where its signature stands; null: in the body or in the URL. */
+  /** The headers that its check reads, and the one with its signature; null: in the body or in the URL. */
   readonly headers: readonly string[];
   readonly signatureHeader: string | null;
 }
 
-/** Names that say nothing of who sends. */
+/** Names that do not identify a sender. */
 const common = new Set([
   'authorization',
   'content-type',
@@ -38,7 +38,7 @@ export function recognised(
     if (signature === undefined || common.has(signature) || !there.has(signature)) return false;
     return headers.every((name) => there.has(name.toLowerCase()));
   });
-  // One that reads more of the headers that are there says more of them.
+  // A sender that reads more of the present headers is more likely.
   const most = Math.max(0, ...fits.map(({ headers }) => headers.length));
   const best = fits.filter(({ headers }) => headers.length === most);
   return best.length > alikeMax ? [] : best;

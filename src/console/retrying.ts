@@ -1,8 +1,8 @@
 /**
- * A retry of all refused requests that a filter matches, behind the back of who asked for it. Takes the session's runner
- * and a filter; asks for so many at a time with `headgate.retry_rejected`, as the role, waits until Headgate has tried
- * them, and goes on with the next, oldest first, up to the newest that was there when it began. Refuses nothing: what
- * keeps it from going on stands in its state. What was tried stays tried when it is cancelled.
+ * Retries all refused requests that a filter matches, in the background. Takes the session's runner and a filter; calls
+ * `headgate.retry_rejected` as the role for a number of requests at a time, waits until Headgate has tried them, and
+ * continues with the next, oldest first, up to the newest that existed at the start. Refuses nothing: an error that
+ * stops it is recorded in its state. What was tried before a cancellation stays tried.
  *
  *   running ──all tried──► done        running ──cancelled, or the session ended──► cancelled
  *   running ──a statement failed──► failed
@@ -75,7 +75,7 @@ export class Retrying {
     this.#state = { ...this.#state, asked: this.#state.asked + words.length, said };
   }
 
-  /** Until none of them waits, or it takes too long: the others go on by themselves. */
+  /** Until none of them waits, or it takes too long: the remaining ones still complete. */
   async #tried(ids: readonly string[]): Promise<void> {
     const before = this.#state.outcomes;
     const { signal } = this.#cancelling;

@@ -1,6 +1,6 @@
 /**
- * The last outcomes of this process. Takes observations, gives lines to who watches: first what is remembered, then
- * what comes, so many at a time. While nobody watches an outcome costs one reference that is kept.
+ * The last outcomes of this process. Takes observations, passes lines to watchers: first the remembered ones, then new
+ * ones in batches. While nobody watches, an outcome costs only one stored reference.
  */
 import { limits } from '../tables/limits.ts';
 import type { TailBatch, TailLine, TailSource } from '../tables/tail.ts';
@@ -12,14 +12,14 @@ export class Ring implements TailSource {
   readonly #clock: () => number;
   readonly #outcomes: (Outcome | undefined)[] = Array.from({ length: limits.tailRingMax });
   readonly #times = new Float64Array(limits.tailRingMax);
-  /** How many have come: the next one's place is the rest by the length. */
+  /** The number of outcomes so far; modulo the length, it is the place of the next one. */
   #count = 0;
-  /** The first that is not told yet. */
+  /** The first outcome not yet passed on. */
   #told = 0;
   readonly #watchers = new Set<(batch: TailBatch) => void>();
   #timer: NodeJS.Timeout | null = null;
 
-  /** Told of the name of what is no longer remembered. */
+  /** Called with the name of what is no longer remembered. */
   readonly #forget: (held: string) => void;
 
   /** `clock`: ms since 1970. */
@@ -40,7 +40,7 @@ export class Ring implements TailSource {
   };
 
   watch(told: (batch: TailBatch) => void): () => void {
-    // What waits for the others comes to this one with what is remembered.
+    // Outcomes that wait for the other watchers reach this one among the remembered ones.
     this.#flush();
     this.#watchers.add(told);
     told({ lines: this.#lines(this.#count - limits.tailRecentMax, this.#count), skipped: 0 });

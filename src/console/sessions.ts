@@ -1,7 +1,7 @@
 /**
- * Who is in: one-time links, tokens and how often a password was tried. Everything is in memory and bounded; a token is
- * kept as its digest. A session ends after `consoleIdleMs` without being used, `consoleSessionMs` after its beginning,
- * at a logout, and with the process. A link is good once and for `consoleLinkMs`. Time is an argument.
+ * Who is logged in: one-time links, tokens, and how often a password was tried. Everything is in memory and bounded;
+ * only a token's digest is kept. A session ends after `consoleIdleMs` without use, `consoleSessionMs` after its
+ * beginning, at a logout, and with the process. A link can be used once, within `consoleLinkMs`. Time is an argument.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { clientNetwork } from '../kit/address.ts';
@@ -9,7 +9,7 @@ import { limits } from '../tables/limits.ts';
 
 const minuteMs = 60_000;
 
-/** Whose session it is. `owner`: of the data directory, who may watch and has no role. */
+/** The user of a session. `owner`: of the data directory, who may watch and has no role. */
 export type Who =
   | {
       readonly kind: 'role';
@@ -31,7 +31,7 @@ export interface Session<Held> {
 export class Sessions<Held> {
   readonly #links = new Map<string, number>();
   readonly #sessions = new Map<string, Session<Held>>();
-  /** When the last attempts were made, by network, in the order of the last one. */
+  /** The times of the last attempts by network; the networks in the order of their last attempt. */
   readonly #tries = new Map<string, readonly number[]>();
   readonly #release: (held: Held) => void;
 
@@ -43,7 +43,7 @@ export class Sessions<Held> {
     return this.#sessions.size;
   }
 
-  /** What stands behind `#t=` of a link. */
+  /** The value after `#t=` in a link. */
   newLink(nowMs: number): string {
     this.#forgetLinks(nowMs);
     if (this.#links.size >= limits.consoleLinksMax) {
@@ -55,13 +55,13 @@ export class Sessions<Held> {
     return link;
   }
 
-  /** Whether it was good; it is so no more. */
+  /** Returns whether it was valid; it is no longer. */
   useLink(link: string, nowMs: number): boolean {
     this.#forgetLinks(nowMs);
     return this.#links.delete(digest(link));
   }
 
-  /** Whether one more attempt may be made from this address; it is counted then, whatever comes of it. */
+  /** Whether one more attempt may be made from this address; if so, it is counted, whether it succeeds or not. */
   try(address: string, nowMs: number): boolean {
     const network = clientNetwork(address);
     const recent = (this.#tries.get(network) ?? []).filter((at) => nowMs - at < minuteMs);
@@ -90,7 +90,7 @@ export class Sessions<Held> {
     return token;
   }
 
-  /** `counts`: somebody did something; a page that refreshes itself does not keep its session alive. */
+  /** `counts`: a user action; a page that refreshes itself does not keep its session alive. */
   find(token: string, nowMs: number, counts: boolean): Session<Held> | null {
     const key = digest(token);
     const session = this.#sessions.get(key);
@@ -109,7 +109,7 @@ export class Sessions<Held> {
     if (session !== undefined) this.#end(key, session);
   }
 
-  /** Ends those whose time is over. */
+  /** Ends expired sessions. */
   sweep(nowMs: number): void {
     for (const [key, session] of this.#sessions) if (isOver(session, nowMs)) this.#end(key, session);
   }
@@ -119,7 +119,7 @@ export class Sessions<Held> {
     for (const [key, session] of this.#sessions) this.#end(key, session);
   }
 
-  /** Of those that nobody has used for a while. */
+  /** Ends the session that was used longest ago. */
   #endLeastUsed(): boolean {
     const [least] = [...this.#sessions].toSorted(([, a], [, b]) => a.usedMs - b.usedMs);
     if (least === undefined) return false;

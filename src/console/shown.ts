@@ -1,14 +1,17 @@
 /**
- * Text of strangers as it may be shown: characters that nobody sees, or that turn the text around, become marks. Takes
- * a text, gives pieces; it is never made into anything but text. Pure.
+ * Makes text of strangers safe to show: characters that are invisible, or reverse the text, become marks. Takes a text,
+ * returns pieces; they are only ever used as text. Pure.
  */
 export interface Piece {
   readonly text: string;
-  /** It stands for a character that would not be seen. */
+  /** It stands for an invisible character. */
   readonly mark: boolean;
 }
 
-/** Controls but tab and line feed; formats (bidi, zero width); line and paragraph separators; what is no character. */
+/**
+ * Controls except tab and line feed; format characters (bidi, zero width); line and paragraph separators; surrogates
+ * and private use.
+ */
 // oxlint-disable-next-line no-control-regex
 const unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu;
 
@@ -25,14 +28,14 @@ export function pieces(text: string): readonly Piece[] {
   return found;
 }
 
-/** At most so many characters of it; whether that was all. */
+/** At most this many characters, and whether that is all of the text. */
 export function cut(text: string, charsMax: number): { readonly text: string; readonly whole: boolean } {
   if (text.length <= charsMax) return { text, whole: true };
   const last = text.charCodeAt(charsMax - 1);
   return { text: text.slice(0, last >= 0xd8_00 && last < 0xdc_00 ? charsMax - 1 : charsMax), whole: false };
 }
 
-/** As `hexdump -C` prints it. */
+/** In the format of `hexdump -C`. */
 export function hexLines(bytes: Uint8Array): string {
   const lines: string[] = [];
   for (let at = 0; at < bytes.length; at += 16) {
@@ -60,7 +63,7 @@ export function agoText(ms: number): string {
   return s < 172_800 ? `${Math.round(s / 3_600)} h ago` : `${Math.round(s / 86_400)} days ago`;
 }
 
-/** Thousands apart. Takes digits as they are: a number that is too large for this language stays what it is. */
+/** Groups digits by thousands. Works on the text: a number too large for JavaScript stays exact. */
 export function digitsText(digits: string): string {
   return /^\d+$/.test(digits) ? digits.replaceAll(/\B(?=(\d{3})+$)/g, '\u202f') : digits;
 }

@@ -1,12 +1,11 @@
 /**
- * Statements of one session: a client of Headgate's own SQL port, logged in as the session's role, so that rights,
- * Headgate's statements and passwords are what they are for psql. Takes SQL, gives rows as the texts that the engine
- * wrote; refuses with `engine_unavailable`, `overloaded` and `answer_too_large`, and throws SqlFailure with the engine's
- * own errors.
+ * Statements of one session: a client of Headgate's own SQL port, logged in as the session's role, so that rights, Headgate's
+ * statements and passwords work as in psql. Takes SQL, returns rows as the texts that the engine wrote; refuses with
+ * `engine_unavailable`, `overloaded` and `answer_too_large`, and throws SqlFailure with the engine's own errors.
  *
- * What only reads is one statement of the extended protocol inside `BEGIN READ ONLY` … `ROLLBACK`: it cannot end the
- * transaction and go on, and leaves no setting behind. Its connection is kept for the next. What writes runs as it is, on a
- * connection of its own that nobody uses after it. Bounded in time, rows and bytes; aborting `signal` cancels it.
+ * A reading call is one statement of the extended protocol inside `BEGIN READ ONLY` … `ROLLBACK`: it cannot end the
+ * transaction and continue, and leaves no setting behind. Its connection is kept for the next one. A writing call runs as
+ * given, on a connection of its own that is not reused. Bounded in time, rows and bytes; aborting `signal` cancels it.
  */
 import { Client } from 'pg';
 import type { ClientConfig, DatabaseError } from 'pg';
@@ -18,7 +17,7 @@ import type { SqlAnswer, SqlCall } from './api.ts';
 import { Reading } from './reading.ts';
 import type { ReadEnd } from './reading.ts';
 
-/** How the SQL port is reached, without who comes. */
+/** How to reach the SQL port, without credentials. */
 export type SqlDoorAt = Pick<ClientConfig, 'host' | 'port' | 'ssl'>;
 
 export interface SqlWho {
@@ -35,14 +34,14 @@ export class SqlRunner {
   #idle: { readonly client: Client; readonly timer: NodeJS.Timeout }[] = [];
   #closed = false;
 
-  /** `running`: what all sessions run at present, counted together. */
+  /** `running`: the number of running statements of all sessions. */
   constructor(door: SqlDoorAt, who: SqlWho, running: { count: number }) {
     this.#running = running;
     this.#config = {
       ...door,
       user: who.user,
       database: who.database,
-      // '' instead of nothing: the environment is not asked for one.
+      // '' instead of undefined, so that the environment is not consulted.
       password: who.password ?? '',
       application_name: 'headgate console',
       connectionTimeoutMillis: limits.consoleConnectMs,
@@ -50,12 +49,15 @@ export class SqlRunner {
     };
   }
 
-  /** Whether the role may come in; throws as `run` does, with 28P01 for a wrong password. */
+  /** Whether the role can log in; throws as `run` does, with 28P01 for a wrong password. */
   async enter(): Promise<void> {
     this.#keep(await this.#connect());
   }
 
-  /** `pinned`: it is Headgate's own, and decides who may see what: no name in it is looked up where the role has made any. */
+  /**
+   * `pinned`: a statement of Headgate itself that decides on access: none of its names may resolve to objects that the role
+   * has created.
+   */
   async run({ sql, write }: SqlCall, signal: AbortSignal, pinned = false): Promise<SqlAnswer> {
     if (this.#running.count >= limits.consoleStatementsMax) throw new Refused('overloaded');
     this.#running.count += 1;
@@ -164,10 +166,10 @@ function answerOf(reading: Reading, end: ReadEnd): Omit<SqlAnswer, 'ms'> {
 function failureOf(error: unknown): Error {
   if (error instanceof Refused || error instanceof SqlFailure) return error;
   const { code, message, severity, detail, hint, position } = error as DatabaseError;
-  // node-postgres' own words where a password is asked for and none was given, or the server does not know it.
+  // node-postgres' own error if a password is required and none was given, or the server does not know it.
   if (message.startsWith('SASL'))
     return new SqlFailure({ sqlstate: '28P01', message: 'password authentication failed' });
-  // What has no severity was not said by the engine: the connection was refused or lost, or it is a bug.
+  // An error without severity is not from the engine: the connection was refused or lost, or it is a bug.
   if (severity === undefined || code === undefined) {
     const lost =
       code !== undefined ||

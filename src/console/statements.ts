@@ -1,6 +1,6 @@
 /**
- * The statements behind the page's views: what is shown is what they give to the role that has logged in, and each can be
- * copied and run in psql. Takes names and filters, gives SQL. Pure.
+ * The statements behind the page's views: the page shows what they return to the role that has logged in, and each can be
+ * copied and run in psql. Takes names and filters, returns SQL. Pure.
  */
 import { identifier, literal, qualified } from './quote.ts';
 
@@ -9,7 +9,7 @@ export interface TableRef {
   readonly table: string;
 }
 
-/** Of the list of refused requests; '' is no filter. */
+/** For the list of refused requests; '' is no filter. */
 export interface RefusedFilter {
   readonly schema: string;
   readonly table: string;
@@ -18,17 +18,17 @@ export interface RefusedFilter {
   readonly since: string;
   /** `yes`, `no`: whether VALIDATE had accepted it. */
   readonly checked: string;
-  /** In its reason, its path, its address or its body. */
+  /** Matches its reason, path, address or body. */
   readonly text: string;
 }
 
 export const noFilter: RefusedFilter = { schema: '', table: '', code: '', since: '', checked: '', text: '' };
 
 export const pageRows = 100;
-/** Of lists that are not read by pages. */
+/** For lists without pages. */
 export const listMax = { endpoints: 500, reasons: 50, growth: 100, secrets: 500 } as const;
 
-/** With its partitions. */
+/** Including its partitions. */
 const tableBytes = `coalesce((SELECT sum(pg_total_relation_size(p.relid)) FROM pg_partition_tree(c.oid) p),
     pg_total_relation_size(c.oid))`;
 
@@ -61,7 +61,7 @@ GROUP BY schema_name, table_name, status, code, reason
 ORDER BY last_at DESC
 LIMIT ${listMax.reasons}`;
 
-/** URL, sender, check, last request and counts of a day, of every table of the role. */
+/** URL, sender, check, last request and counts of a day, for every table of the role. */
 export const showEndpoints = 'SHOW ENDPOINTS';
 
 /** Per table: the last hour by outcome, and the day in quarters of an hour: `how long ago,stored,refused,unavailable`. */
@@ -78,7 +78,7 @@ FROM (
 GROUP BY 1, 2
 LIMIT 500`;
 
-/** One table in bars of so many minutes; of the durations the slowest minute of each. */
+/** One table in bars of `barMinutes`; for durations, the slowest minute of each bar. */
 export const readTraffic = (
   { schema, table }: TableRef,
   hours: number,
@@ -112,7 +112,7 @@ function conditions(filter: RefusedFilter): string[] {
 
 const where = (all: readonly string[]): string => (all.length === 0 ? '' : `\nWHERE ${all.join('\n  AND ')}`);
 
-/** By id, newest first; `before`: the id that the page before ended with. */
+/** By id, newest first; `before`: the last id of the previous page. */
 export const listRefused = (filter: RefusedFilter, before: string): string =>
   `SELECT id, received_at, schema_name, table_name, status, code, reason, authenticated, remote_address, body_bytes, retry_outcome
 FROM headgate.rejected_requests${where([...conditions(filter), ...(before === '' ? [] : [`id < ${literal(before)}`])])}
@@ -133,12 +133,12 @@ WHERE id = ${literal(id)}`;
 export const retryOne = (id: string, force: boolean): string =>
   `SELECT headgate.retry_rejected(${/^\d+$/.test(id) ? id : literal(id)}${force ? ', force => true' : ''})`;
 
-/** Of what a filter matches: how many, and the newest. */
+/** How many requests a filter matches, and the newest of them. */
 export const countWaiting = (filter: RefusedFilter): string =>
   `SELECT count(*), max(id)
 FROM headgate.rejected_requests${where(conditions(filter))}`;
 
-/** The oldest first, so many at a time: those behind `after`, up to `last`. */
+/** Oldest first, at most `max`: the requests after `after`, up to `last`. */
 export const retryBatch = (
   filter: RefusedFilter,
   { after, last }: { readonly after: string; readonly last: string },
@@ -153,7 +153,7 @@ FROM (
 ) chosen
 ORDER BY id`;
 
-/** The same as one statement, as it is shown: the page has it run in pieces. */
+/** The same as one statement, for display: the page runs it in batches. */
 export const retryFiltered = (filter: RefusedFilter, force: boolean): string =>
   `SELECT headgate.retry_rejected(id${force ? ', force => true' : ''})
 FROM headgate.rejected_requests${where(conditions(filter))}`;
@@ -168,7 +168,7 @@ ORDER BY 2 DESC`;
 export const forgetOne = (id: string): string =>
   `SELECT headgate.forget_rejected(${/^\d+$/.test(id) ? id : literal(id)})`;
 
-/** The last rows by where they lie: the last pages of the table are read, and not all of it. */
+/** The last rows by position: reads only the last pages of the table. */
 export const lastRows = ({ schema, table }: TableRef, max = 50): string => {
   const name = qualified(schema, table);
   return `SELECT * FROM ${name}
@@ -179,14 +179,14 @@ LIMIT ${max}`;
 
 export const showCreate = ({ schema, table }: TableRef): string =>
   `SHOW CREATE TABLE ${qualified(schema, table)}`;
-/** The engine, and how large this database is. */
+/** The engine's version, and the size of this database. */
 export const readEngine = `SELECT current_setting('server_version') AS server_version,
   pg_size_pretty(pg_database_size(current_database())) AS database_size`;
 
 /** For superusers and members of pg_monitor. */
 export const readWal = `SELECT pg_size_pretty(sum(size)) AS wal_size FROM pg_ls_waldir()`;
 
-/** How large each table of the role is, and by how much it grew in a day, if its rows are alike. */
+/** The size of each table of the role, and its estimated growth in a day, if its rows are of similar size. */
 export const listGrowth = `SELECT s.nspname, s.relname, s.keep, s.bytes, pg_size_pretty(s.bytes) AS size, s.rows_of_day,
   (s.bytes * s.rows_of_day / greatest(s.rows_estimate, s.rows_of_day, 1))::bigint AS bytes_a_day
 FROM (
@@ -204,12 +204,12 @@ FROM (
 ORDER BY s.bytes DESC, 1, 2
 LIMIT ${listMax.growth}`;
 
-/** Whether its owner looks at what accepted requests held. */
+/** Whether the owner inspects what accepted requests held. */
 export const inspect = ({ schema, table }: TableRef, what: 'bodies' | 'off'): string =>
   `ALTER TABLE ${qualified(schema, table)} SET (inspect = '${what}')`;
 export const dropTable = ({ schema, table }: TableRef): string => `DROP TABLE ${qualified(schema, table)}`;
 
-/** Of a webhook table that the role owns, its oid. */
+/** The oid of a webhook table that the role owns. */
 export const ownedTable = ({ schema, table }: TableRef): string => `SELECT w.relation::oid
 FROM headgate.webhook_table w
 JOIN pg_catalog.pg_class c ON c.oid = w.relation
@@ -244,7 +244,7 @@ export function explainValidate({ schema, table }: TableRef, parts: ExplainParts
   return `EXPLAIN VALIDATE ${qualified(schema, table)} WITH (\n  ${options.join(',\n  ')}\n)`;
 }
 
-/** For completion: tables that the role may read, each with its columns. */
+/** For completion: tables that the role may read, with their columns. */
 export const listColumns = `SELECT n.nspname, c.relname,
   (SELECT json_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS names
@@ -276,13 +276,13 @@ export interface NewEndpoint {
   readonly sender: string | null;
   readonly secretName: string;
   readonly secret: string;
-  /** null: a delivery that is repeated is stored again. */
+  /** null: a repeated delivery is stored again. */
   readonly deliveryHeader: string | null;
   readonly arrival: boolean;
   readonly headers: boolean;
 }
 
-/** Each runs alone. */
+/** Each statement runs on its own. */
 export function createEndpoint(it: NewEndpoint): readonly string[] {
   const includes = [
     ...(it.deliveryHeader === null ? [] : [`INCLUDE HEADER ${literal(it.deliveryHeader)} AS delivery_id`]),
@@ -301,7 +301,7 @@ export function createEndpoint(it: NewEndpoint): readonly string[] {
   return it.sender === null ? [table] : [createSecret(it.secretName, it.secret), table];
 }
 
-/** As it may be shown: a secret's value never is. */
+/** The statement for display: never shows a secret's value. */
 export function withoutSecrets(sql: string): string {
   return sql.replaceAll(
     /(\bSECRET\b[^;']*?(?:backend\s*=\s*'meta'[^;']*?)?\bAS\s+)'(?:[^']|'')*'/gi,

@@ -1,6 +1,7 @@
 /**
- * GET /console/api/tail: outcomes as they come, as server-sent events. Takes a session and where outcomes come from;
- * writes until the reader leaves or the session ends. A reader that does not keep up is told less, and how much less.
+ * GET /console/api/tail: outcomes as server-sent events, as they occur. Takes a session and a source of outcomes;
+ * writes until the reader leaves or the session ends. A reader that cannot keep up gets fewer, and the number of those
+ * skipped.
  */
 import type { ServerResponse } from 'node:http';
 import { limits } from '../tables/limits.ts';
@@ -16,7 +17,7 @@ interface Deps {
   readonly clock: () => number;
 }
 
-/** Whether the role is a superuser, and what it owns of webhook tables. */
+/** Whether the role is a superuser, and which webhook tables it owns. */
 const readRights = `
   SELECT r.rolsuper, o.nspname, o.relname FROM pg_catalog.pg_roles r LEFT JOIN (
     SELECT n.nspname, c.relname FROM headgate.webhook_table w

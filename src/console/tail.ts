@@ -1,21 +1,21 @@
 /**
- * What one watcher is told. Takes batches of all processes, gives events for a stream: only lines of tables that its
- * role owns, at most `tailLinesMax` in `tailFlushMs`; the others are counted. Which tables those are is asked of the engine
- * as that role, now and then, and once more where a line is of a table that is not known. Refuses nothing.
+ * What one watcher receives. Takes batches of all processes, writes events to a stream: only lines of tables that its role
+ * owns, at most `tailLinesMax` per `tailFlushMs`; the others are counted. The engine is asked as that role which tables
+ * those are, from time to time, and again when a line of an unknown table arrives. Refuses nothing.
  */
 import { limits } from '../tables/limits.ts';
 import type { TailBatch, TailLine, TailSource } from '../tables/tail.ts';
 import type { TailEvent } from './api.ts';
 
-/** What a watcher may see. `all`: everything, what led to no table included. */
+/** What a watcher may see. `all`: everything, including requests that led to no table. */
 export type Rights =
   | 'all'
   | { readonly database: string; readonly tables: ReadonlySet<string>; readonly strays: boolean };
 
 export interface Watcher {
-  /** Reads them anew; null: they cannot be read at present. */
+  /** Reads the rights again; null: they cannot be read at present. */
   rights(): Promise<Rights | null>;
-  /** Whether the event was written; false: its reader does not keep up. */
+  /** Returns whether the event was written; false: the reader does not keep up. */
   write(event: TailEvent): boolean;
   /** A monotonic clock, ms. */
   clock(): number;
@@ -23,7 +23,7 @@ export interface Watcher {
 
 export const tableKey = (schema: string, table: string): string => JSON.stringify([schema, table]);
 
-/** Watches until what is returned is called. */
+/** Watches until the returned function is called. */
 export function watchTail(source: TailSource, watcher: Watcher): () => void {
   const watching = new Watching(watcher);
   const end = source.watch((batch) => watching.add(batch));
@@ -38,7 +38,7 @@ class Watching {
   #rights: Rights | null = null;
   #readMs = -Infinity;
   #waiting: TailLine[] = [];
-  /** Lines that were left out before anybody asked whose they are. */
+  /** Lines that were dropped before their owner was determined. */
   #skipped = 0;
   #first = true;
   #timer: NodeJS.Timeout | null = null;
@@ -67,15 +67,16 @@ class Watching {
     await this.#refresh(lines);
     if (this.#ended) return;
     const rights = this.#rights;
-    // Those of several processes come apart.
+    // Lines of several processes arrive separately.
     const seen = rights === null ? [] : lines.filter((line) => maySee(rights, line)).toSorted(byTime);
     const told = sampled(seen, this.#first ? limits.tailRecentMax : limits.tailLinesMax, this.#first);
-    // Who sees only some tables is not told how much passes the others; and what came before is no news that was missed.
+    // A watcher that sees only some tables does not learn how much traffic the others have; and on the first event, older
+    // lines do not count as missed.
     const skipped = this.#first ? 0 : seen.length - told.length + (seesAll(rights) ? unseen : 0);
     this.#first = false;
     const silent = told.length + skipped === 0;
     if (!silent && !this.#watcher.write({ lines: told, skipped })) this.#skipped += told.length + skipped;
-    // What came meanwhile, and how much could not be said: in a while.
+    // Lines that arrived meanwhile, and the count that could not be written: after a pause.
     const more = this.#waiting.length + this.#skipped > 0;
     this.#timer = more ? setTimeout(() => void this.#tell(), limits.tailFlushMs) : null;
   }
@@ -103,7 +104,7 @@ function maySee(rights: Rights, { database, schema, table }: TailLine): boolean 
   return database === rights.database && rights.tables.has(tableKey(schema, table));
 }
 
-/** Refused ones before accepted ones, in the order in which they came; of what came before, the last. */
+/** Refused requests before accepted ones, each in order of arrival; on the first event, the last lines. */
 function sampled(lines: readonly TailLine[], max: number, last: boolean): readonly TailLine[] {
   if (lines.length <= max) return lines;
   if (last) return lines.slice(-max);

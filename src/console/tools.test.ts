@@ -1,4 +1,4 @@
-/** The pure parts behind the page's newer screens: CSV, diff, paths and columns, who it looks like, completion. */
+/** The pure parts of the page's newer screens: CSV, diff, paths and columns, recognised senders, completion. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { completionOf } from './complete.ts';

@@ -1,5 +1,5 @@
 /**
- * What the events gateway answers with. Takes refusals and errors, gives a status, headers and the text of the body, ready
+ * The answers of the events gateway. Takes refusals and errors, returns a status, headers and the text of the body, ready
  * to be written; touches nothing.
  */
 import { limits } from '../tables/limits.ts';
@@ -12,7 +12,7 @@ import { isTransient, SqlRefused } from './sql-sessions.ts';
 export const json = 'application/json; charset=utf-8';
 
 export interface Answer {
-  /** As the log and the metrics are told. */
+  /** The code for the log and the metrics. */
   readonly code: Extract<Observation, { kind: 'gateway.answered' }>['code'];
   readonly status: number;
   /** In lower case. */
@@ -33,12 +33,12 @@ export function refusalAnswer(
   return { code, status, headers, text: JSON.stringify({ error: message, code, ...more }) };
 }
 
-/** Spread, so that many senders do not return together. */
+/** Randomised, so that many senders do not return together. */
 function retryAfter(seconds: number | undefined): string {
   return String(seconds ?? 1 + Math.floor(Math.random() * limits.retryAfterSecondsMax));
 }
 
-/** The engine's own error; that of a moment is 503. */
+/** The engine's own error; a transient one is 503. */
 function sqlAnswer({ sqlstate, message, position, detail, hint }: SqlError): Answer {
   const again = isTransient(sqlstate);
   return {
@@ -51,7 +51,7 @@ function sqlAnswer({ sqlstate, message, position, detail, hint }: SqlError): Ans
   };
 }
 
-/** null: nobody has thought of it, which is a bug. */
+/** null: an unforeseen error, which is a bug. */
 export function answerTo(error: unknown): Answer | null {
   if (error instanceof Refused) return refusalAnswer(error.refusal);
   if (error instanceof LineRefused) {
@@ -61,7 +61,7 @@ export function answerTo(error: unknown): Answer | null {
   return error instanceof SqlRefused ? sqlAnswer(error.error) : null;
 }
 
-/** The answer to a bug; the log has the rest under the same id. */
+/** The answer to a bug; the log has the details under the same id. */
 export function bugAnswer(requestId: string): Answer {
   return refusalAnswer(refusal('internal'), { request_id: requestId });
 }

@@ -1,4 +1,4 @@
-/** What the gateway is sent by mistake or by malice: status and words for each, and nothing stored by any of it. */
+/** Malformed and malicious input to the gateway: status and message of each, and nothing of it stored. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';

@@ -1,4 +1,4 @@
-/** Bytes that many may hold together. Takes and gives numbers; calls back who waits for room, in the order in which they came. */
+/** Bytes that many holders share. Takes and returns numbers; calls back those who wait, in the order in which they came. */
 export class Budget {
   readonly #bytesMax: number;
   readonly #waiting = new Set<{ readonly bytes: number; readonly ready: () => void }>();
@@ -16,7 +16,7 @@ export class Budget {
     return this.#held === 0 || this.#held + bytes <= this.#bytesMax;
   }
 
-  /** Whether the bytes could be had. Whoever has nothing yet always gets them if nobody else holds any. */
+  /** Whether the bytes were granted. If nothing is held, any amount is. */
   take(bytes: number): boolean {
     if (!this.fits(bytes)) return false;
     this.#held += bytes;
@@ -32,7 +32,7 @@ export class Budget {
     }
   }
 
-  /** Calls back when so much could be had, at once if it could. What is returned ends the waiting. */
+  /** Calls back once the bytes could be granted, possibly at once. Call the returned function to stop waiting. */
   whenRoom(bytes: number, ready: () => void): () => void {
     const waiting = { bytes, ready };
     if (this.#waiting.size === 0 && this.fits(bytes)) ready();

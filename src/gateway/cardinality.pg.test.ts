@@ -1,4 +1,4 @@
-/** No request makes a new series: names that strangers think of are in no label, however many they think of. */
+/** No request creates a new series: names chosen by strangers appear in no label, however many there are. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openTestGateway } from '../../test/support/gateway.ts';

@@ -1,8 +1,8 @@
 /**
- * The events gateway: POST and GET /v1/events and POST /v1/sql for applications, beside the webhook listener or as a program of
- * its own. Takes HTTP requests, gives rows that are committed and results of SQL; refuses with everything that has an
- * HTTP status in refusals.ts, and the engine's own errors with their SQLSTATE. Touches nothing itself: databases,
- * lanes and the commit are rooms that it is given. Web pages of strangers are kept out by guard.ts.
+ * The events gateway: POST and GET /v1/events and POST /v1/sql for applications, next to the webhook listener or as a separate
+ * program. Takes HTTP requests, returns committed rows and results of SQL; refuses with everything that has an HTTP status in
+ * refusals.ts, and with the engine's own errors and their SQLSTATE. Touches nothing itself: databases, lanes and the commit are
+ * rooms that it is given. guard.ts keeps out web pages of strangers.
  */
 import { randomUUID } from 'node:crypto';
 import type { Gate } from '../access/gate.ts';
@@ -27,53 +27,53 @@ import type { AskTokens } from './tokens.ts';
 export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   /** null: plain HTTP. */
   readonly tls: TlsSource | null;
-  /** Who may come, how often, and whom a request is of. */
+  /** Decides who may connect and how often, and identifies the client behind a proxy. */
   readonly gate: Gate;
   readonly observe: Observe;
-  /** Of sockets and of what comes on them. */
+  /** For sockets and what arrives on them. */
   readonly limits?: Limits;
-  /** false: every request is read by Node's parser. Default: true. */
+  /** false: Node's parser reads every request. Default: true. */
   readonly fastPath?: boolean;
-  /** 0 picks a free one. */
+  /** 0: any free port. */
   readonly port: number;
   readonly fd?: ListenAt['fd'];
   readonly version: string;
   /** Monotonic, ms. */
   readonly clock?: () => number;
   readonly deps: GatewayDeps;
-  /** The text of GET /v1/metrics; null: they are served elsewhere. */
+  /** The text of GET /v1/metrics; null: served elsewhere. */
   readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> } | null;
 }
 
 export interface GatewayDeps {
-  /** The name that `?database=` gives, or the default one; throws Refused when there is none such. */
+  /** The database named by `?database=`, or the default one; throws Refused if it does not exist. */
   readonly database: (name: string | undefined) => string;
-  /** null: requests can be taken; otherwise why not, in one line without credentials. */
+  /** null: requests can be accepted; otherwise the reason, in one line without credentials. */
   readonly unavailable: () => string | null;
   readonly sql: Omit<SqlDeps, 'memory'>;
   readonly events: EventDeps;
-  /** null: there are no tokens of CREATE TOKEN. */
+  /** null: CREATE TOKEN has no tokens here. */
   readonly tokens: AskTokens | null;
 }
 
 export interface Gateway extends Closable {
   readonly address: { readonly host: string; readonly port: number };
-  /** How much is in flight at this moment. */
+  /** What is in flight at this moment. */
   readonly load: { readonly connections: number; readonly requests: number; readonly bytesInFlight: number };
-  /** Lets go of a database, so that it can be dropped or renamed. */
+  /** Releases a database, so that it can be dropped or renamed. */
   release(database: string): Promise<void>;
-  /** Takes nothing new, and resolves when everything it has taken is answered. */
+  /** Accepts nothing new, and resolves once everything accepted is answered. */
   drain(): Promise<void>;
-  /** Ends at once: whoever still waits for an answer gets none. */
+  /** Ends at once: requests that still wait get no answer. */
   close(): Promise<void>;
 }
 
-/** Rejects when the port cannot be listened on. */
+/** Rejects if it cannot listen on the port. */
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const { tls, gate, observe, limits = allLimits, deps } = options;
   const memory = new ResultMemory();
   const sessions = new SqlSessions({ ...deps.sql, memory });
-  // Apart from those of SQL, which its senders may keep for as long as a statement runs.
+  // Separate from the sessions of SQL, which clients may hold for as long as a statement runs.
   const streams = new Streams(new SqlSessions({ ...deps.sql, memory }), memory.all);
   const http = new GatewayHttp({ ...options, limits, sessions, streams, load: () => front.owed });
   const front = new Front(
@@ -84,10 +84,10 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       limits,
       connectionsMax: limits.gatewayConnectionsMax,
       requestTimeoutMs: limits.eventsUploadMs,
-      // In either direction; what a request may take in all is shorter.
+      // In either direction; the limit on the whole request is shorter.
       silenceMs: limits.eventsPauseMs * 2,
       inFlightBytesMax: limits.gatewayBodiesBytesMax,
-      // Whoever leaves while its SQL runs is not waited for.
+      // A client that leaves while its SQL runs is not waited for.
       answersHalfClosed: false,
       impatient: refusal('overloaded', 'too many requests are waiting on this connection'),
       now: Date.now,

@@ -1,4 +1,4 @@
-/** What is read as a whole and what is read piece by piece are answered alike, and both are refused at the door alike. */
+/** Bodies read as a whole and bodies read piece by piece get the same answers, and the same refusals at the door. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';

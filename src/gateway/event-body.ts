@@ -1,8 +1,8 @@
 /**
- * The body of POST /v1/events: one JSON object, over several lines perhaps, or one a line (NDJSON). Which of the two it
- * is, is seen by its first line and not by its Content-Type, which `curl -d` sets to that of a form. Takes pieces, gives
- * Rows, of a small body at once and of a large one in chunks; refuses with `event_not_object` and what the codec refuses
- * with. Holds at most `eventsLaneBytesMax` of a body, a chunk and a line.
+ * The body of POST /v1/events: one JSON object, possibly over several lines, or one object per line (NDJSON). The first
+ * line tells which of the two it is, not the Content-Type, which `curl -d` sets to that of a form. Takes pieces, returns
+ * Rows, of a small body at once and of a large one in chunks; refuses with `event_not_object` and as the codec does.
+ * Holds at most `eventsLaneBytesMax` of a body, a chunk and a line.
  */
 import type { Rows, Target } from '../tables/flow.ts';
 import { Gathered } from '../kit/gathered.ts';
@@ -16,7 +16,7 @@ import type { Skipped } from './skipped.ts';
 export class EventBody {
   readonly #source: BodySource;
   readonly #codec: EventCodec;
-  /** What was read of a body that turned out to be large. */
+  /** The part already read of a body that turned out to be large. */
   #head: Buffer | null = null;
 
   constructor(source: BodySource, codec: EventCodec) {
@@ -24,7 +24,7 @@ export class EventBody {
     this.#codec = codec;
   }
 
-  /** The whole body if it is small; null: it is not, and `chunks` gives it. */
+  /** The whole body if it is small; null: it is large, and `chunks` returns it. */
   small(): Buffer | Promise<Buffer | null> {
     const whole = this.#source.whole?.();
     if (whole === undefined) return this.#begin();
@@ -46,12 +46,13 @@ export class EventBody {
     return it;
   }
 
-  /** null: no line was good. */
+  /** null: no line was valid. */
   decodeSmall(target: Target, body: Buffer, skipped: Skipped | null): Rows | null {
     const block = { bytes: body, firstLine: 1 };
     if (skipped !== null)
       return this.#isObject(body) ? this.#object(target, body, skipped) : this.#lines(target, block, skipped);
-    // What reads as lines is no object over several of them: nearly all bodies are read once.
+    // Try lines first: a body that parses as lines is not one object over several of them, so nearly all bodies are read
+    // once.
     try {
       return this.#lines(target, block, null);
     } catch (error) {
@@ -60,13 +61,13 @@ export class EventBody {
     }
   }
 
-  /** The rows of a large body, a chunk at a time. Their memory is their taker's, who may give it back. */
+  /** The rows of a large body, chunk by chunk. The consumer owns their memory, and may free it. */
   async *chunks(target: Target, skipped: Skipped | null): AsyncGenerator<Rows> {
     let head = this.#head ?? Buffer.of();
     this.#head = null;
     let ended = false;
     if (this.#codec.opening(firstLine(head)) === 'open') {
-      // One object over several lines has to be held whole.
+      // One object over several lines must be held whole.
       ({ bytes: head, ended } = await collect(this.#source, [head], limits.eventsLineBytesMax));
       if (ended && this.#isObject(head)) {
         const rows = this.#object(target, head, skipped);
@@ -87,14 +88,14 @@ export class EventBody {
     if (rows !== null) yield rows;
   }
 
-  /** The block is used up: its memory is that of the rows, or free. */
+  /** Consumes the block: its memory is reused by the rows, or freed. */
   #linesOfBlock(target: Target, block: LineBlock, skipped: Skipped | null): Rows | null {
     const rows = this.#lines(target, block, skipped);
     if (rows?.documents.bytes.buffer !== block.bytes.buffer) freeStore(block.bytes);
     return rows;
   }
 
-  /** A body whose first line is no document by itself, and that is one as a whole. */
+  /** Whether the first line is no document, but the whole body is. */
   #isObject(body: Buffer): boolean {
     const line = firstLine(body);
     const opening = this.#codec.opening(line);
@@ -129,7 +130,7 @@ export class EventBody {
   }
 }
 
-/** Reads on behind `begun` until there are more than `bytesMax`, or no more. */
+/** Reads on after `begun` until there are more than `bytesMax`, or the body ends. */
 async function collect(
   source: BodySource,
   begun: readonly Buffer[],
@@ -154,14 +155,14 @@ function firstByte(body: Buffer): number {
   return at;
 }
 
-/** From the first byte that is no blank to the end of its line. */
+/** From the first byte that is not blank to the end of its line. */
 function firstLine(body: Buffer): Buffer {
   const start = firstByte(body);
   const end = body.indexOf(10, start);
   return body.subarray(start, end < 0 ? body.length : end);
 }
 
-/** What people send for NDJSON, with the sentence that helps. */
+/** Bodies sent by mistake instead of NDJSON, with a sentence that helps. */
 function refuseOther(body: Buffer): Buffer {
   const first = body[firstByte(body)];
   if (first === undefined) throw new Refused('event_not_object', 'the body holds no event');

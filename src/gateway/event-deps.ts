@@ -1,5 +1,5 @@
 /**
- * What POST /v1/events needs of other rooms, and what its parts hand each other. Types, joined in main.ts and
+ * What POST /v1/events needs from other rooms, and what its parts pass to each other. Types, joined in main.ts and
  * gateway-main.ts.
  */
 import type { PoolClient } from 'pg';
@@ -12,34 +12,40 @@ import type { Skipped } from './skipped.ts';
 export const conflicts = ['error', 'update', 'ignore'] as const;
 export type OnConflict = (typeof conflicts)[number];
 
-/** How rows get into the tables of a database: one for each kind of server (app/gateway-events.ts, app/other-rooms.ts). */
+/**
+ * How rows are stored in the tables of a database: one implementation for each kind of server (app/gateway-events.ts,
+ * app/other-rooms.ts).
+ */
 export interface EventDeps {
-  /** The table that a name means now, as SQL would; throws `relation_not_found`, `relation_not_writable`, `key_missing`. */
+  /**
+   * The table that a name denotes now, resolved as in SQL; throws `relation_not_found`, `relation_not_writable`,
+   * `key_missing`.
+   */
   readonly find: (database: string, name: string, onConflict: OnConflict | null) => Target | Promise<Target>;
-  /** The engine says that the table is not what it was. */
+  /** The engine has reported that the table has changed. */
   readonly forget: (database: string, name: string) => void;
-  /** Throws `lane_full`, `draining`, before the body is read. */
+  /** Throws `lane_full`, `draining`; called before the body is read. */
   readonly admit: (target: Target) => void;
   readonly submit: (rows: Rows) => Promise<Outcome>;
-  /** Lets go of a database, so that it can be dropped or renamed. */
+  /** Releases a database, so that it can be dropped or renamed. */
   readonly release: (database: string) => Promise<void>;
   readonly codec: EventCodec;
-  /** What is too large for a lane; throws Refused or LineRefused. */
+  /** For bodies too large for a lane; throws Refused or LineRefused. */
   readonly large: (target: Target, request: EventRequest, body: EventBody) => Promise<EventAnswer>;
-  /** A body of which the engine has refused rows that are to be left out. */
+  /** For a body with rows that the engine has refused and that are to be left out. */
   readonly skipping: (
     target: Target,
     request: EventRequest,
     body: EventBody,
     small: Buffer,
   ) => Promise<EventAnswer>;
-  /** Resolves when everything that was answered before can be read; throws Refused. */
+  /** Resolves once everything answered before is readable; throws Refused. */
   readonly readable: (database: string) => Promise<void>;
 }
 
-/** What a large body goes through on PostgreSQL. */
+/** What a large body needs on PostgreSQL. */
 export interface EventStreamDeps extends Pick<EventDeps, 'forget'> {
-  /** One for each large body that is under way. */
+  /** One for each large body in flight. */
   readonly streams: Semaphore;
   readonly transaction: TransactionDeps;
 }
@@ -47,41 +53,41 @@ export interface EventStreamDeps extends Pick<EventDeps, 'forget'> {
 export interface EventRequest {
   readonly database: string;
   readonly name: string;
-  /** null: nothing was said. */
+  /** null: not specified. */
   readonly onConflict: OnConflict | null;
   /** Commit the good lines and list the bad ones. */
   readonly skips: boolean;
-  /** Answer when the rows can be read. */
+  /** Answer once the rows are readable. */
   readonly flush: boolean;
 }
 
 export interface EventAnswer {
   readonly rows: number;
-  /** null: it was all or nothing. */
+  /** null: rows were not skipped, it was all or nothing. */
   readonly skipped: Skipped | null;
 }
 
-/** Where a body comes from; throws Refused. */
+/** The source of a body; throws Refused. */
 export interface BodySource {
-  /** All of it; null: it may be large, or longer than it looks, and `next` gives it piece by piece. */
+  /** The whole body; null: it may be large, or longer than it appears, and `next` returns it piece by piece. */
   readonly whole: (() => Buffer | Promise<Buffer>) | null;
-  /** The next bytes, or null behind the last ones. */
+  /** The next bytes, or null after the last ones. */
   next(): Promise<Buffer | null>;
 }
 
 export interface LineBlock {
   readonly bytes: Buffer;
-  /** Number of its first line, from 1. */
+  /** The number of its first line, from 1. */
   readonly firstLine: number;
 }
 
-/** The decode room, as far as events go. Rows it makes have the documents' keys as columns. */
+/** The decode room as far as events need it. Its rows have the documents' keys as columns. */
 export interface EventCodec {
-  /** What a text is by itself: a document, the beginning of one, or neither. */
+  /** What a text is on its own: a document, the beginning of one, or neither. */
   readonly opening: (text: Buffer) => 'whole' | 'open' | 'broken';
   /** Throws Refused. */
   readonly object: (target: Target, body: Buffer, ackTimeoutMs: number) => Rows;
-  /** Throws Refused whose message names the line. */
+  /** Throws Refused with a message that names the line. */
   readonly lines: (target: Target, body: Buffer, ackTimeoutMs: number, firstLine: number) => Rows;
   readonly goodLines: (
     target: Target,
@@ -93,14 +99,14 @@ export interface EventCodec {
     readonly skipped: readonly { readonly line: number; readonly reason: string }[];
     readonly skippedCount: number;
   };
-  /** Cuts a stream where lines end; throws `body_too_large` for a line that is longer. */
+  /** Splits a stream at line ends; throws `body_too_large` for a longer line. */
   readonly splitter: (lineBytesMax: number) => LineSplitter;
 }
 
 export interface LineSplitter {
-  /** Whole lines; null: no line has ended. */
+  /** Complete lines; null: no line has ended. */
   push(chunk: Buffer): LineBlock | null;
-  /** The last line, when the body does not end with a line end. */
+  /** The last line, if the body does not end with a line end. */
   end(): LineBlock | null;
 }
 
@@ -110,64 +116,67 @@ export interface EventSql {
   readonly values: readonly (string | null)[];
 }
 
-/** Of the documents of a chunk those from `from` to before `to`: a JSON array. */
+/** The documents `from` up to, not including, `to` of a chunk: a JSON array. */
 export interface EventRows {
   readonly documents: Documents;
   readonly from: number;
   readonly to: number;
-  /** Rows whose entry is 1 are left out; null: none is. */
+  /** Rows whose entry is 1 are left out; null: no row is. */
   readonly without: Uint8Array | null;
 }
 
-/** A statement that takes documents, which are not copied on their way to the engine where they are large. */
+/** A statement that takes documents; large ones are sent to the engine without a copy. */
 export interface RowsSql {
   readonly text: string;
   readonly values: readonly (string | EventRows | null)[];
 }
 
-/** What is sent for the rows of one table, in order. */
+/** The statements for the rows of one table, in order. */
 export interface TransactionSql {
-  /** Before the transaction: fails with 22P02 when `make` has to run first. null: nothing has to be there. */
+  /** Runs before the transaction: fails with 22P02 if `make` has to run first. null: nothing needs to exist. */
   readonly check: EventSql | null;
   readonly make: EventSql | null;
-  /** Behind BEGIN; 22P02: the table, or who may write into it, has changed. */
+  /** After BEGIN; 22P02: the table, or who may write to it, has changed. */
   readonly first: readonly EventSql[];
   readonly store: (rows: EventRows) => RowsSql;
-  /** Behind rows that were stored. */
+  /** After rows were stored. */
   readonly stored: readonly EventSql[];
   /** Decodes one column and changes nothing. */
   readonly probe: (column: Column, rows: EventRows) => RowsSql;
-  /** Fails with 22P02 when the table is not the one of the target. */
+  /** Fails with 22P02 if the table is not the one of the target. */
   readonly confirm: EventSql;
-  /** In front of COMMIT. */
+  /** Before COMMIT. */
   readonly last: readonly EventSql[];
 }
 
-/** The commit room, as far as a transaction of one large body goes. */
+/** The commit room as far as a transaction of one large body needs it. */
 export interface TransactionDeps {
-  /** A connection of a pool for such transactions; throws what keeps one from being had. */
+  /** A connection of a pool for such transactions; throws if none can be had. */
   readonly connect: (database: string) => Promise<PoolClient>;
-  /** Takes it back; `broken`: it is in no state to be lent again. */
+  /** Returns the connection; `broken`: it cannot be lent again. */
   readonly giveBack: (client: PoolClient, target: Target, broken: boolean) => void;
   readonly sql: (target: Target, client: PoolClient) => TransactionSql;
   /** The protocol's messages for a statement, up to its Sync. */
   readonly messages: (sql: RowsSql) => readonly Buffer[];
-  /** What is told of a row that the engine refuses; `misfit`: the column whose value it could not read. */
+  /** The refusal for a row that the engine refuses; `misfit`: the column whose value the engine could not read. */
   readonly explain: (failed: FailedRow, misfit: Column | null) => Refusal;
-  /** Whose fault a failed statement is, as for a group of webhooks. */
+  /** What caused a statement to fail, as for a group of webhooks. */
   readonly verdict: (
     failed: FailedRow,
   ) => 'row' | 'suspect' | 'table' | 'conflict' | 'beyond' | 'engine' | 'bug';
-  /** Whether a commit that failed with this may have stored its rows nevertheless. */
+  /** Whether a commit that failed with this error may have stored its rows after all. */
   readonly isInDoubt: (failed: FailedRow) => boolean;
-  /** What became of the transaction of this number; asks on a connection that has answered. null: nobody knows. */
+  /** The outcome of the transaction with this number; needs a connection that has answered. null: unknown. */
   readonly fate: (
     client: PoolClient,
     target: Target,
     xid: string,
     leftMs: () => number,
   ) => Promise<'committed' | 'aborted' | null>;
-  /** Whose chunk is at the engine: one after the other leaves processors and log for small requests, and takes no longer. */
+  /**
+   * Limits how many chunks the engine stores at once: taking turns leaves processors and log to small requests, and takes no
+   * longer.
+   */
   readonly turns: Semaphore;
   /** A monotonic clock, ms. */
   readonly clock: () => number;

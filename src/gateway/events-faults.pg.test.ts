@@ -1,4 +1,4 @@
-/** Events whose row's own code fails with any SQLSTATE, and a COMMIT whose answer is altered. */
+/** Events whose row runs code that fails with any SQLSTATE, and a COMMIT whose answer is altered. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { onEnd } from '../../test/support/cleanup.ts';

@@ -1,4 +1,6 @@
-/** POST /v1/events: its parameters, its body, its answer. Takes requests, gives row counts; refuses as events.ts does. */
+/**
+ * POST /v1/events: its parameters, its body, its answer. Takes requests, returns row counts; refuses as events.ts does.
+ */
 import { limits } from '../tables/limits.ts';
 import { ingestEvents } from './events.ts';
 import { conflicts } from './event-deps.ts';
@@ -9,7 +11,7 @@ import { eventParameters, readQuery } from './query.ts';
 
 export interface EventsRouteDeps {
   readonly events: EventDeps;
-  /** What a request target asks for; throws Refused. */
+  /** Parses a request target; throws Refused. */
   readonly eventOf: (target: string) => EventRequest;
 }
 
@@ -46,7 +48,7 @@ function eventsJson({ rows, skipped }: EventAnswer): string {
   return JSON.stringify({ rows, skipped: skipped.lines, skippedTotal: skipped.count });
 }
 
-/** A token that ends while a body arrives stores nothing of it. */
+/** If a token becomes invalid while a body arrives, nothing of it is stored. */
 function renewing(source: BodySource, scope: Scope): BodySource {
   const { whole } = source;
   return {
@@ -66,7 +68,7 @@ function renewing(source: BodySource, scope: Scope): BodySource {
   };
 }
 
-/** A body of at most `eventsLaneBytesMax` is held as a whole. */
+/** A body of at most `eventsLaneBytesMax` is held whole. */
 function sourceOf(exchange: GatewayExchange): BodySource {
   const isSmall = exchange.isSmall(limits.eventsLaneBytesMax);
   if (isSmall) return { whole: () => exchange.body(bounds), next: () => Promise.resolve(null) };

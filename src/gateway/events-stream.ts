@@ -1,8 +1,8 @@
 /**
- * A body in a transaction of its own: chunk after chunk, while the next one is being read; committed when the last one
- * is in, rolled back by whatever comes before. The socket is read only as fast as the engine takes rows. Refuses with
- * `overloaded` when `eventsStreamsMax` are under way, with what the body and the transaction refuse with, and with
- * `deadline` when the engine needs more than `eventsDeadlineMs` behind the last byte.
+ * Stores a body in a transaction of its own: one chunk after the other, while the next one is being read; committed
+ * after the last one, rolled back on any failure before. The socket is read only as fast as the engine takes rows.
+ * Refuses with `overloaded` when `eventsStreamsMax` are running, as the body and the transaction refuse, and with
+ * `deadline` if the engine needs more than `eventsDeadlineMs` after the last byte.
  */
 import type { Target } from '../tables/flow.ts';
 import { freeStore } from '../kit/free-buffer.ts';
@@ -42,7 +42,7 @@ export async function streamEvents(
   }
 }
 
-/** One chunk is at the engine while the next one is read and decoded. */
+/** The engine stores one chunk while the next one is read and decoded. */
 async function storeAll(
   transaction: EventTransaction,
   body: EventBody,
@@ -53,7 +53,7 @@ async function storeAll(
   for await (const rows of body.chunks(target, skipped)) {
     await storing;
     storing = transaction.store(rows).then(() => freeStore(rows.documents.bytes));
-    // Awaited in the next round; until then its failure is nobody's surprise.
+    // Awaited in the next round; until then a rejection must not count as unhandled.
     storing.catch(() => {});
   }
   transaction.hurry(limits.eventsDeadlineMs);

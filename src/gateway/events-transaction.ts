@@ -1,9 +1,9 @@
 /**
- * One transaction that takes rows of one table, chunk by chunk. Takes Rows; gives nothing until `commit`; refuses with
- * LineRefused for the first row that the engine does not take (with on_error=skip such rows are left out and listed),
- * `table_changed`, `table_unusable`, `engine_unavailable`, `deadline` and `commit_unknown`. Touches one connection, which it gives back.
+ * One transaction that stores rows of one table, chunk by chunk. Takes Rows; nothing takes effect before `commit`; refuses with
+ * LineRefused for the first row that the engine refuses (with on_error=skip such rows are left out and listed), `table_changed`,
+ * `table_unusable`, `engine_unavailable`, `deadline` and `commit_unknown`. Uses one connection, which it gives back.
  *
- * A chunk that fails is tried again in halves, each behind a savepoint, until the rows at fault stand alone.
+ * A chunk that fails is retried in halves, each after a savepoint, until the rows at fault are isolated.
  */
 import type { DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
@@ -31,8 +31,8 @@ const runsLate =
   'a deferrable trigger or constraint of a table that takes part would run at COMMIT, with other rights than its owner has';
 
 /**
- * A role, a database or a server that ends idle or long transactions would end that of each slow sender. How long those may take is
- * bounded here; a clock of `transaction_timeout` (17 and later) that runs is stopped by 0 alone.
+ * A role, database or server that limits idle or long transactions would end those of slow senders. Their duration is bounded here
+ * instead; only 0 stops the running clock of `transaction_timeout` (17 and later).
  */
 const patienceSql = `select pg_catalog.set_config(s.name, w.value, true)
   from (values ('idle_in_transaction_session_timeout', '${limits.eventsUploadMs}'), ('transaction_timeout', '0')) as w (name, value)
@@ -47,16 +47,16 @@ export class EventTransaction {
   readonly #sql: TransactionSql;
   #rows = 0;
   #confirmed = false;
-  /** A row was suspected, and it is not the table. */
+  /** The table itself was found to accept rows. */
   #stands = false;
-  /** The number of the transaction. */
+  /** The transaction's number. */
   #xid: string | null = null;
-  /** When the sender is told that it took too long; Infinity while it is still sending. */
+  /** When the sender is answered that it took too long; Infinity while it is still sending. */
   #deadline = Infinity;
-  /** What is at the engine now. */
+  /** What the engine is working on. */
   #working: Promise<void> = Promise.resolve();
   #ending = false;
-  /** `broken`: the connection is in no state to be lent again. */
+  /** `broken`: the connection cannot be lent again. */
   #state: 'open' | 'committed' | 'broken' = 'open';
 
   private constructor(client: PoolClient, deps: TransactionDeps, target: Target, skipped: Skipped | null) {
@@ -67,7 +67,7 @@ export class EventTransaction {
     this.#sql = deps.sql(target, client);
   }
 
-  /** `skipped`: takes the rows that are left out; null: the first bad row ends it all. */
+  /** `skipped` collects the rows that are left out; null: the first bad row ends the transaction. */
   static async begin(
     deps: TransactionDeps,
     target: Target,
@@ -103,7 +103,7 @@ export class EventTransaction {
     return this.#rows;
   }
 
-  /** The last byte is there, and the sender waits. */
+  /** The last byte has arrived, and the sender waits. */
   hurry(ms: number): void {
     this.#deadline = this.#deps.clock() + ms;
   }
@@ -116,7 +116,7 @@ export class EventTransaction {
 
   async #storeAndConfirm(rows: Rows): Promise<void> {
     await this.#store(rows, 0, rows.count);
-    // Whoever has written into a table keeps it as it is until the end of the transaction.
+    // A transaction that has written to a table keeps it from changing until it ends.
     if (this.#confirmed || this.#rows === 0) return;
     await this.#confirm();
     this.#confirmed = true;
@@ -146,7 +146,7 @@ export class EventTransaction {
         this.#state = 'committed';
         return;
       }
-      // A deferred constraint: which row it was, the engine does not say.
+      // A deferred constraint: the engine does not report which row violated it.
       const failed = asFailedRow(error);
       if (this.#mayBeRow(failed)) {
         const { code, message } = this.#deps.explain(failed, null);
@@ -156,10 +156,10 @@ export class EventTransaction {
     }
   }
 
-  /** What a COMMIT that failed has come to; throws `commit_unknown` where nobody knows. */
+  /** The outcome of a COMMIT that failed; throws `commit_unknown` if it cannot be known. */
   async #isCommitted(error: unknown): Promise<boolean> {
     if (sqlstateOf(error) === null) throw new Refused('commit_unknown');
-    // An ERROR is final when the engine is ready for what comes next; a FATAL, also one behind it, may come too late.
+    // An ERROR is final once the engine answers the next query; a FATAL error, even one that follows it, may come too late.
     await this.#query('select').catch(() => {
       throw new Refused('commit_unknown');
     });
@@ -173,7 +173,7 @@ export class EventTransaction {
 
   /** Rolls back what is not committed, and gives the connection back. Never rejects. */
   async end(): Promise<void> {
-    // A row that came behind the rollback would be a transaction of its own.
+    // A row stored after the rollback would be a transaction of its own.
     this.#ending = true;
     await this.#working.catch(() => {});
     if (this.#state === 'open') await this.#rollback().catch(() => (this.#state = 'broken'));
@@ -203,7 +203,7 @@ export class EventTransaction {
     return /^(row|suspect)$/.test(this.#deps.verdict(failed));
   }
 
-  /** Throws when no row at all can be stored: then it is the table, or the right to it. */
+  /** Throws if not even zero rows can be stored: then the cause is the table, or the right to write to it. */
   async #stand(): Promise<void> {
     if (this.#stands) return;
     await this.#run('savepoint headgate');
@@ -242,7 +242,7 @@ export class EventTransaction {
     return null;
   }
 
-  /** Whether what must be as it was is not. */
+  /** Whether a check on an expected state fails. */
   async #hasChanged({ text, values }: EventSql): Promise<boolean> {
     try {
       await this.#query(text, values);
@@ -277,14 +277,14 @@ export class EventTransaction {
     return this.#inTime(() => this.#client.query<object>({ text, values: [...values] }));
   }
 
-  /** Gives what was sent, which the engine has read. */
+  /** Returns the messages sent, which the engine has read. */
   async #send(sql: RowsSql): Promise<readonly Buffer[]> {
     const messages = this.#deps.messages(sql);
     await this.#inTime(() => runMessages(this.#client, messages));
     return messages;
   }
 
-  /** An engine that stays silent is not waited for: its own bound on statements is a little shorter. */
+  /** Does not wait for a silent engine: its own statement timeout is slightly shorter. */
   async #inTime<T>(ask: () => Promise<T>): Promise<T> {
     const left = Math.min(limits.eventsDeadlineMs, this.#deadline - this.#deps.clock());
     if (left <= 0 || this.#ending) throw new Refused('deadline');
@@ -296,7 +296,7 @@ export class EventTransaction {
     }
   }
 
-  /** What the function of the table's owner raises by itself: its context has one line, that of what it runs has more. */
+  /** Errors that the owner's function raises itself: their context has one line; errors of what it runs have more. */
   #foundByFunction(error: unknown): Refused | null {
     if (this.#target.code.as !== 'owner') return null;
     const { where = '' } = error as DatabaseError;

@@ -3,10 +3,10 @@
  *
  *   find the table → admit → read the body → decode → the lane's receipt, or a transaction of its own
  *
- * A body of up to `eventsLaneBytesMax` goes the way of webhooks, with those of others; a larger one, and, with on_error=skip,
- * one whose rows the engine has refused, goes apart: on PostgreSQL through a transaction of its own (events-stream.ts).
- * Takes the request's parameters and its body; gives how many rows are committed, or throws Refused, or LineRefused
- * where the line at fault is known. Touches nothing itself.
+ * A body of up to `eventsLaneBytesMax` takes the path of webhooks, together with others. A larger body takes a separate path,
+ * as does, with on_error=skip, one of which the engine has refused rows: on PostgreSQL, a transaction of its own
+ * (events-stream.ts). Takes the request's parameters and its body; returns how many rows are committed, or throws Refused, or
+ * LineRefused if the line at fault is known. Touches nothing itself.
  */
 import type { Outcome, Rows } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
@@ -17,7 +17,7 @@ import { LineRefused, lineOf } from './line-refused.ts';
 import { Skipped } from './skipped.ts';
 import type { Scope } from './tokens.ts';
 
-/** How often one request follows a table that is being changed under it. */
+/** How often one request follows a table that is being changed meanwhile. */
 const changedAttemptsMax = 3;
 
 export function ingestEvents(
@@ -66,7 +66,7 @@ async function storeEvents(
   }
 }
 
-/** What says that a row is at fault, and not the moment. */
+/** Codes that blame a row, and not a passing condition. */
 const rowCodes: ReadonlySet<string> = new Set(['row_refused', 'body_not_json', 'payload_undecodable']);
 
 function refusedBy(outcome: Exclude<Outcome, { kind: 'committed' }>, rows: Rows): Error {

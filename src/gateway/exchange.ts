@@ -1,6 +1,6 @@
 /**
- * One request of the events gateway and its answer. Takes refusals, errors, texts and results, writes them with the headers
- * that every answer has, and says what was answered. Decides nothing.
+ * One request of the events gateway and its answer. Takes refusals, errors, texts and results, writes them with the headers common to all
+ * answers, and reports what was answered. Decides nothing.
  */
 import { randomUUID } from 'node:crypto';
 import type { Incoming } from '../http/exchange.ts';
@@ -28,18 +28,18 @@ const onlyGzip = refusal(
 
 export interface BodyBounds {
   readonly bytesMax: number;
-  /** What is said of one that is larger. */
+  /** The message for a larger body. */
   readonly tooLarge: string;
 }
 
 export class GatewayExchange extends Exchange implements GuardedRequest {
   readonly requestId: string;
-  /** Which route it is for, once that is known. */
+  /** The route, once it is known. */
   route: 'events' | 'sql' | 'stream' | 'other' = 'other';
-  /** Where it may store; null: everywhere. */
+  /** Where the request may store; null: everywhere. */
   scope: Scope | null = null;
   readonly #observe: Observe;
-  /** Names and values in turn. */
+  /** Names and values alternate. */
   #cors: readonly string[] = [];
 
   constructor(observe: Observe, incoming: Incoming) {
@@ -56,19 +56,19 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
     return this.connection.local.port;
   }
 
-  /** Lets pages of its origin read the answer. */
+  /** Lets pages of the request's origin read the answer. */
   allowOrigin(origin: string): void {
     const allowed = ['access-control-allow-origin', origin, 'vary', 'Origin'];
     this.#cors = [...allowed, 'access-control-expose-headers', 'x-request-id, retry-after'];
   }
 
-  /** Whether the whole body is announced, as it is, and not larger than this. Throws Refused. */
+  /** Whether the whole body is announced, uncompressed and of at most this size. Throws Refused. */
   isSmall(bytesMax: number): boolean {
     const length = this.isWhole ? this.announcedBytes : Number(this.one('content-length'));
     return !this.#isGzip() && length <= bytesMax;
   }
 
-  /** All of the body, at once where it is there; throws Refused, or rejects with it. What is held of it is given back with the answer. */
+  /** The whole body, synchronously if it has arrived; throws Refused, or rejects with it. Its memory is released with the answer. */
   body({ bytesMax, tooLarge }: BodyBounds): Buffer | Promise<Buffer> {
     this.#isGzip();
     const rules = { bytesMax, needsLength: false, pauseMs: limits.eventsPauseMs };
@@ -80,7 +80,7 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
     }
   }
 
-  /** The body as it comes: the next bytes, or null behind the last ones. Throws Refused, and rejects with it. */
+  /** The body as it arrives: the next bytes, or null after the last ones. Throws Refused, and rejects with it. */
   pieces({ bytesMax, tooLarge }: BodyBounds): () => Promise<Buffer | null> {
     const isGzip = this.#isGzip();
     const { eventsLineBytesMax: heldBytesMax, eventsPauseMs: pauseMs } = limits;
@@ -93,7 +93,7 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
     }
   }
 
-  /** Holds more for what is made of the body; throws Refused. */
+  /** Reserves more memory for what is made of the body; throws Refused. */
   hold(bytes: number): void {
     const why = this.share.take(bytes);
     if (why !== null) throw new Refused(why);
@@ -104,7 +104,7 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
     this.answer(refusalAnswer(why));
   }
 
-  /** The same for what is no fault of the connection: it stays if its sender ends what it is sending. */
+  /** Like `refuse`, for errors that are not the connection's fault: it stays open if the sender completes its request. */
   async refuseFor(error: unknown): Promise<void> {
     const answer = answerTo(error);
     if (answer === null) this.#observe({ kind: 'request.failed', requestId: this.requestId, error });
@@ -128,8 +128,8 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
   }
 
   /**
-   * A small result leaves in one piece, with its length; a large one as fast as its reader reads. It is held until then;
-   * whoever reads nothing of it for `readPauseMs` is cut off.
+   * A small result is sent in one piece, with its length; a large one at its reader's speed. It is held until then; a reader that pauses
+   * for `readPauseMs` is cut off.
    */
   answerResult(result: SqlResult, readPauseMs: number): void {
     const type = { 'content-type': json };
@@ -147,7 +147,7 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
     });
   }
 
-  /** Each piece is asked for when its reader has read what came before; whoever reads nothing for `readPauseMs` is cut off. */
+  /** Each piece is requested once its reader has read the previous ones; a reader that pauses for `readPauseMs` is cut off. */
   async answerStream(type: string, pieces: AsyncIterable<Piece>, readPauseMs: number): Promise<void> {
     const { requestId, remoteAddress } = this;
     this.#observe({ kind: 'stream.opened', requestId, remoteAddress });
@@ -179,9 +179,9 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
     this.#observe({ kind: 'gateway.answered', requestId, route, remoteAddress, status, code, rows, seconds });
   }
 
-  /** Throws Refused for an encoding that is not known here. */
+  /** Throws Refused for an unsupported encoding. */
   #isGzip(): boolean {
-    // One that came as a whole has no encoding.
+    // A request received as a whole has no encoding.
     const encoding = this.isWhole ? '' : (this.one('content-encoding') ?? '').trim().toLowerCase();
     if (encoding === 'gzip' || encoding === 'x-gzip') return true;
     if (encoding === '' || encoding === 'identity') return false;
@@ -189,7 +189,7 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
   }
 }
 
-/** The answer for a connection that has no request to answer. */
+/** The answer on a connection that has no request to answer. */
 export function connectionWords(observe: Observe, remoteAddress: string, why: Refusal): Reply {
   const requestId = randomUUID();
   const { code, status, headers, text } = refusalAnswer(why);
@@ -211,7 +211,7 @@ const jsonReply = remembered((body): Reply => {
   return often({ status: 200, headers, body });
 }, limits.gatewayRepliesMax);
 
-/** What the room of HTTP refuses, as a sender to the gateway reads it. */
+/** Rewords refusals of the HTTP room for a client of the gateway. */
 function inOurWords(tooLarge: string): (error: unknown) => never {
   return (error) => {
     const code = error instanceof Refused ? error.refusal.code : null;

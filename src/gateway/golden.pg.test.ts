@@ -1,6 +1,7 @@
 /**
- * Every answer of the gateway, byte for byte, as test/support/golden/gateway.json has it: routes, methods, refusals, what a
- * browser asks, bodies of every kind. What is meant to change is written anew (test/support/golden.ts) and seen in the diff.
+ * Every answer of the gateway, byte for byte, as in test/support/golden/gateway.json: routes, methods, refusals, requests of
+ * browsers, bodies of every kind. For an intended change the file is rewritten (test/support/golden.ts), and the diff
+ * reviewed.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

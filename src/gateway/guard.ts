@@ -1,8 +1,8 @@
 /**
- * Who may talk to the events gateway. Takes a request's headers and the address it came in on, gives null or the
- * refusal: `host_refused` (a name that is not ours: DNS rebinding), `page_refused` (a web page of another origin),
- * `token_required`. Pure but for the token's digest. A browser cannot forge Host and Origin, and nothing else that can
- * has to: these two protect a gateway without a token from the web pages its owner looks at.
+ * Who may talk to the events gateway. Takes a request's headers and the address it arrived at, returns null or the refusal:
+ * `host_refused` (a name that is not the gateway's: DNS rebinding), `page_refused` (a web page of another origin),
+ * `token_required`. Pure but for the token's digest. A browser cannot forge Host and Origin, and any other client has no need
+ * to: these two checks protect a gateway without a token from the web pages that its owner visits.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -10,12 +10,12 @@ import { refusal } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 
 export interface GuardOptions {
-  /** The address that the gateway was told to listen on. */
+  /** The address that the gateway is configured to listen on. */
   readonly host: string;
   readonly token: string | null;
   /** Web origins that may call, in lower case; `*`: all. */
   readonly origins: readonly string[];
-  /** Names that it is called by besides its own address, with or without port; `*`: any. */
+  /** Further names of the gateway besides its own address, with or without port; `*`: any. */
   readonly hosts: readonly string[];
   /** Whether the door itself speaks TLS. */
   readonly secure: boolean;
@@ -24,7 +24,7 @@ export interface GuardOptions {
 export interface GuardedRequest {
   /** The value of a header by its lower-case name. */
   readonly one: (name: string) => string | undefined;
-  /** The end of the connection that is ours. */
+  /** The local end of the connection. */
   readonly localAddress: string;
   readonly localPort: number;
 }
@@ -34,7 +34,7 @@ export class Guard {
   readonly #token: Buffer | null;
   readonly #origins: ReadonlySet<string>;
   readonly #hosts: ReadonlySet<string>;
-  /** What was ours last: nearly all come by one name. */
+  /** The last accepted host: nearly all requests use the same one. */
   #last = { host: '', localAddress: '', localPort: 0 };
 
   constructor(options: GuardOptions) {
@@ -44,10 +44,10 @@ export class Guard {
     this.#hosts = new Set(options.hosts.map((host) => host.toLowerCase()));
   }
 
-  /** Whether the request comes from where requests may come from. */
+  /** Whether the request comes from an allowed place. */
   place(request: GuardedRequest): Refusal | null {
     const host = request.one('host');
-    // Without a Host (HTTP/1.0) it is no browser that calls.
+    // A request without Host (HTTP/1.0) is not from a browser.
     if (host !== undefined && !this.#isOurs(host, request)) {
       return refusal('host_refused', `the events gateway is not called ${shown(host.toLowerCase())}`);
     }
@@ -65,7 +65,7 @@ export class Guard {
     return this.#origins.has('*') || this.#origins.has(origin.toLowerCase());
   }
 
-  /** A token of CREATE TOKEN, or what looks like one; it is never taken for more, also where no token is asked for. */
+  /** A token of CREATE TOKEN, or a text of that form; it never grants more, even if no token is required. */
   scopedToken(authorization: string | undefined): string | null {
     const given = bearerOf(authorization);
     return given?.startsWith('hgt_') === true && !this.#isToken(given) ? given : null;
@@ -81,14 +81,14 @@ export class Guard {
     );
   }
 
-  /** Compared by digest, in constant time: neither content nor length of the token shows. */
+  /** Compared by digest, in constant time: reveals neither content nor length of the token. */
   #isToken(given: string): boolean {
     return this.#token !== null && timingSafeEqual(digest(given), this.#token);
   }
 
   /**
-   * Browsers leave Origin out of some requests (GET, HEAD), and say of each whose page it is of. Without its name an origin that
-   * is allowed cannot be told from one that is not.
+   * Browsers omit Origin from some requests (GET, HEAD), but state whether they are cross-site. Without the origin's name, an
+   * allowed origin cannot be distinguished from any other.
    */
   #isOfAnotherSite(site: string | undefined): boolean {
     if (site === undefined || this.#origins.has('*')) return false;
@@ -114,8 +114,8 @@ export class Guard {
   }
 
   /**
-   * A page that the gateway itself has served: its host has passed already. A proxy in front of a plain door may speak
-   * TLS; a page that came without it is none of a door that does, whoever changed it on its way.
+   * A page served by the gateway itself: its host has been checked already. A proxy in front of a plain door may add TLS, so
+   * https is accepted there too. A door with TLS serves no http page: such a page may have been altered on its way.
    */
   #isSameOrigin(origin: string, host: string | undefined): boolean {
     if (host === undefined) return false;
@@ -131,7 +131,7 @@ function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-/** `[::1]:8000` → `::1` and 8000; no port means that of the scheme. */
+/** `[::1]:8000` → `::1` and 8000; without a port, the default of the scheme. */
 function splitHost(host: string, implied: number): { name: string; port: number } {
   const parts = /^(?:\[([^\]]*)\]|([^:]*))(?::(\d{1,5}))?$/.exec(host);
   if (parts === null) return { name: host, port: -1 };
@@ -148,7 +148,7 @@ function plainAddress(address: string): string {
   return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
 }
 
-/** What a stranger wrote, short and harmless in a message. */
+/** A stranger's text, made short and harmless for a message. */
 function shown(text: string): string {
   return text.replaceAll(/[^\x21-\x7e]/g, '?').slice(0, 100);
 }

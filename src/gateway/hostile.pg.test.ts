@@ -1,7 +1,6 @@
 /**
- * What the gateway answers to bytes that no client of good will sends, over TCP and over TLS: hostile.test.ts of the
- * listener asks the same of the other door. Each is followed by a request that is good, and stores nothing but what
- * was answered 200.
+ * The gateway's answers to hostile bytes, over TCP and over TLS: hostile.test.ts of the listener does the same for the
+ * other door. Each is followed by a valid request, and only requests answered 200 are stored.
  */
 import assert from 'node:assert/strict';
 import { lookup } from 'node:dns/promises';

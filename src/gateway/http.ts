@@ -1,7 +1,7 @@
 /**
- * What becomes of a request of the events gateway: guard → route → its handler. Takes exchanges of the front, gives each an
- * answer; refuses with what the guard and the gate refuse, with `malformed_path`, `malformed_request` (two Authorizations),
- * `route_unknown`, `method_not_allowed`, `overloaded`, `draining`, `engine_unavailable` and `token_scope`, and with whatever the handlers refuse.
+ * What happens to a request of the events gateway: guard → route → handler. Takes exchanges from the front, answers each; refuses as the guard,
+ * the gate and the handlers do, and with `malformed_path`, `malformed_request` (two Authorizations), `route_unknown`, `method_not_allowed`,
+ * `overloaded`, `draining`, `engine_unavailable` and `token_scope`.
  */
 import { performance } from 'node:perf_hooks';
 import type { Gate } from '../access/gate.ts';
@@ -29,14 +29,14 @@ import { streamRoute } from './stream-route.ts';
 import type { Streams } from './streams.ts';
 import type { SqlSessions } from './sql-sessions.ts';
 
-/** Throws Refused, or rejects with it. */
+/** Throws or rejects with Refused. */
 type Handler = (exchange: GatewayExchange) => Promise<void> | void;
 
 export interface GatewayHttpOptions extends GatewayOptions {
   readonly limits: Limits;
   readonly sessions: SqlSessions;
   readonly streams: Streams;
-  /** How many requests are under way. */
+  /** How many requests are in flight. */
   readonly load: () => number;
 }
 
@@ -49,7 +49,7 @@ export class GatewayHttp implements Door<GatewayExchange> {
   readonly #tokens: ScopedTokens;
   readonly #eventOf: (target: string) => EventRequest;
   readonly #posted: (target: string) => Sought;
-  /** null: it is served elsewhere. */
+  /** null: served elsewhere. */
   readonly #handlers: { readonly [name in RouteName]: Handler | null };
 
   constructor(options: GatewayHttpOptions) {
@@ -124,16 +124,16 @@ export class GatewayHttp implements Door<GatewayExchange> {
     return handler(exchange);
   }
 
-  /** null: it may come; otherwise what is left to be asked of its token, or of the page that it is of. Throws Refused. */
+  /** null: the request is admitted; otherwise what remains to be checked of its token, or of its page. Throws Refused. */
   #admit(exchange: GatewayExchange, isEvents: boolean): Shown | null {
     const { method, target } = exchange;
-    // Who asks whether the gateway lives learns nothing else, and asks by any name, as load balancers do.
+    // A health check reveals nothing else, and may use any host name, as load balancers do.
     const isHealth = method === 'GET' && target === '/v1/healthz';
     const place = this.#guard.place(exchange);
     const [origin, authorization] = [exchange.one('origin'), exchange.one('authorization')];
     const isPreflight = method === 'OPTIONS';
     const scoped = isHealth || isPreflight ? null : this.#guard.scopedToken(authorization);
-    // Which pages its tokens are for, the database knows.
+    // Only the database knows which pages its tokens allow.
     const isAsked = isEvents && (scoped !== null || (isPreflight && origin !== undefined && place !== null));
     const passes = place?.code === 'host_refused' ? isHealth : isAsked;
     if (place !== null && !passes) throw new Refused(place);
@@ -152,9 +152,9 @@ export class GatewayHttp implements Door<GatewayExchange> {
   }
 }
 
-/** What a target says by itself. */
+/** What follows from the target alone. */
 interface Sought {
-  /** null: nothing is wrong with it. */
+  /** null: the target is well formed. */
   readonly doubtful: Refusal | null;
   readonly route: Route | Refusal;
 }
@@ -184,7 +184,7 @@ function preflight(exchange: GatewayExchange): void {
   exchange.answer({ code: 'ok', status: 204, headers, text: '' });
 }
 
-/** Node takes the first of two Authorizations, and a proxy may have looked at the other one. */
+/** Node takes the first of two Authorizations; a proxy may have checked the other one. */
 function doubledRefusal(exchange: GatewayExchange): Refusal | null {
   if (exchange.header?.('authorization') !== undefined) return null;
   const { rawHeaders } = exchange;

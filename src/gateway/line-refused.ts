@@ -1,6 +1,6 @@
 /**
- * What is wrong with one line of a body. Takes refusals of the decode and commit rooms, which speak of webhooks, gives
- * them as a sender of events reads them; touches nothing.
+ * Errors about one line of a body. Takes refusals of the decode and commit rooms, which are worded for webhooks, and
+ * rewords them for senders of events; touches nothing.
  */
 import type { Rows } from '../tables/flow.ts';
 import { refusal, Refused, refusals } from '../tables/refusals.ts';
@@ -19,19 +19,19 @@ export class LineRefused extends Error {
   }
 }
 
-/** Where a row stands in its body, from 1. */
+/** The line of a row in its body, from 1. */
 export function lineOf(rows: Rows, row: number): number {
   return rows.lines?.[row] ?? row + 1;
 }
 
 const prefix = `${refusals.payload_undecodable.message}: `;
 
-/** The reason alone, without the sentence in front of it. */
+/** Only the reason, without the sentence before it. */
 export function reasonOf(message: string): string {
   return message.replace(prefix, '');
 }
 
-/** The decode room names the line at the beginning of its sentence. */
+/** The decode room puts the line at the beginning of its sentence. */
 export function asLineRefused(error: unknown): unknown {
   if (!(error instanceof Refused)) return error;
   const { code, message } = error.refusal;

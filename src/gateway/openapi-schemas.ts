@@ -1,6 +1,6 @@
 /**
- * What the requests and answers of the events gateway hold, in OpenAPI's JSON Schema: the components of its document
- * (openapi.ts). The bodies themselves are read and written byte by byte elsewhere. Pure.
+ * The requests and answers of the events gateway as JSON Schema for OpenAPI: the components of its document
+ * (openapi.ts). The bodies themselves are parsed and written byte by byte elsewhere. Pure.
  */
 const text = (description: string) => ({ type: 'string', description });
 const integer = (description: string) => ({ type: 'integer', description });
@@ -79,7 +79,7 @@ export const schemas = {
   Health: object({ status: { type: 'string', enum: ['ok'] } }, ['status']),
 } as const satisfies Readonly<Record<string, object>>;
 
-/** A refusal of Headgate's, by its codes; `more`: further members. */
+/** A refusal of Headgate, with its codes; `more`: further members. */
 export function refusalSchema(codes: readonly string[], more: Readonly<Record<string, object>> = {}): object {
   return object({ error: text('one sentence'), code: { type: 'string', enum: codes }, ...more }, [
     'error',

@@ -1,4 +1,4 @@
-/** The document is valid OpenAPI, says what the gateway answers, and clients that are generated from it compile and work. */
+/** The document is valid OpenAPI and describes the gateway's answers, and clients generated from it compile and work. */
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * The description of the events gateway that `GET /v1/openapi.json` gives: made from the tables of its parameters
- * (query.ts), of what its bodies hold (openapi-schemas.ts), of Headgate's refusals, and of the routes (routes.ts). Pure.
+ * The OpenAPI document of the events gateway, served by `GET /v1/openapi.json`: made from the tables of its parameters
+ * (query.ts), of its bodies (openapi-schemas.ts), of Headgate's refusals, and of the routes (routes.ts). Pure.
  */
 import { refusals } from '../tables/refusals.ts';
 import type { RefusalCode } from '../tables/refusals.ts';
@@ -35,7 +35,7 @@ const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
 export interface OpenapiOptions {
   readonly version: string;
-  /** Requests have to carry a bearer token. */
+  /** Requests must carry a bearer token. */
   readonly asksForToken: boolean;
 }
 
@@ -108,7 +108,7 @@ function done({ answer }: Operation): object {
   };
 }
 
-/** Every refusal by its status. */
+/** All refusals by status. */
 function refused(route: Operation, asksForToken: boolean): Readonly<Record<string, object>> {
   const token: readonly RefusalCode[] = asksForToken && route.open !== true ? ['token_required'] : [];
   const byStatus = new Map<number, RefusalCode[]>();

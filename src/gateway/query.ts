@@ -1,7 +1,7 @@
 /**
- * The parameters of the gateway's requests. Takes a request target, gives what its query says; refuses with
- * `malformed_query` what is not known, missing, given twice, or none of the allowed values. The same table is printed
- * in the OpenAPI document. Pure.
+ * The parameters of the gateway's requests. Takes a request target, returns its query parameters; refuses with
+ * `malformed_query` any that are unknown, missing, given twice, or not one of the allowed values. The OpenAPI document
+ * prints the same table. Pure.
  */
 import { Refused } from '../tables/refusals.ts';
 import { conflicts } from './event-deps.ts';
@@ -71,7 +71,7 @@ function* pairsOf(target: string): Iterable<readonly [string, string]> {
   }
 }
 
-/** What is no percent-encoded UTF-8 is left as it is. */
+/** Text that is not percent-encoded UTF-8 stays as it is. */
 function decoded(text: string): string {
   const plain = text.replaceAll('+', ' ');
   if (!plain.includes('%')) return plain;
@@ -82,7 +82,7 @@ function decoded(text: string): string {
   }
 }
 
-/** What a stranger wrote, short and harmless in a message. */
+/** A stranger's text, made short and harmless for a message. */
 function shown(text: string): string {
   return `"${text.slice(0, 60).replaceAll(/[^\x20-\x7e]/g, '?')}"`;
 }

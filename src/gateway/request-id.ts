@@ -1,4 +1,7 @@
-/** By which a request is found in the log. Takes what its sender says, gives the id that its sender chose, or a new one. */
+/**
+ * The id by which a request is found in the log. Takes the sender's header, returns the id that the sender chose, or a new
+ * one.
+ */
 import { randomUUID } from 'node:crypto';
 import { limits } from '../tables/limits.ts';
 

@@ -1,7 +1,7 @@
 /**
- * The routes of the events gateway, as one table: what is served (door.ts), and what the OpenAPI document says of it
- * (openapi.ts). Takes a method and a request target, gives the route, or the refusal: `malformed_path`,
- * `route_unknown`, `method_not_allowed`. Pure.
+ * The routes of the events gateway, as one table: used for serving (door.ts) and for the OpenAPI document (openapi.ts).
+ * Takes a method and a request target, returns the route, or the refusal: `malformed_path`, `route_unknown`,
+ * `method_not_allowed`. Pure.
  */
 import { refusal } from '../tables/refusals.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
@@ -14,7 +14,7 @@ export interface Route {
   readonly name: RouteName;
   readonly method: 'get' | 'post';
   readonly path: string;
-  /** null: the document does not speak of it. */
+  /** null: not in the document. */
   readonly operation: Operation | null;
 }
 
@@ -23,15 +23,15 @@ export interface Operation {
   readonly summary: string;
   readonly description?: string;
   readonly parameters?: Readonly<Record<string, Parameter>>;
-  /** By media type, the usual one first. What a body calls itself does not matter. */
+  /** By media type, the usual one first. The Content-Type of a body does not matter. */
   readonly body?: Readonly<Record<string, object>>;
-  /** `schema`: of a JSON document; null: server-sent events. */
+  /** `schema` of a JSON document; null: server-sent events. */
   readonly answer: { readonly description: string; readonly schema: string | null };
-  /** Beside those that every route has. */
+  /** In addition to those of every route. */
   readonly refusals: readonly RefusalCode[];
-  /** The engine's own errors, told with their SQLSTATE. */
+  /** Also answers with the engine's own errors and their SQLSTATE. */
   readonly sqlErrors?: true;
-  /** Nobody is asked for a token. */
+  /** Requires no token. */
   readonly open?: true;
 }
 
@@ -143,7 +143,7 @@ export const routes: readonly Route[] = [
   { name: 'metrics', method: 'get', path: '/v1/metrics', operation: null },
 ];
 
-/** HEAD is answered like GET, and without a body; a stream is nothing without it. */
+/** HEAD is answered like GET, without a body; a stream makes no sense without one. */
 export function routeOf(method: string, target: string): Route | Refusal {
   const path = pathOf(target);
   const there = routes.filter((route) => route.path === path);
@@ -160,8 +160,8 @@ export function routeOf(method: string, target: string): Route | Refusal {
 }
 
 /**
- * The path that a target names, its escapes read but for those of characters that would part it. Proxies may send the
- * absolute form (RFC 9112 §3.2.2), which names the same path.
+ * The path of a target, with escapes decoded except those of reserved characters. Proxies may send the absolute form
+ * (RFC 9112 §3.2.2), which names the same path.
  */
 function pathOf(target: string): string {
   const origin = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, '');
@@ -170,7 +170,7 @@ function pathOf(target: string): string {
   return path.includes('%') ? decodeURI(path) : path;
 }
 
-/** Whoever sends a fragment, or an escape that is none, means another path than we would read. */
+/** With a fragment or an invalid escape, the client means another path than the gateway would read. */
 export function targetRefusal(target: string): Refusal | null {
   if (target.includes('#')) return refusal('malformed_path', 'a request target has no fragment');
   const [path = ''] = target.split('?', 1);

@@ -1,6 +1,6 @@
 /**
- * One row as a JSON object, with every digit as the engine printed it. Takes the texts of its values and their columns' names and
- * types, gives text; refuses nothing. Pure.
+ * One row as a JSON object, with every digit as the engine printed it. Takes the texts of its values and the names and types of
+ * their columns, returns text; refuses nothing. Pure.
  */
 import { builtinTypes, encodeText } from './sql-types.ts';
 import type { SqlType } from './sql-types.ts';
@@ -12,19 +12,19 @@ export interface Field {
 
 export type TypeLookup = (oid: number) => SqlType | undefined;
 
-/** `"name":` for each column, and its type. */
+/** `"name":` and the type of each column. */
 export type Encoders = readonly { readonly key: string; readonly type: SqlType }[];
 
 export interface RowSink {
   add(text: string): void;
-  /** The inside of a JSON string, not encoded yet. */
+  /** The inside of a JSON string, not yet encoded. */
   addLarge(value: string): void;
 }
 
-/** A value of so many characters is encoded in slices of so many. */
+/** Values of this many characters or more are encoded in slices of this size. */
 export const largeChars = 1024 * 1024;
 
-/** null: a type is not known. */
+/** null: a type is unknown. */
 export function encodersOf(fields: readonly Field[], known: TypeLookup): Encoders | null {
   const names = uniqueNames(fields);
   const encoders: { key: string; type: SqlType }[] = [];
@@ -72,7 +72,7 @@ export function addRow(
   to.add(`${text}}`);
 }
 
-/** What a JSON string has between its quotes. */
+/** The content of a JSON string between its quotes. */
 export function inside(text: string): string {
   return encodeText(text).slice(1, -1);
 }

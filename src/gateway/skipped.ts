@@ -1,4 +1,6 @@
-/** Lines that on_error=skip has left out: the first few by name, all of them by number. Takes lines, touches nothing. */
+/**
+ * Lines that on_error=skip has left out: the first few in detail, all of them as a count. Takes lines, touches nothing.
+ */
 export class Skipped {
   readonly #listMax: number;
   readonly #lines: { readonly line: number; readonly error: string }[] = [];
@@ -12,7 +14,7 @@ export class Skipped {
     return this.#count;
   }
 
-  /** In the order of their lines. */
+  /** Sorted by line. */
   get lines(): readonly { readonly line: number; readonly error: string }[] {
     return this.#lines.toSorted((a, b) => a.line - b.line);
   }
@@ -22,7 +24,7 @@ export class Skipped {
     if (this.#lines.length < this.#listMax) this.#lines.push({ line, error });
   }
 
-  /** Lines of which only the number is known. */
+  /** Adds lines of which only the count is known. */
   addMore(count: number): void {
     this.#count += count;
   }

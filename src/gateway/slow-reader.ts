@@ -1,6 +1,6 @@
 /**
- * Who reads an answer too slowly. Takes a response and how large it is, cuts it off when its reader reads nothing for a
- * while, or too slowly on the whole: a result is held until it is read. Touches that response alone.
+ * Cuts off slow readers. Takes a response and its size, and destroys it if its reader pauses for too long, or is too
+ * slow overall: a result is held until it is read. Touches only that response.
  */
 import type { ServerResponse } from 'node:http';
 import { limits } from '../tables/limits.ts';
@@ -11,17 +11,17 @@ export class SlowReader {
   readonly #wholeMs: number;
   #pause: NodeJS.Timeout | null = null;
 
-  /** `pauseMs`: how long its reader may read nothing. */
+  /** `pauseMs`: how long its reader may pause. */
   constructor(response: ServerResponse, bytes: number, pauseMs: number) {
     this.#response = response;
     this.#pauseMs = pauseMs;
     this.#wholeMs = pauseMs + (bytes / limits.gatewayReadBytesPerSecondMin) * 1_000;
-    // Of several on one connection the answers before it are read first.
+    // With several answers on one connection, the earlier ones are read first.
     if (response.socket === null) response.once('socket', () => this.#begin());
     else this.#begin();
   }
 
-  /** Another piece is wanted. */
+  /** Another piece was requested. */
   goesOn(): void {
     this.#pause?.refresh();
   }

@@ -1,6 +1,7 @@
 /**
- * What POST /v1/sql and streams have to know of a kind of server. Types and data only: one for PostgreSQL, and one for RisingWave, of
- * which each line says what it does not have (src/common/src/types/postgres_type.rs and src/frontend/src/handler of its repository).
+ * What POST /v1/sql and streams need to know about a kind of server. Types and data only: one for PostgreSQL, and one for RisingWave,
+ * each line of which names something that RisingWave lacks (src/common/src/types/postgres_type.rs and src/frontend/src/handler of its
+ * repository).
  */
 import { limits } from '../tables/limits.ts';
 import type { RewriteSql } from '../tables/sql-flow.ts';
@@ -8,19 +9,19 @@ import { encodeText, integerTypes } from './sql-types.ts';
 import type { SqlType } from './sql-types.ts';
 
 export interface SqlDialect {
-  /** The statements that the server does not know, in its words. */
+  /** Translates statements that the server does not know. */
   readonly rewrite: RewriteSql;
-  /** DISCARD ALL makes a session new. */
+  /** DISCARD ALL resets a session. */
   readonly renews: boolean;
   /** Several statements of one text are one transaction. */
   readonly transactions: boolean;
-  /** Parameters of one statement. */
+  /** The maximum of parameters of one statement. */
   readonly paramsMax: number;
-  /** What a statement is called, as PostgreSQL calls it; `tag`: the server's own word. */
+  /** A statement's name in PostgreSQL; `tag`: the server's own name. */
   readonly command: (tag: string) => string;
-  /** Rows have addresses, so that they can be followed. */
+  /** Rows have addresses, so that a stream can follow them. */
   readonly streams: boolean;
-  /** All types beside those that it shares with every other; null: it is asked for them. */
+  /** All types besides the common ones; null: the server is queried for them. */
   readonly types: ReadonlyMap<number, SqlType> | null;
 }
 
@@ -36,7 +37,7 @@ export function postgresDialect(rewrite: RewriteSql): SqlDialect {
   };
 }
 
-/** Names without oids of their own are told by what they are, and shown as RisingWave prints them. */
+/** Types without a PostgreSQL oid are named by their content, and shown as RisingWave prints them. */
 const printed = (name: string): SqlType => ({ name, encode: encodeText, element: null });
 
 const risingwaveTypes: ReadonlyMap<number, SqlType> = new Map([
@@ -50,7 +51,7 @@ const risingwaveTypes: ReadonlyMap<number, SqlType> = new Map([
 ]);
 
 export function risingwaveDialect(rewrite: RewriteSql): SqlDialect {
-  // CREATE_TABLE, SET_VARIABLE
+  // Turns CREATE_TABLE and SET_VARIABLE into CREATE TABLE and SET.
   const command = (tag: string): string => tag.replaceAll('_', ' ').replace(/^SET VARIABLE$/, 'SET');
   return {
     rewrite,

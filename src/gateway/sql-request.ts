@@ -1,7 +1,7 @@
 /**
- * The body of POST /v1/sql: SQL as it is, or {"sql": "…", "params": […]}. Takes bytes, gives the statement's bytes and
- * its parameters; refuses with `malformed_query`. Which of the two it is, is seen by its first character and not by
- * its Content-Type, which `curl -d` sets to that of a form: no statement begins with a brace. Pure.
+ * The body of POST /v1/sql: plain SQL, or {"sql": "…", "params": […]}. Takes bytes, returns the statement's bytes and
+ * its parameters; refuses with `malformed_query`. The first character tells which of the two it is, not the
+ * Content-Type, which `curl -d` sets to that of a form: no statement begins with a brace. Pure.
  */
 import { isUtf8 } from 'node:buffer';
 import { limits } from '../tables/limits.ts';
@@ -14,7 +14,7 @@ import { isJson } from './sql-types.ts';
 export interface SqlRequest {
   /** In UTF-8, without a zero byte. */
   readonly sql: Buffer;
-  /** Raw JSON; null: the simple protocol, which takes several statements. */
+  /** Raw JSON; null: the simple protocol, which allows several statements. */
   readonly params: readonly string[] | null;
 }
 
@@ -54,14 +54,14 @@ export function parseSqlRequest(body: Buffer): SqlRequest {
   return { sql: Buffer.from(sqlText, 'utf8'), params: params.length === 0 ? null : params };
 }
 
-/** Arrays are the one kind of value whose text depends on the parameter's type: an array, or a document. */
+/** Only an array's text depends on the parameter's type: a PostgreSQL array, or a JSON document. */
 export function needsTypes(params: readonly string[]): boolean {
   return params.some((param) => param.startsWith('['));
 }
 
 /**
- * A raw JSON value as the text of a parameter: strings as they are, numbers with every digit, objects as JSON, arrays
- * as JSON for a json parameter and as an array of PostgreSQL for any other.
+ * Converts a raw JSON value to the text of a parameter: strings unchanged, numbers with every digit, objects as JSON,
+ * arrays as JSON for a json parameter and as a PostgreSQL array for any other.
  */
 export function paramText(raw: string, typeOid: number): string | null {
   if (raw === 'null') return null;

@@ -1,8 +1,8 @@
 /**
- * What the engine answers, as JSON text. Takes messages of one request in turn, gives pieces of the answer's body;
- * refuses (returns false, and says why) beyond `gatewayResultBytesMax`, or when all results together hold too much. Rows become text
- * as they come, so that a large result is held once; those with a type that is not known yet wait for its name, and large
- * values for `settleLarge`, which takes them in slices.
+ * The engine's result as JSON text. Takes messages of one request in order, returns pieces of the answer's body; refuses (returns
+ * false, with the reason in `refused`) beyond `gatewayResultBytesMax`, or if all results together hold too much. Rows become text as
+ * they arrive, so that a large result is held once; rows with an unknown type wait until its name is known, and large values wait
+ * for `settleLarge`, which encodes them in slices.
  */
 import { longWork } from '../kit/long-work.ts';
 import { limits } from '../tables/limits.ts';
@@ -18,10 +18,10 @@ export interface Notice {
   readonly hint: string | undefined;
 }
 
-/** What all results hold together. */
+/** What all results together hold. */
 export class ResultMemory {
   readonly all: Budget;
-  /** Of that, what results hold beyond the share that every one may have: a few must not fill it. */
+  /** The part of `all` that exceeds each result's guaranteed share, bounded so that a few results cannot fill everything. */
   readonly beyond = new Budget(limits.gatewayResultSharesBytesMax);
 
   constructor(bytesMax: number = limits.gatewayResultsBytesMax) {
@@ -29,18 +29,18 @@ export class ResultMemory {
   }
 }
 
-/** What one value costs while it waits, besides its text, in bytes. */
+/** The cost of a waiting value in addition to its text, in bytes. */
 const waitingValueBytes = 64;
 const chunkChars = 64 * 1024;
 
 interface Statement {
   readonly fields: readonly Field[];
-  /** null: a type is not known yet. */
+  /** null: a type is still unknown. */
   encoders: Encoders | null;
   readonly waiting: (readonly (string | null)[])[];
   readonly text: Text;
   rows: number;
-  /** How many rows the engine says it was. */
+  /** The number of rows that the engine reported. */
   affected: number;
   command: string;
 }
@@ -52,7 +52,7 @@ export class SqlResult {
   readonly #notices: Notice[] = [];
   #open: Statement | null = null;
   #held = 0;
-  /** Of `#held`, what is beyond the share that every result may have. */
+  /** The part of `#held` beyond the guaranteed share. */
   #heldBeyond = 0;
   #refused: 'result_too_large' | 'results_full' | null = null;
 
@@ -61,17 +61,17 @@ export class SqlResult {
     this.#memory = memory;
   }
 
-  /** Something of it found no room. */
+  /** Some part of it found no room. */
   get overflowed(): boolean {
     return this.#refused !== null;
   }
 
-  /** Why there was no room: for ever, or for the moment. */
+  /** Why there was no room: permanently, or at the moment. */
   get refused(): 'result_too_large' | 'results_full' {
     return this.#refused ?? 'result_too_large';
   }
 
-  /** Waits for room for more, a while; calls back with whether there is any. What is returned ends the waiting. */
+  /** Waits a while for room; calls back with whether there is any. Call the returned function to stop waiting. */
   whenRoom(ready: (room: boolean) => void): () => void {
     let timer: NodeJS.Timeout | null = null;
     const settle = (room: boolean): void => {
@@ -103,7 +103,7 @@ export class SqlResult {
     this.#open.encoders = encodersOf(fields, this.#known);
   }
 
-  /** Whether there was room for the row. */
+  /** Returns whether there was room for the row. */
   row(values: readonly (string | null)[]): boolean {
     const statement = (this.#open ??= newStatement([]));
     statement.rows++;
@@ -116,7 +116,7 @@ export class SqlResult {
     return this.#hold(statement.text.bytes - before);
   }
 
-  /** Encodes the large values. Whether there was room. */
+  /** Encodes the large values. Returns whether there was room. */
   async settleLarge(): Promise<boolean> {
     const bytes = this.#statements.reduce((sum, { text }) => sum + text.bytes, 0);
     return longWork.slices(bytes, this.#settleInSlices());
@@ -142,12 +142,12 @@ export class SqlResult {
     this.#statements.push(statement);
   }
 
-  /** Calls each command otherwise. */
+  /** Replaces the name of each command. */
   spell(command: (tag: string) => string): void {
     for (const statement of this.#statements) statement.command = command(statement.command);
   }
 
-  /** The tag to tell in place of the engine's; null: the engine's own. */
+  /** Tags to report instead of the engine's; null: the engine's own. */
   rename(tags: readonly (string | null)[]): void {
     tags.forEach((tag, index) => {
       const statement = this.#statements[index];
@@ -161,7 +161,7 @@ export class SqlResult {
     if (this.#hold(message.length + detail.length + hint.length)) this.#notices.push(notice);
   }
 
-  /** Types whose rows still wait. */
+  /** Types for which rows wait. */
   unknownTypes(): number[] {
     const oids = this.#statements
       .filter((statement) => statement.encoders === null)
@@ -170,7 +170,7 @@ export class SqlResult {
     return [...new Set(oids)];
   }
 
-  /** Encodes what waited, now that every type is known or gone. Whether there was room. */
+  /** Encodes the waiting rows, once every type is known or gone. Returns whether there was room. */
   settleTypes(): boolean {
     for (const statement of this.#statements) {
       if (statement.encoders !== null) continue;
@@ -185,7 +185,7 @@ export class SqlResult {
     return true;
   }
 
-  /** How many are complete. */
+  /** The number of complete statements. */
   get statements(): number {
     return this.#statements.length;
   }
@@ -194,7 +194,7 @@ export class SqlResult {
     return this.#statements.reduce((sum, statement) => sum + statement.affected, 0);
   }
 
-  /** The body in pieces; `release` when they have been sent or are not wanted. */
+  /** The body in pieces; call `release` once they have been sent or are not wanted. */
   *body(): Iterable<string | Buffer> {
     const last = this.#statements.at(-1) ?? newStatement([]);
     yield '{';
@@ -257,14 +257,14 @@ function* statementBody(statement: Statement): Iterable<string | Buffer> {
   yield `],"rowsAffected":${statement.affected},"command":${JSON.stringify(statement.command)}`;
 }
 
-/** A long text in pieces of bytes, and its end still as a string. */
+/** A long text in pieces of bytes, with its end still as a string. */
 class Text {
-  /** What is still a string is the inside of a JSON string, not encoded yet. */
+  /** A string chunk is the inside of a JSON string, not yet encoded. */
   #chunks: (Buffer | string)[] = [];
   #bytesDone = 0;
   #tail = '';
 
-  /** Exact for what is encoded already, and at least as many characters for the rest. */
+  /** Exact for encoded parts; the number of characters, a lower bound, for the rest. */
   get bytes(): number {
     return this.#bytesDone + this.#tail.length;
   }
@@ -280,7 +280,7 @@ class Text {
     this.#bytesDone += value.length;
   }
 
-  /** Encodes large values, a slice at each step; gives how much longer than its characters a slice has become. */
+  /** Encodes large values, one slice per step; returns by how many bytes a slice exceeds its characters. */
   *settle(): Iterable<number> {
     if (this.#chunks.every((chunk) => typeof chunk !== 'string')) return;
     const chunks = this.#chunks;
@@ -315,7 +315,7 @@ class Text {
   }
 }
 
-/** The end of a slice that ends about there: not between the halves of a surrogate pair. */
+/** The end of a slice, moved so as not to split a surrogate pair. */
 function wholeCharacters(text: string, end: number): number {
   if (end >= text.length) return text.length;
   const last = text.charCodeAt(end - 1);

@@ -1,4 +1,7 @@
-/** POST /v1/sql: body → statement → session → JSON. Takes requests, gives results; each stage may refuse, and only then. */
+/**
+ * POST /v1/sql: body → statement → session → JSON. Takes requests, returns results; each stage may refuse, but only before
+ * the answer starts.
+ */
 import { freeBuffer } from '../kit/free-buffer.ts';
 import { limits } from '../tables/limits.ts';
 import type { GatewayExchange } from './exchange.ts';
@@ -10,7 +13,7 @@ import type { SqlSessions } from './sql-sessions.ts';
 export interface SqlRouteDeps {
   readonly sessions: SqlSessions;
   readonly database: (name: string | undefined) => string;
-  /** How long the reader of a result may read nothing of it, in ms. */
+  /** How long the reader of a result may pause, in ms. */
   readonly readPauseMs: number;
 }
 
@@ -26,7 +29,7 @@ export function sqlRoute(deps: SqlRouteDeps): (exchange: GatewayExchange) => Pro
     let stay = (): void => {};
     try {
       const body = await exchange.body(bounds);
-      // As it came, and again as it is written to the engine.
+      // As it arrived, and again as it is written to the engine.
       exchange.hold(body.length);
       statement = parseSqlRequest(body);
       stay = exchange.onEnded(() => gone.abort());

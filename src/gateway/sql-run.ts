@@ -1,10 +1,10 @@
 /**
- * One request of /v1/sql on one connection: query objects for node-postgres that write the statement and, right behind
- * it, the DISCARD ALL that makes the session new again, and read how both ended.
+ * One request of /v1/sql on one connection: query objects for node-postgres that write the statement, followed
+ * immediately by the DISCARD ALL that resets the session, and read how both ended.
  *
- * Ends: `done`; `failed` when the engine refused with an error; `too_large` or `copying` when reading on was given up,
- * which costs the connection; `lost` when the connection ended. A connection is `clean`, and may be lent again, only
- * when the engine has said that DISCARD ALL is complete and the session idle.
+ * Ends: `done`; `failed` if the engine refused with an error; `too_large` or `copying` if reading was abandoned, which
+ * costs the connection; `lost` if the connection ended. A connection is `clean`, and may be lent again, only once the
+ * engine has reported that DISCARD ALL is complete and the session idle.
  */
 import type { Socket } from 'node:net';
 import type { Connection, DatabaseError, PoolClient } from 'pg';
@@ -23,26 +23,26 @@ export type RunEnd =
 
 export interface Ran {
   readonly end: RunEnd;
-  /** The session is as a new one. */
+  /** The session is like a new one. */
   readonly clean: boolean;
 }
 
 export interface RunOptions {
   readonly sql: Buffer;
-  /** Texts of the parameters; null: the simple protocol, which takes several statements. */
+  /** Texts of the parameters; null: the simple protocol, which allows several statements. */
   readonly values: readonly (string | null)[] | null;
   readonly result: SqlResult;
-  /** Whose turn it is to read a large result. */
+  /** Large results are read in turn. */
   readonly large: Semaphore;
 }
 
-/** As node-postgres has it of the engine's message. */
+/** The engine's message as node-postgres parses it. */
 type Told = Partial<Record<'severity' | 'message' | 'detail' | 'hint', string | undefined>>;
 
 const discardAll = query(Buffer.from('DISCARD ALL'));
 const rollback = query(Buffer.from('ROLLBACK'));
 
-/** Runs it and makes the session new; never rejects. */
+/** Runs it and resets the session; never rejects. */
 export async function runSql(client: PoolClient, options: RunOptions): Promise<Ran> {
   const stop = watchSize(client, options);
   const onNotice = (notice: Told): void => {
@@ -55,7 +55,7 @@ export async function runSql(client: PoolClient, options: RunOptions): Promise<R
       client.query(new StatementRun(client, options, (it, promise) => resolve({ end: it, reset: promise })));
     });
     client.off('notice', onNotice);
-    // Before the next large one is read: it takes several times its size.
+    // Done before the next large result is read: it takes several times its size.
     const hasRoom = end.kind !== 'done' || (await options.result.settleLarge());
     const tooLarge = stop() || !hasRoom || options.result.overflowed;
     if (tooLarge || end.kind === 'lost' || end.kind === 'copying' || end.kind === 'too_large') {
@@ -73,7 +73,7 @@ export async function runSql(client: PoolClient, options: RunOptions): Promise<R
   }
 }
 
-/** What types the parameters of the statement have, by their number; throws the engine's error. */
+/** The types of the statement's parameters, by their number; throws the engine's error. */
 export function parameterTypes(client: PoolClient, sql: Buffer): Promise<readonly number[]> {
   return new Promise((resolve, reject) => {
     const { connection } = client as unknown as { connection: Connection };
@@ -93,14 +93,14 @@ export function parameterTypes(client: PoolClient, sql: Buffer): Promise<readonl
   });
 }
 
-/** Resolves when the engine is ready again behind them; rejects with its error. They are not given back. */
+/** Resolves once the engine is ready again after them; rejects with its error. They are not given back. */
 export function runMessages(client: PoolClient, messages: readonly Buffer[]): Promise<void> {
   return new Promise((resolve, reject) => {
     client.query(new OtherRun(messages, resolve, reject));
   });
 }
 
-/** Whether the session is as a new one. */
+/** Whether the session is like a new one. */
 export function resetSession(client: PoolClient): Promise<boolean> {
   return resetOnly(client, discardAll);
 }
@@ -113,16 +113,16 @@ function resetOnly(client: PoolClient, message: Buffer): Promise<boolean> {
 }
 
 /**
- * One message of the engine is held until it is whole, and one value may be a gigabyte: so the bytes are counted as
- * they come, and large results are read one after the other, which takes several times their size each. The returned
- * function ends the watch and says whether they were too many.
+ * The client library buffers a message until it is complete, and one value may have a gigabyte, so bytes are counted as
+ * they arrive. Large results are read one after the other, since each takes several times its size. The returned
+ * function ends the watch and returns whether there were too many bytes.
  */
 function watchSize(client: PoolClient, { large, result }: RunOptions): () => boolean {
   const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
   let bytes = 0;
   let done: (() => void) | null = null;
   let endWaiting: () => void = () => {};
-  // Whose turn it is waits for its readers of before to have read: nothing is thrown away that only has to wait.
+  // In its turn, a result still waits until earlier ones were read: nothing is discarded that only has to wait.
   const goOn = (): void => {
     endWaiting = result.whenRoom((room) => {
       if (room) stream.resume();
@@ -164,7 +164,7 @@ export abstract class Run {
     stream.uncork();
   }
 
-  /** The engine has read all of it. */
+  /** The engine has read all of them. */
   protected giveBackMessages(): void {
     for (const message of this.#messages) freeBuffer(message);
   }
@@ -173,7 +173,7 @@ export abstract class Run {
   abstract handleReadyForQuery(): void;
 
   handleRowDescription(_message: { readonly fields: readonly Field[] }): void {
-    // Only a statement's own run wants them.
+    // Only a statement's own run needs them.
   }
 
   handleDataRow(_message: { readonly fields: readonly (string | null)[] }): void {
@@ -193,11 +193,11 @@ export abstract class Run {
   }
 
   handleEmptyQuery(): void {
-    // A comment alone: there is nothing to tell.
+    // A comment only: there is nothing to report.
   }
 
   handlePortalSuspended(_connection: Connection): void {
-    // Every row is asked for at once, as a rule.
+    // As a rule, all rows are requested at once.
   }
 }
 
@@ -260,7 +260,7 @@ class StatementRun extends Run {
     }
   }
 
-  /** The answer to DISCARD ALL is on its way already: its reader has to be the next query object. */
+  /** The answer to DISCARD ALL is already coming, so the next query object must read it. */
   #finish(end: RunEnd): void {
     if (this.#ended) return;
     this.#ended = true;

@@ -1,8 +1,8 @@
 /**
- * Sessions of the engine for POST /v1/sql, per database and apart from every other use of it. Takes a request, gives
- * the rows it yields or the error it met; refuses with `engine_unavailable`, `database_unknown`, `overloaded`,
- * `draining`, `result_too_large`, `relation_not_streamed`, `malformed_query` and `commit_unknown`. A session is lent to one request at a time and handed on only after DISCARD ALL; one in any doubt
- * is cut off. Bounded in sessions, waiting requests, time and bytes.
+ * Sessions of the engine for POST /v1/sql, per database and separate from every other use of it. Takes a request, returns its rows or the error;
+ * refuses with `engine_unavailable`, `database_unknown`, `overloaded`, `draining`, `result_too_large`, `relation_not_streamed`, `malformed_query` and
+ * `commit_unknown`. A session is lent to one request at a time and reused only after DISCARD ALL; a session in any doubt is cut off. Bounded in
+ * sessions, waiting requests, time and bytes.
  */
 import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
@@ -31,18 +31,18 @@ import type { SqlType, TypeRow } from './sql-types.ts';
 const cancellation = { statementMs: limits.gatewaySqlTimeoutMs, cancelMs: limits.gatewayCancelMs };
 
 export interface SqlDeps {
-  /** For a client of the pg package; throws Refused when the gateway does not serve such a database. */
+  /** For a client of the pg package; throws Refused if the gateway does not serve the database. */
   readonly clientConfig: (database: string) => ClientConfig;
-  /** Resolves when there is such a database and its role may work in it; throws Refused. */
+  /** Resolves if the database exists and its role may work in it; throws Refused. */
   readonly ready: (database: string) => Promise<void>;
-  /** Of a database that is ready. */
+  /** The database must be ready. */
   readonly dialect: (database: string) => SqlDialect;
-  /** An error of the engine as if it had read the client's own text; null: it has. */
+  /** Translates an error of the engine as if it had read the client's own text; `rewritten` null: it has. */
   readonly translate: (error: DatabaseError, original: Buffer, rewritten: Rewritten | null) => SqlError;
   readonly memory: ResultMemory;
 }
 
-/** What the engine said about the client's SQL: answered with its SQLSTATE. */
+/** The engine's error about the client's SQL: answered with its SQLSTATE. */
 export class SqlRefused extends Error {
   readonly error: SqlError;
 
@@ -53,14 +53,14 @@ export class SqlRefused extends Error {
   }
 }
 
-/** A session that is lent. */
+/** A session on loan. */
 export interface Lent {
   readonly client: ClientBase;
-  /** Of the columns of a result. */
+  /** For the columns of a result. */
   readonly encoders: (fields: readonly Field[]) => Promise<Encoders>;
 }
 
-/** What a new session says about itself. */
+/** What a new session reports about itself. */
 interface Session {
   readonly standardConformingStrings: boolean;
 }
@@ -85,7 +85,7 @@ export class SqlSessions {
     this.#deps = deps;
   }
 
-  /** The result's `release` is the caller's. Throws Refused or SqlRefused. `signal`: the client has left. */
+  /** The caller must call the result's `release`. Throws Refused or SqlRefused. `signal`: the client has left. */
   async run(name: string, request: SqlRequest, signal: AbortSignal): Promise<SqlResult> {
     await this.#deps.ready(name);
     const database = this.#open(name);
@@ -108,12 +108,12 @@ export class SqlSessions {
       throw error;
     } finally {
       watch.end();
-      // A cancel request that is still on its way would hit whoever comes next.
+      // A cancel request still in flight would hit the session's next user.
       client.release(!clean || watch.cancelled || !database.dialect.renews);
     }
   }
 
-  /** Lends a session to a stream, which only reads. Throws Refused or SqlRefused. `signal`: nobody waits for it any more. */
+  /** Lends a session to a stream, which only reads. Throws Refused or SqlRefused. `signal`: the stream is no longer wanted. */
   async lend<T>(name: string, signal: AbortSignal, work: (lent: Lent) => Promise<T>): Promise<T> {
     await this.#deps.ready(name);
     const database = this.#open(name);
@@ -143,12 +143,12 @@ export class SqlSessions {
     }
   }
 
-  /** Lets go of a database, so that it can be dropped or renamed. */
+  /** Releases a database, so that it can be dropped or renamed. */
   async release(name: string): Promise<void> {
     const database = this.#databases.get(name);
     this.#databases.delete(name);
     if (database === undefined) return;
-    // Idle ones end at once. One that is lent is not waited for long: it may be the one that drops the database.
+    // Idle sessions end at once. The wait for lent ones is short: one of them may be dropping the database.
     await within(limits.engineFarewellMs, database.pool.end(), undefined);
   }
 
@@ -188,7 +188,7 @@ export class SqlSessions {
     return { ...ran, rewritten, translate };
   }
 
-  /** The statements that the engine does not know, in its words; null: it knows them all. */
+  /** Translates the statements that the engine does not know; null: it knows them all. */
   async #rewrite(database: Database, client: PoolClient, sql: Buffer): Promise<Rewritten | null> {
     const rewrite = database.dialect.rewrite(sql.toString('latin1'), {
       database: database.config.database ?? database.name,
@@ -221,7 +221,7 @@ export class SqlSessions {
     return this.#add(name, config, false);
   }
 
-  /** `shared`: a pooler stands between, which takes no settings with a connection; the gateway's own clock has to do. */
+  /** `shared`: the connection passes a pooler, which accepts no settings with it; the gateway's own clock must suffice. */
   #add(name: string, config: ClientConfig, shared: boolean): Database {
     const pool = new Pool({
       ...config,
@@ -230,10 +230,10 @@ export class SqlSessions {
       idleTimeoutMillis: 60_000,
       application_name: 'headgate gateway',
       ...(shared ? {} : { statement_timeout: limits.gatewaySqlTimeoutMs }),
-      // pg-pool awaits what onConnect gives; its types do not say so.
+      // pg-pool awaits the result of onConnect, although its types do not say so.
       onConnect: ((client: ClientBase) => this.#greet(client)) as (client: ClientBase) => void,
     });
-    // A session that breaks while it is lent tells its request; as an event the error is nobody's.
+    // If a session breaks while lent, its request gets the error; the event needs no handling.
     pool.on('error', () => {});
     pool.on('connect', (client) => client.on('error', () => {}));
     const dialect = this.#deps.dialect(name);
@@ -265,12 +265,12 @@ export class SqlSessions {
   }
 }
 
-/** PgBouncer takes only the few parameters that it can keep apart for each of its clients. */
+/** PgBouncer accepts only the few parameters that it can track for each of its clients. */
 function refusesParameters(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('unsupported startup parameter');
 }
 
-/** Asks for the names of types that are new here; what the engine does not know stays unknown. */
+/** Looks up the names of types that are new here; types that the engine does not know stay unknown. */
 async function learnTypes(
   client: PoolClient,
   { types, dialect }: Database,
@@ -292,7 +292,7 @@ const eachByItself = {
   hint: undefined,
 };
 
-/** Classes of SQLSTATE that say nothing against the SQL: the same can succeed later. */
+/** SQLSTATE classes that do not indicate wrong SQL: the same SQL can succeed later. */
 const transient = /^(?:08|40|53|57P|58)/;
 
 export function isTransient(sqlstate: string): boolean {
@@ -341,7 +341,7 @@ function failureOf(
   }
 }
 
-/** The rewriter counts bytes from 1, and quotes the client's bytes as latin1; a reader counts characters. */
+/** The rewriter counts bytes from 1, and quotes the client's bytes as latin1; readers count characters. */
 function inCharacters(error: SqlError, sql: Buffer): SqlError {
   const decoded = (text: string): string =>
     // oxlint-disable-next-line no-control-regex
@@ -355,7 +355,7 @@ function inCharacters(error: SqlError, sql: Buffer): SqlError {
   };
 }
 
-/** In UTF-8 every character has one byte that is no continuation. */
+/** In UTF-8 every character has exactly one byte that is not a continuation byte. */
 function characters(bytes: Buffer): number {
   return bytes.reduce((sum, byte) => ((byte & 0xc0) === 0x80 ? sum : sum + 1), 0);
 }

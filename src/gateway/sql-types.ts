@@ -1,17 +1,17 @@
 /**
- * How a value of each PostgreSQL type looks in JSON, and what the type is called. Takes type oids, gives names and
- * functions from PostgreSQL's text to JSON; refuses nothing: what it does not know is a JSON string. Types that are not
- * PostgreSQL's own are asked of the engine once (`typeQuery`) and remembered by whoever asks. Pure.
+ * The JSON form and the name of each PostgreSQL type. Takes type oids, returns names and functions from PostgreSQL's
+ * text to JSON; refuses nothing: values of unknown types are JSON strings. Types that are not PostgreSQL's own are
+ * looked up in the engine once (`typeQuery`) and cached by the caller. Pure.
  */
 import { arrayTextToJson } from '../kit/array-text.ts';
 
 export type Encode = (text: string) => string;
 
 export interface SqlType {
-  /** As format_type() prints it. */
+  /** As printed by format_type(). */
   readonly name: string;
   readonly encode: Encode;
-  /** Of an array: its elements' type. */
+  /** For an array: the type of its elements. */
   readonly element: number | null;
 }
 
@@ -51,7 +51,7 @@ const builtins: readonly (readonly [number, string, number])[] = [
 
 const jsonNumber = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
-/** NaN and Infinity, which JSON does not have, stay strings. */
+/** NaN and Infinity, which JSON lacks, stay strings. */
 const encodeNumber: Encode = (text) => (jsonNumber.test(text) ? text : JSON.stringify(text));
 const encodeBool: Encode = (text) => (text === 't' || text === 'true' ? 'true' : 'false');
 const encodeJson: Encode = (text) => text;
@@ -78,7 +78,7 @@ export const builtinTypes: ReadonlyMap<number, SqlType> = new Map(
   }),
 );
 
-/** A type of whole numbers, and its array. */
+/** An integer type, and its array. */
 export function integerTypes(
   oid: number,
   name: string,
@@ -90,10 +90,10 @@ export function integerTypes(
   ];
 }
 
-/** Of a type that the engine does not have (any more): it was made and dropped in the same request. */
+/** For a type that no longer exists: it was created and dropped in the same request. */
 export const goneType: SqlType = { name: 'unknown', encode: encodeText, element: null };
 
-/** $1: type oids between commas. Domains are seen through: what they hold looks like what they are made of. */
+/** $1: type oids separated by commas. A domain is treated as its base type. */
 export const typeQuery = `
   select t.oid::pg_catalog.text as oid, pg_catalog.format_type(t.oid, null) as name,
     coalesce(nullif(t.typbasetype, 0), t.oid)::pg_catalog.text as base,

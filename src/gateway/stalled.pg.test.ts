@@ -1,4 +1,4 @@
-/** Who reads nothing, and who leaves: what they held is there for others. */
+/** Clients that read nothing, and clients that leave: what they held becomes available to others. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';

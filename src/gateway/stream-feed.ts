@@ -1,11 +1,11 @@
 /**
- * The new rows of one table for all who follow it. Takes sessions, gives batches in turn; whoever is too slow for what is held is
- * told so, and reads the table by itself up to where this is (`streams.ts`). Reads only while somebody waits, and holds nothing of
- * the database between two looks.
+ * The new rows of one table for all readers that follow it. Takes sessions, returns batches in order; a reader too slow for the
+ * batches held is told so, and reads the table itself until it has caught up (`streams.ts`). Reads only while a reader waits, and
+ * holds nothing of the database between two looks.
  *
- *   resting ──somebody waits──► looking ──rows──► held for the others ──nobody waits──► resting
- *                 ▲                │
- *                 └──── away ◄─────┘ (the database; a refusal that stays ends it, and its readers)
+ *   resting ──reader waits──► looking ──rows──► held for the others ──no reader waits──► resting
+ *      ▲                         │
+ *      └────────── away ◄────────┘ (the database; a permanent refusal ends the feed and its readers)
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
@@ -19,15 +19,15 @@ import type { TableNow } from './stream-read.ts';
 import { TableReader } from './stream-table.ts';
 
 export interface Batch {
-  /** What its reader has read before, and has read with it. */
+  /** What its reader had read before, and has read with it. */
   readonly before: Place;
   readonly after: Place;
-  /** As they are sent. */
+  /** In the form in which they are sent. */
   readonly frame: Buffer;
   readonly rows: number;
 }
 
-/** What a reader finds behind the batch that it had last. */
+/** What follows the last batch of a reader. */
 export type Found = Batch | 'nothing yet' | 'too late';
 
 export interface FeedOptions {
@@ -42,7 +42,7 @@ export class Feed {
   readonly #reader: TableReader;
   readonly #ended = new AbortController();
   readonly #waiting = new Set<() => void>();
-  /** The newest are held. The number of the first one that is. */
+  /** Only the newest batches are held. `#first` is the number of the oldest of them. */
   readonly #held: Batch[] = [];
   #first = 0;
   #heldBytes = 0;
@@ -69,12 +69,12 @@ export class Feed {
     this.#reader.renew(now);
   }
 
-  /** Why it has ended; null: it goes on. */
+  /** Why it has ended; null: it has not. */
   get failure(): unknown {
     return this.#failure;
   }
 
-  /** The number of the batch to go on with for a reader that is at `place`; null: it has to read by itself. */
+  /** The number of the next batch for a reader at `place`; null: the reader must read the table itself. */
   join(place: Place): number | null {
     if (place.file === this.place.file && gapTo(place, this.place) === null)
       return this.#first + this.#held.length;
@@ -89,7 +89,7 @@ export class Feed {
     return this.#held[number - this.#first] ?? 'nothing yet';
   }
 
-  /** Waits for news: the next batch, or its end. false: there were none for `ms`, or `signal` has come. */
+  /** Waits for the next batch, or the end. false: nothing came within `ms`, or `signal` was aborted. */
   more(ms: number, signal: AbortSignal): Promise<boolean> {
     return new Promise((resolve) => {
       if (signal.aborted || this.#ended.signal.aborted) return resolve(false);
@@ -108,7 +108,7 @@ export class Feed {
     });
   }
 
-  /** `failure`: what its readers are told. */
+  /** `failure`: the error given to its readers. */
   end(failure: unknown): void {
     this.#failure ??= failure;
     this.#ended.abort();
@@ -137,7 +137,7 @@ export class Feed {
     }
   }
 
-  /** Whether somebody waits for more, within `ms`; null: however long that takes. false is the end, too. */
+  /** Whether a reader waits for more within `ms`; null: waits without limit. false also if the feed has ended. */
   async #wanted(ms: number | null): Promise<boolean> {
     const { signal } = this.#ended;
     if (this.#waiting.size === 0 && !signal.aborted) {
@@ -151,7 +151,7 @@ export class Feed {
     return this.#waiting.size > 0 && !signal.aborted;
   }
 
-  /** false: nobody waits any more, and there may be more. */
+  /** false: no reader waits any more, and more rows may remain. */
   async #look(lent: Lent): Promise<boolean> {
     for await (const { rows, before, after, take } of this.#reader.look(lent, allColumns, false)) {
       take();
@@ -165,7 +165,7 @@ export class Feed {
   #hold(batch: Batch): void {
     this.#held.push(batch);
     this.#heldBytes += batch.frame.length;
-    // One that is larger by itself is read by each reader when it has room for it.
+    // A batch larger than the limit is not held: each reader reads those rows itself once there is memory.
     while (this.#heldBytes > limits.streamHeldBytesMax) {
       this.#heldBytes -= this.#held.shift()?.frame.length ?? 0;
       this.#first += 1;
@@ -178,7 +178,7 @@ export class Feed {
   }
 }
 
-/** Whether it may be over in a moment. */
+/** Whether the error is temporary. */
 export function passes(error: unknown): boolean {
   return error instanceof Refused && refusals[error.refusal.code].status === 503;
 }

@@ -1,23 +1,25 @@
-/** How a stream of rows is written: as server-sent events, or as JSON a line. Takes rows as JSON texts and places, gives what is sent. Pure. */
+/**
+ * The formats of a stream of rows: server-sent events, or lines of JSON. Takes rows as JSON texts and places, returns the text to send. Pure.
+ */
 import { limits } from '../tables/limits.ts';
 import { printPlace } from './stream-place.ts';
 import type { Place } from './stream-place.ts';
 
 export interface StreamForm {
   readonly type: string;
-  /** What a stream begins with. */
+  /** The beginning of a stream. */
   readonly begin: (place: Place) => string;
-  /** A batch: the last of its rows has the place behind it. */
+  /** A batch: its last row carries the place after it. */
   readonly rows: (rows: readonly string[], after: Place) => string;
-  /** Nothing was to be told for a while. */
+  /** For when there was nothing to send for a while. */
   readonly silence: (place: Place) => string;
-  /** Why it ends; `answer`: as JSON. */
+  /** Why the stream ends; `answer`: as JSON. */
   readonly refused: (answer: string) => string;
-  /** It ends, and goes on with whoever comes again. */
+  /** The stream ends; clients that reconnect can continue. */
   readonly comeAgain: string;
 }
 
-/** Of an event without data nobody is told, and its id is remembered. */
+/** An event without data is not dispatched, but its id is remembered. */
 const idOf = (place: Place): string => `id: ${printPlace(place)}\n\n`;
 const lineOf = (place: Place): string => `{"position":"${printPlace(place)}"}\n`;
 
@@ -45,10 +47,10 @@ const lines: StreamForm = {
   comeAgain: '{"again":true}\n',
 };
 
-/** `accept`: what the request says that it takes. Whoever says nothing of lines gets events. */
+/** `accept`: the request's header. Anything but a request for lines gets events. */
 export function formFor(accept: string | undefined): StreamForm {
   return /^\s*application\/x-ndjson\s*(?:;|,|$)/i.test(accept ?? '') ? lines : serverSentEvents;
 }
 
-/** What a stream may be written as. */
+/** The media types of a stream. */
 export const streamTypes: readonly string[] = [serverSentEvents.type, lines.type];

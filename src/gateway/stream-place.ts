@@ -1,10 +1,10 @@
 /**
- * How far a reader has come in a table: for each part of its file, the number of PostgreSQL's transactions (kit/position.ts) up to
- * which it was read. New rows mostly lie at the end of the file, so the end is read often and the rest seldom, and nothing is
- * passed over: the parts are the whole file. Takes and gives places; refuses (null) a text that is none. Pure.
+ * How far a reader has read a table: for each part of its file, the PostgreSQL transaction number (kit/position.ts) up to which it
+ * was read. New rows mostly lie at the end of the file, so the end is read often and the rest rarely, and nothing is skipped: the
+ * parts cover the whole file. Takes and returns places; refuses (null) any other text. Pure.
  */
 
-/** A row's address: its block, times 65536, and its number in there. */
+/** A row's address: its block, times 65536, plus its number within the block. */
 export type Address = number;
 
 /** Rows from `at` up to the next part are read up to the transaction `xid`; 0: not at all. */
@@ -15,18 +15,18 @@ export interface Part {
 
 export interface Place {
   readonly oid: number;
-  /** The file of the table: rewritten, its rows have other addresses. */
+  /** The file of the table: after a rewrite, its rows have other addresses. */
   readonly file: number;
-  /** By address; the first is at 0. */
+  /** By address; the first part starts at 0. */
   readonly parts: readonly Part[];
 }
 
-/** What is to be read. */
+/** What is still to be read. */
 export interface Gap {
   readonly from: Address;
-  /** Infinity: the end, wherever that is. */
+  /** Infinity: the end of the file, wherever it is. */
   readonly to: Address;
-  /** null: from the beginning of time. */
+  /** null: from the very first transaction. */
   readonly since: bigint | null;
   readonly until: bigint;
 }
@@ -34,7 +34,7 @@ export interface Gap {
 export const blockOf = (at: Address): number => Math.floor(at / 65_536);
 export const addressOf = (block: number, row = 0): Address => block * 65_536 + row;
 
-/** PostgreSQL's `(block,row)`; throws nothing: it is PostgreSQL's own. */
+/** PostgreSQL's `(block,row)`; never throws, because PostgreSQL wrote it. */
 export function parseAddress(text: string): Address {
   const [, block = '0', row = '0'] = /^\((\d+),(\d+)\)$/.exec(text) ?? [];
   return addressOf(Number(block), Number(row));
@@ -48,7 +48,7 @@ export const wholly = (oid: number, file: number, xid: bigint): Place => ({
   parts: [{ at: 0, xid }],
 });
 
-/** What lies from `from` up to `to` has been read up to `until`, where it was not further already. */
+/** Records that `from` up to `to` has been read up to `until`, unless it was read further already. */
 export function advanced(place: Place, from: Address, to: Address, until: bigint): Place {
   const { parts } = place;
   const cuts = new Set([...parts.map(({ at }) => at), from, to]);
@@ -65,7 +65,7 @@ export function xidAt({ parts }: Place, at: Address): bigint {
   return parts.findLast((part) => part.at <= at)?.xid ?? 0n;
 }
 
-/** The first part of the file in which `goal` is further than `place`; null: there is none. */
+/** The first part of the file in which `goal` is further than `place`; null: none. */
 export function gapTo(place: Place, goal: Place): Gap | null {
   const cuts = [...new Set([...place.parts, ...goal.parts].map(({ at }) => at))].toSorted((a, b) => a - b);
   let gap: Gap | null = null;
@@ -79,7 +79,7 @@ export function gapTo(place: Place, goal: Place): Gap | null {
   return gap;
 }
 
-/** The two neighbours before `end` that hold the least together, as one range; null: there are no two. */
+/** The two adjacent parts before `end` that are smallest together, as one range; null: there are fewer than two. */
 export function cheapestPair({ parts }: Place, end: Address): { from: Address; to: Address } | null {
   let cheapest: { from: Address; to: Address } | null = null;
   for (const [index, { at: from }] of parts.entries()) {
@@ -91,7 +91,7 @@ export function cheapestPair({ parts }: Place, end: Address): { from: Address; t
   return cheapest;
 }
 
-/** The part that was read the least. */
+/** Of the part that lags furthest behind. */
 export const leastXid = ({ parts }: Place): bigint =>
   parts.reduce((least, { xid }) => (xid < least ? xid : least), parts[0]?.xid ?? 0n);
 
@@ -106,7 +106,7 @@ export function printPlace({ oid, file, parts }: Place): string {
   return `${oid}.${file}-${first?.xid ?? 0n}${rest.map(({ at, xid }) => `-${at}.${xid}`).join('')}`;
 }
 
-/** null: it is none. */
+/** null: the text is no place. */
 export function parsePlace(text: string): Place | null {
   const [whole, oid, file, xid = '0', rest = ''] = form.exec(text) ?? [];
   if (whole === undefined) return null;
@@ -116,7 +116,7 @@ export function parsePlace(text: string): Place | null {
     if (Number(at) <= (parts.at(-1)?.at ?? 0) || parts.length >= partsMax) return null;
     parts.push({ at: Number(at), xid: BigInt(of) });
   }
-  // No address of PostgreSQL is beyond 32 bits of blocks.
+  // PostgreSQL's addresses have at most 32 bits of blocks.
   if ((parts.at(-1)?.at ?? 0) >= addressOf(2 ** 32)) return null;
   return { oid: Number(oid), file: Number(file), parts };
 }

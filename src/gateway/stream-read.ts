@@ -1,7 +1,7 @@
 /**
- * What the stream of a table's rows asks the engine. Takes a lent session, gives what the table is now, and pages of its rows
- * by their addresses; refuses with `relation_not_found`, `relation_not_streamed`, `engine_unavailable`, `table_changed` and
- * `result_too_large`. No transaction outlives a page.
+ * The queries behind the stream of a table's rows. Takes a lent session, returns the present state of the table, and pages of its rows
+ * by address; refuses with `relation_not_found`, `relation_not_streamed`, `engine_unavailable`, `table_changed` and `result_too_large`.
+ * No transaction outlives a page.
  */
 import type { ClientBase, Connection, DatabaseError } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
@@ -19,16 +19,16 @@ import { addressOf, blockOf, parseAddress, printAddress } from './stream-place.t
 import type { Address, Gap } from './stream-place.ts';
 import { bind, describePortal, execute, flush, parse, sync } from './wire-messages.ts';
 
-/** A table at a moment. */
+/** The state of a table at one moment. */
 export interface TableNow {
   readonly oid: number;
   readonly file: number;
   readonly blocks: number;
   /** `"schema"."table"` */
   readonly name: string;
-  /** All transactions below it have ended, and what says so is on the disk: no crash gives their numbers out again. */
+  /** All transactions below it have ended, and the log up to there is on the disk, so that no crash reuses their numbers. */
   readonly position: bigint;
-  /** None from it on had begun when the file had so many blocks. */
+  /** No transaction from this number on had begun when the file had `blocks` blocks. */
   readonly next: bigint;
 }
 
@@ -47,8 +47,8 @@ interface NowRow {
 }
 
 /**
- * The snapshot is taken first. Then come the size of the file, which numbers of transactions were given out, the end of the log, and how
- * much of that is on the disk, in this order. (A snapshot's xmax does not tell of those that are given out.)
+ * The snapshot is taken first. Then follow, in this order, the size of the file, the transaction numbers in use, the end of the log, and
+ * how much of the log is on the disk. (A snapshot's xmax does not include numbers that are only assigned.)
  */
 const nowOf = (oid: string): string => `
   select c.oid::pg_catalog.text as oid, c.relkind::pg_catalog.text as kind,
@@ -67,10 +67,10 @@ const nowOf = (oid: string): string => `
 export const byOid = (oid: number): string => `${oid}`;
 export const byName = (name: string): string => `pg_catalog.to_regclass(${quoteLiteral(name)})`;
 
-/** What a name means that is none. */
+/** The SQLSTATEs of a malformed name. */
 const misnamed = /^(?:42601|42602|0A000|22023)$/;
 
-/** `which`: `byOid` or `byName`. Waits until what was committed is on the disk. */
+/** `which`: `byOid` or `byName`. Waits until everything committed is on the disk. */
 export async function tableNow({ client }: Lent, which: string): Promise<TableNow> {
   const query = nowOf(which);
   const ask = async (): Promise<NowRow> => {
@@ -101,34 +101,34 @@ export async function tableNow({ client }: Lent, which: string): Promise<TableNo
 }
 
 export interface Page {
-  /** Each as a JSON object in one line. */
+  /** Each one as a JSON object in one line. */
   readonly rows: readonly string[];
-  /** Where each of them lies. */
+  /** The address of each row. */
   readonly at: readonly Address[];
-  /** Up to where everything was read. */
+  /** Everything up to here has been read. */
   readonly to: Address;
 }
 
-/** Of a row of `t`. */
+/** Of the row `t`. */
 export const allColumns = 't.*';
 
-/** Reads tables page by page, as much at a time as their rows allow. */
+/** Reads tables page by page; page sizes adapt to the rows. */
 export class Pager {
   readonly #receivedBytesMax: number;
   #blocks: number = limits.streamChunkBlocksMax;
-  /** How many rows are asked for at first, and at once. */
+  /** How many rows to request at first, and at most. */
   #rows = 16;
   #rowsMax: number = limits.streamRowsMax;
 
-  /** What may come for a page. */
+  /** `receivedBytesMax`: how many bytes a page may receive. */
   constructor(receivedBytesMax: number = limits.streamReceivedBytesMax) {
     this.#receivedBytesMax = receivedBytesMax;
   }
 
-  /** A page of the gap, from its beginning. Refuses with `table_changed` what is not the table, or not its file, any more. */
+  /** Reads a page from the beginning of the gap. Refuses with `table_changed` if the table or its file has changed. */
   async read({ client, encoders }: Lent, table: TableNow, gap: Gap, columns: string): Promise<Page> {
     const chunkEnd = addressOf(blockOf(gap.from) + this.#blocks);
-    // Behind the last block that there is nothing is but what comes: it is read with it.
+    // Beyond the table's last block there are only new rows, so the last page covers the rest of the gap.
     const to = blockOf(chunkEnd) >= table.blocks ? gap.to : Math.min(gap.to, chunkEnd);
     const sql = pageSql(table, gap, to, columns);
     const run = new PageRun(client, sql, this.#rows, this.#rowsMax, this.#receivedBytesMax);
@@ -137,7 +137,7 @@ export class Pager {
         throw new Refused('table_changed');
       if (!run.overflowed) throw error;
       if (this.#rowsMax === 1) throw new Refused('result_too_large');
-      // Nothing says how large rows are before they have come.
+      // The size of rows is unknown until they have arrived.
       this.#rowsMax = 1;
       throw new Refused('engine_unavailable');
     });
@@ -157,17 +157,17 @@ export class Pager {
   }
 }
 
-/** It has been renamed since it was looked at: the text of the statement names none, and it is no code of the table's that says so. */
+/** The table was renamed meanwhile: the statement's own text names none, and the error does not come from code of the table. */
 function namesNone(error: Error): boolean {
   return sqlstateOf(error) === '42P01' && 'position' in error && error.position !== undefined;
 }
 
-/** A setting that nobody has. */
+/** A setting that does not exist. */
 const moved = 'headgate.table_moved';
 
 /**
- * Names and files are looked at while the table is locked against their change, once and before its rows: a table of that name that
- * came in its place is another one, and rows of another file have other addresses.
+ * The name and the file are checked once, before any row, while a lock keeps both from changing: a new table of that name is another
+ * table, and rows in another file have other addresses.
  */
 function pageSql(
   { name, oid, file }: TableNow,
@@ -183,7 +183,7 @@ AND t.ctid >= '${printAddress(from)}'::pg_catalog.tid${upTo}
 AND ${writtenBetween(since, until)} ORDER BY t.ctid`;
 }
 
-/** In one line: JSON has line ends between its tokens only. */
+/** In one line: in JSON text, line breaks occur only between tokens. */
 function textOf(columns: Encoders, values: readonly (string | null)[]): string {
   let text = '';
   addRow(
@@ -199,11 +199,11 @@ interface PageEnd {
   readonly fields: readonly Field[];
   readonly rows: readonly (readonly (string | null)[])[];
   readonly bytes: number;
-  /** All rows of the statement have come. */
+  /** All rows of the statement have arrived. */
   readonly whole: boolean;
 }
 
-/** One statement, of whose rows only so many are asked for as fill a page. */
+/** One statement, of which only as many rows are requested as fill a page. */
 class PageRun extends Run {
   readonly ended: Promise<PageEnd>;
   overflowed = false;
@@ -223,7 +223,7 @@ class PageRun extends Run {
     this.#rowsMax = rowsMax;
     const { stream } = (client as unknown as { connection: Connection }).connection;
     let received = 0;
-    // One message is held until it is whole, and one value may be a gigabyte.
+    // A message is buffered until it is complete, and one value may have a gigabyte.
     const count = (chunk: Buffer): void => {
       received += chunk.length;
       if (received <= receivedBytesMax) return;
@@ -274,7 +274,7 @@ class PageRun extends Run {
     this.#reject(error);
   }
 
-  /** The engine reads nothing else behind an error. */
+  /** After an error the engine ignores everything else. */
   #sync(connection: Connection): void {
     if (this.#synced || connection.stream.destroyed) return;
     this.#synced = true;

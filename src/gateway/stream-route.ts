@@ -1,4 +1,6 @@
-/** GET /v1/events: the rows of a table as server-sent events or as JSON a line. Takes requests, gives what streams.ts gives; refuses as that does. */
+/**
+ * GET /v1/events: the rows of a table as server-sent events or as lines of JSON. Takes requests, returns what streams.ts returns; refuses as it does.
+ */
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { GatewayExchange } from './exchange.ts';
@@ -9,7 +11,7 @@ import type { Streams } from './streams.ts';
 export interface StreamRouteDeps {
   readonly streams: Streams;
   readonly database: (name: string | undefined) => string;
-  /** How long the reader of a stream may read nothing of what was sent, in ms. */
+  /** How long the reader of a stream may pause, in ms. */
   readonly readPauseMs: number;
 }
 
@@ -17,7 +19,7 @@ export function streamRoute(deps: StreamRouteDeps): (exchange: GatewayExchange) 
   const { streams, database, readPauseMs } = deps;
   return async (exchange) => {
     const given = readQuery(exchange.target, streamParameters);
-    // Whoever comes again has the newer one in its header, and the older one still in its address.
+    // A client that reconnects has the newer position in its header, and still the older one in its URL.
     const after = exchange.headers['last-event-id'] ?? given.after ?? null;
     if (Array.isArray(after) || (after?.length ?? 0) > limits.streamPositionCharsMax)
       throw new Refused('malformed_query', 'the position is none that an event has had as its id');

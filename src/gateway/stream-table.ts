@@ -1,9 +1,10 @@
 /**
- * The new rows of one table, for one who reads them in turn: the events gateway for all readers of a stream (stream-feed.ts), `headgate listen`
- * for itself. Takes a lent session for each look, gives pages; refuses as stream-read.ts does. Holds nothing of the database between two looks.
+ * The new rows of one table, for a reader that reads them in turn: the events gateway for all readers of a stream (stream-feed.ts), `headgate
+ * listen` for itself. Takes a lent session for each look, returns pages; refuses as stream-read.ts does. Holds nothing of the database between
+ * two looks.
  *
- * A look reads the end of the table's file, where new rows mostly come; then, seldom, a piece of the rest, where they come once space is used
- * again. The place (stream-place.ts) knows how far each part was read, so that a row is new once wherever it lies.
+ * A look reads the end of the table's file, where most new rows are; then, rarely, a piece of the rest, where rows appear once space is reused.
+ * The place (stream-place.ts) records how far each part was read, so that a row is new once wherever it lies.
  */
 import { performance } from 'node:perf_hooks';
 import { limits } from '../tables/limits.ts';
@@ -13,13 +14,13 @@ import type { Address, Place } from './stream-place.ts';
 import { byOid, tableNow } from './stream-read.ts';
 import type { Page, Pager, TableNow } from './stream-read.ts';
 
-/** What its reader has read before, and has read with it. */
+/** What its reader had read before, and has read with it. */
 export interface TablePage extends Page {
   readonly before: Place;
   readonly after: Place;
-  /** What has been read with the row of this number, and not with the next one. */
+  /** What has been read up to and including the row of this number. */
   readonly behind: (index: number) => Place;
-  /** It is read: the next page is another one. */
+  /** Marks the page as read: the next page is another one. */
   readonly take: () => void;
 }
 
@@ -27,11 +28,11 @@ export class TableReader {
   readonly #pager: Pager;
   #place: Place;
   #table: TableNow;
-  /** From here on the file is looked at often. */
+  /** The part of the file from here on is read often. */
   #tail: Address;
-  /** Looks, the first of them the latest in which no transaction had begun that may still have rows to show. */
+  /** Looks; the first is the latest one at which no transaction that may still have rows to show had begun. */
   #looks: TableNow[];
-  /** Up to which transaction the rest is being read now, and when the next piece of it may be. */
+  /** Up to which transaction the rest is being read now, and when its next piece is due. */
   #sweepUntil = 0n;
   #sweepAtMs = 0;
 
@@ -52,7 +53,7 @@ export class TableReader {
     return this.#table;
   }
 
-  /** What the table is now. Rewritten, its rows lie elsewhere: what may not have been read is read again. */
+  /** Updates the state of the table. After a rewrite its rows have new addresses: whatever may not have been read is read again. */
   renew(now: TableNow): void {
     this.#table = now;
     if (now.file === this.#place.file) return;
@@ -62,8 +63,8 @@ export class TableReader {
   }
 
   /**
-   * Each page is to be taken before the next one. `whole`: all parts of the file, one after the other. Whoever has enough leaves, and goes
-   * on with the next look.
+   * Each page must be taken before the next one. `whole`: all parts of the file, one after the other. A reader that has enough stops, and
+   * continues with the next look.
    */
   async *look(lent: Lent, columns: string, whole: boolean): AsyncGenerator<TablePage, void, undefined> {
     const now = await tableNow(lent, byOid(this.#place.oid));
@@ -83,7 +84,7 @@ export class TableReader {
     if (piece !== null) yield piece;
   }
 
-  /** null: there is nothing left to read. */
+  /** null: nothing is left to read. */
   async #read(lent: Lent, columns: string, goal: Place): Promise<TablePage | null> {
     const before = this.#place;
     const gap = gapTo(before, goal);
@@ -100,7 +101,7 @@ export class TableReader {
     };
   }
 
-  /** What a transaction appends lies behind the end that the file had before it began, however long it takes to commit. */
+  /** A transaction appends its rows behind the end that the file had before it began, however long it takes to commit. */
   #moveTail(now: TableNow): void {
     const looks = this.#looks;
     if (looks.length < limits.streamLooksMax) looks.push(now);
@@ -111,7 +112,7 @@ export class TableReader {
     this.#tail = Math.min(tailOf(looks[0] ?? now), tailOf(now));
   }
 
-  /** A piece of what makes the place long, or of what lies before the end. */
+  /** A piece that shortens the place, or lies before the end. */
   #sweepGoal(position: bigint): Place {
     const place = this.#place;
     const pair = place.parts.length > limits.streamPartsMax ? cheapestPair(place, this.#tail) : null;
@@ -122,7 +123,7 @@ export class TableReader {
   }
 }
 
-/** Where the end of the file begins that is looked at often. */
+/** The start of the part at the end of the file that is read often. */
 function tailOf({ blocks }: TableNow): Address {
   return addressOf(Math.max(0, blocks - limits.streamTailBlocks));
 }

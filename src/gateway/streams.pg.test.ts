@@ -1,4 +1,4 @@
-/** GET /v1/events on a real PostgreSQL: nothing left out, wherever a row lies and whenever its transaction ends. */
+/** GET /v1/events on a real PostgreSQL: no row is left out, wherever it lies and whenever its transaction ends. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';

@@ -1,7 +1,7 @@
 /**
- * Who follows which table. Takes a name and a position, gives the rows behind it as they are sent, for ever: at least once, and
- * none left out. Refuses with `relation_not_found`, `relation_not_streamed`, `position_lost`, `malformed_query`, `overloaded`,
- * `draining`, `engine_unavailable` and what the engine says. Touches sessions of its own.
+ * Who follows which table. Takes a name and a position, returns the rows after it, framed for sending, without end: each at least
+ * once, and none left out. Refuses with `relation_not_found`, `relation_not_streamed`, `position_lost`, `malformed_query`,
+ * `overloaded`, `draining`, `engine_unavailable` and the engine's errors. Uses its own sessions.
  */
 import { performance } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -21,14 +21,14 @@ import type { TableNow } from './stream-read.ts';
 
 export interface StreamRequest {
   readonly database: string;
-  /** As SQL writes it. */
+  /** As written in SQL. */
   readonly name: string;
-  /** What an event's id said; `0`: from the beginning; null: from now on. */
+  /** The id of an event; `0`: from the beginning; null: from now on. */
   readonly after: string | null;
   readonly form: StreamForm;
 }
 
-/** What a stream gives next. */
+/** The next piece of a stream. */
 export interface Piece {
   readonly frame: Buffer;
   readonly rows: number;
@@ -48,7 +48,7 @@ export class Streams {
   readonly #open = new Set<AbortController>();
   #draining = false;
 
-  /** `memory`: what all results may hold together. */
+  /** `memory`: what all results together may hold. */
   constructor(sessions: SqlSessions, memory: Budget) {
     this.#sessions = sessions;
     this.#memory = memory;
@@ -59,8 +59,8 @@ export class Streams {
   }
 
   /**
-   * Its pieces end when `gone` says that nobody reads them, with a drain, and with a refusal, which they tell. Whoever asks for them
-   * has to read on until then, or to return.
+   * The pieces end when `gone` says that the reader has left, with a drain, or with a refusal, which they report. The caller must
+   * read to the end, or return.
    */
   async follow(request: StreamRequest, gone: AbortSignal): Promise<AsyncGenerator<Piece, void, undefined>> {
     const after = request.after === null ? null : placeOf(request.after);
@@ -87,13 +87,13 @@ export class Streams {
     }
   }
 
-  /** Ends all streams, with a word to come again. */
+  /** Ends all streams, asking their clients to reconnect. */
   drain(): void {
     this.#draining = true;
     for (const ending of this.#open) ending.abort();
   }
 
-  /** Lets go of a database, so that it can be dropped or renamed: its readers come again. */
+  /** Releases a database, so that it can be dropped or renamed: its readers reconnect. */
   async release(database: string): Promise<void> {
     for (const [key, { feed }] of this.#feeds) {
       if (feed.options.database !== database) continue;
@@ -109,7 +109,7 @@ export class Streams {
     return this.#sessions.close();
   }
 
-  /** Whoever reads another form follows by himself: what is held for all is as it is sent. */
+  /** Readers of different forms do not share a feed: it holds rows as they are sent. */
   #feed(database: string, now: TableNow, { type, rows }: StreamForm): Followed {
     const key = `${now.oid} ${type} ${database}`;
     const known = this.#feeds.get(key);
@@ -157,7 +157,7 @@ export class Streams {
         yield* this.#inItsRoom(rows ?? piece(form.silence(place)));
         saidMs = performance.now();
       }
-      // Whoever has left reads it no more.
+      // A reader that has left does not receive it.
       yield piece(form.comeAgain);
     } catch (error) {
       const answer = answerTo(error);
@@ -171,7 +171,7 @@ export class Streams {
     }
   }
 
-  /** A large piece is held until its reader has read it. */
+  /** A large piece counts against the memory until its reader has read it. */
   *#inItsRoom(next: Piece): Generator<Piece, void, undefined> {
     const { length } = next.frame;
     if (length <= limits.streamLargeBytes) return yield next;
@@ -183,14 +183,14 @@ export class Streams {
     }
   }
 
-  /** One page of what lies between a reader and the others. */
+  /** One page of what a reader is behind the others. */
   async #page(
     feed: Feed,
     from: Place,
     pager: Pager,
     signal: AbortSignal,
   ): Promise<{ readonly place: Place; readonly rows: Piece | null }> {
-    // Rewritten, the table has its rows elsewhere.
+    // After a rewrite, the table's rows are in another file.
     const place = from.file === feed.place.file ? from : wholly(from.oid, feed.place.file, leastXid(from));
     const gap = gapTo(place, feed.place);
     if (gap === null) return { place, rows: null };
@@ -213,7 +213,7 @@ export class Streams {
     }
   }
 
-  /** Of one that nobody waits for at its end, which does not look by itself. */
+  /** A feed on which no reader waits at its end is not updated otherwise. */
   async #renew(feed: Feed, signal: AbortSignal): Promise<void> {
     const { options, place } = feed;
     const now = this.#sessions.lend(options.database, signal, (lent) => tableNow(lent, byOid(place.oid)));
@@ -235,7 +235,7 @@ function placeOf(text: string): Place {
   return place;
 }
 
-/** Where a reader goes on that has been there before; throws Refused. */
+/** The place from which a returning reader continues; throws Refused. */
 function resumed(after: Place, { oid, file, position }: TableNow): Place {
   if (after.oid === 0) return wholly(oid, file, 0n);
   const least = leastXid(after);

@@ -1,4 +1,4 @@
-/** What becomes of requests with a token when the answer of the catalog changes on their way; test/e2e/tokens.test.ts has the catalog. */
+/** Requests with a token when the catalog's answer changes while they are in flight; test/e2e/tokens.test.ts tests the catalog. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';

@@ -1,7 +1,7 @@
 /**
- * Tokens of CREATE TOKEN: who holds one may insert events into its tables, and nothing else. Takes what a request shows of itself, gives
- * the scope in which it may store; refuses with `token_required`, `page_refused`, `token_scope` and `rate_limited`. The database is asked
- * for each request (behind it is catalog/tokens.ts), so a token that is dropped, and a right that is revoked, counts with the next one.
+ * Tokens of CREATE TOKEN: the holder may insert events into its tables, and do nothing else. Takes the relevant parts of a request,
+ * returns the scope in which it may store; refuses with `token_required`, `page_refused`, `token_scope` and `rate_limited`. The database
+ * is queried for each request (by catalog/tokens.ts), so a dropped token or a revoked right takes effect with the next request.
  */
 import { createHash } from 'node:crypto';
 import { RateLimit } from '../access/rate-limit.ts';
@@ -13,40 +13,40 @@ import type { Refusal } from '../tables/refusals.ts';
 import type { EventDeps, EventRequest } from './event-deps.ts';
 
 export interface TokenQuestion {
-  /** SHA-256 of the token, in hex; null: there is none. */
+  /** SHA-256 of the token, in hex; null: no token. */
   readonly hash: string | null;
-  /** The page that asks; null: no page does. */
+  /** The origin of the calling page; null: no page calls. */
   readonly origin: string | null;
 }
 
 export interface TokenAnswer {
-  /** null: there is no such token. */
+  /** null: no such token exists. */
   readonly grant: TokenGrant | null;
-  /** Some token of the database is for pages of that origin. */
+  /** Some token of the database allows pages of that origin. */
   readonly originKnown: boolean;
 }
 
 export interface TokenGrant {
   readonly id: string;
-  /** Of these pages alone; empty: of those that may call the gateway anyway. */
+  /** Only these pages; empty: the pages that may call the gateway anyway. */
   readonly origins: readonly string[];
   readonly rate: string | null;
-  /** Tables, by oid, into which its owner may insert at this moment. */
+  /** The oids of tables into which its owner may insert at this moment. */
   readonly relations: ReadonlySet<number>;
 }
 
 /** Throws Refused. */
 export type AskTokens = (database: string, question: TokenQuestion) => Promise<TokenAnswer>;
 
-/** What a request with a token of its own shows. */
+/** What a request with such a token shows. */
 export interface Shown {
   readonly database: string;
-  /** null: a preflight, which carries none. */
+  /** null: a preflight, which carries no token. */
   readonly token: string | null;
   readonly origin: string | undefined;
-  /** What the guard says of the place that it comes from. */
+  /** The guard's refusal of the request's origin, if any. */
   readonly place: Refusal | null;
-  /** Lets pages of the origin read the answer, whatever that will be. */
+  /** Lets pages of the origin read the answer, whatever it is. */
   readonly allowOrigin: (origin: string) => void;
 }
 
@@ -56,10 +56,10 @@ const noTokens = 'in front of this database there are no tokens of CREATE TOKEN'
 export class ScopedTokens {
   readonly #ask: AskTokens | null;
   readonly #clock: () => number;
-  /** By token, the one that was used longest ago first. */
+  /** By token, least recently used first. */
   readonly #rates = new Map<string, { readonly text: string; readonly limit: RateLimit }>();
 
-  /** `ask`: null where the databases are not Headgate's, and have no such tokens. `clock`: monotonic, ms. */
+  /** `ask`: null if the databases are not Headgate's, and have no such tokens. `clock`: monotonic, ms. */
   constructor(ask: AskTokens | null, clock: () => number) {
     this.#ask = ask;
     this.#clock = clock;
@@ -115,7 +115,7 @@ export class ScopedTokens {
   }
 }
 
-/** Who is no page (it sends no Origin, and no browser says that it is of another site) is not asked for one. */
+/** A token's list of pages does not apply to a caller that is no page (it sends no Origin, and no browser marks it as cross-site). */
 function whyNotFrom(
   { origins }: TokenGrant,
   origin: string | undefined,
@@ -127,16 +127,16 @@ function whyNotFrom(
     : refusal('page_refused', 'the token is not for web pages of this origin');
 }
 
-/** Where a request with a token may store: in the tables of the token, as long as it and its owner's rights are there. */
+/** Where a request with a token may store: in the tables of the token, as long as the token and its owner's rights exist. */
 export class Scope {
   readonly #ask: () => Promise<TokenGrant>;
   readonly #clock: () => number;
   #relations: ReadonlySet<number>;
   #askedAtMs: number;
-  /** The table that was found, by oid. */
+  /** The oid of the table that was found. */
   #found: number | null = null;
 
-  /** `ask` asks anew, and throws Refused. */
+  /** `ask` queries again, and throws Refused. */
   constructor({ relations }: TokenGrant, ask: () => Promise<TokenGrant>, clock: () => number) {
     this.#relations = relations;
     this.#ask = ask;
@@ -144,7 +144,7 @@ export class Scope {
     this.#askedAtMs = clock();
   }
 
-  /** The table that a request names, if it is one of the token's; throws Refused. */
+  /** The table that a request names, if the token covers it; throws Refused. */
   async find(
     { find, forget }: Pick<EventDeps, 'find' | 'forget'>,
     { database, name, onConflict }: EventRequest,
@@ -153,7 +153,7 @@ export class Scope {
     const isInside = async () => this.#relations.has((await find(database, name, 'error')).oid);
     try {
       if (!(await isInside())) {
-        // What a name means is remembered for a moment, and may be another table by now.
+        // Names are cached for a moment, and may mean another table by now.
         forget(database, name);
         if (!(await isInside())) throw new Refused('token_scope');
       }
@@ -166,7 +166,7 @@ export class Scope {
     return target;
   }
 
-  /** Asks again behind a body that took its time, before anything of it is committed; throws Refused. */
+  /** Queries again after a body that took long, before any of it is committed; throws Refused. */
   async renew(): Promise<void> {
     if (this.#clock() - this.#askedAtMs < limits.tokenAgeMs) return;
     const { relations } = await this.#ask();
@@ -178,7 +178,9 @@ export class Scope {
 
 const noUpdates = 'a token FOR INSERT cannot update rows: on_conflict=update is not for it';
 
-/** A table that the gateway does not find, or may not write, is outside, too: a token tells nobody which tables there are. */
+/**
+ * A table that the gateway does not find, or may not write, counts as outside too, so that a token does not reveal which tables exist.
+ */
 function asOutside(error: unknown): unknown {
   const code = error instanceof Refused ? error.refusal.code : null;
   const isOutside = code === 'relation_not_found' || code === 'relation_not_writable';

@@ -1,18 +1,18 @@
 /**
- * The few messages that a client of PostgreSQL sends to run one statement. Takes texts, gives bytes; refuses nothing:
- * a text with a zero byte was refused before. Pure. Source: PostgreSQL's manual, "Message Formats".
+ * The few messages with which a client of PostgreSQL runs one statement. Takes texts, returns bytes; refuses nothing:
+ * texts with a zero byte have been refused before. Pure. Source: PostgreSQL's manual, "Message Formats".
  */
 import { int16, int32, message, zeroEnded } from '../kit/postgres-message.ts';
 
 const none = int16(0);
 
-/** `sql`: bytes without the zero behind them. */
+/** `sql`: bytes without the terminating zero. */
 export const query = (sql: Buffer): Buffer => message('Q', sql, Buffer.of(0));
-/** Of the unnamed statement. */
+/** For the unnamed statement. */
 export const parse = (sql: Buffer): Buffer => message('P', zeroEnded(''), sql, Buffer.of(0), none);
 export const describeStatement = (): Buffer => message('D', Buffer.from('S'), zeroEnded(''));
 export const describePortal = (): Buffer => message('D', Buffer.from('P'), zeroEnded(''));
-/** `rowsMax`: 0: all of them. */
+/** `rowsMax` 0: all rows. */
 export const execute = (rowsMax = 0): Buffer => message('E', zeroEnded(''), int32(rowsMax));
 export const flush = (): Buffer => message('H');
 export const sync = (): Buffer => message('S');

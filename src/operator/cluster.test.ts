@@ -1,4 +1,4 @@
-/** The transport to an API server: deadlines, bounds, and answers of things that are none. */
+/** The transport to an API server: deadlines, bounds, and malformed answers. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { RequestListener } from 'node:http';

@@ -1,7 +1,8 @@
 /**
- * The Kubernetes API server, as far as the operator needs it: one request, one watch. Where it is and how to prove who
- * asks comes from `@kubernetes/client-node` (kubeconfig, service account, exec plugins, renewed tokens); the requests
- * are made here, because each must have a deadline, a bound and an end that is awaited. Refuses with ClusterError.
+ * The Kubernetes API server, as far as the operator needs it: one request, one watch. Its address and the
+ * authentication come from `@kubernetes/client-node` (kubeconfig, service account, exec plugins, renewed tokens); the
+ * requests are made here, because each must have a deadline, a bound and an end that is awaited. Refuses with
+ * ClusterError.
  */
 import { request as requestHttp } from 'node:http';
 import type { IncomingMessage } from 'node:http';
@@ -26,7 +27,7 @@ export interface WatchEvent {
 }
 
 export interface Cluster {
-  /** Resolves with the answer's document; rejects with ClusterError when it is none of the 2xx. */
+  /** Resolves with the answer's document; rejects with ClusterError if the status is not 2xx. */
   request(request: ClusterRequest, signal: AbortSignal): Promise<JsonObject>;
   /** Ends when the server ends it, after `limits.operatorWatchSeconds` at the latest. */
   watch(
@@ -36,7 +37,7 @@ export interface Cluster {
   ): AsyncIterable<WatchEvent>;
 }
 
-/** The API server said no, or nothing: `status` is 0 when there was no answer. */
+/** The API server refused, or did not answer: then `status` is 0. */
 export class ClusterError extends Error {
   override readonly name = 'ClusterError';
   readonly status: number;
@@ -86,7 +87,7 @@ export function openCluster(config: KubeConfig, limits: Limits = defaultLimits):
   };
 }
 
-/** Aborts after a time or with its parent; ended, it leaves nothing behind: no timer, no listener, no connection. */
+/** Aborts after a time or with its parent; once ended, it leaves no timer, listener or connection behind. */
 class Deadline {
   readonly #controller = new AbortController();
   readonly #parent: AbortSignal;
@@ -107,7 +108,7 @@ class Deadline {
   end(): void {
     clearTimeout(this.#timer);
     this.#parent.removeEventListener('abort', this.#abort);
-    // Nothing is left of a request that was answered; a reader that went away early must not leave its connection.
+    // An answered request has nothing left to abort; if the reader left early, this closes its connection.
     this.#abort();
   }
 }
@@ -182,13 +183,13 @@ function parse(text: string): JsonObject {
   }
 }
 
-/** A refusal is a Status document; what stands in front of the API server may answer with anything else. */
+/** A refusal is a Status document; a proxy in front of the API server may answer with anything else. */
 function refused(status: number, text: string): ClusterError {
   let told: { reason?: unknown; message?: unknown } = {};
   try {
     told = (JSON.parse(text) ?? {}) as typeof told;
   } catch {
-    // Not a Status: the number is all there is.
+    // Not a Status document: only the number is known.
   }
   const reason = typeof told.reason === 'string' ? told.reason : `Status${status}`;
   const message = typeof told.message === 'string' ? told.message : `the API server answered ${status}`;

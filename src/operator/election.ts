@@ -1,14 +1,14 @@
 /**
- * One operator at work among several, by a Lease. Takes the cluster and a name of its own; calls `lead` while it is the
- * leader, with a signal that ends its term; gives up the lease when it stops, so that the next one need not wait.
+ * One active operator among several, by a Lease. Takes the cluster and a name of its own; calls `lead` while it is the
+ * leader, with a signal that ends its term; releases the lease when it stops, so that the next one need not wait.
  *
- *   following  the lease is another's: looked at every `operatorLeaseRetryMs`. It counts as free when it names nobody,
- *              or when it has not changed for its own duration by our clock: clocks of machines are never compared
- *   leading    we wrote it last: renewed at the same pace. Not renewed for `operatorRenewDeadlineMs`, well before
- *              anybody else may take it, or found to be another's: the term ends, and we follow
- *   stopped    told to: the term ends, what runs in it is awaited, and only then is the lease given up
+ *   following  another operator holds the lease: it is read every `operatorLeaseRetryMs`. It counts as free when it names no holder,
+ *              or has not changed for its own duration by our clock: clocks of machines are never compared
+ *   leading    we wrote it last: renewed at the same pace. If not renewed for `operatorRenewDeadlineMs`, well before
+ *              anybody else may take it, or if found to be another's: the term ends, and we follow
+ *   stopped    on request: the term ends, its work is awaited, and only then is the lease released
  *
- * Every write names the version that was read, so of two that take it at once the API server refuses one (409).
+ * Every write names the version that was read, so if two take it at once the API server refuses one of them (409).
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Limits } from '../tables/limits.ts';
@@ -22,11 +22,11 @@ export interface ElectionOptions {
   readonly cluster: Cluster;
   readonly namespace: string;
   readonly name: string;
-  /** Unlike that of every other operator. */
+  /** Different from that of every other operator. */
   readonly identity: string;
   readonly limits: Limits;
   readonly observe: Observe;
-  /** ms that only ever grow. */
+  /** Monotonic, ms. */
   readonly clock: () => number;
   /** ms since 1970, for people who read the lease. */
   readonly now: () => number;
@@ -56,7 +56,7 @@ export class Election {
     this.#lastAnswerMs = options.clock();
   }
 
-  /** null while the API server answers; otherwise since when it does not, for `/readyz`. */
+  /** null while the API server answers; otherwise the reason for `/readyz`. */
   get unavailable(): string | null {
     const { clock, limits } = this.#options;
     const silentMs = clock() - this.#lastAnswerMs;
@@ -65,7 +65,7 @@ export class Election {
       : 'the Kubernetes API server does not answer';
   }
 
-  /** Ends with its signal, after the last term has ended and the lease is given up. */
+  /** Ends with its signal, after the last term has ended and the lease is released. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       if (await this.#take(signal)) await this.#term(signal);
@@ -78,7 +78,7 @@ export class Election {
     const term = new AbortController();
     const end = () => term.abort();
     signal.addEventListener('abort', end, { once: true });
-    // A timer, not a look at the clock after each renewal: a renewal that hangs must not lengthen the term.
+    // A timer, not a check after each renewal: a renewal that hangs must not prolong the term.
     let expiry = setTimeout(end, limits.operatorRenewDeadlineMs);
     const working = lead(term.signal);
     observe({ kind: 'operator.leading', identity });
@@ -97,7 +97,7 @@ export class Election {
     await this.#giveUp();
   }
 
-  /** true: the lease is ours from now on; false: it is another's; null: that cannot be told, the server did not answer. */
+  /** true: the lease is ours from now on; false: it is another's; null: unknown, because the server did not answer. */
   async #take(signal: AbortSignal): Promise<boolean | null> {
     const { cluster, clock, identity, observe } = this.#options;
     try {
@@ -112,7 +112,7 @@ export class Election {
       await cluster.request(this.#write(lease, holder), signal);
       return true;
     } catch (error) {
-      // Somebody else was quicker; who, the next look tells.
+      // Another operator was faster; the next read shows which.
       if (isStatus(error, 409)) return false;
       if (!signal.aborted) {
         observe({ kind: 'operator.lease_failed', identity, reason: (error as Error).message });
@@ -159,15 +159,15 @@ export class Election {
       : { method: 'PUT' as const, path: pathOf(leases, namespace, name), body };
   }
 
-  /** Ours no longer, and nobody's: the next operator need not wait for it to run out. Failing that, it runs out. */
+  /** Removes the holder, so that the next operator need not wait for the lease to expire. If that fails, it expires. */
   async #giveUp(): Promise<void> {
     const { cluster, namespace, name, identity } = this.#options;
-    // Not the operator's own signal: that has ended by now. The request's deadline bounds it.
+    // Not the operator's own signal, which is aborted by now. The request's deadline bounds it.
     const { signal } = new AbortController();
     try {
       const lease = await this.#read(signal);
       if (lease?.spec?.holderIdentity !== identity) return;
-      // No holder at all: some versions of Kubernetes take an empty name for a mistake.
+      // Omits the holder: some versions of Kubernetes reject an empty name.
       const { holderIdentity: _, ...spec } = lease.spec;
       const body = { ...lease, spec: { ...spec, leaseDurationSeconds: 1 } };
       await cluster.request({ method: 'PUT', path: pathOf(leases, namespace, name), body }, signal);

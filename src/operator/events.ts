@@ -1,7 +1,7 @@
 /**
- * What the operator did, told as events of Kubernetes beside the Headgate it did it to (`kubectl describe headgate`).
- * Takes a sentence, refuses nothing: an event that cannot be written is told in the log alone. The same sentence of the
- * same Headgate is told once in a row.
+ * Reports what the operator did as Kubernetes events of the Headgate concerned (`kubectl describe headgate`). Takes a
+ * sentence, refuses nothing: an event that cannot be written appears only in the log. A sentence that repeats the last
+ * one of the same Headgate is left out.
  */
 import type { Observe } from '../tables/observations.ts';
 import type { Cluster } from './cluster.ts';
@@ -29,7 +29,7 @@ export interface RecorderOptions {
   readonly newId: () => string;
 }
 
-/** What an API server takes as a note. */
+/** The length that an API server accepts for a note. */
 const noteCharsMax = 1_000;
 
 export function createRecorder({ cluster, identity, observe, now, newId }: RecorderOptions): Recorder {
@@ -65,7 +65,7 @@ export function createRecorder({ cluster, identity, observe, now, newId }: Recor
       try {
         await cluster.request({ method: 'POST', path: pathOf(events, namespace), body }, signal);
       } catch {
-        // The log has it.
+        // It is in the log.
       }
     },
     forget: (resource) => void last.delete(resource),

@@ -1,4 +1,4 @@
-/** The kinds of objects that the operator reads and writes, and where the API server keeps each. Pure. */
+/** The kinds of objects that the operator reads and writes, and their paths on the API server. Pure. */
 import { group, version } from './resource.ts';
 import type { JsonObject } from './resource.ts';
 
@@ -21,8 +21,8 @@ const serviceMonitors = kind('monitoring.coreos.com/v1', 'ServiceMonitor', 'serv
 const httpRoutes = kind('gateway.networking.k8s.io/v1', 'HTTPRoute', 'httproutes');
 
 /**
- * What a Headgate is made of, besides Secrets, ServiceMonitors and HTTPRoutes: these are watched. Secrets are not, because
- * a watch needs the right to read every Secret there is; the other two are not, because many clusters have no such kinds.
+ * The kinds that a Headgate consists of, besides Secrets, ServiceMonitors and HTTPRoutes: these are watched. Secrets are
+ * not, because a watch needs the right to read all Secrets; the other two are not, because many clusters lack those kinds.
  */
 export const watchedKinds: readonly Kind[] = [
   kind('v1', 'ServiceAccount', 'serviceaccounts'),
@@ -46,7 +46,7 @@ export function kindOf(object: { readonly apiVersion: string; readonly kind: str
   return found;
 }
 
-/** Without a namespace: of all namespaces. Without a name: the collection. */
+/** Without a namespace: all namespaces. Without a name: the collection. */
 export function pathOf({ apiVersion, plural }: Kind, namespace: string | null, name?: string): string {
   const parts = [apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`];
   if (namespace !== null) parts.push('namespaces', encodeURIComponent(namespace));
@@ -77,7 +77,7 @@ export interface ClusterObject extends JsonObject {
 
 export const managedBy = 'headgate-operator';
 
-/** Labels that find everything of one Headgate. */
+/** Labels that identify everything of one Headgate. */
 export const selectorOf = (name: string) => ({
   'app.kubernetes.io/name': 'headgate',
   'app.kubernetes.io/instance': name,

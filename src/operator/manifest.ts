@@ -1,5 +1,5 @@
 /**
- * The common part of every object: its kind, its name, its labels. Takes values, gives values; refuses nothing,
+ * The common part of every object: its kind, its name, its labels. Takes values, returns values; refuses nothing,
  * touches nothing.
  */
 import type { CompleteSpec, JsonObject } from './resource.ts';
@@ -16,18 +16,18 @@ export interface Manifest extends JsonObject {
   } & JsonObject;
 }
 
-/** Who deploys what under which name; what the operator and the chart each decide for themselves. */
+/** What is deployed under which name; the operator and the chart each decide this. */
 export interface Deployment {
   readonly name: string;
   readonly namespace: string;
   readonly image: string;
-  /** Labels that find the pods; they can never change. */
+  /** Labels that select the pods; they can never change. */
   readonly selector: Readonly<Record<string, string>>;
   /** Further labels of every object. */
   readonly labels: Readonly<Record<string, string>>;
-  /** Annotations of what outlives its Headgate. */
+  /** Annotations of objects that outlive their Headgate. */
   readonly keep: Readonly<Record<string, string>>;
-  /** Changes when the connection string does, so that the pods are replaced; null: not known. */
+  /** Changes with the connection string, so that the pods are replaced; null: unknown. */
   readonly databaseUrlChecksum: string | null;
   readonly spec: CompleteSpec;
 }
@@ -58,13 +58,13 @@ export function object(
   };
 }
 
-/** The value, or undefined where it is empty and stands for "not set". */
+/** The value, or undefined if it is empty and means "not set". */
 export function filled<T extends string | object>(value: T): T | undefined {
   const isEmpty = typeof value === 'string' ? value === '' : Object.keys(value).length === 0;
   return isEmpty ? undefined : value;
 }
 
-/** Whether its pods have volumes of their own, and are told apart. */
+/** Whether its pods have volumes of their own, and stable identities. */
 export function isStateful({ databaseUrlSecret, spool }: CompleteSpec): boolean {
   return databaseUrlSecret === null || spool.size !== '';
 }

@@ -1,6 +1,6 @@
 /**
- * How a Headgate is reached: services, ingress, route, network policy, scraping. Takes a deployment's values, gives objects;
- * refuses nothing, touches nothing. A door that is switched off appears in none of them.
+ * How to reach a Headgate: services, ingress, route, network policy, scraping. Takes a deployment's values, returns objects;
+ * refuses nothing, touches nothing. A door that is off appears in none of them.
  */
 import { filled, object } from './manifest.ts';
 import type { Deployment, Manifest } from './manifest.ts';
@@ -9,7 +9,7 @@ import type { Json } from './resource.ts';
 export function networkManifests(deployment: Deployment): Manifest[] {
   const { spec, selector } = deployment;
   const made = [
-    // Health and metrics, pod by pod: what Prometheus scrapes, and the StatefulSet's governing service.
+    // Health and metrics of each pod: what Prometheus scrapes, and the StatefulSet's governing service.
     object(deployment, 'v1', 'Service', '-admin', {
       labels: { 'app.kubernetes.io/component': 'admin' },
       spec: {
@@ -55,7 +55,7 @@ function doors({ spec: { ports, nodePorts, ...spec } }: Deployment) {
 
 const listenerPaths = ['/webhook', '/ingest'];
 
-/** Leads to the listener only: the other doors are never behind it. */
+/** Leads only to the listener, never to the other doors. */
 function ingress(deployment: Deployment, wanted: NonNullable<Deployment['spec']['ingress']>): Manifest {
   const { className, annotations, hosts, tls } = wanted;
   const backend = { service: { name: deployment.name, port: { name: 'webhook' } } };
@@ -102,7 +102,7 @@ function networkPolicy(deployment: Deployment): Manifest {
       : []),
   ];
   return object(deployment, 'networking.k8s.io/v1', 'NetworkPolicy', '', {
-    // An empty list is not kept, so that each apply of one would be another change.
+    // The server drops an empty list, so that each apply of one would count as a change.
     spec: { podSelector: { matchLabels: selector }, policyTypes: ['Ingress'], ingress: filled(rules) },
   });
 }
@@ -112,7 +112,7 @@ function serviceMonitor(deployment: Deployment): Manifest {
   return object(deployment, 'monitoring.coreos.com/v1', 'ServiceMonitor', '', {
     labels: spec.serviceMonitor.labels,
     spec: {
-      // The job is called by the program's name, as the alert rules expect it.
+      // The job is named after the program, as the alert rules expect.
       jobLabel: 'app.kubernetes.io/name',
       selector: { matchLabels: { ...selector, 'app.kubernetes.io/component': 'admin' } },
       endpoints: [{ port: 'admin', path: '/metrics', interval: spec.serviceMonitor.interval }],

@@ -1,5 +1,5 @@
 /**
- * The pod that runs Headgate, the same under a StatefulSet and a Deployment. Takes a deployment's values, gives the pod
+ * The pod that runs Headgate, the same in a StatefulSet and a Deployment. Takes a deployment's values, returns the pod
  * template; refuses nothing, touches nothing.
  */
 import { filled } from './manifest.ts';
@@ -11,7 +11,7 @@ const dataDir = '/data';
 export function podTemplate(deployment: Deployment): JsonObject {
   const { spec, selector, name, databaseUrlChecksum } = deployment;
   const annotations = {
-    // Another connection string is another pod.
+    // A new connection string replaces the pods.
     ...(databaseUrlChecksum !== null && { 'checksum/database-url': databaseUrlChecksum }),
     ...spec.podAnnotations,
   };
@@ -22,10 +22,10 @@ export function podTemplate(deployment: Deployment): JsonObject {
     },
     spec: {
       serviceAccountName: filled(spec.serviceAccount.name) ?? name,
-      // Headgate asks the cluster nothing.
+      // Headgate makes no requests to the cluster.
       automountServiceAccountToken: false,
-      // Otherwise the kubelet puts HEADGATE_PORT=tcp://… and the like into the environment, and Headgate refuses
-      // settings that it does not know.
+      // Otherwise the kubelet adds HEADGATE_PORT=tcp://… and the like to the environment, and Headgate refuses unknown
+      // settings.
       enableServiceLinks: false,
       imagePullSecrets: filled(spec.imagePullSecrets),
       priorityClassName: filled(spec.priorityClassName),
@@ -57,11 +57,11 @@ function container(deployment: Deployment): JsonObject {
       ...(spec.gateway.enabled ? [port('gateway', spec.ports.gateway)] : []),
       port('admin', spec.ports.admin),
     ],
-    // The admin port opens when the engine has started; after a crash that includes replaying its log.
+    // The admin port opens once the engine has started; after a crash that includes replaying its log.
     startupProbe: probe('/healthz', spec.startupProbe),
     livenessProbe: probe('/healthz', spec.livenessProbe),
     readinessProbe: probe('/readyz', spec.readinessProbe),
-    // Endpoints and proxies forget the pod while it still answers; only then comes SIGTERM, and the drain.
+    // Endpoints and proxies remove the pod while it still answers; only then follow SIGTERM and the drain.
     lifecycle: { preStop: { exec: { command: ['sleep', String(spec.preStopSeconds)] } } },
     resources: filled(spec.resources),
     securityContext: {
@@ -106,15 +106,15 @@ function environment({ spec, name }: Deployment): Json[] {
     ...(listener ? [set('HEADGATE_LISTEN_PORT', spec.ports.webhook)] : []),
     set('HEADGATE_SQL_HOST', spec.sql.expose ? '0.0.0.0' : '127.0.0.1'),
     set('HEADGATE_SQL_PORT', spec.ports.sql),
-    // The kubelet probes the admin port from outside of the pod's network namespace, so it cannot stay on loopback;
-    // HEADGATE_INSECURE says that something else keeps others away: the NetworkPolicy.
+    // The kubelet probes the admin port from outside the pod's network namespace, so it cannot stay on loopback;
+    // HEADGATE_INSECURE states that something else protects it: the NetworkPolicy.
     set('HEADGATE_ADMIN_HOST', '0.0.0.0'),
     set('HEADGATE_ADMIN_PORT', spec.ports.admin),
     set('HEADGATE_INSECURE', true),
     set('HEADGATE_LOG_FORMAT', 'json'),
     set('HEADGATE_LOG_LEVEL', spec.logLevel),
-    // From the environment, not from a mounted file: with an fsGroup the kubelet makes mounted Secrets readable by
-    // the group, and Headgate refuses a key file that others can read.
+    // From the environment, not from a mounted file: with an fsGroup the kubelet makes mounted Secrets readable by the
+    // group, and Headgate refuses a key file that others can read.
     secret('HEADGATE_MASTER_KEY', spec.masterKeySecret ?? { name: `${name}-master-key`, key: 'master-key' }),
     ...(spec.databaseUrlSecret === null ? [] : [secret('HEADGATE_DATABASE_URL', spec.databaseUrlSecret)]),
     ...(spec.publicUrl === '' ? [] : [set('HEADGATE_PUBLIC_URL', spec.publicUrl)]),
@@ -144,7 +144,7 @@ function certificates({ tls }: Deployment['spec']) {
   ].filter(({ secretName }) => secretName !== '');
 }
 
-/** Only what was asked for: Headgate has defaults of its own. */
+/** Only what was specified: Headgate has its own defaults. */
 function accessEnvironment({ access, listeners, bodyBytesMax }: Deployment['spec']): [string, string][] {
   const all: [string, string][] = [
     ['HEADGATE_TRUSTED_PROXIES', access.trustedProxies.join(',')],
@@ -171,7 +171,7 @@ function volumes({ spec, name }: Deployment): Json[] {
   return [
     { name: 'data', persistentVolumeClaim: { claimName } },
     temporary,
-    // PostgreSQL's parallel queries share memory here; a container's own 64Mi are soon full.
+    // PostgreSQL's parallel queries share memory here; a container's default of 64Mi fills up quickly.
     { name: 'shm', emptyDir: { medium: 'Memory', sizeLimit: '256Mi' } },
     ...tls,
     ...spec.extraVolumes,

@@ -1,7 +1,7 @@
 /**
- * What a Headgate is made of in Kubernetes: a complete spec → the objects, as the operator applies them. The Helm chart
- * renders the same objects; test/deploy holds the two equal over a matrix, so a change to one without the other fails.
- * Takes values only, refuses nothing, touches nothing.
+ * The Kubernetes objects of a Headgate: a complete spec → the objects, as the operator applies them. The Helm chart
+ * renders the same objects; test/deploy compares both over a matrix, so a change to only one of them fails. Takes only
+ * values, refuses nothing, touches nothing.
  */
 import { networkManifests } from './manifests-network.ts';
 import { isStateful, object } from './manifest.ts';
@@ -23,11 +23,11 @@ export function manifestsOf(deployment: Deployment): readonly Manifest[] {
     ...networkManifests(deployment),
     ...(spec.databaseUrlSecret === null ? embedded(deployment) : external(deployment)),
   ];
-  // What is undefined is not there: the objects are what they are as JSON.
+  // Drops undefined fields, as JSON does.
   return JSON.parse(JSON.stringify(made)) as Manifest[];
 }
 
-/** One process on one volume. A StatefulSet, because it never runs the next pod beside the one before. */
+/** One process on one volume. A StatefulSet, because it never runs a new pod alongside the old one. */
 function embedded(deployment: Deployment): Manifest[] {
   const { spec, name, selector, keep } = deployment;
   const set = object(deployment, 'apps/v1', 'StatefulSet', '', {
@@ -41,7 +41,7 @@ function embedded(deployment: Deployment): Manifest[] {
   });
   if (spec.storage.existingClaim !== '') return [set];
   const { accessModes, storageClassName, size, deleteWithResource } = spec.storage;
-  // An object of its own, not a template in the StatefulSet: its size can be raised.
+  // A separate object, not a template in the StatefulSet, so that its size can be raised.
   const claim = object(deployment, 'v1', 'PersistentVolumeClaim', '-data', {
     annotations: deleteWithResource ? {} : keep,
     spec: {
@@ -53,11 +53,11 @@ function embedded(deployment: Deployment): Manifest[] {
   return [claim, set];
 }
 
-/** Any number of pods beside a database that is somebody else's. */
+/** Any number of pods with an external database. */
 function external(deployment: Deployment): Manifest[] {
   const { spec, name, selector } = deployment;
   const { autoscaling } = spec;
-  // With an autoscaler the number is the autoscaler's.
+  // With an autoscaler, the autoscaler sets the number.
   const replicas = autoscaling === null ? spec.replicas : undefined;
   const made = [
     isStateful(spec)
@@ -65,7 +65,7 @@ function external(deployment: Deployment): Manifest[] {
       : object(deployment, 'apps/v1', 'Deployment', '', {
           spec: {
             replicas,
-            // A rolling change never has fewer ready pods than before it began.
+            // A rolling update never has fewer ready pods than at its start.
             strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
             selector: { matchLabels: selector },
             template: podTemplate(deployment),
@@ -73,7 +73,7 @@ function external(deployment: Deployment): Manifest[] {
         }),
   ];
   if (autoscaling !== null) made.push(autoscaler(deployment, autoscaling));
-  // With one pod a budget would only keep nodes from being drained.
+  // With one pod, a budget would only prevent nodes from being drained.
   if ((autoscaling?.minReplicas ?? spec.replicas) > 1) {
     made.push(
       object(deployment, 'policy/v1', 'PodDisruptionBudget', '', {
@@ -103,7 +103,7 @@ function external(deployment: Deployment): Manifest[] {
   }
 }
 
-/** Each pod finds what it has kept on the volume that it had before; none of them waits for another. */
+/** Each pod finds what it has spooled on its previous volume; no pod waits for another. */
 function spooling(deployment: Deployment, replicas: number | undefined): Manifest {
   const { spec, name, selector } = deployment;
   const { size, storageClassName } = spec.spool;

@@ -1,6 +1,6 @@
 /**
- * Single objects in the cluster: read, applied, removed. Takes the cluster and whose Headgate it is for; refuses to
- * touch what is somebody else's with NotOurs. Everything it writes names the operator as the manager of its fields.
+ * Single objects in the cluster: read, applied, removed. Takes the cluster and the Headgate that they are for; refuses
+ * to touch objects of others with NotOurs. Everything it writes names the operator as the manager of its fields.
  */
 import { isStatus } from './cluster.ts';
 import type { Cluster } from './cluster.ts';
@@ -10,7 +10,7 @@ import { apiVersionOfHeadgate } from './resource.ts';
 import type { HeadgateResource, JsonObject } from './resource.ts';
 import type { Manifest } from './manifest.ts';
 
-/** An object of that name is there already, and no Headgate of that name made it. */
+/** An object of that name exists, and no Headgate of this name created it. */
 export class NotOurs extends Error {
   override readonly name = 'NotOurs';
 }
@@ -20,7 +20,10 @@ export interface Applied {
   readonly after: ClusterObject;
 }
 
-/** What outlives its Headgate has no owner that would take it along; it is known by its labels instead. */
+/**
+ * An object that outlives its Headgate has no owner reference, with which it would be deleted; its labels identify it
+ * instead.
+ */
 const outlives = (kind: Kind) => kind.plural === 'persistentvolumeclaims';
 
 export class Objects {
@@ -44,7 +47,7 @@ export class Objects {
     }
   }
 
-  /** Server-side apply: the fields of the manifest become what it says, whoever set them; other fields stay. */
+  /** Server-side apply: the fields of the manifest get its values, whoever set them before; other fields stay. */
   async apply(manifest: Manifest): Promise<Applied> {
     const kind = kindOf(manifest);
     const { name } = manifest.metadata;
@@ -70,8 +73,8 @@ export class Objects {
   }
 
   /**
-   * A field that its only manager does not name any more is reset to its default: of the pods of a Deployment that gets
-   * an autoscaler all but one would go. So the number is first made somebody else's, whom the autoscaler follows.
+   * A field that its only manager no longer names is reset to its default: a Deployment that gets an autoscaler would
+   * lose all pods but one. So another manager first takes over the number, which the autoscaler then adjusts.
    */
   async #handOverReplicas(before: ClusterObject | null, manifest: Manifest): Promise<void> {
     const live = (before?.['spec'] ?? {}) as { replicas?: number };
@@ -87,7 +90,7 @@ export class Objects {
     await this.#cluster.request({ method: 'PATCH', path, query, contentType, body }, this.#signal);
   }
 
-  /** Made when it is not there; false when it is. Never changes what is there. */
+  /** Creates an object; false if it exists. Never changes an existing one. */
   async create(kind: Kind, body: JsonObject): Promise<boolean> {
     try {
       const path = pathOf(kind, this.#owner.namespace);
@@ -100,7 +103,7 @@ export class Objects {
     }
   }
 
-  /** Only this very object: one of the same name that came after it is left alone. False: it was gone. */
+  /** Removes only this very object, not a later one of the same name. False: it was gone. */
   async remove(kind: Kind, { metadata }: ClusterObject): Promise<boolean> {
     const options = { apiVersion: 'v1', kind: 'DeleteOptions', propagationPolicy: 'Background' };
     const body = { ...options, preconditions: { uid: metadata.uid } };
@@ -114,7 +117,9 @@ export class Objects {
     }
   }
 
-  /** What this Headgate was made of at some time and is not any more. A cluster without a kind has none of it. */
+  /**
+   * Objects that this Headgate consisted of once and no longer does. If the cluster lacks a kind, there are none of it.
+   */
   async leftOver(wanted: readonly Manifest[]): Promise<{ kind: Kind; object: ClusterObject }[]> {
     const labels = { ...selectorOf(this.#owner.name), ...managedLabels };
     const labelSelector = Object.entries(labels)
@@ -145,7 +150,7 @@ export class Objects {
     }
   }
 
-  /** Owned by this Headgate; or, without any owner, labelled as what a Headgate of this name left behind. */
+  /** Owned by this Headgate; or without any owner, and labelled as left behind by a Headgate of this name. */
   isOurs({ metadata }: ClusterObject): boolean {
     const owners = metadata.ownerReferences ?? [];
     const controller = owners.find((it) => it.controller === true);

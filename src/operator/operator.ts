@@ -1,9 +1,9 @@
 /**
- * The operator: looks after every `Headgate` resource of a cluster, or of one namespace. Takes the cluster, gives
- * something that can be closed; refuses nothing, because whatever goes wrong is told and tried again. Writes only the
- * objects of Headgates, their status, events and its own lease. Of several operators one is at work (election.ts); it
- * watches Headgates and what they are made of, and every change, and every five minutes without one, leads to the same
- * step: reconcile.ts.
+ * The operator: manages every `Headgate` resource of a cluster, or of one namespace. Takes the cluster, returns
+ * something that can be closed; refuses nothing, because every failure is reported and retried. Writes only the objects
+ * of Headgates, their status, events and its own lease. Of several operators one is active (election.ts); it watches
+ * Headgates and the objects they consist of. Every change, and every five minutes without one, leads to the same step:
+ * reconcile.ts.
  */
 import { setMaxListeners } from 'node:events';
 import { backoffMs } from '../kit/backoff.ts';
@@ -22,16 +22,16 @@ import { Workers } from './workers.ts';
 
 export interface OperatorOptions {
   readonly cluster: Cluster;
-  /** Unlike that of every other operator: the pod's name. */
+  /** Different from that of every other operator: the pod's name. */
   readonly identity: string;
-  /** Where its lease is. */
+  /** The namespace of its lease. */
   readonly leaseNamespace: string;
-  /** The only namespace it looks after; null: all of them. */
+  /** The only namespace it manages; null: all of them. */
   readonly namespace: string | null;
-  /** What a Headgate runs that names no image. */
+  /** The image of a Headgate that names none. */
   readonly image: string | null;
   readonly observe: Observe;
-  /** ms that only ever grow. */
+  /** Monotonic, ms. */
   readonly clock: () => number;
   /** ms since 1970 */
   readonly now: () => number;
@@ -71,16 +71,16 @@ export function openOperator(options: OperatorOptions): Operator {
   };
 }
 
-/** One term as the leader; ends when everything it began has ended. */
+/** One term as the leader; ends once everything it started has ended. */
 async function work(options: OperatorOptions & { limits: Limits }, term: AbortSignal): Promise<void> {
   const { cluster, namespace, limits, observe, random, now } = options;
-  // Each watch and each request listens to it, and there are only so many of them.
+  // Each watch and each request listens to the signal; their number is bounded.
   setMaxListeners(2 * (watchedKinds.length + 1) + 2 * limits.operatorReconcilesMax, term);
   const newId = () => options.randomBytes(8).toString('hex');
   const recorder = createRecorder({ cluster, identity: options.identity, observe, now, newId });
   const reconciler = new Reconciler({ ...options, recorder });
   const failures = new Map<string, number>();
-  /** Every Headgate there is, and what of it counts: its status is written by ourselves. */
+  /** Every existing Headgate, and the part of it that matters: the status is written by the operator itself. */
   const known = new Map<string, string>();
 
   const workers = new Workers(async (key) => {
@@ -129,14 +129,14 @@ async function work(options: OperatorOptions & { limits: Limits }, term: AbortSi
         kind,
         labelSelector,
         onObject: (object) => {
-          // Only of Headgates that there are: a volume that outlives its own leads nowhere.
+          // Only for existing Headgates: a volume that outlives its own is ignored.
           const key = keyOf(object, ownerOf(object));
           if (known.has(key)) workers.add(key);
         },
       }),
     ),
   ];
-  // They end with the term, and with nothing else.
+  // They end only with the term.
   await Promise.all(watches);
   await workers.close();
 }

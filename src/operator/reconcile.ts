@@ -1,8 +1,8 @@
 /**
- * One Headgate brought in line: read → finalizer → complete → secrets → apply → remove what is left over → status.
- * Takes the resource's name, gives the time after which it is to be looked at again. Every step reads what is there and
- * writes what should be: whoever stopped half-way, the next run ends in the same place. What the owner has to mend is
- * told in the status and in an event; what may pass by itself (no answer, 5xx, 409) is thrown, to be tried again.
+ * Reconciles one Headgate: read → finalizer → complete → secrets → apply → remove leftovers → status. Takes the
+ * resource's name, returns the time until the next run. Every step reads the present state and writes the desired one:
+ * wherever a run was interrupted, the next one ends in the same state. Problems that the user must fix are reported in
+ * the status and in an event; problems that may pass (no answer, 5xx, 409) are thrown, to be retried.
  */
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
@@ -34,7 +34,7 @@ import type { Trouble } from './status.ts';
 
 export interface ReconcilerOptions {
   readonly cluster: Cluster;
-  /** What a Headgate runs that names no image. */
+  /** The image of a Headgate that names none. */
   readonly image: string | null;
   readonly recorder: Recorder;
   readonly limits: Limits;
@@ -43,7 +43,7 @@ export interface ReconcilerOptions {
   readonly now: () => number;
 }
 
-/** So many requests of one run that nobody answered mean that there is nobody. */
+/** After this many unanswered requests in one run, the server counts as unreachable. */
 const lostAnswersMax = 3;
 
 type Changes = Record<'Created' | 'Updated' | 'Repaired', string[]>;
@@ -56,14 +56,16 @@ interface Outcome {
 
 export class Reconciler {
   readonly #options: ReconcilerOptions;
-  /** What was applied last, by Headgate and object: tells a change of the Headgate from a change of the object. */
+  /**
+   * What was applied last, by Headgate and object: distinguishes a change of the Headgate from a change of the object.
+   */
   readonly #applied = new Map<string, Map<string, string>>();
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
   }
 
-  /** ms until the next look, or null when there is nothing to look at any more. */
+  /** Returns ms until the next run, or null if the Headgate is gone. */
   async reconcile(namespace: string, name: string, signal: AbortSignal): Promise<number | null> {
     const path = pathOf(headgates, namespace, name);
     const resource = await this.#read(path, signal);
@@ -81,7 +83,7 @@ export class Reconciler {
     const outcome = await this.#bringAbout(resource, spec, objects, signal);
     await this.#writeStatus({ resource, spec, ...outcome, now: this.#options.now() }, path, signal);
     const { operatorResyncMs, operatorBackoffMaxMs } = this.#options.limits;
-    // Secrets are not watched: one that is missing is asked for again soon.
+    // Secrets are not watched: a missing one is checked for again soon.
     return outcome.trouble === null ? operatorResyncMs : operatorBackoffMaxMs;
   }
 
@@ -95,14 +97,14 @@ export class Reconciler {
     }
   }
 
-  /** From here on a deletion waits for us. */
+  /** From here on a deletion waits for the operator. */
   async #holdOn({ metadata }: HeadgateResource, path: string, signal: AbortSignal): Promise<void> {
     const finalizers = metadata.finalizers ?? [];
     if (finalizers.includes(finalizer)) return;
     await this.#patchFinalizers(metadata, path, [...finalizers, finalizer], signal);
   }
 
-  /** The version is named, so that nobody's finalizer is lost between reading and writing. */
+  /** Names the version, so that no other finalizer is lost between reading and writing. */
   async #patchFinalizers(
     { resourceVersion }: HeadgateResource['metadata'],
     path: string,
@@ -147,8 +149,8 @@ export class Reconciler {
   }
 
   /**
-   * Every object, in order; one that is refused, or whose answer was lost, does not keep the others from being right.
-   * Tells the first refusal; throws what may pass by itself.
+   * Applies every object, in order; one that is refused, or whose answer was lost, does not prevent the others. Returns
+   * the first refusal; throws errors that may pass.
    */
   async #apply(
     resource: HeadgateResource,
@@ -171,12 +173,12 @@ export class Reconciler {
         if (what !== null) done[what].push(id);
         known.set(id, digest);
       } catch (error) {
-        // Pods must not be started on somebody else's volume or behind somebody else's Service.
+        // Pods must not be started on another's volume or behind another's Service.
         if (error instanceof NotOurs || signal.aborted) throw error;
         const refusal = refusalOf(error, id);
         if (refusal === null) failures.push(error);
         else refusals.push(refusal);
-        // It is not one answer that was lost.
+        // More than a single answer was lost.
         if (failures.length >= lostAnswersMax) break;
       }
     }
@@ -193,7 +195,7 @@ export class Reconciler {
     }
   }
 
-  /** What is not wanted any more; the pods of the other kind of workload only when the new ones are ready. */
+  /** Removes objects no longer wanted; the pods of the other kind of workload only once the new ones are ready. */
   async #removeLeftOver(
     resource: HeadgateResource,
     wanted: readonly Manifest[],
@@ -236,8 +238,8 @@ export class Reconciler {
   }
 
   /**
-   * The Headgate is being deleted: what it owns the cluster takes along by itself. The volume, and the key to what is
-   * on it, stay unless the owner has asked otherwise.
+   * The Headgate is being deleted: the cluster deletes the objects that it owns. The volume, and the key to its
+   * content, stay unless the spec says otherwise.
    */
   async #finish(
     resource: HeadgateResource,
@@ -249,7 +251,7 @@ export class Reconciler {
     if (!finalizers.includes(finalizer)) return;
     const isEmbedded = spec.databaseUrlSecret === null;
     if (isEmbedded && spec.storage.deleteWithResource) {
-      // Pods first: a claim is only gone when no pod uses it.
+      // Pods first: a claim is only removed once no pod uses it.
       await this.#removeOurs(objects, statefulSets, name);
       await this.#removeOurs(objects, claims, `${name}-data`);
       await this.#removeOurs(objects, secrets, `${name}-master-key`);
@@ -285,7 +287,7 @@ function manifestsFor(
   return manifestsOf({ ...common, databaseUrlChecksum, spec });
 }
 
-/** null: it was as it should be. */
+/** null: it was already as desired. */
 function changeOf(
   { before, after }: Applied,
   manifest: Manifest,
@@ -293,14 +295,14 @@ function changeOf(
 ): 'Created' | 'Updated' | 'Repaired' | null {
   if (before?.metadata.resourceVersion === after.metadata.resourceVersion) return null;
   if (!wasApplied) return before === null ? 'Created' : 'Updated';
-  // Between reading and applying others have written what is theirs, a status most of all: that is no repair.
+  // Between the read and the apply, others may have written their own fields, above all a status: that is not a repair.
   const isSame = before?.metadata.uid === after.metadata.uid;
   return isSame && isDeepStrictEqual(fieldsLike(manifest, before), fieldsLike(manifest, after))
     ? null
     : 'Repaired';
 }
 
-/** What an object has in the fields that `like` names. A list counts as a whole. */
+/** The values of an object in the fields that `like` names. A list counts as a whole. */
 function fieldsLike(like: unknown, value: unknown): unknown {
   if (!isPlain(like) || !isPlain(value)) return value;
   return Object.fromEntries(Object.entries(like).map(([name, it]) => [name, fieldsLike(it, value[name])]));
@@ -309,7 +311,7 @@ function fieldsLike(like: unknown, value: unknown): unknown {
 const isPlain = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** What the owner has to mend; everything else is thrown on. */
+/** Problems that the user must fix; everything else is rethrown. */
 function troubleOf(error: unknown): Trouble {
   if (error instanceof NotOurs) return { reason: 'NameTaken', message: error.message };
   if (error instanceof MissingSecret) return { reason: error.reason, message: error.message };
@@ -318,13 +320,13 @@ function troubleOf(error: unknown): Trouble {
   return refusal;
 }
 
-/** What the API server will refuse again; null: something that may pass by itself. */
+/** A refusal that the API server would repeat; null: an error that may pass. */
 function refusalOf(error: unknown, id?: string): Trouble | null {
   const isLasting = error instanceof ClusterError && [400, 403, 404, 405, 422].includes(error.status);
   if (!isLasting) return null;
   const what = id === undefined ? '' : `${id}: `;
   const reason = error.status === 404 ? 'KindMissing' : 'Refused';
-  // Below the first line some refusals have the difference between two specs.
+  // After the first line, some refusals contain the difference between two specs.
   const [words = ''] = error.message.split('\n');
   return { reason, message: `${what}${words}`.slice(0, 2_000) };
 }

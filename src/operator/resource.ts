@@ -1,7 +1,7 @@
 /**
- * The `Headgate` resource: what its owner may say, and what counts where nothing is said. The defaults are the chart's
- * (values.yaml); a test holds the two together. Takes a resource as the API server gives it, gives a complete spec, or
- * one sentence for each thing that cannot be built. Pure.
+ * The `Headgate` resource: its fields and their defaults. The defaults are the chart's (values.yaml); a test compares
+ * both. Takes a resource as the API server returns it, returns a complete spec, or one sentence for each thing that
+ * cannot be built. Pure.
  */
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
@@ -21,7 +21,7 @@ export interface SecretRef {
   readonly key: string;
 }
 
-/** How patient a probe is; what it asks is not for its owner to say. */
+/** The timing of a probe; what it requests is fixed. */
 export interface ProbeTimes {
   readonly initialDelaySeconds: number;
   readonly periodSeconds: number;
@@ -29,7 +29,7 @@ export interface ProbeTimes {
   readonly failureThreshold: number;
 }
 
-/** A spec with nothing left open; field by field the chart's values, under the names of the resource. */
+/** A spec without open fields; field by field the chart's values, under the names of the resource. */
 export interface CompleteSpec {
   readonly enableWebhookListener: boolean;
   /** Empty: the operator's own image. */
@@ -51,11 +51,11 @@ export interface CompleteSpec {
     readonly existingClaim: string;
     readonly deleteWithResource: boolean;
   };
-  /** A volume for each pod beside an external database; `size` empty: none. */
+  /** A volume for each pod with an external database; `size` empty: none. */
   readonly spool: { readonly size: string; readonly storageClassName: string };
-  /** null: made once, and kept. */
+  /** null: generated once, and kept. */
   readonly masterKeySecret: SecretRef | null;
-  /** `passwordSecret`: of role root, of the embedded engine; null: the SQL door asks for none. */
+  /** `passwordSecret`: for role root of the embedded engine; null: the SQL door asks for no password. */
   readonly sql: { readonly expose: boolean; readonly passwordSecret: SecretRef | null };
   readonly gateway: { readonly enabled: boolean; readonly tokenSecret: SecretRef | null };
   readonly ports: {
@@ -69,7 +69,7 @@ export interface CompleteSpec {
     readonly annotations: Texts;
     readonly externalTrafficPolicy: string;
   };
-  /** Ports of the nodes; 0: the cluster chooses. */
+  /** Ports on the nodes; 0: the cluster chooses. */
   readonly nodePorts: { readonly webhook: number; readonly sql: number; readonly gateway: number };
   readonly ingress: {
     readonly className: string;
@@ -82,7 +82,7 @@ export interface CompleteSpec {
     readonly parentRefs: readonly Json[];
     readonly hostnames: readonly string[];
   } | null;
-  /** Names of Secrets of type kubernetes.io/tls; empty: the door speaks without TLS. */
+  /** Names of Secrets of type kubernetes.io/tls; empty: no TLS at that door. */
   readonly tls: {
     readonly listenerSecret: string;
     readonly sqlSecret: string;
@@ -97,7 +97,7 @@ export interface CompleteSpec {
   };
   /** Listener processes; 0: by cores. */
   readonly listeners: number;
-  /** 0: Headgate's own bound. */
+  /** 0: Headgate's own limit. */
   readonly bodyBytesMax: number;
   readonly publicUrl: string;
   readonly clusterDomain: string;
@@ -110,9 +110,9 @@ export interface CompleteSpec {
     readonly metricsFrom: readonly Json[];
   };
   readonly serviceMonitor: { readonly enabled: boolean; readonly interval: string; readonly labels: Texts };
-  /** `name`: one of yours instead of one that is made. */
+  /** `name`: an existing one to use instead of creating one. */
   readonly serviceAccount: { readonly name: string; readonly annotations: Texts };
-  /** Of every object; labels also of the pods. */
+  /** For every object; labels also for the pods. */
   readonly commonLabels: Texts;
   readonly commonAnnotations: Texts;
   readonly startupProbe: ProbeTimes;
@@ -134,11 +134,11 @@ export interface CompleteSpec {
   readonly extraContainers: readonly Json[];
   readonly extraVolumes: readonly Json[];
   readonly extraVolumeMounts: readonly Json[];
-  /** Nothing is changed in the cluster while this is true; deletion is still carried out. */
+  /** While true, nothing in the cluster is changed; deletion is still carried out. */
   readonly paused: boolean;
 }
 
-/** What an owner writes: anything may be left out, at every level. */
+/** The spec as written by a user: anything may be left out, at every level. */
 export type HeadgateSpec = {
   readonly [K in keyof CompleteSpec]?: CompleteSpec[K] extends readonly Json[]
     ? CompleteSpec[K]
@@ -173,7 +173,7 @@ export interface HeadgateStatus {
   readonly selector: string;
   /** URL of the webhook listener inside the cluster; empty without the listener. */
   readonly endpoint: string;
-  /** The Secret that holds a generated master key: it is never made a second time. */
+  /** The Secret with a generated master key, which is never generated again. */
   readonly generatedMasterKeySecret: string;
   readonly conditions: readonly Condition[];
 }
@@ -252,8 +252,8 @@ export const defaults: CompleteSpec = {
 };
 
 /**
- * What fields of the spec set, under every name that it has; `extraEnv` is for everything else. The chart and the CRD
- * hold the same list.
+ * Environment variables set by fields of the spec, under all their names; `extraEnv` is for the others. The chart and
+ * the CRD contain the same list.
  */
 export const managedEnvironment: readonly string[] = [
   'HEADGATE_DATA_DIR',
@@ -293,7 +293,7 @@ export const managedEnvironment: readonly string[] = [
   'HEADGATE_GATEWAY_TOKEN',
 ];
 
-/** Labels that find what belongs to a Headgate; nobody else may set them. */
+/** Labels that identify the objects of a Headgate; nobody else may set them. */
 export const reservedLabels: readonly string[] = [
   'app.kubernetes.io/name',
   'app.kubernetes.io/instance',
@@ -302,7 +302,7 @@ export const reservedLabels: readonly string[] = [
   'helm.sh/chart',
 ];
 
-/** Groups of fields of which an owner may name some; every other field is taken whole, as it is given. */
+/** Groups of fields that may be given in part; every other field is replaced as a whole. */
 const partial: ReadonlySet<keyof CompleteSpec> = new Set([
   'storage',
   'spool',
@@ -334,8 +334,8 @@ export function completeSpec(spec: HeadgateSpec): CompleteSpec {
 }
 
 /**
- * What cannot be built, in the words of the resource. The CRD refuses the same at `kubectl apply`; this is for
- * resources that were stored before the CRD learned to.
+ * What cannot be built, in the terms of the resource. The CRD refuses the same at `kubectl apply`; this is for
+ * resources stored before the CRD had these rules.
  */
 export function problemsOf(name: string, spec: CompleteSpec): readonly string[] {
   const problems: string[] = [];
@@ -343,7 +343,7 @@ export function problemsOf(name: string, spec: CompleteSpec): readonly string[] 
     if (isWrong) problems.push(problem);
   };
   const isEmbedded = spec.databaseUrlSecret === null;
-  // Leaves room for the names of what is made for it.
+  // Leaves room for the suffixes of object names.
   say(name.length > 50, 'metadata.name has more than 50 characters');
   say(isEmbedded && spec.replicas > 1, 'spec.replicas above 1 needs spec.databaseUrlSecret');
   say(isEmbedded && spec.autoscaling !== null, 'spec.autoscaling needs spec.databaseUrlSecret');

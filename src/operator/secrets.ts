@@ -1,7 +1,7 @@
 /**
- * The Secrets a Headgate needs: those its owner names must be there with their keys; those nobody names are made, once.
- * A generated master key is never made a second time: with another key every sealed secret is lost, so a Secret that
- * has vanished is told (MissingSecret) instead of replaced. Contents never leave this file but as a keyed digest.
+ * The Secrets that a Headgate needs: those that its spec names must exist with their keys; the others are generated,
+ * once. A generated master key is never generated again: with another key every sealed secret is lost, so a missing
+ * Secret is reported (MissingSecret) instead of replaced. Contents never leave this file except as a keyed digest.
  */
 import { createHmac } from 'node:crypto';
 import { managedLabels, secrets, selectorOf } from './kinds.ts';
@@ -9,7 +9,7 @@ import type { ClusterObject } from './kinds.ts';
 import type { Objects } from './objects.ts';
 import type { CompleteSpec, HeadgateResource, SecretRef } from './resource.ts';
 
-/** Something the owner has to do; the message says what. */
+/** The user must act; the message says how. */
 export class MissingSecret extends Error {
   override readonly name = 'MissingSecret';
   readonly reason: 'SecretMissing' | 'MasterKeyMissing';
@@ -26,7 +26,7 @@ export interface SecretDeps {
 }
 
 export interface PreparedSecrets {
-  /** The Secret that holds a generated master key, or empty when the owner brought one. */
+  /** The Secret with a generated master key, or empty if the spec names one. */
   readonly generatedMasterKeySecret: string;
   /** Changes when the connection string does; null without one. */
   readonly databaseUrlChecksum: string | null;
@@ -45,7 +45,7 @@ export async function prepareSecrets(
   } else if (known === masterKey.name) {
     sealing = await textOf(masterKey, 'the generated master key', deps, 'MasterKeyMissing');
   } else {
-    // Without an owner: it outlives its Headgate, as the volume and the database do that hold what it sealed.
+    // Without an owner reference: it outlives its Headgate, as do the volume and the database with what it sealed.
     await generate(masterKey, metadata, spec, deps, null);
     sealing = await textOf(masterKey, 'the generated master key', deps);
   }
@@ -61,7 +61,7 @@ export async function prepareSecrets(
     databaseUrlChecksum:
       spec.databaseUrlSecret === null
         ? null
-        : // Keyed, because it stands in a Deployment that more people may read than the Secret.
+        : // Keyed, because more people may read the Deployment than the Secret.
           createHmac('sha256', sealing)
             .update(await textOf(spec.databaseUrlSecret, 'spec.databaseUrlSecret', deps))
             .digest('hex'),
@@ -88,7 +88,7 @@ interface Data {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** What is there is kept: of two operators that make it at once, both use what the first one made. */
+/** An existing Secret is kept: if two operators generate one at once, both use the first. */
 async function generate(
   { name, key }: SecretRef,
   { name: headgate, namespace }: HeadgateResource['metadata'],

@@ -1,10 +1,10 @@
 /**
- * What a Headgate's owner reads in its status: three conditions and a few numbers, from what the workload says of
- * itself and from what stopped the operator, if anything did. Pure; the time of a change comes in.
+ * The status of a Headgate: three conditions and a few numbers, from the workload's own status and from whatever
+ * stopped the operator, if anything did. Pure; the time of a change is an argument.
  *
- *   Ready        True while as many pods as wanted take requests, and at least one
+ *   Ready        True while as many pods as wanted accept requests, and at least one
  *   Progressing  True while the workload replaces or adds pods
- *   Degraded     True when what is asked for cannot be done; its reason and message say what to do
+ *   Degraded     True if the spec cannot be carried out; its reason and message say what to do
  */
 import type { ClusterObject } from './kinds.ts';
 import { selectorOf } from './kinds.ts';
@@ -37,7 +37,7 @@ type Finding = Pick<Condition, 'type' | 'status' | 'reason' | 'message'>;
 export interface StatusInput {
   readonly resource: HeadgateResource;
   readonly spec: CompleteSpec;
-  /** null: not there, or not looked at because of `trouble`. */
+  /** null: it does not exist, or was not read because of `trouble`. */
   readonly workload: ClusterObject | null;
   readonly trouble: Trouble | null;
   readonly generatedMasterKeySecret: string;
@@ -102,12 +102,12 @@ function progressing(workload: Workload | null, spec: CompleteSpec): Finding {
   return { type, status: 'True', reason: 'RollingOut', message };
 }
 
-/** Every pod is of the latest template, none of an older one is left, and those are ready. */
+/** Every pod has the latest template and is ready, and none of an older template is left. */
 export function isRolledOut(object: ClusterObject): boolean {
   const { metadata, status = {}, spec } = object as Workload;
   const wanted = spec?.replicas ?? 1;
   if ((status.observedGeneration ?? 0) < (metadata.generation ?? 0)) return false;
-  // A StatefulSet counts a pod as updated only while it is rolling; its two revisions agree when it is done.
+  // A StatefulSet counts a pod as updated only during a rollout; its two revisions agree when it is done.
   const updated = status.updatedReplicas ?? (status.currentRevision === status.updateRevision ? wanted : 0);
   return updated >= wanted && (status.replicas ?? 0) <= wanted && (status.readyReplicas ?? 0) >= wanted;
 }

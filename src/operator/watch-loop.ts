@@ -1,13 +1,13 @@
 /**
- * Keeps up with one kind of object: lists it, then follows its changes until it is told to stop.
+ * Tracks one kind of object: lists it, then follows its changes until it is told to stop.
  *
- *   listing   what there is, page by page; then watching from the list's version
- *   watching  each event, and each bookmark, moves the version on; when the server ends the watch, watching goes on
+ *   listing   all objects, page by page; then watching from the list's version
+ *   watching  each event, and each bookmark, advances the version; when the server ends the watch, it is resumed
  *             from there; when that version is too old (410 Gone, as an answer or as an event), listing
- *   failed    no answer, or another refusal: after a pause that grows, listing, because what was missed is not known
+ *   failed    no answer, or another refusal: after a growing pause, listing, because it is unknown what was missed
  *
- * Gives every object it sees to `onObject`. Refuses nothing: it ends only with its signal. Between two watches it
- * pauses, so that a proxy which ends every watch at once does not make it run hot.
+ * Passes every object it sees to `onObject`. Refuses nothing: it ends only with its signal. It pauses between two
+ * watches, so that it does not loop busily if a proxy ends every watch at once.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
@@ -21,7 +21,7 @@ import type { ClusterObject, Kind } from './kinds.ts';
 export interface WatchLoop {
   readonly cluster: Cluster;
   readonly kind: Kind;
-  /** null: all of them. */
+  /** null: all namespaces. */
   readonly namespace: string | null;
   readonly labelSelector?: string;
   readonly onObject: (object: ClusterObject, isDeleted: boolean) => void;
@@ -57,7 +57,7 @@ interface List {
   readonly items: readonly ClusterObject[];
 }
 
-/** The version that the list is true for. */
+/** Returns the version of the list. */
 async function list(loop: WatchLoop): Promise<string> {
   const { cluster, kind, namespace, labelSelector, onObject, signal, limits } = loop;
   let page: string | undefined;
@@ -76,7 +76,7 @@ async function list(loop: WatchLoop): Promise<string> {
   throw new ClusterError(0, 'TooMany', `more ${kind.plural} than an operator can look at`);
 }
 
-/** The version to go on from; null when it is too old for that. */
+/** Returns the version to continue from; null: it is too old for that. */
 async function follow(loop: WatchLoop, from: string): Promise<string | null> {
   const { cluster, kind, namespace, labelSelector, onObject, signal } = loop;
   const query = { resourceVersion: from, ...(labelSelector !== undefined && { labelSelector }) };

@@ -1,13 +1,13 @@
 /**
- * Work by key: what is to be looked at, now or later. A key is worked on once at a time; added while that runs, it is
- * worked on again afterwards; added twice before, once. The number of keys is bounded by who adds them
- * (`limits.operatorResourcesMax`), the number at work by `operatorReconcilesMax`.
+ * Work by key: what must be examined, now or later. A key is processed once at a time; if added during that, it is
+ * processed again afterwards; if added twice before, only once. The callers bound the number of keys
+ * (`limits.operatorResourcesMax`), `operatorReconcilesMax` the number in progress.
  *
  *   waiting → working → (again → waiting | later → a timer → waiting | gone)
  */
 import type { Limits } from '../tables/limits.ts';
 
-/** Works on a key; resolves with the ms after which it is to be looked at again, or null when it is gone. Never rejects. */
+/** Processes a key; resolves with the ms after which to do so again, or null if the key is gone. Never rejects. */
 export type Work = (key: string) => Promise<number | null>;
 
 export class Workers {
@@ -30,7 +30,7 @@ export class Workers {
     this.#fill();
   }
 
-  /** Takes nothing new; resolves when what runs has ended. */
+  /** Accepts nothing new; resolves once running work has ended. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#waiting.clear();

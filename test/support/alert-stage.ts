@@ -1,4 +1,4 @@
-/** Alerts on a clock of the test, with a receiver that listens. */
+/** Alerts on a clock of the test, with a receiver. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -27,7 +27,6 @@ export interface Told {
 export const table = { database: 'dev', schema: 'public', table: 'gh' };
 export const minute = 60_000;
 
-/** Alerts on a clock of the test, with a receiver that listens. */
 export class Stage {
   nowMs = 1_000_000;
   readonly counts = new Map<string, number>();
@@ -68,7 +67,7 @@ export class Stage {
     });
   }
 
-  /** Looks every half minute. */
+  /** Checks every half minute. */
   async pass(ms: number): Promise<void> {
     for (const end = this.nowMs + ms; this.nowMs < end;) {
       this.nowMs += 30_000;
@@ -84,7 +83,7 @@ export class Stage {
     this.counts.set(sample, (this.counts.get(sample) ?? 0) + more);
   }
 
-  /** What was told since this was asked last: `alert state`. */
+  /** What was reported since the last call: `alert state`. */
   told(): string[] {
     return this.bodies
       .splice(0)

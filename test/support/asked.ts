@@ -1,6 +1,6 @@
 /**
  * One request and its whole answer, by Node's own client: `fetch` takes three times as long for each, and a tenth of a second for
- * the first. It sends what `fetch` does of the headers that a Headgate reads.
+ * the first. It sends the same headers as `fetch`, as far as a Headgate reads them.
  */
 import { Agent, request } from 'node:http';
 
@@ -17,10 +17,10 @@ export interface Answer {
   readonly text: string;
 }
 
-/** What is idle for so long is closed here before it is there. */
+/** Closes idle connections before the server does. */
 const agent = new Agent({ keepAlive: true, timeout: 4_000 });
 
-/** Longer than any answer may take; without it a test that gets none says nothing of where it waits. */
+/** Longer than any answer may take; without it, a test that gets no answer does not say where it waits. */
 const answerMs = 120_000;
 
 export function asked(url: string, question: Question = {}): Promise<Answer> {
@@ -46,7 +46,7 @@ export function asked(url: string, question: Question = {}): Promise<Answer> {
       });
     });
     asking.on('error', reject);
-    // A string would be sent with the headers before it as one, in UTF-8, which they are not.
+    // A string would be sent together with the headers, all in UTF-8, which the headers are not.
     asking.end(typeof body === 'string' ? Buffer.from(body) : body);
   });
 }

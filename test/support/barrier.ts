@@ -3,7 +3,7 @@ import { connect, createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
 import type { Endpoint } from '../../src/engine/engine.ts';
 
-/** The way to a server, which can be barred: who is on it is cut off, and nobody else gets through. */
+/** The connection to a server, which can be barred: open connections are cut, and no new ones get through. */
 export class Barrier {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();

@@ -1,4 +1,4 @@
-/** Tests that are run twice: with requests read by the recogniser where they can be, and with Node's parser alone. */
+/** Tests that run twice: with the recogniser wherever it applies, and with Node's parser only. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { test as once } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -7,12 +7,12 @@ export type { TestContext };
 
 const current = new AsyncLocalStorage<boolean>();
 
-/** What listeners and gateways of tests do where nothing else is said. */
+/** The default for listeners and gateways of tests. */
 export function isFastPath(): boolean {
   return current.getStore() ?? true;
 }
 
-/** In place of `test` of node:test. */
+/** Replaces `test` of node:test. */
 export function test(name: string, run: (t: TestContext) => Promise<void> | void): void {
   for (const [isFast, by] of [
     [true, ''],

@@ -32,7 +32,7 @@ select kind || ' ' || name || ': ' || text as line from (
   from pg_event_trigger e
 ) as described order by 1`;
 
-/** All that the schema `headgate` is made of, a line each: functions, relations, columns, who may do what. Not what it holds. */
+/** Everything the schema `headgate` consists of, one line each: functions, relations, columns, rights. Not its content. */
 export async function describeCatalog(client: ClientBase): Promise<readonly string[]> {
   const { rows } = await client.query<{ line: string }>(describeSql);
   return rows.map(({ line }) => line);

@@ -10,7 +10,7 @@ import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
 import type { TestDatabase } from './postgres.ts';
 
-/** `VALIDATE AS secret` accepts requests whose target is the secret s; `all` reads every header. */
+/** `VALIDATE AS secret` accepts requests whose target equals the secret s; `all` reads every header. */
 export async function openCatalog(t: TestContext, database: TestDatabase) {
   const spy = new Spy();
   const catalog = await Catalog.open({

@@ -1,4 +1,4 @@
-/** Certificates as an owner makes them: with openssl, an authority of one's own, in a folder of the test. */
+/** Certificates as users make them: with openssl, from an authority of their own, in a folder of the test. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ function openssl(args: readonly string[]): void {
 
 const elliptic = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
 
-/** `names`: subject alternative names in openssl's words; by default this machine as tests call it. */
+/** `names`: subject alternative names in openssl's syntax; by default the names of this machine in tests. */
 export function makeAuthority(folder: string, file = 'ca'): Authority {
   const path = (name: string) => join(folder, name);
   const own = { cert: path(`${file}.pem`), key: path(`${file}.key`) };
@@ -58,10 +58,10 @@ export function makeAuthority(folder: string, file = 'ca'): Authority {
   };
 }
 
-/** In place of the pair's certificate, one of its key that was valid from then until then: `YYYYMMDDHHMMSSZ`. */
+/** Replaces the pair's certificate by one with the same key and these dates of validity: `YYYYMMDDHHMMSSZ`. */
 export function replaceDated(folder: string, { cert, key }: Pair, from: string, until: string): void {
   const path = (name: string) => join(folder, `dated.${name}`);
-  // Only `openssl ca` can be told both dates, and it wants a folder of its own kept.
+  // Only `openssl ca` accepts both dates, and it requires a folder of its own.
   const config = `[ca]\ndefault_ca = own\n[own]\ndatabase = ${path('index')}\nserial = ${path('serial')}
 new_certs_dir = ${folder}\ndefault_md = sha256\npolicy = any\nunique_subject = no\n[any]\ncommonName = supplied\n`;
   writeFileSync(path('conf'), config);
@@ -73,7 +73,7 @@ new_certs_dir = ${folder}\ndefault_md = sha256\npolicy = any\nunique_subject = n
   renameSync(path('pem'), cert);
 }
 
-/** TLS with a certificate of its own, for doors opened inside the test process; null: openssl is not installed. */
+/** TLS with its own certificate, for doors opened inside the test process; null: openssl is not installed. */
 export async function testTls(
   options: Partial<TlsSourceOptions> = {},
 ): Promise<{ source: TlsSource; ca: string; close(): Promise<void> } | null> {

@@ -1,4 +1,4 @@
-/** What fast-check's unit `binary` gives, for which it makes a table of a million entries wherever a string is described. */
+/** The same as fast-check's unit `binary`, which builds a table of a million entries wherever a string is described. */
 import fc from 'fast-check';
 
 const surrogates = { first: 0xd800, count: 0x800 };

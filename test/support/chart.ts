@@ -1,4 +1,4 @@
-/** The Helm chart as tests use it: rendered by the real helm, and asked for in the words of the `Headgate` resource. */
+/** The Helm chart for tests: rendered by the real helm, and configured in the terms of the `Headgate` resource. */
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { parseAllDocuments } from 'yaml';
@@ -10,7 +10,7 @@ import type { Ran } from './run.ts';
 
 export const chartPath = fileURLToPath(new URL('../../../deploy/helm/headgate', import.meta.url));
 
-/** Renders with nothing but the given values over values.yaml, and without what `helm test` runs. */
+/** Renders with only the given values over values.yaml, and without what `helm test` runs. */
 export function helmTemplate(helm: string, release: string, values: object): Promise<Ran> {
   return template(helm, release, values, '--skip-tests');
 }
@@ -49,7 +49,7 @@ export function manifestsIn(yaml: string): Manifest[] {
     .filter((manifest) => manifest !== null);
 }
 
-/** The values that ask the chart for what `spec` asks the operator for. */
+/** The chart's values equivalent to a `spec` for the operator. */
 export function valuesOf(spec: HeadgateSpec): object {
   const { enableWebhookListener, image, imagePullPolicy, ...rest } = completeSpec(spec);
   const {
@@ -83,7 +83,7 @@ export function valuesOf(spec: HeadgateSpec): object {
   };
 }
 
-/** Helm lays given values over its own; a null takes away what is there. */
+/** Helm merges given values into its own; a null removes a value. */
 const instead = (own: object, given: object) => ({
   ...Object.fromEntries(Object.keys(own).map((key) => [key, null])),
   ...given,
@@ -98,7 +98,7 @@ function imageParts(image: string): { name: string; tag?: string; digest?: strin
   return { name: name.slice(0, colon), tag: name.slice(colon + 1) };
 }
 
-/** Specs that between them switch everything on and off; each is an object the API server would take. */
+/** Specs that together switch everything on and off; an API server would accept each of them. */
 export function specMatrix(): ReadonlyMap<string, HeadgateSpec> {
   const image = 'images.example/headgate:1.2.3';
   const databaseUrlSecret = { name: 'orders-database', key: 'dsn' };
@@ -151,7 +151,7 @@ export function specMatrix(): ReadonlyMap<string, HeadgateSpec> {
     },
     serviceMonitor: { enabled: true, interval: '15s', labels: { release: 'prometheus' } },
     serviceAccount: { annotations: { 'example.com/role': 'reader' } },
-    // Some that an object sets itself, too.
+    // Includes some that an object sets itself.
     commonLabels: { 'example.com/cost': '42', release: 'common', team: 'common' },
     commonAnnotations: { 'example.com/on': 'true', 'example.com/role': 'common', 'example.com/empty': '' },
     startupProbe: { initialDelaySeconds: 3, failureThreshold: 300 },
@@ -263,7 +263,7 @@ export function specMatrix(): ReadonlyMap<string, HeadgateSpec> {
   return matrix;
 }
 
-/** What the chart and the operator each add of their own: names, labels, and how the release is marked. */
+/** What the chart and the operator each add: names, labels, and the marks of the release. */
 export function chartDeployment(release: string, spec: HeadgateSpec) {
   const complete: CompleteSpec = completeSpec(spec);
   return {

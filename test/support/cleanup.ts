@@ -1,4 +1,4 @@
-/** Closes what a test opened, last opened first; `t.after` alone would run in the order of registration. */
+/** Closes what a test opened, in reverse order; `t.after` alone would run in the order of registration. */
 import { execFile } from 'node:child_process';
 import { after } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -6,12 +6,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Closer } from '../../src/kit/closer.ts';
 
-/** What ends: a test, or all of a file. */
+/** What ends: a test, or all tests of a file. */
 export type Scope = Pick<TestContext, 'after'>;
 
 const closers = new WeakMap<Scope, Closer>();
 
-/** For what the tests of a file share. To be called at its top: a hook inside a test belongs to that test. */
+/** For resources shared by the tests of a file. Call it at the top level: a hook inside a test belongs to that test. */
 export function wholeFile(): Scope {
   const scope: Scope = { after: () => undefined };
   const closer = new Closer();
@@ -31,7 +31,10 @@ export function onEnd(t: Scope, name: string, close: () => Promise<void> | void)
   closer.add(name, close);
 }
 
-/** With all that is in it, by a program: of the thousand files of a cluster Node asks for each by itself. What still ends may write meanwhile. */
+/**
+ * Removes a folder with its contents, with an external program: Node would delete the thousand files of a cluster one call at a time. Retries,
+ * because ending processes may still write.
+ */
 export async function removeFolder(folder: string): Promise<void> {
   for (let left = 20; ; left--)
     try {

@@ -37,7 +37,7 @@ export function committer(
   };
 }
 
-/** The same where webhook tables are. */
+/** The same for webhook tables. */
 export const webhookRoom = (t: TestContext, bounds: Partial<Limits> = {}) =>
   commitRoom(t, bounds, { catalog: true });
 
@@ -65,7 +65,7 @@ export function codeOf(row: RelationRow): Code {
   return code;
 }
 
-/** A table as rows are stored in it; `choice`: what its definition says beside. */
+/** A table as the target of rows; `choice`: further parts of its definition. */
 export async function readTarget(
   client: Client,
   database: string,
@@ -99,7 +99,7 @@ export const messages = (outcomes: readonly Outcome[]) =>
     return `${o.refusal.message}${row}`;
   });
 
-/** The backend is at work on the group when it waits for the lock. */
+/** The backend is working on the group when it waits for the lock. */
 export async function untilACommitWaits(client: Client): Promise<void> {
   for (let waits = false; !waits;) {
     const { rows } = await client.query<{ waits: boolean }>(

@@ -1,4 +1,6 @@
-/** What somebody sends who wants to run a script in the owner's browser, or to hold it up; and that it stays text. */
+/**
+ * Input of an attacker who wants to run a script in the owner's browser, or to block it; and checks that it stays text.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -9,7 +11,7 @@ import { consoleLink, post } from './console.ts';
 import { holds } from './console-walk.ts';
 import type { Tried } from './console-walk.ts';
 
-/** A name of somebody else's that leads to this machine. */
+/** A foreign name that resolves to this machine. */
 export const rebound = 'headgate.attacker.example';
 const strange = '"><img src=x onerror=globalThis.xss=1><script>globalThis.xss=1</script>\u202e\u200b';
 export const digits = ['12345678901234567890', '10.00', '1e400'];
@@ -20,7 +22,7 @@ async function hasNothingForeign(page: Page): Promise<void> {
   assert.equal(await page.evaluate('globalThis.xss'), undefined);
 }
 
-/** Payloads, names and header values of somebody who wants to run a script in the owner's browser. */
+/** Payloads, names and header values of an attacker who wants to run a script in the owner's browser. */
 export async function staysText({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
   const client = await headgate.client(t);
   const name = `x${strange}`.slice(0, 60);
@@ -80,7 +82,7 @@ const payloads = [
   '=cmd|calc!A1',
 ];
 
-/** Ten thousand of them, and values that are larger, deeper and longer than anything that a page should read. */
+/** Ten thousand such rows, and values larger, deeper and longer than any page should read. */
 export async function standsFloods({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
   const client = await headgate.client(t);
   await client.query(`CREATE TABLE flood (data JSONB) WITH (connector = 'webhook')`);
@@ -96,7 +98,7 @@ export async function standsFloods({ headgate, page, open }: Tried, t: TestConte
     resolve(globalThis.longest = () => most);
   })`;
   const tookMs: number[] = [];
-  // The fastest of several: others use this machine as well.
+  // The fastest of several runs: others use this machine as well.
   for (let turn = 0; turn < 5 && !(Math.min(...tookMs) < 200); turn++) {
     for (const place of ['', 'sql']) await open(place);
     await page.evaluate(longest);
@@ -126,7 +128,7 @@ export async function standsFloods({ headgate, page, open }: Tried, t: TestConte
   await page.getByText('the answer is larger than 8 MiB').waitFor();
 }
 
-/** What a page may try that is open in another tab: of another port, or under a name that leads here. */
+/** Attempts of a page in another tab: on another port, or under a name that resolves to this machine. */
 const attempts = `(base) => {
   const text = (url, init) => fetch(base + url, init).then((it) => it.text(), () => '');
   const body = '{"sql":"DROP TABLE github_events","write":true}';
@@ -164,7 +166,7 @@ export async function keepsOtherPagesOut({ headgate, page, base }: Tried, t: Tes
     assert.deepEqual(new Set(read), new Set(['']), host);
   }
   assert(met.length > 0 && met.every((status) => status >= 400), met.join());
-  // The name leads here now, and the page is of the same origin as the console: it is another name all the same.
+  // The name now resolves to this machine, so the page has the same origin as the console: the name is still wrong.
   const { port: admin } = headgate.ports.admin;
   await other.goto(`http://${rebound}:${admin}/console/`);
   const token = await page.evaluate<string>(`sessionStorage.getItem('headgate-token')`);
@@ -178,7 +180,7 @@ export async function keepsOtherPagesOut({ headgate, page, base }: Tried, t: Tes
   await client.query('SELECT FROM github_events');
 }
 
-/** One of them is in. */
+/** Exactly one of them gets in. */
 export async function letsInOne({ headgate }: Tried): Promise<void> {
   const link = (await consoleLink(headgate)).split('#t=')[1];
   const { port } = headgate.ports.admin;

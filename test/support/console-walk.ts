@@ -1,4 +1,4 @@
-/** The walk that every kind of Headgate is shown with: from the wizard to a forged request that is repaired and retried. */
+/** The walk that is tried on every kind of Headgate: from the wizard to a forged request that is repaired and retried. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -24,9 +24,9 @@ interface Violation {
   readonly nodes: readonly { readonly html: string }[];
 }
 
-/** Serious findings of axe on what is shown; `rules`: of these alone. */
+/** Serious findings of axe on the page; `rules`: only these. */
 export async function serious(page: Page, rules: readonly string[] | null = null): Promise<string[]> {
-  // Past the page's own policy, which allows no script but its own.
+  // Bypasses the page's own policy, which allows only its own scripts.
   if (!(await page.evaluate<boolean>(`'axe' in globalThis`))) await page.evaluate(axe);
   const options = JSON.stringify({ resultTypes: ['violations'], ...(rules !== null && { runOnly: rules }) });
   const found = await page.evaluate<readonly Violation[]>(
@@ -37,7 +37,7 @@ export async function serious(page: Page, rules: readonly string[] | null = null
     .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(' | ')}`);
 }
 
-/** Waits until this is true in the page, whose policy lets no text become code but the debugger's. */
+/** Waits until this is true in the page; its policy allows only the debugger to evaluate text. */
 export async function holds(page: Page, expression: string): Promise<void> {
   await within(15_000, async () => assert.equal(await page.evaluate(expression), true, expression));
 }
@@ -82,7 +82,7 @@ export async function explainsAndRetries({ headgate, page, open, database }: Tri
   await page.getByRole('button', { name: 'Set it' }).click();
   await page.getByRole('button', { name: /will be refused\. Set it\?/ }).click();
   await holds(page, `document.querySelector('[type=password]').value === ''`);
-  // Each process has heard of it within a second.
+  // Each process learns of it within a second.
   await within(5_000, async () => {
     const sent = await send('forged key', `${headgate.webhookUrl}/${database}/public/github_events`);
     assert.match(sent.stdout, /HTTP 200/);

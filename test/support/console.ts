@@ -1,4 +1,4 @@
-/** The console in a real Chromium, and asked without one. Everything that was opened is closed with the test. */
+/** The console in a real Chromium, and requests to it without one. Everything opened is closed with the test. */
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { fileURLToPath } from 'node:url';
@@ -11,18 +11,18 @@ import { run } from './run.ts';
 
 export const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
-/** `headgate console`: the link. */
+/** `headgate console`: returns the link. */
 export async function consoleLink({ dataDir }: Headgate): Promise<string> {
   const { code, stdout, stderr } = await run(process.execPath, [cli, 'console', `--data-dir=${dataDir}`]);
   assert.equal(code, 0, stderr);
   return stdout.trim();
 }
 
-/** `rebound`: a name that leads to this machine, as that of a hostile page may. */
+/** `rebound`: a name that resolves to this machine, like that of a hostile page. */
 export async function openBrowser(t: TestContext, path: string, rebound: string): Promise<Browser> {
   const browser = await chromium.launch({
     executablePath: path,
-    // Chromium has no sandbox for root; nothing but Headgate's own pages is opened in it.
+    // Chromium has no sandbox for root; only Headgate's own pages are opened in it.
     args: [
       ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
       `--host-resolver-rules=MAP ${rebound} 127.0.0.1`,
@@ -35,12 +35,12 @@ export async function openBrowser(t: TestContext, path: string, rebound: string)
 
 export interface Watched {
   readonly page: Page;
-  /** What the browser complained of: the policy, scripts that failed. */
+  /** Complaints of the browser: the policy, scripts that failed. */
   readonly complaints: string[];
 }
 
 export async function openPage(browser: Browser, theme: 'light' | 'dark' = 'light'): Promise<Watched> {
-  // What breathes on the page is drawn sixty times a second, by the processor.
+  // Animations on the page are drawn sixty times a second, by the CPU.
   const still = { reducedMotion: 'reduce', viewport: { width: 1280, height: 860 } } as const;
   const context = await browser.newContext({ colorScheme: theme, ...still });
   const page = await context.newPage();
@@ -61,7 +61,7 @@ export interface Asked {
   readonly text: string;
 }
 
-/** One request with exactly these headers, whatever they are. */
+/** One request with exactly these headers. */
 export function ask(
   port: number,
   path: string,

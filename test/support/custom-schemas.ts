@@ -1,7 +1,7 @@
 /**
- * The kinds that are not Kubernetes' own and that a Headgate is made of where they are asked for: of their definitions
- * (Gateway API v1, Prometheus operator v1) the fields that are set here, with the rules for their values. A field
- * that is not listed counts as unknown: whoever sets another one looks it up first.
+ * The kinds beyond Kubernetes' own that a Headgate can include: from their definitions (Gateway API v1, Prometheus
+ * operator v1) the fields that are set here, with the rules for their values. A field that is not listed counts as
+ * unknown: to set another one, look it up first.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { conform } from './kube/structural-schema.ts';
@@ -35,7 +35,7 @@ const pathMatch = object({
 const hostname = string({ minLength: 1, maxLength: 253, pattern: `^(\\*\\.)?${domain}$` });
 const routeRule = object({
   matches: list(object({ path: pathMatch }), { maxItems: 64 }),
-  // Of a Service the port is needed.
+  // For a Service the port is required.
   backendRefs: list(object(reference, 'name', 'port'), { maxItems: 16 }),
 });
 const alert = object(
@@ -72,7 +72,7 @@ const metadata = object(
   'name',
 );
 
-/** What is wrong with the object, one line each; null: it is of no kind that is known here. */
+/** What is wrong with the object, one line each; null: an unknown kind. */
 export function customSchemaProblems(value: { apiVersion: string; kind: string }): string[] | null {
   const spec = specs[`${value.apiVersion} ${value.kind}`];
   if (spec === undefined) return null;

@@ -18,11 +18,11 @@ interface Failure {
   readonly code: string;
   readonly message: string;
   readonly detail?: string;
-  /** 1-based, in the text as it was written here. */
+  /** 1-based, in the original text. */
   readonly position: number | null;
 }
 
-/** A client as it looks through the SQL door: what it sends is rewritten, and where an error points is mapped back. */
+/** A client as seen through the SQL door: its statements are rewritten, and error positions are mapped back. */
 export class Door {
   readonly client: Client;
   readonly notices: string[] = [];
@@ -47,7 +47,7 @@ export class Door {
     return answers.at(-1)?.rows ?? [];
   }
 
-  /** Is it passed on, changed or not, rather than refused before PostgreSQL reads it? */
+  /** Whether the statement is passed on, changed or not, rather than refused before PostgreSQL reads it. */
   passes(sql: string): boolean {
     return rewrite(toBytes(sql), session)?.kind !== 'error';
   }

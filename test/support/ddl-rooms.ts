@@ -1,4 +1,4 @@
-/** The rooms around src/ddl, as small as its tests need them: readable seals, counted ids, a parser that knows a few words. */
+/** The rooms that src/ddl uses, as small as its tests allow: readable seals, counted ids, a parser that knows a few words. */
 import assert from 'node:assert/strict';
 import { createRewriter } from '../../src/ddl/rewrite.ts';
 import type { DdlDeps, ParsedCheck } from '../../src/ddl/rewrite.ts';
@@ -11,7 +11,7 @@ export const utf8: SqlSession = {
   clientEncoding: 'UTF8',
 };
 
-/** A literal that begins with `key` is a secret; `nope` is refused where it stands. */
+/** A literal that begins with `key` is a secret; `nope` is refused with its position. */
 function parseExpression(text: string): ParsedCheck {
   const position = text.indexOf('nope');
   if (position >= 0) {
@@ -34,7 +34,7 @@ function parseExpression(text: string): ParsedCheck {
 }
 
 export interface TestDeps extends DdlDeps {
-  /** What happened, in order. */
+  /** Calls, in order. */
   readonly calls: string[];
   /** What was sealed: identity and text. */
   readonly sealed: { readonly identity: string; readonly plaintext: string }[];
@@ -107,7 +107,7 @@ export function testRooms(): TestDeps {
 export const toBytes = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
 export const fromBytes = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('utf8');
 
-/** `marked`: a statement with ¶ where the error has to point at. */
+/** `marked`: a statement with ¶ at the position that the error must report. */
 export function assertRefused(marked: string, sqlstate: string, message: RegExp): void {
   const result = createRewriter(testRooms())(toBytes(marked.replace('\u00b6', '')), utf8);
   assert.equal(result?.kind, 'error');

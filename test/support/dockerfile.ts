@@ -1,11 +1,11 @@
-/** Reads a Dockerfile as Docker does, as far as ours goes: stages, instructions, continued lines, JSON forms. */
+/** Parses a Dockerfile as Docker does, as far as ours needs: stages, instructions, continued lines, JSON forms. */
 import assert from 'node:assert/strict';
 
 export interface Instruction {
   readonly name: string;
   /** Flags such as `--from=build`, by name. */
   readonly flags: Readonly<Record<string, string>>;
-  /** What follows the flags, continued lines joined by blanks. */
+  /** What follows the flags, with continued lines joined by spaces. */
   readonly text: string;
   /** The words of the JSON form; null in the shell form. */
   readonly words: readonly string[] | null;

@@ -1,4 +1,4 @@
-/** Typed targets, and the documents of Rows one by one, for tests of what decode makes. */
+/** Typed targets, and the documents of Rows one by one, for tests of decode's results. */
 import { type ItemsRequest, itemsInSlices } from '../../src/decode/batches.ts';
 import { Elements } from '../../src/kit/json-walk.ts';
 import { atOnce } from '../../src/kit/long-work.ts';
@@ -20,7 +20,7 @@ function columnsOf(types: Readonly<Record<string, string>>): Column[] {
   }));
 }
 
-/** A table whose columns are filled by the members of their names. */
+/** A table whose columns are filled from the keys of the same name. */
 export function typedTarget(
   types: Readonly<Record<string, string>>,
   intake: Partial<Intake> = {},
@@ -36,12 +36,12 @@ export function documentsOf(rows: Rows): string[] {
   return Array.from({ length: rows.count }, (_, i) => bytes.toString('utf8', spans[2 * i], spans[2 * i + 1]));
 }
 
-/** A WebSocket's batch without a pause for others. */
+/** Decodes a WebSocket's batch without pausing for others. */
 export function decodeItems(target: Target, request: ItemsRequest): Rows {
   return atOnce(itemsInSlices(target, request));
 }
 
-/** The places of the elements of the first array in these bytes. */
+/** The positions of the elements of the first array in these bytes. */
 export function elementsOf(bytes: Buffer): Uint32Array {
   const walk = new Elements(bytes, bytes.indexOf('['));
   const spans: number[] = [];

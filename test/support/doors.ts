@@ -1,6 +1,6 @@
 /**
- * The running program over each kind of engine: what a test says of webhook tables must be true of the embedded one and
- * of a PostgreSQL that somebody else runs, here Debian's older one.
+ * The running program on each kind of engine: what a test claims about webhook tables must hold for the embedded engine
+ * and for an external PostgreSQL, here Debian's older one.
  */
 import assert from 'node:assert/strict';
 import { dirname } from 'node:path';
@@ -20,7 +20,7 @@ export interface Doors {
   readonly database: string;
   /** Posts into a table of schema public: a path like `orders`. */
   readonly post: (table: string, body: string | Buffer, headers?: Record<string, string>) => Promise<Posted>;
-  /** The rows that a query gives, as arrays of text. */
+  /** The rows of a query, as arrays of text. */
   readonly rows: (sql: string) => Promise<readonly (readonly (string | null)[])[]>;
 }
 
@@ -30,7 +30,7 @@ export interface Posted {
   readonly text: string;
 }
 
-/** One test for each kind of engine; steps of it are subtests, so that they share the program. */
+/** One test for each kind of engine; its steps are subtests that share the program. */
 export function onEachEngine(
   name: string,
   body: (t: TestContext, doors: Doors) => Promise<void>,
@@ -79,7 +79,7 @@ export async function accepted(posted: Promise<Posted>, rows = 1): Promise<void>
   assert.deepEqual([status, text], [200, `{"rows":${rows}}`]);
 }
 
-/** Posts and expects 422 with these words in the answer. */
+/** Posts and expects 422 with this text in the answer. */
 export async function refusedBy(posted: Promise<Posted>, words: RegExp): Promise<void> {
   const { status, text } = await posted;
   assert.equal(status, 422, text);

@@ -1,6 +1,6 @@
 /**
- * A process that opens the embedded engine and, asked to, writes numbered rows through it. Run by the crash
- * tests, which kill it. Talks in lines of JSON: observations as they come, `{"acked": n}` after each COMMIT.
+ * A process that opens the embedded engine and, if asked, writes numbered rows through it. Run by the crash tests,
+ * which kill it. Prints lines of JSON: observations as they occur, `{"acked": n}` after each COMMIT.
  *
  *   node engine-child.js '{"dataDir": …, "write": true}'
  */

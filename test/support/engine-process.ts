@@ -1,4 +1,4 @@
-/** For the crash tests: the process of engine-child.ts, and waiting for what it says. */
+/** For the crash tests: the process of engine-child.ts, and functions that wait for its output. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
@@ -15,7 +15,7 @@ export interface Line {
   readonly message?: string;
 }
 
-/** The child process of test/support/engine-child.ts and the lines it said. */
+/** The child process of test/support/engine-child.ts and the lines it has printed. */
 export class EngineChild {
   readonly process: ChildProcess;
   acked = 0;
@@ -53,7 +53,7 @@ export class EngineChild {
   }
 }
 
-/** The pid of the server that serves this data directory. */
+/** The pid of the server on this data directory. */
 export async function postmasterPid(dataDir: string): Promise<number> {
   return Number((await readFile(join(dataDir, 'pg', 'postmaster.pid'), 'utf8')).split('\n')[0]);
 }

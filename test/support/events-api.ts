@@ -1,4 +1,4 @@
-/** events-api, the gateway that ours is modelled on, in front of a database: the program of EVENTS_API_BINARY, on loopback. */
+/** events-api, the gateway on which ours is modelled, in front of a database: the program EVENTS_API_BINARY, on loopback. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { TestContext } from 'node:test';
@@ -6,7 +6,7 @@ import { onEnd } from './cleanup.ts';
 import { freePort } from './tls-server.ts';
 import { until } from './until.ts';
 
-/** Its URL, when it answers. */
+/** Returns its URL once it answers. */
 export async function startEventsApi(t: TestContext, binary: string, dsn: string): Promise<string> {
   const port = await freePort();
   const child = spawn(binary, [], {

@@ -1,6 +1,6 @@
 /*
- * Preloaded into Headgate: fdatasync fails with EIO for a file whose name contains the first line of the file that HEADGATE_TEST_FAIL
- * names, as of a disk that cannot write. Each such call is a line behind it.
+ * Preloaded into Headgate: fdatasync fails with EIO, as on a disk that cannot write, for a file whose name contains the first line of
+ * the file HEADGATE_TEST_FAIL. Each such call appends a line to that file.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/** A primary that dies under load, again and again, and a synchronous standby that takes over. */
+/** A primary that repeatedly dies under load, and a synchronous standby that takes over. */
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -12,13 +12,13 @@ const secret = 'failover test';
 
 export interface Failovers {
   readonly tally: Tally;
-  /** From the order to take over to the first request answered 200, one for each failover … */
+  /** From the order to take over to the first request answered 200, for each failover … */
   readonly backMs: readonly number[];
-  /** … and from the moment at which the standby says that it has. */
+  /** … and from when the standby reports that it has. */
   readonly afterMs: readonly number[];
 }
 
-/** `random` gives the moment of each death, 0 to 1. */
+/** `random` gives the time of each death, 0 to 1. */
 export async function failovers(
   t: TestContext,
   bin: string,
@@ -43,7 +43,7 @@ export async function failovers(
   const afterMs: number[] = [];
   for (let i = 0; i < count; i++) {
     await until(ledger.committed + 200);
-    // The moment of the death is part of the experiment, not a wait for something.
+    // The time of the death is part of the experiment, not a wait for something.
     await delay(random() * 150);
     await replicas.kill();
     const before = ledger.committed;

@@ -1,4 +1,7 @@
-/** Connections of the fast path behind a socket that really listens; what begins on them and what Node is given is kept. */
+/**
+ * Connections of the fast path on a real listening socket; records the requests that begin on them and those handed to
+ * Node.
+ */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
@@ -68,7 +71,7 @@ export class FastBench {
     socket.on('end', () => {
       this.handed[at] += '<end>';
     });
-    // As Node's server does.
+    // Like Node's server.
     socket.on('error', () => undefined);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Things that go wrong under load, one after the other, with a ledger of every attempt. Gives how long it took from the
- * end of each fault until a request was answered 200 again; the ledger says whether anything was lost or is there twice.
+ * Faults under load, one after the other, with a ledger of every attempt. Returns the time from the end of each fault
+ * until a request was answered 200 again; the ledger shows whether anything was lost or stored twice.
  */
 import { signalAll } from './signal-all.ts';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ import { startServer } from './server.ts';
 import { within } from './within.ts';
 
 export interface FaultRun {
-  /** ms from the end of each fault to the first 200 of a request that was sent after it, by kind. */
+  /** By kind, the ms from the end of each fault to the first 200 of a request that was sent after it. */
   readonly recoveredMs: ReadonlyMap<string, readonly number[]>;
   readonly tally: Tally;
   /** Answers that were neither 200 nor 503. */
@@ -29,7 +29,7 @@ export interface FaultRun {
 const secret = 'fault test';
 const senders = 8;
 
-/** Far beyond what is measured (docs/reliability.md): a test is not a stopwatch. */
+/** Far above what is measured (docs/reliability.md): a test is not a stopwatch. */
 export const recoveredMsMax = 30_000;
 
 class Load {
@@ -60,8 +60,8 @@ class Load {
   }
 
   /**
-   * Breaks something, and waits until it works again. `fault` resolves when what was broken is whole, with the moment from
-   * which it counts where that is an earlier one.
+   * Breaks something, and waits until it works again. `fault` resolves once the fault is repaired, with the time from
+   * which to count if that is earlier.
    */
   async meets(kind: string, fault: () => Promise<number | void> | void): Promise<void> {
     const before = this.ledger.committed;
@@ -73,13 +73,13 @@ class Load {
     this.recoveredMs.set(kind, times);
   }
 
-  /** Kills a process; what counts is the longest time without a 200 that follows, as long ago as it lasted. */
+  /** Kills a process; the result is the longest gap between two 200s that follows, expressed as a start time. */
   async kill(pid: number): Promise<number> {
     const killed = performance.now();
     process.kill(pid, 'SIGKILL');
     let last = { committed: this.ledger.committed, at: killed };
     let longestMs = 0;
-    // What is in hand may still be answered, so that it is not felt at once.
+    // Requests in hand may still be answered, so the effect may come later.
     while (last.at < killed + 1_500) {
       await delay(2);
       const { committed } = this.ledger;
@@ -90,7 +90,7 @@ class Load {
     return performance.now() - longestMs;
   }
 
-  /** Resolves when somebody was answered 503. */
+  /** Resolves once a request was answered 503. */
   async refused(): Promise<void> {
     const before = this.ledger.refused;
     while (this.ledger.refused === before) await delay(2);
@@ -103,7 +103,7 @@ class Load {
     return { recoveredMs: this.recoveredMs, tally, odd: this.ledger.odd };
   }
 
-  /** The SQL port tells of the last fault until the engine has been asked again: webhooks may be stored before that. */
+  /** The SQL port reports the last fault until the engine has been queried again; webhooks may be stored before that. */
   #connected(t: TestContext, database: string): Promise<Client> {
     return within(
       recoveredMsMax,
@@ -113,7 +113,7 @@ class Load {
   }
 }
 
-/** What the embedded engine may meet, and the disk below it: `full` fills it, and gives what makes room again. */
+/** Faults of the embedded engine and its disk: `full` fills the disk, and returns a function that frees it. */
 export async function engineFaults(
   t: TestContext,
   rounds: number,
@@ -142,7 +142,7 @@ export async function engineFaults(
   return load.end(t, 'dev');
 }
 
-/** What the network between Headgate and a PostgreSQL elsewhere may do. */
+/** Faults of the network between Headgate and a remote PostgreSQL. */
 export async function networkFaults(t: TestContext, rounds: number): Promise<FaultRun> {
   const server = await startServer();
   onEnd(t, 'server', () => server.close());
@@ -187,7 +187,7 @@ function childrenOf(parent: number): number[] {
     .filter((pid) => statOf(pid).parent === parent);
 }
 
-/** A process that works for a client: of those that commit, because nobody else is there. */
+/** A process that serves a client: one that commits, because there are no others. */
 function backendOf(postmaster: number): number {
   const pid = childrenOf(postmaster).find((it) => /\broot dev \[local\]/.test(statOf(it).title));
   if (pid === undefined) throw new Error('no backend');

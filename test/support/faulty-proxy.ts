@@ -1,7 +1,7 @@
 /**
- * A TCP proxy between Headgate and a PostgreSQL that does what networks do: it is slow, it stalls, it cuts bytes into
- * pieces, and it resets connections, at an exact message of the PostgreSQL protocol where a test asks for that. There it can
- * also say something else in the server's place.
+ * A TCP proxy between Headgate and a PostgreSQL that simulates networks: it is slow, it stalls, it splits bytes into pieces,
+ * and it resets connections, at an exact message of the PostgreSQL protocol if a test asks for that. It can also replace a
+ * message of the server.
  */
 import { connect, createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
@@ -13,11 +13,11 @@ interface Cut {
   readonly side: Side;
   left: number;
   readonly instead: Buffer | null;
-  /** The connection is reset; otherwise the server is heard again when it is ready. */
+  /** The connection is reset; otherwise the server's messages pass again once it is ready. */
   readonly ends: boolean;
 }
 
-/** A message of the server that says what went wrong. */
+/** An error message of the server. */
 export function errorMessage(severity: 'ERROR' | 'FATAL' | 'PANIC', sqlstate: string): Buffer {
   const fields = `S${severity}\0V${severity}\0C${sqlstate}\0Msaid by the proxy\0Rsomewhere\0\0`;
   const message = Buffer.alloc(5 + fields.length);
@@ -28,13 +28,13 @@ export function errorMessage(severity: 'ERROR' | 'FATAL' | 'PANIC', sqlstate: st
 }
 
 export class FaultyProxy {
-  /** Each piece waits that long. */
+  /** The delay of each piece. */
   latencyMs = 0;
-  /** Pieces in which bytes go on; null: as they come. */
+  /** The size of the pieces that are passed on; null: as they come. */
   pieceBytes: number | null = null;
-  /** Connections that were reset by `cutAfter`. */
+  /** Connections reset by `cutAfter`. */
   cuts = 0;
-  /** Only connections whose start-up names this application are cut; null: every one. */
+  /** Only connections whose startup names this application are cut; null: all. */
   readonly application: string | null;
   readonly #to: Endpoint;
   readonly #server: Server;
@@ -63,15 +63,15 @@ export class FaultyProxy {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** From now on this many messages of one side pass; then the connection on which the next one comes is reset. */
+  /** From now on this many messages of one side pass; then the connection with the next one is reset. */
   cutAfter(side: Side, messages: number): void {
     this.#cut = { side, left: messages, instead: null, ends: true };
     this.trace = '';
   }
 
   /**
-   * From now on this many messages of the server pass; then `instead` goes out in place of the next one, and the connection is
-   * reset, or nothing more comes until the server says that it is ready.
+   * From now on this many messages of the server pass; then `instead` replaces the next one, and the connection is reset, or
+   * nothing more passes until the server is ready.
    */
   replaceAfter(messages: number, instead: Buffer, then: 'cut' | 'ready'): void {
     this.#cut = { side: 'server', left: messages, instead, ends: then === 'cut' };
@@ -89,7 +89,7 @@ export class FaultyProxy {
     for (const go of waiting) go();
   }
 
-  /** Every connection that is open now. */
+  /** Resets every open connection. */
   reset(): void {
     for (const pair of this.#pairs) pair.reset();
   }
@@ -100,7 +100,7 @@ export class FaultyProxy {
     return new Promise((resolve) => this.#server.close(() => resolve()));
   }
 
-  /** What happens at this message, if it is the one. */
+  /** The cut for this message, if it is due. */
   cutAt(side: Side, type: number): Cut | null {
     if (side === 'server') this.trace += String.fromCharCode(type);
     const cut = this.#cut;
@@ -172,7 +172,7 @@ class Pair {
     to.end();
   }
 
-  /** What was said in the server's place arrives, because a connection that ends well loses no bytes. */
+  /** The replacement arrives, because a connection that is closed normally loses no bytes. */
   async #reset({ instead }: Cut, to: Socket): Promise<void> {
     if (instead === null) return this.reset();
     await new Promise<void>((resolve) => to.end(resolve));
@@ -195,7 +195,7 @@ class Pair {
 
 const readyForQuery = 0x5a;
 
-/** Bytes of one direction, as messages. The first of a client has no type. */
+/** Splits the bytes of one direction into messages. The first of a client has no type. */
 class Messages {
   #startup: boolean;
   #held: Buffer = Buffer.alloc(0);

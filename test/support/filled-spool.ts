@@ -1,4 +1,4 @@
-/** A spool as a Headgate that was killed has left it, written without one: more than senders could send in a test's time. */
+/** A spool as left by a killed Headgate, written without one: larger than senders could fill in a test's time. */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -10,19 +10,19 @@ import { encodeRequest } from '../../src/spool/kept-request.ts';
 import { limits } from '../../src/tables/limits.ts';
 
 export interface Filling {
-  /** Of the Headgate that will hand it over; its master key is there. */
+  /** The data directory of the Headgate that will hand it over; it already contains its master key. */
   readonly dataDir: string;
   /** In the schema public of the client's database. */
   readonly table: string;
   readonly client: Client;
-  /** Kept at one time. */
+  /** How many to keep at once. */
   readonly together: number;
   readonly body: (n: number) => Buffer;
-  /** Goes on while true. */
+  /** Continues while this returns true. */
   readonly more: (requests: number, bytes: number) => boolean;
 }
 
-/** Gives how many requests it holds. */
+/** Returns the number of requests in it. */
 export async function fillSpool({ dataDir, table, client, together, body, more }: Filling): Promise<number> {
   const { rows } = await client.query<{ home: string; oid: number; database: string }>(
     `select headgate.home() as home, '${table}'::regclass::oid::int8::int4 as oid, current_database() as database`,

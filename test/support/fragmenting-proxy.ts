@@ -1,4 +1,4 @@
-/** A TCP proxy that passes every byte on in pieces of one to three bytes, so that no message arrives whole. */
+/** A TCP proxy that passes on every byte in pieces of one to three bytes, so that no message arrives whole. */
 import { createServer, connect, type NetConnectOpts, type Socket } from 'node:net';
 import { pipeline, Transform } from 'node:stream';
 
@@ -7,7 +7,7 @@ export interface FragmentingProxy {
   close(): Promise<void>;
 }
 
-/** Each piece leaves in its own turn of the event loop; `random` gives numbers from 0 to below 1. */
+/** Each piece is sent in its own turn of the event loop; `random` returns numbers from 0 to below 1. */
 function fragments(random: () => number): Transform {
   return new Transform({
     transform(chunk: Buffer, _, done) {

@@ -1,10 +1,10 @@
-/** How soon a key that was changed counts, where Headgate's own SQL port was not asked for it. */
+/** How soon a changed key takes effect if the change did not come through Headgate's own SQL port. */
 import assert from 'node:assert/strict';
 import type { Client } from 'pg';
 import type { Headgate } from './headgate.ts';
 import { within } from './within.ts';
 
-/** `secret` gets what secret `next` holds; a request that shows `old` was accepted before. In ms. */
+/** `secret` gets the value of secret `next`; a request with `old` was accepted before. In ms. */
 export async function revokedAfterMs(
   headgate: Headgate,
   direct: Client,

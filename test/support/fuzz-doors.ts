@@ -1,6 +1,6 @@
 /**
  * Bytes that nobody would send on purpose, to every door of the real program. Whatever they are, the program answers or
- * hangs up; it meets no bug, tells nobody 500, and an honest sender is served after each of them.
+ * disconnects; it hits no bug, answers no 500, and serves an honest sender after each of them.
  */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
@@ -19,7 +19,7 @@ const upgrade =
   'GET /ingest/dev/public/typed HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
   'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
 
-/** A frame of a client, masked with zeros so that mutations reach what it says. */
+/** A client's frame, masked with zeros so that mutations reach its content. */
 function frame(opcode: number, text: string): Buffer {
   const body = Buffer.from(text);
   const length =
@@ -99,7 +99,7 @@ export async function fuzzDoors(t: TestContext, count: number, random: Random): 
     const text = mutate(random, Buffer.from(pick(random, statements)))
       .toString('latin1')
       .replaceAll('\0', '');
-    // A COPY that waits for data would wait for ever, and so would a lock.
+    // A COPY or a lock would wait indefinitely.
     if (!/copy|listen|begin|lock/i.test(text)) await client.query(text).catch(() => undefined);
   }
   assert.doesNotMatch(headgate.stderr, /request\.failed|sql\.failed|uncaught/i);
@@ -115,7 +115,7 @@ async function survives(headgate: Headgate, door: string, port: number, bytes: B
   assert.doesNotMatch(headgate.stderr, /request\.failed|sql\.failed|uncaught/i, input);
 }
 
-/** Sends it, ends this side, and reads until the other side has ended or says nothing more. */
+/** Sends the bytes, ends this side, and reads until the other side ends or falls silent. */
 function exchange(port: number, bytes: Buffer): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1' });

@@ -1,6 +1,6 @@
 /**
- * VALIDATE expressions that nobody would write on purpose: those of all senders, made bad at random. Each is refused with a
- * place inside its text, or becomes a check that says no to strangers, whatever they send, and never throws.
+ * VALIDATE expressions that nobody would write on purpose: those of all senders, corrupted at random. Each is refused with
+ * a position inside its text, or becomes a check that refuses strangers, whatever they send, and never throws.
  */
 import assert from 'node:assert/strict';
 import { expressionOf, senders } from '../../src/senders/senders.ts';
@@ -14,7 +14,7 @@ const secret = '8f1d0c5b6a7e49d2b3c4';
 const scope = { secrets: ['s'] };
 const pieces = ['', '0', '1', 'x', '\0', '{}', '[]', '""', 'null', 'sha256=', 't=1,v1=00', 'é', '%', '='];
 
-/** Requests of somebody who does not know the secret; the headers are those that the expression reads. */
+/** Requests of a client that does not know the secret; the headers are those that the expression reads. */
 function strangers(random: Random, headers: readonly string[]): CheckRequest[] {
   return Array.from({ length: 4 }, () => ({
     method: pick(random, ['POST', 'GET', '']),
@@ -56,7 +56,7 @@ export async function fuzzExpressions(count: number, random: Random): Promise<Ex
       continue;
     }
     taken += 1;
-    // A key that the text itself holds may have become one that anybody would guess.
+    // A key in the text itself may have become one that is easy to guess.
     if (expression.secretLiterals.length > 0) continue;
     const secrets = new Map([['s', secret]]);
     const check = expression.compile({ secrets, publicUrl: null });

@@ -1,7 +1,7 @@
 /**
- * The recogniser beside Node's own parser (llhttp), on requests that are nearly good. Whatever the recogniser accepts, the parser
- * reads in the same way: method, target, header lines, body, what becomes of the connection, where the next request begins. What
- * the parser refuses the recogniser does not accept. And it makes no difference where the bytes were parted.
+ * Compares the recogniser with Node's own parser (llhttp), on nearly valid requests. Whatever the recogniser accepts, the parser
+ * reads in the same way: method, target, header lines, body, whether the connection stays open, where the next request begins.
+ * The recogniser does not accept what the parser refuses. And it does not matter where the bytes were split.
  */
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -56,7 +56,7 @@ parser[HTTPParser.kOnHeadersComplete] = (
   keepsAlive: boolean,
 ) => {
   const closes = !keepsAlive;
-  // What the recogniser never accepts shows as a method that it never gives.
+  // Requests that the recogniser never accepts get a method that it never returns.
   const name = `${methods[method]}${major === 1 && minor === 1 && !upgrade ? '' : '?'}`;
   head = {
     method: name,
@@ -72,7 +72,7 @@ parser[HTTPParser.kOnMessageComplete] = () => {
   if (head !== null) read.push({ ...head, body });
 };
 
-/** The requests that stand in there as a whole, up to the first mistake. */
+/** The complete requests in the bytes, up to the first error. */
 function parsed(pieces: readonly Buffer[]): Read[] {
   [read, rawHeaders, url, head, body] = [[], [], '', null, ''];
   parser.initialize(HTTPParser.REQUEST, {}, limits.headersBytesMax, HTTPParser.kLenientNone);
@@ -88,7 +88,7 @@ const recogniser = new Recogniser({
   bodyBytesMax: limits.fastBodyBytesMax,
 });
 
-/** The requests that are accepted one after the other, and how each of the heads was read when it was cut off somewhere. */
+/** The accepted requests, one after the other, and how each head was read when it was cut off at some point. */
 function recognised(bytes: Buffer, cuts: (from: number, to: number) => Iterable<number>): Read[] {
   const all: Read[] = [];
   for (let at = 0; at < bytes.length;) {
@@ -164,7 +164,7 @@ function bytesOf(random: Random): Buffer {
   return random() < 0.5 ? bytes : mutate(random, bytes);
 }
 
-/** How many were accepted. Throws for the first one that is read in two ways, with its bytes. */
+/** Returns the number of accepted requests. Throws for the first one that is read in two ways, with its bytes. */
 export function fuzzRequests(count: number, random: Random): number {
   let accepted = 0;
   for (let i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-/** Mutations for the fuzz runs: bytes that were good, made bad at random. */
+/** Mutations for the fuzz runs: valid bytes, corrupted at random. */
 
 export type Random = () => number;
 
@@ -12,7 +12,7 @@ export function pick<T>(random: Random, of: readonly T[]): T {
 
 const interesting = [0, 1, 9, 10, 13, 32, 34, 39, 44, 58, 92, 91, 93, 123, 125, 127, 128, 192, 237, 244, 255];
 
-/** One to six edits: bytes changed, put in, taken out, repeated, moved; or what follows cut off. */
+/** One to six edits: bytes changed, inserted, removed, repeated, moved; or the rest cut off. */
 export function mutate(random: Random, seed: Buffer): Buffer {
   let bytes = Buffer.from(seed);
   for (let edits = 1 + upTo(random, 6); edits > 0; edits--) {

@@ -1,4 +1,4 @@
-/** `headgate gateway` as a process of its own, and a way to its database that a test can close and open again. */
+/** `headgate gateway` in a process of its own, and a connection to its database that a test can close and reopen. */
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,11 +14,11 @@ export interface GatewayProcess {
   readonly child: ChildProcess;
   readonly url: string;
   readonly stderr: () => string;
-  /** Ends it with a signal; gives its exit code. */
+  /** Ends it with a signal; returns its exit code. */
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
-/** Rejects with the program's own words when it ends before it is ready. */
+/** Rejects with the program's own message if it ends before it is ready. */
 export async function startGatewayProcess(
   t: TestContext,
   env: Readonly<Record<string, string>>,
@@ -49,7 +49,7 @@ export async function startGatewayProcess(
   return { child, url, stderr: () => stderr, end };
 }
 
-/** A TCP port that leads to a Unix socket, or does not. */
+/** A TCP port that leads to a Unix socket while it is open. */
 export class Path {
   readonly #socket: string;
   readonly #sockets = new Set<Socket>();

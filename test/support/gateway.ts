@@ -1,4 +1,4 @@
-/** An events gateway in this process, in front of one test database, with its requests said in one line each. */
+/** An events gateway in this process, in front of one test database, with one-line functions for its requests. */
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
 import { engineOf } from '../../src/app/gateway-rooms.ts';
@@ -65,12 +65,12 @@ export async function request(url: string, init: Question): Promise<Answer> {
   try {
     json = JSON.parse(plain.text) as Said;
   } catch {
-    // The test that cares looks at the text.
+    // A test that is interested reads the text.
   }
   return { ...plain, json };
 }
 
-/** Everybody may come, and nobody is believed, unless `options` say otherwise. */
+/** Anybody may connect, and no proxy is trusted, unless `options` say otherwise. */
 export function openGate(options: Partial<GateOptions> = {}): Gate {
   const nobody = { trustedProxies: null, forwardedHeader: 'x-forwarded-for', allowed: null } as const;
   return new Gate({
@@ -87,7 +87,7 @@ export async function openTestGateway(
   database: Pick<TestDatabase, 'engine'>,
   options: Partial<GatewayOptions> & {
     readonly clock?: () => number;
-    /** What is put in the place of its rooms. */
+    /** Replaces its rooms. */
     readonly instead?: (deps: GatewayDeps) => GatewayDeps;
   } = {},
 ): Promise<TestGateway> {

@@ -1,6 +1,6 @@
 /**
- * What a door of HTTP answers, kept in a file: each answer byte for byte, but for what no two runs have in common (dates,
- * ids, seconds that are drawn by lot). `HEADGATE_GOLDEN=write` writes the file anew.
+ * The answers of an HTTP door, stored in a file: each answer byte for byte, except what differs between any two runs
+ * (dates, ids, random seconds). `HEADGATE_GOLDEN=write` rewrites the file.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 
 export interface GoldenAnswer {
   readonly status: string;
-  /** In lower case and in the order of the alphabet: neither case nor order means anything. */
+  /** In lower case and in alphabetical order: neither case nor order is significant. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
@@ -19,7 +19,7 @@ export interface GoldenAnswer {
 /** By the name of the request. */
 export type Golden = Readonly<Record<string, GoldenAnswer>>;
 
-/** Sends bytes on a connection of their own, and reads one answer. */
+/** Sends bytes on a new connection, and reads one answer. */
 export async function answerTo(port: number, bytes: string): Promise<GoldenAnswer> {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   const isHead = bytes.startsWith('HEAD ');
@@ -40,7 +40,7 @@ export async function answerTo(port: number, bytes: string): Promise<GoldenAnswe
   throw new Error(`the connection ended before an answer: ${bytes.slice(0, 80)}`);
 }
 
-/** null: there is more to come. */
+/** null: the answer is incomplete. */
 function read(text: string, isHead: boolean): GoldenAnswer | null {
   const end = text.indexOf('\r\n\r\n');
   if (end < 0) return null;
@@ -89,7 +89,7 @@ function dechunked(raw: string): string | null {
   }
 }
 
-/** Compares with the file, of which nothing may be missing. */
+/** Compares with the file, which must have the same requests. */
 export function compareWithGolden(name: string, answers: Golden): void {
   const path = fileURLToPath(new URL(`../../../test/support/golden/${name}.json`, import.meta.url));
   if (process.env['HEADGATE_GOLDEN'] === 'write')

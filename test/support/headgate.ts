@@ -1,6 +1,6 @@
 /**
- * The real program for black-box tests: a child process on free ports with a data directory of its own, spoken to
- * only through its doors. Everything it made is gone when the test ends, also when the test fails.
+ * The real program for black-box tests: a child process on free ports with a data directory of its own, accessed only through
+ * its doors. Everything it created is removed when the test ends, even if it fails.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -20,16 +20,18 @@ import { fromTemplate } from './template.ts';
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
 /**
- * One, so that the suite means the same on every machine; the whole of it on several listener processes:
+ * One, so that the suite means the same on every machine; to run all of it on several listener processes:
  * `HEADGATE_TEST_LISTENERS=2 npm test`.
  */
 const { HEADGATE_TEST_LISTENERS: count = '1' } = process.env;
 const listeners = { HEADGATE_LISTENERS: count === '' ? '1' : count };
 
-/** Longer than any door takes: a connection that is neither made nor refused fails with a sentence, and the test with it. */
+/**
+ * Longer than any door takes: a connection that is neither accepted nor refused fails with a message, and the test with it.
+ */
 export const connectionTimeoutMillis = 60_000;
 
-/** What scripts/test.mjs gives the files, too. */
+/** The same options with which scripts/test.mjs runs the files. */
 export const forSeconds = [
   '--require',
   fileURLToPath(new URL('../../../scripts/for-seconds.cjs', import.meta.url)),
@@ -43,17 +45,20 @@ export interface Ports {
 }
 
 export interface StartOptions {
-  /** Kept by the caller across restarts; made and removed here when absent. */
+  /** Kept by the caller across restarts; if absent, created and removed here. */
   readonly dataDir?: string;
-  /** A data directory that is empty stays so, and the start makes the cluster: a second or two that other tests do without. */
+  /**
+   * An empty data directory stays empty, and the start creates the cluster, which takes a second or two that other tests
+   * avoid.
+   */
   readonly fromNothing?: boolean;
   readonly args?: readonly string[];
-  /** These instead of the free ports on loopback: everything else comes from `env`. */
+  /** Replaces the free ports on loopback: everything else comes from `env`. */
   readonly onlyArgs?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Words of a shell that the program is started by, which stand before it: `ulimit -f 8; exec "$@" 2>/dev/full`. */
+  /** Shell commands that start the program: `ulimit -f 8; exec "$@" 2>/dev/full`. */
   readonly shell?: string;
-  /** Standard error is a pipe that nobody reads. */
+  /** Standard error is a pipe that nothing reads. */
   readonly unread?: boolean;
 }
 
@@ -67,7 +72,7 @@ export class Headgate {
   readonly dataDir: string;
   readonly ended: Promise<Ended>;
   stdout = '';
-  /** The log: one JSON object a line. */
+  /** The log: one JSON object per line. */
   stderr = '';
   #ports: Ports | null = null;
 
@@ -98,11 +103,11 @@ export class Headgate {
     return `http://127.0.0.1:${this.ports.admin.port}`;
   }
 
-  /** Resolves when the doors are open; rejects with the program's own words when it ends before. */
+  /** Resolves once the doors are open; rejects with the program's own message if it ends before. */
   async ready(): Promise<this> {
     const banner = new Promise<void>((resolve) => {
       const look = () => {
-        // The banner's last words, with the webhook listener and without.
+        // The last words of the banner, with the webhook listener and without.
         if (/SELECT data->>'action' FROM github_events|webhooks {2}off/.test(this.stdout)) resolve();
       };
       this.child.stdout?.on('data', look);
@@ -116,7 +121,7 @@ export class Headgate {
     return this;
   }
 
-  /** A connection of node-postgres through the SQL door; closed with the test. */
+  /** A node-postgres connection through the SQL door; closed with the test. */
   client(t: TestContext, database = 'dev'): Promise<Client> {
     return this.clientAs(t, 'root', database);
   }
@@ -153,7 +158,7 @@ export const freePorts: readonly string[] = [
 export async function spawnHeadgate(t: Scope, options: StartOptions = {}): Promise<Headgate> {
   const dataDir = options.dataDir ?? (await temporaryFolder(t));
   if (options.fromNothing !== true && !isExternal(options)) await fromTemplate(dataDir);
-  // A flag that is there twice is refused.
+  // A flag given twice is refused.
   const ports = freePorts.filter(
     (flag) => options.args?.some((arg) => arg.split('=')[0] === flag.split('=')[0]) !== true,
   );
@@ -175,7 +180,7 @@ export async function spawnHeadgate(t: Scope, options: StartOptions = {}): Promi
   return watched(t, child, dataDir, options.unread);
 }
 
-/** Ended with the test, where it has not ended by itself. */
+/** Ended with the test, unless it has already ended. */
 export function watched(t: Scope, child: ChildProcess, dataDir: string, unread = false): Headgate {
   const headgate = new Headgate(child, dataDir, unread);
   onEnd(t, 'headgate', async () => {
@@ -189,8 +194,8 @@ export async function startHeadgate(t: Scope, options: StartOptions = {}): Promi
 }
 
 /**
- * One for several tests of a file, started by the first that asks. To be called at the file's top. None of them stops it,
- * reads the whole log, or counts what the others do as well.
+ * One for several tests of a file, started by the first that calls it. Call it at the top level of the file. No test may stop
+ * it, read the whole log, or count what the others do as well.
  */
 export function sharedHeadgate(options: StartOptions = {}): () => Promise<Headgate> {
   const file = wholeFile();
@@ -202,7 +207,7 @@ function isExternal({ env, args = [] }: StartOptions): boolean {
   return env?.['HEADGATE_DATABASE_URL'] !== undefined || args.some((arg) => arg.startsWith('--database-url'));
 }
 
-/** Removed at the end of the test, after whatever was opened in it. */
+/** Removed at the end of the test, after everything opened in it is closed. */
 export async function temporaryFolder(t: Scope): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-test-'));
   onEnd(t, folder, () => removeFolder(folder));

@@ -1,16 +1,16 @@
-/** Sockets of somebody who only holds them: each says its first words, waits, and is opened anew when it is closed. */
+/** Sockets of a client that only holds them: each sends its first bytes, waits, and is reopened when it is closed. */
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 
 export interface HeldSockets {
-  /** What was read on those that were closed, each once: what the server had to say at their end. */
+  /** What was read on closed sockets, each text once: what the server sent at the end. */
   readonly lastWords: ReadonlySet<string>;
-  /** How often one was opened in the place of one that was closed. */
+  /** How often a closed socket was reopened. */
   readonly renewed: number;
   close(): void;
 }
 
-/** Resolves when all of them have said their words once. */
+/** Resolves once all of them have sent their bytes once. */
 export async function holdSockets(
   port: number,
   count: number,

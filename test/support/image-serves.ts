@@ -1,4 +1,4 @@
-/** What an image must do, whoever has built it. */
+/** What an image must do, whatever built it. */
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -12,9 +12,9 @@ import { freePort } from './proxy.ts';
 import { run } from './run.ts';
 import { within } from './within.ts';
 
-/** As an owner runs it: a read-only root, uid 10001, a volume that outlives it, health, a kill, SIGTERM with a request on its way. */
+/** As in production: a read-only root, uid 10001, a volume that outlives it, health, a kill, SIGTERM with a request in flight. */
 export async function serves(t: TestContext, image: Image, volume: string): Promise<void> {
-  // As Docker fills a fresh volume: with the owner and the mode that the image has at that place.
+  // As Docker fills a new volume: with the owner and mode of that path in the image.
   const copied = await run('cp', ['-a', join(image.root, image.volume), volume]);
   assert.equal(copied.code, 0, copied.stderr);
   const [listen, sql, admin] = [await freePort(), await freePort(), await freePort()];
@@ -34,7 +34,7 @@ export async function serves(t: TestContext, image: Image, volume: string): Prom
     VALIDATE AS secure_compare(headers->>'signature', 'test')`);
   const post = (to: Headgate) => to.post('dev/public/kept', '{"a":1}', { signature: 'test' });
   assert.equal((await post(first.headgate)).text, '{"rows":1}');
-  // A PostgreSQL that does not run where it is would have been copied there.
+  // A PostgreSQL that cannot run in its place would have been copied there.
   assert(!(await readdir(volume)).includes('bin'), 'the embedded PostgreSQL runs out of the image');
   assert.equal((await inside(image.healthcheck)).code, 0);
   const status = await readFile(`/proc/${first.pid}/status`, 'utf8');
@@ -43,7 +43,7 @@ export async function serves(t: TestContext, image: Image, volume: string): Prom
   assert.match(status, /^CapEff:\s+0+$/m);
   const written = await inside(['sh', '-c', 'touch /opt/headgate/x /etc/x /tmp/x /x 2>&1']);
   assert.equal(written.stdout.match(/Read-only file system/g)?.length, 4, written.stdout);
-  // Killed, as by the kernel for want of memory, and started again: again as pid 1, on the same volume.
+  // Killed, as by the kernel when out of memory, and restarted: again as pid 1, on the same volume.
   process.kill(first.pid, 'SIGKILL');
   await first.headgate.ended;
   const second = await started(t, box, image, volume);
@@ -52,7 +52,7 @@ export async function serves(t: TestContext, image: Image, volume: string): Prom
     await second.headgate.client(t)
   ).query<{ n: number }>('select count(*)::int as n from kept');
   assert.equal(rows[0]?.n, 2);
-  // Half a body has come when the orchestrator says that it is over; the other half is still taken, and stored.
+  // Half a body has arrived at the time of SIGTERM; the other half is still read, and stored.
   const socket = connect(listen, '127.0.0.1');
   let answer = '';
   socket.setEncoding('latin1').on('data', (text: string) => (answer += text));
@@ -78,7 +78,7 @@ export async function serves(t: TestContext, image: Image, volume: string): Prom
 async function started(t: TestContext, box: Container, image: Image, volume: string) {
   const child = spawnIn(box, image.command);
   const headgate = new Headgate(child, volume);
-  // Ending `unshare` ends what it forked, and with that every process of its namespace.
+  // Ending `unshare` ends its child, and with it every process of its namespace.
   onEnd(t, 'container', async () => {
     if (child.exitCode === null && child.signalCode === null) await headgate.signal('SIGTERM');
   });

@@ -1,8 +1,8 @@
 /**
  * The Dockerfile's stages without a container engine: each is a folder that becomes the root of a mount namespace, with
- * this machine's /usr (read-only) and a copy of its /etc in place of the base image. COPY is done here, RUN there, as
- * root; what the image starts runs there as the image says, as pid 1 of its own pid namespace, without a capability,
- * on a root that is mounted read-only. What that leaves open: the base image itself, which is another Debian and Node.
+ * this machine's /usr (read-only) and a copy of its /etc instead of the base image. COPY is done here, RUN inside, as
+ * root; the image's command runs inside as the image specifies, as pid 1 of its own pid namespace, without any
+ * capability, on a root mounted read-only. Not covered: the base image itself, which has another Debian and Node.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -15,7 +15,7 @@ import { run } from './run.ts';
 
 export interface Image {
   readonly root: string;
-  /** The base image is in `root`; false: this machine's /usr takes its place. */
+  /** `root` contains the base image; false: this machine's /usr replaces it. */
   readonly isWhole: boolean;
   readonly workdir: string;
   readonly env: Readonly<Record<string, string>>;
@@ -25,7 +25,7 @@ export interface Image {
   readonly command: readonly string[];
 }
 
-/** What an image says of itself, in Docker's words. */
+/** An image's configuration, in Docker's terms. */
 export interface ImageConfig {
   readonly User: string;
   readonly Env: readonly string[];
@@ -37,7 +37,7 @@ export interface ImageConfig {
   readonly Healthcheck: { readonly Test: readonly string[] };
 }
 
-/** An image that a builder has made, whose file system is at `root`. */
+/** An image made by a builder, with its file system at `root`. */
 export function builtImage(root: string, config: ImageConfig): Image {
   const [kind, ...healthcheck] = config.Healthcheck.Test;
   assert.equal(kind, 'CMD');
@@ -53,7 +53,7 @@ export function builtImage(root: string, config: ImageConfig): Image {
   };
 }
 
-/** Builds every stage below `folder`, from what `context` holds, and gives the last. */
+/** Builds every stage below `folder`, from the content of `context`, and returns the last. */
 export async function buildImage(file: Dockerfile, context: string, folder: string): Promise<Image> {
   const built = new Map<string, Image>();
   let last: Image | undefined;
@@ -127,7 +127,7 @@ const shellEnv = (image: Image) => ({
   ...image.env,
 });
 
-/** `npm` finds its settings and its cache in the home of whoever runs the test. */
+/** `npm` finds its settings and its cache in the home directory of the user that runs the test. */
 function mounting(image: Image): string[] {
   const script = `
     mount --rbind /usr "$1/usr" && mount -o remount,bind,ro "$1/usr" && mount --rbind /dev "$1/dev" &&
@@ -139,12 +139,12 @@ function mounting(image: Image): string[] {
 const namespace = ['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child'];
 
 export interface Container {
-  /** Give it the program and its words. */
+  /** Takes the program and its arguments. */
   readonly arguments: (command: readonly string[]) => string[];
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** How to start something in the image, with `volume` in place of its volume: `unshare ARGUMENTS`. */
+/** How to start something in the image, with `volume` as its volume: `unshare ARGUMENTS`. */
 export function container(image: Image, volume: string, env: Readonly<Record<string, string>>): Container {
   const base = image.isWhole ? '' : 'mount --rbind /usr "$1/usr" && mount -o remount,bind,ro "$1/usr" &&';
   const script = `
@@ -162,7 +162,7 @@ export function container(image: Image, volume: string, env: Readonly<Record<str
   };
 }
 
-/** The pid, outside, of the namespace's pid 1: that is the program itself, by a chain of exec. */
+/** The outer pid of the namespace's pid 1, which is the program itself, after a chain of exec. */
 export async function innerPid(unshare: ChildProcess): Promise<number> {
   const children = await readFile(`/proc/${unshare.pid}/task/${unshare.pid}/children`, 'utf8');
   return Number(children.trim().split(' ')[0]);
@@ -176,7 +176,7 @@ export function spawnIn(
   return spawn('unshare', args(command), { env, stdio: ['ignore', stdio, stdio] });
 }
 
-/** Whether this machine lets its user make such namespaces; a sentence when it does not. */
+/** Whether this machine lets its user create such namespaces; otherwise the reason. */
 export async function namespacesRefused(): Promise<string | null> {
   if (process.getuid?.() !== 0) return 'only root can change the root of a process';
   const tried = await run('unshare', [

@@ -125,11 +125,11 @@ const input = fc
 export interface DifferentialResult {
   readonly accepted: number;
   readonly refused: number;
-  /** Inputs, in hex, on which the two disagree. */
+  /** Inputs, in hex, on which the results differ. */
   readonly mismatches: readonly string[];
 }
 
-/** The server's answer is that of jsonb's input function over the bytes as UTF-8: what a binary COPY of jsonb runs too. */
+/** The server's answer is that of jsonb's input function on the bytes as UTF-8, which a binary COPY of jsonb runs too. */
 export async function prepareDifferential(client: Client): Promise<void> {
   await client.query(`create function pg_temp.accepts(document bytea) returns boolean language plpgsql as $$
     begin

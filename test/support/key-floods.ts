@@ -1,9 +1,11 @@
 /**
- * Keys of JSON objects that are chosen to be slow: for the hash table that PostgreSQL's json_to_recordset keeps them in,
- * for the quicksort that jsonb orders them with, and for the hash tables of V8.
+ * Keys of JSON objects that are chosen to be slow: for the hash table in which PostgreSQL's json_to_recordset keeps them, for
+ * the quicksort with which jsonb orders them, and for the hash tables of V8.
  */
 
-/** Texts like numbers, whose low bits are the same: V8 hashed them without a seed (mended in Node 20.20.2, 22.22.2, 24.14.1). */
+/**
+ * Texts that look like numbers, with equal low bits: V8 hashed them without a seed (fixed in Node 20.20.2, 22.22.2, 24.14.1).
+ */
 export function likeNumbers(count: number): string[] {
   return Array.from({ length: count }, (_, i) => String(1_000_000_000 + i * 2 ** 16));
 }
@@ -16,9 +18,9 @@ export function objectOf(keys: readonly string[], first = ''): string {
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 /**
- * Keys of one length in an order in which PostgreSQL's quicksort (sort_template.h) needs a twelfth of the square of their
- * number of comparisons. By M. D. McIlroy, "A Killer Adversary for Quicksort" (1999): whoever answers the comparisons
- * decides only then, and always so that the pivot is one of the smallest.
+ * Keys of one length in an order in which PostgreSQL's quicksort (sort_template.h) needs a number of comparisons of one twelfth
+ * of the square of their number. After M. D. McIlroy, "A Killer Adversary for Quicksort" (1999): the adversary that answers the
+ * comparisons decides only then, and always such that the pivot is one of the smallest.
  */
 export function slowToSort(count: number): string[] {
   return Array.from(new Adversary(count).ranks(), (rank) => {
@@ -73,7 +75,7 @@ class Adversary {
     return this.#compare(a, c) < 0 ? a : c;
   }
 
-  /** It looks whether all is in order already: two that are not have to be found at once. */
+  /** The check for sorted input: two that are out of order must be found at once. */
   #isSorted(start: number, end: number): boolean {
     for (let i = start + 1; i < end; i++) {
       if (this.#rankAt(i - 1) === this.#undecided && this.#rankAt(i) === this.#undecided)
@@ -103,7 +105,7 @@ class Adversary {
     }
     if (this.#isSorted(start, end)) return;
     this.#swap(start, this.#pivot(start, n));
-    // No two are equal, so that nothing is gathered at the ends.
+    // No two are equal, so none are gathered at the ends.
     let [low, high] = [start + 1, end - 1];
     for (;;) {
       while (low <= high && this.#compare(low, start) <= 0) low++;
@@ -120,15 +122,15 @@ class Adversary {
 const rotated = (x: number, by: number) => (x << by) | (x >>> (32 - by));
 
 /**
- * Keys of 24 letters and signs that have one and the same 32-bit hash in PostgreSQL (hash_bytes, which is Bob Jenkins's
- * lookup3, without a seed; dynahash's string_hash is it over the first 63 bytes). Each half is made by itself: the state that
- * the first one leads to, and the states from which a second one could lead to the hash, because every step can be undone.
+ * Keys of 24 letters and signs that all have the same 32-bit hash in PostgreSQL (hash_bytes, which is Bob Jenkins's lookup3,
+ * without a seed; dynahash's string_hash applies it to the first 63 bytes). Each half is made separately: the state after the
+ * first half, and the states from which a second half leads to the hash, because every step is reversible.
  */
 export function colliding(count: number, random: () => number): string[] {
   const word = () => Math.floor(random() * 2 ** 32) | 0;
   const letters = () =>
     Buffer.from(Array.from({ length: 4 }, () => 97 + Math.floor(random() * 26))).readInt32LE();
-  // One of 170,000 pairs consists of characters that need no escape.
+  // One in 170,000 pairs consists of characters that need no escape.
   const wanted = Math.ceil(Math.sqrt(count * 180_000));
   const ends = new Int32Array(wanted * 3);
   for (let i = 0; i < wanted; i++) ends.set(undone(word(), word(), 0x12345678), i * 3);
@@ -145,7 +147,7 @@ export function colliding(count: number, random: () => number): string[] {
   return keys;
 }
 
-/** Four bytes that are ASCII, and neither control characters nor quotes nor backslashes. */
+/** Four bytes that are printable ASCII, without quotes and backslashes. */
 function isPlain(word: number): boolean {
   return isPlainPair[word & 0xffff] === 1 && isPlainPair[word >>> 16] === 1;
 }
@@ -163,10 +165,10 @@ function text(words: readonly number[]): string {
 
 type State = [a: number, b: number, c: number];
 
-/** 0x9e3779b9 and 3923095 are of hash_bytes, 24 is the length of the key. */
+/** 0x9e3779b9 and 3923095 are constants of hash_bytes, 24 is the length of the key. */
 const initial = (0x9e3779b9 + 24 + 3_923_095) | 0;
 
-/** What hash_bytes has after twelve bytes. */
+/** The state of hash_bytes after twelve bytes. */
 function mixed(words: readonly [number, number, number]): State {
   let [a, b, c] = words.map((word) => (initial + word) | 0) as State;
   for (const [i, by] of [4, 6, 8, 16, 19, 4].entries()) {
@@ -178,7 +180,7 @@ function mixed(words: readonly [number, number, number]): State {
   return [a, b, c];
 }
 
-/** The state that, with the next twelve bytes added, ends as this one; the last of the three is the hash. */
+/** The state that ends as this one after the next twelve bytes are added; the last of the three is the hash. */
 function undone(a: number, b: number, c: number): State {
   c = (c + rotated(b, 24)) ^ b;
   b = (b + rotated(a, 14)) ^ a;

@@ -1,4 +1,4 @@
-/** Headgate killed again and again under load: what the suite runs a few times and the long run many times. */
+/** Headgate repeatedly killed under load: the suite runs a few cycles, the long run many. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { performance } from 'node:perf_hooks';
@@ -11,7 +11,7 @@ import type { Tally } from './ledger.ts';
 
 const secret = 'crash test';
 
-/** `random` gives the moment of each kill, 0 to 1; a failing run is told its seed. */
+/** `random` gives the time of each kill, 0 to 1; a failing run prints its seed. */
 export async function killCycles(t: TestContext, cycles: number, random: () => number): Promise<Tally> {
   const dataDir = await temporaryFolder(t);
   let headgate: Headgate = await startHeadgate(t, { dataDir });
@@ -30,11 +30,11 @@ export async function killCycles(t: TestContext, cycles: number, random: () => n
   for (let cycle = 0; cycle < cycles; cycle++) {
     const before = ledger.committed;
     while (ledger.committed < before + 50) await delay(5);
-    // The moment of the crash is part of the experiment, not a wait for something.
+    // The time of the crash is part of the experiment, not a wait for something.
     await delay(random() * 150);
     url = null;
     await headgate.signal('SIGKILL');
-    // Started at once: the engine of the killed one may still be shutting down.
+    // Restarted at once: the engine of the killed one may still be shutting down.
     const started = performance.now();
     headgate = await (await spawnHeadgate(t, { dataDir })).ready();
     url = target();

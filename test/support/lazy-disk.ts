@@ -1,6 +1,6 @@
 /**
- * A folder on LazyFS, a file system in user space that keeps what nobody has synced to itself, and forgets it when it is told to: as a disk
- * does whose power fails. `HEADGATE_LAZYFS` is the path of the program; docs/reliability.md says how it is built.
+ * A folder on LazyFS, a file system in user space that keeps unsynced data in memory and discards it on command, as a disk does when its
+ * power fails. `HEADGATE_LAZYFS` is the path of the program; docs/reliability.md describes how to build it.
  */
 import { equal, fail } from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -60,11 +60,11 @@ logfile="${of('log')}"
     await within(20_000, async () => {
       if (!readFileSync('/proc/self/mounts', 'utf8').includes(` ${of('disk')} `)) fail('it is not mounted');
     });
-    // For writing as well: so neither side waits for the other to open it, and what is read never ends.
+    // Also opened for writing, so that neither side waits for the other to open it, and reading never reaches an end.
     const done = await open(of('done'), 'r+');
     onEnd(t, 'LazyFS: done', () => done.close());
     const disk = new LazyDisk(of('disk'), of('faults'), done);
-    // That it forgets is what every test on it stands on.
+    // Every test on this disk depends on its discarding unsynced data.
     const probe = join(disk.folder, 'probe');
     writeFileSync(probe, 'unsynced');
     await disk.failPower();
@@ -72,7 +72,7 @@ logfile="${of('log')}"
     return disk;
   }
 
-  /** What was not synced is gone when this resolves. */
+  /** Once this resolves, unsynced data is gone. */
   async failPower(): Promise<void> {
     writeFileSync(this.#faults, 'lazyfs::clear-cache\n');
     const { bytesRead, buffer } = await this.#done.read(Buffer.alloc(256));

@@ -1,6 +1,6 @@
 /**
- * A sender that remembers every attempt: which ids it sent, and what it read for each. Each id is sent once, so the
- * table must hold every id that was answered 200 exactly once, no id that was refused, and any other at most once.
+ * A sender that remembers every attempt: the ids it sent, and the answer to each. Each id is sent once, so the table must
+ * contain every id that was answered 200 exactly once, no id that was refused, and any other at most once.
  */
 import { createHmac } from 'node:crypto';
 import { Agent, request } from 'node:http';
@@ -16,7 +16,7 @@ export interface Tally {
   readonly kept: number;
   readonly refused: number;
   readonly unanswered: number;
-  /** Answered 200 or 202, and not in the table. */
+  /** Answered 200 or 202, but not in the table. */
   readonly lost: readonly string[];
   /** In the table more than once, or although refused. */
   readonly surplus: readonly string[];
@@ -24,7 +24,9 @@ export interface Tally {
 
 const pauseMs = times(20, 3);
 
-/** Longer than Headgate takes for any answer, 503 included: who gets none then never would, and the load would not end. */
+/**
+ * Longer than Headgate takes for any answer, including 503: after that no answer would come, and the load would not end.
+ */
 export const answerMsMax = 60_000;
 
 export class Ledger {
@@ -32,15 +34,15 @@ export class Ledger {
   readonly #agent: Agent;
   readonly #request: typeof request;
   readonly #host: { host?: string };
-  /** Status per id; 0: no answer was read. */
+  /** Status by id; 0: no answer was read. */
   readonly #answers = new Map<string, number>();
-  /** The first few answers that were not 200, as they were read. */
+  /** The first few answers other than 200, as read. */
   readonly oddities: string[] = [];
   #next = 0;
   #committed = 0;
   #stopped = false;
 
-  /** With `tls` it speaks https to what is certified by `ca` as `servername`. */
+  /** `tls`: uses https, with `ca` as the authority and `servername` as the name. */
   constructor(secret: string, tls?: { readonly ca: string; readonly servername: string }) {
     this.#secret = secret;
     const options = { keepAlive: true, maxSockets: 64 };
@@ -61,7 +63,7 @@ export class Ledger {
     return this.#count((status) => status === 202);
   }
 
-  /** Statuses that no sender should ever read: neither 200 nor 503. */
+  /** Statuses that no sender should ever get: neither 200 nor 503. */
   get odd(): readonly number[] {
     return [...this.#answers.values()].filter((status) => ![0, 200, 503].includes(status));
   }
@@ -73,8 +75,8 @@ export class Ledger {
   }
 
   /**
-   * Sends requests one after the other on `senders` connections until `stop`, to whatever `url` then answers: some hundred
-   * or thousand a second, and in the long run as fast as the machine can.
+   * Sends requests one after the other on `senders` connections until `stop`, each to the present value of `url`: some
+   * hundreds or thousands per second, and in the long run as fast as the machine can.
    */
   async run(url: () => string | null, senders: number): Promise<void> {
     this.#stopped = false;
@@ -116,12 +118,12 @@ export class Ledger {
     };
   }
 
-  /** Sends until one is answered 200. */
+  /** Sends until a request is answered 200. */
   async accepted(url: string): Promise<void> {
     while ((await this.send(url)) !== 200) await delay(3);
   }
 
-  /** Sends one; gives its status, 0 when no answer was read. */
+  /** Sends one request; returns its status, 0 if no answer was read. */
   send(url: string): Promise<number> {
     const id = String(this.#next++);
     this.#answers.set(id, 0);
@@ -161,7 +163,7 @@ function isTaken(status: number): boolean {
   return status === 200 || status === 202;
 }
 
-/** A 4xx says that nothing was stored; so does, of course, an id that was never sent. A 503 says: perhaps. */
+/** A 4xx means that nothing was stored, as for an id that was never sent. A 503 leaves that open. */
 function isRefusal(status: number | undefined): boolean {
   return status === undefined || (status >= 400 && status < 500);
 }

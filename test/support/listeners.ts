@@ -1,4 +1,4 @@
-/** The listener processes of a running Headgate, found where no client can see them. Linux only. */
+/** The listener processes of a running Headgate, found by means that no client has. Linux only. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { asked } from './asked.ts';
@@ -29,7 +29,7 @@ export function listenerProcesses(pid: number): readonly ListenerProcess[] {
     });
 }
 
-/** A zombie is gone. */
+/** A zombie does not count as running. */
 export function isRunning(pid: number): boolean {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
@@ -39,7 +39,7 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** Samples of /metrics by their name and labels as they stand there. */
+/** Samples of /metrics by name and labels, unchanged. */
 export async function metricsOf(headgate: Headgate): Promise<ReadonlyMap<string, number>> {
   const text = (await asked(`${headgate.adminUrl}/metrics`)).text;
   const samples = text.split('\n').flatMap((line) => {
@@ -49,7 +49,7 @@ export async function metricsOf(headgate: Headgate): Promise<ReadonlyMap<string,
   return new Map(samples);
 }
 
-/** One request on a connection of its own: with several, every process gets some. */
+/** One request on a connection of its own: with several of them, every process gets some. */
 export function postAlone(url: string, body: string, headers: Record<string, string>): Promise<number> {
   return new Promise((resolve, reject) => {
     const length = { 'content-length': Buffer.byteLength(body) };
@@ -70,7 +70,7 @@ export interface LogLine {
   readonly reason?: string;
 }
 
-/** The log so far; throws where a line is not whole. */
+/** The log so far; throws if a line is incomplete. */
 export function logOf(headgate: Headgate): readonly LogLine[] {
   const whole = headgate.stderr.slice(0, headgate.stderr.lastIndexOf('\n') + 1);
   return whole

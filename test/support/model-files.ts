@@ -1,37 +1,37 @@
 /**
  * A file system that is only as durable as what was synced, for the spool's tests. Nothing of it touches a disk.
  *
- * `crash` gives the file systems that a machine may come back with: of what was written and not synced each sector is
- * there or not, and so is each name. `failAt` makes one call fail, that one or, as a process that was killed, all
- * from there on.
+ * `crash` returns file systems that a machine may come back with: each sector that was written and not synced exists or
+ * not, and so does each name. `failAt` makes one call fail, only that one or, as if the process was killed, all from
+ * there on.
  */
 import type { SpoolFile, SpoolFiles } from '../../src/spool/files.ts';
 
 const sectorBytes = 512;
 
 interface Content {
-  /** As a reader of this moment sees it. */
+  /** What a reader sees now. */
   bytes: Buffer;
-  /** What a crash leaves for certain. */
+  /** What certainly survives a crash. */
   durable: Buffer;
   /** Sectors that differ. */
   readonly dirty: Set<number>;
   syncs: number;
-  /** A sync has failed: another one would say nothing. */
+  /** A sync has failed: the result of another one would mean nothing. */
   failed: boolean;
 }
 
 export class ModelFiles implements SpoolFiles {
-  /** Calls that change or sync something, so far. */
+  /** The number of calls so far that change or sync something. */
   calls = 0;
   /** Which of them fails. */
   failAt = Infinity;
-  /** Whether all of those behind it fail, too. */
+  /** Whether all later ones fail, too. */
   stays = true;
-  /** Syncs of a file that were asked for after one of its syncs had failed. */
+  /** Syncs of a file that were requested after one of its syncs had failed. */
   syncsAfterFailure = 0;
   #names: Map<string, Content>;
-  /** Names that a crash leaves for certain. */
+  /** Names that certainly survive a crash. */
   #durable: Map<string, Content>;
 
   constructor(names: ReadonlyMap<string, Content> = new Map()) {
@@ -47,7 +47,7 @@ export class ModelFiles implements SpoolFiles {
     return new Map([...this.#names].map(([name, { bytes }]) => [name, bytes]));
   }
 
-  /** Changes a file behind everybody's back, durably; null: it is gone. */
+  /** Changes a file from outside, durably; null: removes it. */
   put(path: string, bytes: Buffer | null): void {
     for (const names of [this.#names, this.#durable]) {
       if (bytes === null) names.delete(path);
@@ -61,7 +61,7 @@ export class ModelFiles implements SpoolFiles {
     );
   }
 
-  /** What may be there after the end. `keeps`: whether something that was not synced is there. */
+  /** What may exist after a crash. `keeps`: whether an unsynced change survives. */
   crash(keeps: () => boolean): ModelFiles {
     const names = new Map<string, Content>();
     for (const name of new Set([...this.#names.keys(), ...this.#durable.keys()])) {
@@ -161,7 +161,7 @@ export class ModelFiles implements SpoolFiles {
           for (let sector = Math.floor(position / sectorBytes); sector < last; sector++)
             content.dirty.add(sector);
         };
-        // One that fails has written some of it.
+        // A write that fails has written a part.
         try {
           await this.#call();
         } catch (error) {

@@ -1,4 +1,4 @@
-/** A PostgreSQL that is killed, held and started again on the same data, on a Unix socket. */
+/** A PostgreSQL that can be killed, paused and restarted on the same data, on a Unix socket. */
 import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,14 +24,14 @@ export class MortalServer {
     this.#programs = programs;
   }
 
-  /** Running; gone with the test. */
+  /** Running; removed with the test. */
   static async start(t: TestContext, settings: readonly string[] = ['fsync=off']): Promise<MortalServer> {
     const server = await MortalServer.make(settings);
     onEnd(t, server.folder, () => server.remove());
     return server;
   }
 
-  /** Running; `remove` is the caller's to call. */
+  /** Running; the caller must call `remove`. */
   static async make(settings: readonly string[]): Promise<MortalServer> {
     const user = serverUser();
     const folder = mkdtempSync(join(tmpdir(), 'headgate-mortal-'));
@@ -58,14 +58,14 @@ export class MortalServer {
     ]);
   }
 
-  /** Every process of it at once. */
+  /** Kills all of its processes at once. */
   async kill(): Promise<void> {
     const running = this.#running;
     this.#running = null;
     await running?.end('SIGKILL');
   }
 
-  /** As `pg_ctl restart` does it: who is connected is told to go. */
+  /** As by `pg_ctl restart`: clients are disconnected. */
   async restart(): Promise<void> {
     const running = this.#running;
     this.#running = null;
@@ -78,12 +78,12 @@ export class MortalServer {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** `SIGSTOP`, `SIGCONT`: to every process of it. */
+  /** `SIGSTOP`, `SIGCONT`: to all of its processes. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
     if (this.#running !== null) process.kill(-this.#running.pid, signal);
   }
 
-  /** A session of its superuser; ended with the test. */
+  /** A session of its superuser; closed with the test. */
   async connect(t: TestContext): Promise<Client> {
     const client = new Client({
       host: this.folder,

@@ -1,6 +1,6 @@
 /**
- * Catalogs as Headgates of the versions 1 to 12 made them: until then every version was a file that ran behind those before it, and
- * repeated what it changed. Those files are beside this one, compressed (decision 0153).
+ * Catalogs as created by Headgate's versions 1 to 12: until then every version was a file that ran after the previous ones, and
+ * repeated what it changed. Those files are stored next to this one, compressed (decision 0153).
  */
 import { readFileSync } from 'node:fs';
 import { brotliDecompressSync } from 'node:zlib';
@@ -17,7 +17,7 @@ export const oldVersions = JSON.parse(
   brotliDecompressSync(readFileSync(file)).toString(),
 ) as readonly OldVersion[];
 
-/** Makes the schema `headgate` as it was in this version. */
+/** Creates the schema `headgate` of this version. */
 export async function makeOldCatalog(client: ClientBase, last: number): Promise<void> {
   await client.query(`begin; set local search_path = pg_catalog, pg_temp; create schema headgate;
     create table headgate.migration (version int primary key, applied_at timestamptz not null default now())`);

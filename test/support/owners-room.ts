@@ -1,4 +1,4 @@
-/** A database in which mallory owns tables with code of his, and everything that stores rows into them. */
+/** A database in which mallory owns tables with his own code, and everything that stores rows into them. */
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
 import { migrate, readMigrations } from '../../src/catalog/migrate.ts';
@@ -15,7 +15,7 @@ import type { TestServer } from './server.ts';
 
 const configOf = ({ socketDir }: TestServer) => ({ host: socketDir, database: 'postgres' });
 
-/** What every room begins with, on a server that is stopped: it takes longer to make than to copy. `role`: Headgate's. */
+/** The common start of every room, on a stopped server: copying it is faster than making it. `role`: Headgate's. */
 export async function beginning(bin: string, role: string): Promise<TestServer> {
   const server = await startServer(bin);
   const run = async (user: string, of: (client: Client) => Promise<unknown>) => {
@@ -43,7 +43,7 @@ export async function room(t: TestContext, { data }: TestServer, bin: string, ro
   const send = committer(t, engine, spy);
   const tableOf = (table: string, choice: Partial<ShapeChoice> = {}) =>
     readTarget(own, config.database, table, choice);
-  /** A table of mallory's that lets Headgate's role write, as CREATE TABLE … WITH (connector = 'webhook') does. */
+  /** A table of mallory's that Headgate's role may write to, as after CREATE TABLE … WITH (connector = 'webhook'). */
   const made = async (columns: string, after: string): Promise<void> => {
     await owner.query(`DROP SCHEMA mal CASCADE`).catch(() => undefined);
     await root.query(`CREATE SCHEMA IF NOT EXISTS mal AUTHORIZATION mallory`);

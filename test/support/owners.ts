@@ -1,4 +1,4 @@
-/** A role that owns a table whose code wants more rights than it has, and what it has got. */
+/** A role that owns a table whose code tries to gain more rights, and checks on what it has gained. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
@@ -7,7 +7,7 @@ import { onEnd } from './cleanup.ts';
 
 export interface Code {
   readonly name: string;
-  /** Column definitions of a table, and what has to be said of `mal.t` afterwards. */
+  /** Column definitions of a table, and the statements on `mal.t` that follow. */
   readonly columns: string;
   readonly after: string;
 }
@@ -17,7 +17,7 @@ const trigger = (when: string) =>
      $$BEGIN PERFORM mal.evil(); RETURN coalesce(NEW, OLD); END$$;
    CREATE TRIGGER fired ${when} ON mal.t FOR EACH ROW EXECUTE FUNCTION mal.fired()`;
 
-/** Every place of a table in which its owner's code can stand and run when a row is stored. `id INT` is its key, if any. */
+/** Every place in a table where its owner's code can be and run when a row is stored. `id INT` is its key, if any. */
 export const codes: readonly Code[] = [
   { name: 'a trigger before', columns: 'v TEXT', after: trigger('BEFORE INSERT OR UPDATE OR DELETE') },
   { name: 'a trigger after', columns: 'v TEXT', after: trigger('AFTER INSERT OR UPDATE OR DELETE') },
@@ -48,14 +48,15 @@ export const codes: readonly Code[] = [
   },
 ];
 
-/** Superuser's part: a role, its schema, and a table of somebody else's. */
+/** The superuser's part: a role, its schema, and a table of another owner. */
 export const setUp = `
   CREATE ROLE mallory LOGIN; CREATE SCHEMA mal AUTHORIZATION mallory;
   CREATE SCHEMA other; CREATE TABLE other.private (secret text); INSERT INTO other.private VALUES ('hidden')`;
 
 /**
  * Mallory's part. `evil` tries at once what it can, and leaves behind what might run later: a cursor WITH HOLD, deferred
- * triggers, and statements of other meaning under the names that the session has prepared. It tells in `mal.seen` as whom.
+ * triggers, and statements of other meaning under the names that the session has prepared. It records in `mal.seen` which
+ * role it ran as.
  */
 export const setTraps = `
   CREATE TABLE mal.seen (who text, session text, won text);
@@ -102,7 +103,7 @@ export async function clientOf(t: TestContext, config: ClientConfig): Promise<Cl
   return client;
 }
 
-/** Nothing was gained, and the code has run as its owner in a session of `role`; gives how often. */
+/** Nothing was gained, and the code has run as its owner in a session of `role`; returns how often. */
 export async function nothingGained(root: Client, role: string, name: string): Promise<number> {
   const { rows: supers } = await root.query(`SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'`);
   assert.deepEqual(supers, [{ rolsuper: false }], name);

@@ -1,4 +1,4 @@
-/** Headgate as its users get it: packed by npm from a copy of the sources, without touching the checkout's dist/. */
+/** Headgate as users install it: packed by npm from a copy of the sources, without touching the checkout's dist/. */
 import assert from 'node:assert/strict';
 import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { run } from './run.ts';
 
 export const root = fileURLToPath(new URL('../../../', import.meta.url));
 
-/** What a checkout holds besides what is made of it. */
+/** The content of a checkout, without build output. */
 const sources = [
   'src',
   'scripts',
@@ -33,7 +33,7 @@ export interface Packed {
   readonly files: readonly string[];
 }
 
-/** Runs `npm pack` in a copy whose dist/ is stale on purpose: the tarball must not hold anything of it. */
+/** Runs `npm pack` in a copy with an intentionally stale dist/: the tarball must not contain any of it. */
 export async function packHeadgate(t: TestContext): Promise<Packed> {
   const copy = await temporaryFolder(t);
   for (const name of sources) await cp(join(root, name), join(copy, name), { recursive: true });

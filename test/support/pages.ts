@@ -1,4 +1,4 @@
-/** Web pages of two origins in a real browser, which ask somebody else's server for something. */
+/** Web pages of two origins in a real browser, which send requests to a server of another origin. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -14,7 +14,7 @@ interface Pages {
   readonly insert: (from: string, url: string, token: string) => Promise<string>;
 }
 
-/** null: there is no browser, and the test is skipped. */
+/** null: no browser is installed, and the test is skipped. */
 export async function openPages(t: TestContext): Promise<Pages | null> {
   const path = requireTool(t, 'chromium');
   if (path === null) return null;

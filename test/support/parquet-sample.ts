@@ -1,4 +1,4 @@
-/** A table with every type that a Parquet file has a type of its own for, and some that are text there. */
+/** A table with every type that has a Parquet type of its own, and some that are stored as text. */
 export const typesTable = `CREATE TABLE types (
   yes boolean, small int2, middle int4, big int8, single float4, double float8,
   price numeric(9,2), amount numeric(18,6), wei numeric(38,0), any_number numeric, thousands numeric(5,-3),

@@ -1,6 +1,6 @@
 /**
- * Pebble, the authority that Let's Encrypt makes for tests, and its name server: real programs on ports of this machine, which take every
- * domain to be at 127.0.0.1. They are ended with the test.
+ * Pebble, Let's Encrypt's ACME authority for tests, and its name server: real programs on ports of this machine, which resolve every
+ * domain to 127.0.0.1. They end with the test.
  */
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -17,26 +17,26 @@ import { within } from './within.ts';
 
 export interface Pebble {
   readonly directory: string;
-  /** Of the authority's own https, for NODE_EXTRA_CA_CERTS. */
+  /** The CA of the authority's own https, for NODE_EXTRA_CA_CERTS. */
   readonly ca: string;
-  /** What clients trust that trust certificates of this authority (PEM). */
+  /** The root for clients that trust certificates of this authority (PEM). */
   root(): Promise<string>;
-  /** Everything that is asked of it fails from now on, until it is started again. */
+  /** From now on every request to it fails, until it is started again. */
   stop(): Promise<void>;
   start(): Promise<void>;
-  /** Where a domain is from now on. */
+  /** Changes the address of a domain. */
   at(domain: string, address: string): Promise<void>;
 }
 
 export interface PebbleOptions {
-  /** Where the authority asks. */
+  /** Where the authority connects. */
   readonly tlsPort?: number;
   readonly httpPort?: number;
   /** How long a certificate is valid. */
   readonly seconds?: number;
-  /** Of a hundred nonces so many are not accepted. */
+  /** How many of a hundred nonces are refused. */
   readonly badNonces?: number;
-  /** Accounts elsewhere: key identifier → key. */
+  /** Existing accounts: key identifier → key. */
   readonly accounts?: Readonly<Record<string, string>>;
 }
 

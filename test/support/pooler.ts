@@ -1,6 +1,6 @@
 /**
- * Poolers: the real PgBouncer and pgpool, and a door before a PostgreSQL that takes only the start-up parameters which PgBouncer takes,
- * and refuses others as it does.
+ * Poolers: the real PgBouncer and pgpool, and a door in front of a PostgreSQL that accepts only the startup parameters that PgBouncer
+ * accepts, and refuses others in the same way.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -43,10 +43,10 @@ export async function openPooler(t: TestContext, to: Endpoint): Promise<{ readon
   return { port: (server.address() as AddressInfo).port };
 }
 
-/** Start-up parameters beyond its own that it is told to pass over: what its manual advises. */
+/** Startup parameters that it is configured to ignore, as its manual advises. */
 const passedOver = 'extra_float_digits,statement_timeout,options';
 
-/** In front of role root of that server. Gives the port. */
+/** In front of that server, with role root. Returns the port. */
 export async function openPgbouncer(
   t: TestContext,
   program: string,
@@ -77,7 +77,7 @@ ${ignored === '' ? '' : `ignore_startup_parameters = ${ignored}`}
   return port;
 }
 
-/** In front of that server. Gives the port. */
+/** In front of that server. Returns the port. */
 export async function openPgpool(t: TestContext, program: string, serverPort: number): Promise<number> {
   const [folder, port, pcpPort] = [await ownFolder(t), await freePort(), await freePort()];
   const config = join(folder, 'pgpool.conf');
@@ -116,7 +116,7 @@ async function ownFolder(t: TestContext): Promise<string> {
   return folder;
 }
 
-/** Resolves when it hands connections on. */
+/** Resolves once it forwards connections. */
 async function runPooler(
   t: TestContext,
   program: string,

@@ -1,7 +1,7 @@
 /**
- * A real PostgreSQL for tests: the server of HEADGATE_TEST_DSN, or one embedded server per test process, started
- * when the first test asks. Every call gives a fresh database. All of it is gone when the tests of the file have
- * ended, and when their process is killed the engine's own watchdog stops the server.
+ * A real PostgreSQL for tests: the server of HEADGATE_TEST_DSN, or one embedded server per test process, started when the
+ * first test needs it. Every call creates a new database. Everything is removed when the tests of the file have ended; if
+ * their process is killed, the engine's own watchdog stops the server.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp } from 'node:fs/promises';
@@ -23,20 +23,20 @@ interface Server {
 
 export interface TestDatabase {
   readonly name: string;
-  /** An engine whose default database is this one. Closed by the test support, not by the test. */
+  /** An engine with this database as its default. Closed by the test support, not by the test. */
   readonly engine: Engine;
   readonly clientConfig: ClientConfig;
-  /** For programs that want a URL: psql, `--database-url` … */
+  /** For programs that need a URL: psql, `--database-url` … */
   readonly connectionString: string;
   /** A connected client, ended after the test. */
   connect(): Promise<Client>;
 }
 
 let server: Promise<Server> | null = null;
-/** Makes and drops the databases. */
+/** Creates and drops the databases. */
 let root: Promise<Client> | null = null;
 
-// At the top of the file, because a hook registered inside a test belongs to that test alone.
+// At the top level of the file, because a hook registered inside a test belongs to that test only.
 after(async () => {
   const started = server;
   server = null;
@@ -46,13 +46,13 @@ after(async () => {
 });
 
 /**
- * A fresh database, dropped after the test `t` with every connection to it. `catalog`: with Headgate's, where the server has
- * one to copy, so that who migrates the database has nothing to do; else empty.
+ * A new database, dropped after the test `t` with every connection to it. `catalog`: with Headgate's catalog, if the server
+ * has one to copy, so that migrating the database has nothing to do; otherwise empty.
  */
 export async function testDatabase(t: TestContext, { catalog = false } = {}): Promise<TestDatabase> {
   const { engine } = await testServer();
   const name = `hg_test_${randomBytes(6).toString('hex')}`;
-  // The log is spared the pages; the checkpoint that it takes instead has hardly anything to write.
+  // Avoids logging the pages; the checkpoint that it needs instead has hardly anything to write.
   const template =
     engine.kind === 'embedded'
       ? `${catalog ? engine.defaultDatabase : 'template0'} strategy file_copy`
@@ -67,7 +67,7 @@ export async function testDatabase(t: TestContext, { catalog = false } = {}): Pr
     connectionString: connectionString(clientConfig, name),
     connect: async () => {
       const client = new Client(clientConfig);
-      // Dropping the database ends the sessions that are left; that is no failure of the test.
+      // Dropping the database ends the remaining sessions; that is no failure of the test.
       client.on('error', () => undefined);
       await client.connect();
       onEnd(t, 'client', () => client.end());
@@ -76,7 +76,7 @@ export async function testDatabase(t: TestContext, { catalog = false } = {}): Pr
   };
 }
 
-/** The server of this test process, for tests that need more than a database of their own. */
+/** The server of this test process, for tests that need more than a database. */
 function testServer(): Promise<Server> {
   server ??= start();
   return server;
@@ -112,7 +112,7 @@ async function run(engine: Engine, sql: string): Promise<void> {
   await (await root).query(sql);
 }
 
-/** In no database that is copied. */
+/** Not in a database that is copied. */
 async function openRoot(engine: Engine): Promise<Client> {
   const database = engine.kind === 'embedded' ? 'postgres' : engine.defaultDatabase;
   const client = new Client({ ...engine.clientConfig(database), application_name: 'test support' });
@@ -147,7 +147,7 @@ function connectionString(config: ClientConfig, database: string): string {
     : `postgresql://${user}${password}@${host.includes(':') ? `[${host}]` : host}:${port}/${database}`;
 }
 
-/** Collects observations, and lets a test wait for one instead of sleeping. */
+/** Collects observations, and lets a test await one instead of sleeping. */
 export class Spy {
   readonly seen: Observation[] = [];
   readonly #waiting: { matches: (o: Observation) => boolean; resolve: (o: Observation) => void }[] = [];
@@ -160,7 +160,7 @@ export class Spy {
     }
   };
 
-  /** The next observation of this kind from now on. Bounded by `ms`. */
+  /** The next observation of this kind. Bounded by `ms`. */
   async next<K extends Observation['kind']>(
     kind: K,
     ms?: number,
@@ -168,7 +168,7 @@ export class Spy {
     return (await this.nextOf([kind], ms)) as Extract<Observation, { kind: K }>;
   }
 
-  /** The next one of any of these kinds. */
+  /** The next observation of any of these kinds. */
   nextOf(kinds: readonly Observation['kind'][], ms = 20_000): Promise<Observation> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {

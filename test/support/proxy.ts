@@ -1,6 +1,6 @@
 /**
- * nginx and Caddy in front of Headgate, run from the very files in deploy/: only what those files mark as the reader's
- * own (ports, names, certificates) is put in, and each replacement must find its place. And HAProxy, for which deploy/ has none.
+ * nginx and Caddy in front of Headgate, run from the actual files in deploy/: only what those files leave to the reader (ports,
+ * names, certificates) is replaced, and each replacement must find its place. Also HAProxy, for which deploy/ has no file.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -36,7 +36,7 @@ async function certificate(folder: string): Promise<Certificate> {
   return { keyFile, certificateFile, pem: await readFile(certificateFile, 'utf8') };
 }
 
-/** A port that nobody listens on at this moment: neither proxy can be asked to pick one and tell. */
+/** A port that is free at this moment: neither proxy can choose one and report it. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
@@ -73,18 +73,18 @@ export class Proxy {
     return { ca: this.#pem, servername: serverName };
   }
 
-  /** What nginx has written; Caddy's words go to its standard error. */
+  /** nginx's log; Caddy logs to its standard error. */
   log(): Promise<string> {
     return readFile(join(this.folder, 'error.log'), 'utf8').catch(() => '');
   }
 
-  /** The lines of nginx's access log that do not tell of a 200. */
+  /** The lines of nginx's access log with a status other than 200. */
   async refusals(): Promise<string> {
     const lines = (await readFile(join(this.folder, 'access.log'), 'utf8')).split('\n');
     return lines.filter((line) => !line.includes('HTTP/1.1" 200 ')).join('\n');
   }
 
-  /** The path goes out as it is given. */
+  /** The path is sent unchanged. */
   post(path: string, body: string | Buffer, options: RequestOptions = {}): Promise<Answer> {
     const to = { ...this.tls, host: '127.0.0.1', port: this.port, path, method: 'POST', ...options };
     const headers = {
@@ -102,12 +102,12 @@ export class Proxy {
         );
       });
       sent.on('error', reject);
-      // As bytes: beside a body that is text Node would write the headers in the body's encoding.
+      // As bytes: with a text body, Node would write the headers in the body's encoding.
       sent.end(Buffer.from(body));
     });
   }
 
-  /** A connection that says what it is told, byte for byte. */
+  /** A connection that sends what it is given, byte for byte. */
   async open(t: TestContext): Promise<TLSSocket> {
     const socket = connect({ ...this.tls, host: '127.0.0.1', port: this.port });
     onEnd(t, 'connection', () => void socket.destroy());
@@ -116,7 +116,7 @@ export class Proxy {
   }
 }
 
-/** The whole of nginx's own configuration around the file; everything nginx writes stays in the folder. */
+/** nginx's main configuration around the file; everything nginx writes stays in the folder. */
 const nginxMain = (folder: string) => `
 ${process.getuid?.() === 0 ? 'user root;' : ''}
 daemon off;
@@ -165,7 +165,7 @@ export async function startCaddy(
   const folder = await temporaryFolder(t);
   const { keyFile, certificateFile, pem } = await certificate(folder);
   const port = await freePort();
-  // What is left to Caddy in earnest: getting a certificate, and the port of https.
+  // In production, Caddy itself obtains a certificate and uses the https port.
   const global = '{\n\tadmin off\n\tauto_https off\n}\n';
   const site = '{$HEADGATE_SITE:hooks.example.com} {';
   const conf = replaced(await readFile(join(root, 'deploy/caddy/Caddyfile'), 'utf8'), [
@@ -214,7 +214,7 @@ backend headgate
   return started(t, program, ['-db', '-f', file], new Proxy(port, folder, pem));
 }
 
-/** Resolves when it takes connections, which neither proxy says in words that would stay. */
+/** Resolves once it accepts connections; neither proxy has a stable message for that. */
 async function started(
   t: TestContext,
   program: string,

@@ -1,4 +1,6 @@
-/** A command in a terminal, as a person has it: a pseudo-terminal of `script` (Debian's bsdutils), typed at and read. */
+/**
+ * A command in a terminal, as for a person: a pseudo-terminal of `script` (Debian's bsdutils), with input and output.
+ */
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import type { TestContext } from 'node:test';
@@ -29,11 +31,11 @@ export class Terminal {
       });
     });
     child.stdout?.setEncoding('utf8').on('data', (text: string) => (this.#raw += text));
-    // What is typed behind a command's end goes nowhere.
+    // Input after a command's end is discarded.
     child.stdin?.on('error', () => {});
   }
 
-  /** Without colours and movements of the cursor. */
+  /** Without colours and cursor movements. */
   get screen(): string {
     return stripVTControlCharacters(this.#raw).replaceAll('\r', '');
   }
@@ -42,7 +44,7 @@ export class Terminal {
     this.#child.stdin?.write(text);
   }
 
-  /** Resolves with the match when the screen has it; rejects, with the screen, when it does not come. */
+  /** Resolves with the match once the screen has it; rejects, with the screen, if it does not appear. */
   async shows(wanted: RegExp): Promise<RegExpExecArray> {
     const deadline = performance.now() + patienceMs;
     await until(() => wanted.test(this.screen) || this.#isOver || performance.now() > deadline);
@@ -52,7 +54,7 @@ export class Terminal {
   }
 }
 
-/** `command`: words of a shell. null: `t` was skipped. */
+/** `command`: shell text. null: `t` was skipped. */
 export function openTerminal(
   t: TestContext,
   command: string,

@@ -1,4 +1,4 @@
-/** An HTTP client that sends exactly the bytes it is given, and reads answers strictly. */
+/** An HTTP client that sends exactly the given bytes, and parses answers strictly. */
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { connect } from 'node:net';
@@ -12,9 +12,9 @@ export interface RawAnswer {
 
 export class RawClient {
   readonly socket: Socket;
-  /** Resolves when the server has ended or reset the connection. */
+  /** Resolves once the server has ended or reset the connection. */
   readonly closed: Promise<void>;
-  /** The connection that `socket` runs over. */
+  /** The connection below `socket`. */
   readonly #under: Socket;
   #received = '';
   #ended = false;
@@ -29,7 +29,7 @@ export class RawClient {
     return new RawClient(secure, socket);
   }
 
-  /** Resolves when nobody accepts connections at `port` any more: a server that stops accepts those that wait for it. */
+  /** Resolves once connections to `port` are refused: a server that is stopping still accepts those in its backlog. */
   static async refused(port: number): Promise<void> {
     for (let attempt = 0; attempt < 1_000; attempt++) {
       const code = await RawClient.connect(port).then(
@@ -64,12 +64,12 @@ export class RawClient {
     this.socket.write(bytes, 'latin1');
   }
 
-  /** What was received and belongs to no answer that was read. */
+  /** Received bytes that belong to no answer read so far. */
   get unread(): string {
     return this.#received;
   }
 
-  /** The next answer; null when the connection ends before one is complete. */
+  /** The next answer; null if the connection ends before one is complete. */
   async answer(): Promise<RawAnswer | null> {
     for (;;) {
       const answer = this.#takeAnswer();
@@ -85,7 +85,7 @@ export class RawClient {
     this.socket.destroy();
   }
 
-  /** Drops the connection as a crashing peer does. */
+  /** Drops the connection, as a crashing peer does. */
   reset(): void {
     this.#under.resetAndDestroy();
   }

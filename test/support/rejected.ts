@@ -19,18 +19,18 @@ export interface RoomOptions {
   readonly days?: number;
   readonly limits?: Partial<Limits>;
   readonly retry?: (request: KeptRequest) => Promise<Outcome>;
-  /** Leads to no server. */
+  /** Connects to no server. */
   readonly nowhere?: boolean;
-  /** Leads there instead, on 127.0.0.1. */
+  /** Connects to this port on 127.0.0.1 instead. */
   readonly port?: number;
 }
 
 export interface RejectDeps {
   readonly rejects: Rejects;
   readonly spy: Spy;
-  /** How many were counted so far as that. */
+  /** How many have been counted under that label. */
   readonly counted: (what: 'stored' | 'rate' | 'queue' | 'engine') => number;
-  /** Resolves when that many were counted, as whatever. */
+  /** Resolves once that many have been counted, under any label. */
   readonly settled: (rows: number) => Promise<void>;
 }
 
@@ -77,7 +77,7 @@ export async function connect(t: TestContext, server: TestServer): Promise<Clien
   return client;
 }
 
-/** Makes the table anew; there are no refused requests then. */
+/** Recreates the table; no refused requests exist then. */
 export async function makeTable(client: Client, name: string, rest = ''): Promise<Target> {
   await client.query(`DROP TABLE IF EXISTS "${name}"`);
   await runOurs(client, `CREATE TABLE "${name}" (data jsonb)${rest} WITH (connector = 'webhook')`);

@@ -1,6 +1,6 @@
 /**
- * Two PostgreSQL servers of which one follows the other, synchronously: what the first has committed, the second has on
- * its disk. Made with the programs of a distribution, because the embedded server comes without pg_basebackup.
+ * Two PostgreSQL servers, of which one replicates the other synchronously: what the first has committed, the second has
+ * on its disk. Uses a distribution's programs, because the embedded server lacks pg_basebackup.
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -22,7 +22,7 @@ export class Replicas {
   readonly #nodes: readonly [Node, Node];
   #primary = 0;
 
-  /** `bin`: folder of initdb, postgres and pg_basebackup. Resolves when the standby follows. */
+  /** `bin`: folder of initdb, postgres and pg_basebackup. Resolves once the standby replicates. */
   static async start(bin: string): Promise<Replicas> {
     const replicas = new Replicas(bin);
     try {
@@ -47,18 +47,18 @@ export class Replicas {
     this.#nodes = [node('a', 5432), node('b', 5433)];
   }
 
-  /** Both servers, in an order that never changes. */
+  /** Both servers, always in the same order. */
   get databaseUrl(): string {
     const of = (what: (node: Node) => string | number) => this.#nodes.map(what).join(',');
     return `postgresql://root@/postgres?host=${of((n) => n.folder)}&port=${of((n) => n.port)}`;
   }
 
-  /** The primary, every process of it at once, as when its machine loses power. */
+  /** Kills all processes of the primary at once, as when its machine loses power. */
   kill(): Promise<void> {
     return this.stop('SIGKILL');
   }
 
-  /** The primary; `SIGINT`: as an administrator stops it. */
+  /** Stops the primary; `SIGINT`: as an administrator would. */
   async stop(signal: 'SIGINT' | 'SIGKILL'): Promise<void> {
     const node = this.#node(this.#primary);
     const { running } = node;
@@ -66,25 +66,25 @@ export class Replicas {
     await running?.end(signal);
   }
 
-  /** The primary that was stopped. */
+  /** Restarts the stopped primary. */
   again(): Promise<void> {
     return this.#launch(this.#node(this.#primary));
   }
 
-  /** The standby takes writes from now on, and waits for nobody. */
+  /** From now on the standby accepts writes, and waits for no other server. */
   async promote(): Promise<void> {
     this.#primary = 1 - this.#primary;
     await this.#run(this.#node(this.#primary), 'select pg_promote()');
   }
 
-  /** What was the primary is made anew, and follows what is the primary now. Resolves when every commit waits for it. */
+  /** Recreates the former primary as a standby of the present one. Resolves once every commit waits for it. */
   async follow(): Promise<void> {
     const [primary, standby] = [this.#node(this.#primary), this.#node(1 - this.#primary)];
     rmSync(standby.data, { recursive: true, force: true });
     const from = `host=${primary.folder} port=${primary.port} user=root application_name=standby`;
     this.#execute('pg_basebackup', ['-D', standby.data, '-d', from, '-R', '-X', 'stream', '-c', 'fast']);
     await this.#launch(standby);
-    // Not before there is one: a commit would wait for ever.
+    // Only once it has a standby: a commit would wait indefinitely.
     await this.#run(primary, `alter system set synchronous_standby_names = 'standby'`);
     await this.#run(primary, 'select pg_reload_conf()');
     await this.#run(primary, waitUntilSynchronous);
@@ -114,7 +114,7 @@ export class Replicas {
   }
 
   async #launch(node: Node): Promise<void> {
-    // A standby waits for nobody; it begins to, as a primary, when the next one follows it.
+    // A standby waits for no other server; as a primary it does, once the next standby replicates it.
     const settings = ['listen_addresses=', `port=${node.port}`, 'max_wal_senders=5', 'hot_standby=on'];
     node.running = await launch(this.#bin, node.data, node.folder, settings);
     await this.#run(node, 'select 1');

@@ -1,10 +1,10 @@
-/** Targets and Rows made by hand, for tests of the stages between the catalog and the engine. */
+/** Hand-made targets and Rows, for tests of the stages between the catalog and the engine. */
 import type { Rows, Shape, Target } from '../../src/tables/flow.ts';
 import { limits } from '../../src/tables/limits.ts';
 
 const jsonb = (name: string) => ({ name, type: 'jsonb', baseType: 3802, fallback: null });
 
-/** Of a request, beside its headers and its body. */
+/** The parts of a request besides its headers and its body. */
 export const plainHead = {
   method: 'POST',
   target: '/webhook/dev/public/t',
@@ -12,7 +12,7 @@ export const plainHead = {
   remoteAddress: '192.0.2.1',
 } as const;
 
-/** A table of one JSONB column; what a test is about is given. */
+/** A table of one JSONB column, unless a test gives something else. */
 export function targetOf(given: Partial<Omit<Target, 'shape'>> & { shape?: Partial<Shape> } = {}): Target {
   const column = given.shape?.columns?.[0]?.name ?? 'data';
   return {
@@ -45,7 +45,7 @@ export function targetOf(given: Partial<Omit<Target, 'shape'>> & { shape?: Parti
   };
 }
 
-/** One request's rows: a document each. */
+/** The rows of one request: one document each. */
 export function rowsOf(target: Target, ...documents: readonly (string | Buffer)[]): Rows {
   const buffers = documents.map((document) => Buffer.from(document));
   const spans = new Uint32Array(buffers.length * 2);

@@ -15,7 +15,7 @@ export function run(
   options: SpawnOptions & { input?: string } = {},
 ): Promise<Ran> {
   return new Promise((resolve, reject) => {
-    // A name may be that of a program which is installed where PATH does not lead to.
+    // The program may be installed outside PATH.
     const child = spawn(findTool(command) ?? command, args, { ...options, stdio: 'pipe' });
     let stdout = '';
     let stderr = '';
@@ -23,7 +23,7 @@ export function run(
     child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));
     child.once('error', reject);
     child.once('close', (code) => resolve({ code, stdout, stderr }));
-    // A tool that ends without reading its input is its own business.
+    // A tool may end without reading its input.
     child.stdin?.on('error', () => {});
     child.stdin?.end(options.input ?? '');
   });

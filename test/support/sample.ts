@@ -1,6 +1,6 @@
 /**
- * What the suite tries of a long list: some of it in every run, others in the next. `npm run test:long` runs the files that
- * import this with all of it.
+ * The sample of a long list that the suite tries: other items in every run. `npm run test:long` runs the files that import
+ * this with all of it.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { seededRandom } from './random.ts';
@@ -9,7 +9,7 @@ export const isLong = process.env['HEADGATE_TEST_LONG'] === 'true';
 
 const { random, seed } = seededRandom();
 
-/** To be told where a sample fails: HEADGATE_TEST_SEED chooses the same again. */
+/** Print this where a sample fails: HEADGATE_TEST_SEED chooses the same one again. */
 export const sampleSeed = `HEADGATE_TEST_SEED=${seed}`;
 
 /** `count` of them, in their order. */
@@ -23,5 +23,5 @@ export function sampleOf<T>(all: readonly T[], count: number): readonly T[] {
 /** How often something is done. */
 export const times = (few: number, many: number): number => (isLong ? many : few);
 
-/** Between two requests of a sender of a load, which sends as fast as the machine can in the long run. */
+/** The pause between two requests of a sender under load; in the long run it sends as fast as the machine can. */
 export const breath = (): Promise<void> => (isLong ? Promise.resolve() : delay(20));

@@ -1,4 +1,4 @@
-/** Tables of the senders that Headgate knows, in a running program, and requests of theirs sent to them. */
+/** Tables for the senders that Headgate knows, in a running program, and requests sent to them as those senders do. */
 import { fail } from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
@@ -7,14 +7,14 @@ import type { SendOptions } from '../../src/senders/send-options.ts';
 import { bodyColumn, tableOptions } from '../../src/senders/repeated.ts';
 import { senders } from '../../src/senders/senders.ts';
 
-/** What the senders believe to call; the program is started with it as --public-url. */
+/** The URL that the senders believe to call; the program is started with it as --public-url. */
 export const publicUrl = 'https://hooks.example.com';
 
 export const quote = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 /**
- * Makes the secret `<table>_key` and the table, whose VALIDATE is the sender's. `answerKey`: the text of the second secret,
- * which becomes `<table>_second`.
+ * Creates the secret `<table>_key` and the table, with the sender's VALIDATE. `answerKey`: the text of the second secret,
+ * `<table>_second`.
  */
 export async function createSenderTable(
   client: Client,
@@ -32,12 +32,12 @@ export async function createSenderTable(
     CREATE TABLE ${table} (${bodyColumn(known)}) WITH (${tableOptions(known)}) VALIDATE SECRET ${table}_key USING ${sender}${second}`);
 }
 
-/** Gone before the next one is made, so that a hundred of them take no longer than ten. */
+/** Dropped before the next one is created, so that a hundred of them take no longer than ten. */
 export async function dropSenderTable(client: Client, table: string) {
   await client.query(`DROP TABLE ${table}; DROP SECRET ${table}_key; DROP SECRET IF EXISTS ${table}_second`);
 }
 
-/** `headgate send`, without a process of its own. Gives the exit status and what was printed. */
+/** `headgate send`, without a separate process. Returns the exit status and the output. */
 export async function send(options: SendOptions): Promise<{ code: number; printed: string }> {
   let printed = '';
   const code = await sendCommand(options, {

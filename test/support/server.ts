@@ -1,6 +1,6 @@
 /**
- * A throw-away PostgreSQL of any version on a Unix socket, for tests that are about a version, about a server that
- * Headgate does not run, or about the wire. Tests that need just a database take testDatabase().
+ * A temporary PostgreSQL of any version on a Unix socket, for tests that are about a version, about a server that Headgate does not run, or
+ * about the wire protocol. Tests that only need a database use testDatabase().
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -27,29 +27,29 @@ import { removeFolder } from './cleanup.ts';
 import { findPackage } from '../../src/engine/embedded-binaries.ts';
 
 export interface TestServer {
-  /** Folder of the Unix socket; what a client takes as its host. */
+  /** The folder of the Unix socket, which a client uses as its host. */
   readonly socketDir: string;
   /** The socket itself. */
   readonly socket: string;
   readonly pid: number;
   readonly data: string;
-  /** In order: its data can be copied, until it is closed. */
+  /** A clean shutdown: its data can be copied, until it is closed. */
   stop(): Promise<void>;
   close(): Promise<void>;
 }
 
 export const embeddedBin = join(findPackage(), 'native', 'bin');
 
-/** The one that may be installed beside, of an older version. */
+/** An older version that may also be installed. */
 export const debianBin = '/usr/lib/postgresql/15/bin';
 
-/** Ends the server when the pipe at fd 3 does: with the process of the tests, however that ends. */
+/** Ends the server when the pipe at fd 3 closes: with the process of the tests, however that ends. */
 const watched = '( (read -r _ <&3 || kill -INT $$) >/dev/null 2>&1 & ); exec "$0" "$@" 3<&-';
 
-/** A server that lives for seconds need not sync, nor compile what is asked once. */
+/** A server that lives for seconds need not sync, or compile queries that run once. */
 const cheap = ['listen_addresses=', 'fsync=off', 'jit=off'];
 
-/** `settings`: `name=value` of postgresql.conf. `from`: data of a server that was stopped. The superuser is root, the database postgres. */
+/** `settings`: `name=value` of postgresql.conf. `from`: data of a stopped server. The superuser is root, the database postgres. */
 export async function startServer(
   bin: string = embeddedBin,
   settings: readonly string[] = [],
@@ -76,7 +76,7 @@ export async function startServer(
       await running.end('SIGINT');
     },
     async close() {
-      // At once: nobody starts it again.
+      // An immediate shutdown: nothing starts it again.
       if (!isStopped) await running.end('SIGQUIT');
       await removeFolder(folder);
     },
@@ -84,8 +84,8 @@ export async function startServer(
 }
 
 /**
- * A cluster whose superuser is root, at `data`. initdb takes half a second of CPU and a copy a tenth of that, so that a run of
- * the suite makes one for each version; `bin` says which, `programs` is where they are or a copy of them.
+ * A cluster at `data` whose superuser is root. initdb takes half a second of CPU and a copy a tenth of that, so a run of the suite creates
+ * one for each version; `bin` identifies the version, `programs` is the same folder or a copy of it.
  */
 export function makeCluster(bin: string, programs: string, data: string): void {
   const { HEADGATE_TEST_TEMPLATE: template = '' } = process.env;
@@ -99,7 +99,7 @@ export function makeCluster(bin: string, programs: string, data: string): void {
     try {
       renameSync(folder, made);
     } catch {
-      // Another file was faster.
+      // Another test file was faster.
       rmSync(folder, { recursive: true });
     }
   }
@@ -111,7 +111,10 @@ function copyCluster(from: string, to: string): void {
   if (copied.status !== 0) throw new Error(`cp: ${copied.stderr}`);
 }
 
-/** Of a server that is killed and not started again: goes with its folder. The system would keep it until it is started itself. */
+/**
+ * For a server that is killed and not restarted: its shared memory disappears with its folder. Otherwise the system would keep it until the
+ * next boot.
+ */
 export const sharedMemory = `dynamic_shared_memory_type = 'mmap'\n`;
 
 function initdb(programs: string, data: string): void {
@@ -123,11 +126,11 @@ function initdb(programs: string, data: string): void {
 
 export interface RunningServer {
   readonly pid: number;
-  /** Signals the postmaster, or with SIGKILL every process of the server, and resolves when it has ended. */
+  /** Signals the postmaster, or with SIGKILL every process of the server, and resolves once it has ended. */
   end(signal: NodeJS.Signals): Promise<void>;
 }
 
-/** Starts a server on a cluster that is there, with its socket in `folder`; resolves when it takes connections. */
+/** Starts a server on an existing cluster, with its socket in `folder`; resolves once it accepts connections. */
 export async function launch(
   programs: string,
   data: string,
@@ -137,7 +140,7 @@ export async function launch(
   const args = ['-D', data, '-k', folder, ...settings.flatMap((setting) => ['-c', setting])];
   const logFile = join(folder, 'log');
   const log = openSync(logFile, 'w');
-  // Of its own process group: Ctrl-C in a terminal ends the tests, and they the server.
+  // In its own process group: Ctrl-C in a terminal ends the tests, which end the server.
   const child = spawn('/bin/sh', ['-c', watched, join(programs, 'postgres'), ...args], {
     ...serverUser(),
     cwd: '/',
@@ -146,7 +149,7 @@ export async function launch(
   });
   closeSync(log);
   const exited = once(child, 'exit');
-  // The watcher waits for this end of its pipe, and this process for the pipe: also where the server did not start.
+  // The watcher waits for this end of its pipe, and this process for the pipe, even if the server did not start.
   child.once('exit', () => (child.stdio[3] as Writable).destroy());
   await ready(child, join(data, 'postmaster.pid'), logFile);
   const pid = child.pid ?? 0;
@@ -155,13 +158,13 @@ export async function launch(
     async end(signal) {
       process.kill(signal === 'SIGKILL' ? -pid : pid, signal);
       await exited;
-      // The next server on this data does not start before the last process of this one has let go of its memory.
+      // The next server on this data cannot start until the last process of this one has released its memory.
       for (let left = 400; left > 0 && isGroup(pid); left--) await pause(5);
     },
   };
 }
 
-/** Whether a process of this group runs. One that has ended, and that its new parent has not asked about yet, holds nothing. */
+/** Whether a process of this group is running. A zombie that its new parent has not reaped yet holds nothing. */
 function isGroup(pid: number): boolean {
   try {
     process.kill(-pid, 0);
@@ -174,7 +177,7 @@ function isGroup(pid: number): boolean {
 
 function runsIn(name: string, group: number): boolean {
   try {
-    // Behind the name, which may hold anything: state, parent, group.
+    // After the name, which may contain anything: state, parent, group.
     const [state, , of] = readFileSync(`/proc/${name}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
     return Number(of) === group && state !== 'Z';
   } catch {
@@ -188,8 +191,8 @@ export function serverUser(): { uid?: number; gid?: number } {
 }
 
 /**
- * The programs where `user` may run them: a checkout may be in a home that only its owner enters, and is then copied
- * into `folder`, which the user can enter.
+ * The programs in a place where `user` can run them: a checkout may be in a home directory that only its owner can enter, and is then
+ * copied into `folder`, which the user can enter.
  */
 export function reachable(bin: string, folder: string, user: { uid?: number; gid?: number }): string {
   if (spawnSync(join(bin, 'postgres'), ['--version'], { ...user, cwd: '/' }).status === 0) return bin;
@@ -198,7 +201,7 @@ export function reachable(bin: string, folder: string, user: { uid?: number; gid
   return join(copy, 'bin');
 }
 
-/** The server says in its pid file that it is ready. */
+/** The server's pid file shows that it is ready. */
 async function ready(child: ReturnType<typeof spawn>, pidFile: string, logFile: string): Promise<void> {
   for (;;) {
     if (child.exitCode !== null || child.signalCode !== null)
@@ -209,7 +212,7 @@ async function ready(child: ReturnType<typeof spawn>, pidFile: string, logFile: 
   }
 }
 
-/** Empty where there is no such file: a server that was killed leaves its own, which the next one removes and writes anew. */
+/** Empty if there is no such file: a killed server leaves its own, which the next one removes and rewrites. */
 function written(file: string): string {
   try {
     return readFileSync(file, 'utf8');

@@ -1,7 +1,7 @@
 /**
- * Requests over very many tables at one time, through lanes and the commit stage, while tables among them are locked, dropped,
- * changed, and given rows that the engine refuses; and, where it is asked for, connections of
- * commits are ended. Then every table is compared with what its senders were told.
+ * Requests over very many tables at once, through lanes and the commit stage, while some tables are locked, dropped, changed,
+ * or given rows that the engine refuses; optionally, connections of commits are ended. Then every table is compared with what
+ * its senders were answered.
  */
 import assert from 'node:assert/strict';
 import { performance } from 'node:perf_hooks';
@@ -34,7 +34,7 @@ export interface ModelRun {
   readonly requests: number;
   readonly transactions: number;
   readonly told: Readonly<Record<string, number>>;
-  /** What was told does not fit what is stored; rows out of order; senders of tables that nobody touched who were refused. */
+  /** Answers that do not match the stored rows; rows out of order; refused senders of tables that nobody touched. */
   readonly wrong: readonly string[];
 }
 
@@ -49,7 +49,7 @@ interface Table {
   readonly target: Target;
   readonly name: string;
   readonly sent: Sent[];
-  /** Somebody has changed, locked or filled it. */
+  /** It was changed, locked or filled. */
   isTouched: boolean;
   isDropped: boolean;
 }
@@ -71,7 +71,7 @@ export async function runSharingModel(t: TestContext, size: ModelSize): Promise<
   const tables = await makeTables(client, database.name, size.tables);
   const tableAt = (place: number) => tables[Math.floor(place * tables.length)] ?? assert.fail();
   let left = size.requests;
-  /** Whoever waits until so many more requests are answered, or none is left. */
+  /** Callers that wait until a number of further requests are answered, or none is left. */
   let watchers: { until: number; tell: () => void }[] = [];
   const answered = (count: number) =>
     new Promise<void>((tell) => watchers.push({ until: Math.max(0, left - count), tell }));
@@ -79,7 +79,7 @@ export async function runSharingModel(t: TestContext, size: ModelSize): Promise<
   const sender = async () => {
     while (left > 0) {
       const n = left--;
-      // Some tables have far more to do than others.
+      // Some tables are much busier than others.
       const table = tableAt(random() < 0.3 ? random() ** 3 : random());
       const isPoison = random() < 0.002;
       const document = JSON.stringify({ n, ...(isPoison && { bad: 1 }) });
@@ -181,7 +181,7 @@ async function compare(client: Client, table: Table, kills: boolean): Promise<st
     if (!expected.includes(found)) say(it, `${found} of ${it.rows} rows are stored`);
   }
   for (const n of stored.keys()) wrong.push(`${name}, ${n}: nobody was told`);
-  // Requests are numbered downwards, and those of one table wait in the order in which they came.
+  // Requests are numbered downwards, and those of one table wait in order of arrival.
   for (const [i, { n }] of rows.entries())
     if (i > 0 && n > (rows[i - 1]?.n ?? 0)) wrong.push(`${name}: ${n} behind ${rows[i - 1]?.n}`);
   return wrong;

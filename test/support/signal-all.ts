@@ -1,4 +1,4 @@
-/** To each of these processes; who has ended meanwhile needs none. */
+/** Signals each of these processes; those that have ended are skipped. */
 export function signalAll(pids: readonly number[], signal: 'SIGSTOP' | 'SIGCONT' | 'SIGKILL'): void {
   for (const pid of pids) {
     try {

@@ -1,4 +1,4 @@
-/** A small disk of its own for a data directory, and a way to fill it: a tmpfs, where this process may mount one. */
+/** A small disk for a data directory, and a way to fill it: a tmpfs, if this process may mount one. */
 import { spawnSync } from 'node:child_process';
 import { chmodSync } from 'node:fs';
 import { mkdir, open, rm, statfs } from 'node:fs/promises';
@@ -9,7 +9,7 @@ import { temporaryFolder } from './headgate.ts';
 
 export interface SmallDisk {
   readonly dataDir: string;
-  /** null: this process may not mount, and the disk is nobody's to fill. Gives what makes room again. */
+  /** null: this process may not mount, so there is no disk to fill. Returns a function that frees it. */
   readonly fill: (() => Promise<() => Promise<void>>) | null;
 }
 
@@ -31,7 +31,7 @@ export async function smallDisk(t: TestContext): Promise<SmallDisk> {
       const ballast = join(disk, 'ballast');
       const file = await open(ballast, 'w');
       const piece = Buffer.alloc(1024 * 1024);
-      // Whatever becomes free meanwhile is filled as well.
+      // Space that becomes free meanwhile is filled as well.
       for (;;) {
         const { bavail, bsize } = await statfs(disk);
         if (bavail * bsize === 0) break;

@@ -1,6 +1,6 @@
 /**
- * The engine and Headgate killed, held and started in a random order under load, with a table that spools and has no key:
- * what the suite runs a few times and the long run many times.
+ * The engine and Headgate killed, paused and started in random order under load, with a table that spools and has no key:
+ * the suite runs a few cycles, the long run many.
  */
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
@@ -25,7 +25,7 @@ export interface SpoolTally extends Tally {
   readonly headgateKills: number;
   readonly holds: number;
   readonly listenerKills: number;
-  /** Requests of one sender that came one after the other, were answered 200 or 202, and were stored in another order. */
+  /** Requests of one sender that were sent one after the other, answered 200 or 202, and stored in another order. */
   readonly overtaken: readonly number[];
 }
 
@@ -67,12 +67,12 @@ export async function spoolCycles(
   const ordered = inOrder.run(() => url?.replace(/ledger$/, 'latest') ?? null);
   const counts = { engineKills: 0, headgateKills: 0, holds: 0, listenerKills: 0 };
   for (let round = 0; round < rounds; round++) {
-    // The moment of the crash is part of the experiment, not a wait for something.
+    // The time of the crash is part of the experiment, not a wait for something.
     await delay(random() * 400);
     const dice = random();
     if (!server.isRunning && dice < 0.5) await server.start();
     else if (listeners > 1 && random() < 0.4) {
-      // One that is just being started may be gone by itself.
+      // A process that is being started may already have ended.
       const all = listenerProcesses(headgate.child.pid ?? 0);
       const victim = all[Math.floor(random() * all.length)];
       if (victim !== undefined) process.kill(victim.pid, 'SIGKILL');
@@ -110,9 +110,9 @@ export async function spoolCycles(
   return { ...tally, ...counts, overtaken };
 }
 
-/** Sends one request after the other, each on a connection of its own, so that it goes to whichever process. */
+/** Sends one request after the other, each on a new connection, so that any process may receive it. */
 class OrderedSender {
-  /** What was answered 200 or 202. */
+  /** Requests answered 200 or 202. */
   readonly taken = new Set<number>();
   #stopped = false;
 
@@ -143,7 +143,7 @@ class OrderedSender {
   }
 }
 
-/** One is made ahead; any other holds something. */
+/** One file is created ahead; any other contains something. */
 function segments(folder: string): number {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.seg'))
     .length;

@@ -73,7 +73,7 @@ export class SpoolStage {
     return all;
   }
 
-  /** By Headgate's own SQL door. */
+  /** Through Headgate's own SQL door. */
   async sql<Row extends object>(text: string): Promise<Row[]> {
     const client = await this.headgate.client(this.#t, 'postgres');
     const { rows } = await client.query<Row>(text);
@@ -81,7 +81,7 @@ export class SpoolStage {
     return rows;
   }
 
-  /** Beside Headgate. */
+  /** Directly, bypassing Headgate. */
   async ask<Row extends object>(text: string): Promise<Row[]> {
     const client = await this.server.connect(this.#t);
     const { rows } = await client.query<Row>(text);
@@ -94,7 +94,7 @@ export class SpoolStage {
     return rows.map(({ id }) => id);
   }
 
-  /** What was kept has arrived since the last kill; requests go to the database again. */
+  /** Waits until everything kept since the last kill has arrived, and requests go to the database again. */
   async untilDirect(table: string, text: string): Promise<void> {
     await this.#said((line) => line.includes('spool.left') && line.includes(`public.${table}"`));
     assert.equal((await this.post(table, text)).status, 200);
@@ -103,7 +103,7 @@ export class SpoolStage {
   async killServer(): Promise<void> {
     this.#read = this.headgate.stderr.length;
     await this.server.kill();
-    // Until then what is being committed is answered 503: nobody knows what became of it.
+    // Until then, requests being committed are answered 503, because their outcome is unknown.
     await this.#said((line) => line.includes('catalog.unreadable'));
   }
 
@@ -115,7 +115,7 @@ export class SpoolStage {
     });
   }
 
-  /** Everything in the folder of the spool. */
+  /** Every file of the spool's folder. */
   *files(folder = this.folder): Generator<string> {
     for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
       const path = join(folder, name);

@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict';
 
-/** What happens: by state, then by event. A state or an event that is left out is an error of types. */
+/** The effects, by state, then by event. A missing state or event is a type error. */
 export type StateTable<State extends string, Event extends string> = Record<State, Record<Event, string>>;
 
-/**
- * Brings a machine into every state and lets every event happen to it, each time to a new one, and compares what is said of that
- * with the table, all of it at once.
- */
+/** Puts a new machine into every state, applies every event to it, and compares all results with the table at once. */
 export async function holdsTable<State extends string, Event extends string, Machine>(
   table: StateTable<State, Event>,
   states: Record<State, () => Machine | Promise<Machine>>,

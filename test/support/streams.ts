@@ -9,7 +9,7 @@ import { parseIngestTarget } from '../../src/listen/routes.ts';
 import { Refused } from '../../src/tables/refusals.ts';
 import { targetOf } from './rows.ts';
 
-/** What decode makes of items for a table of one JSONB column. */
+/** What decode returns for the items of a table with one JSONB column. */
 function decodeDocuments(target: Target, items: ItemsRequest): Rows {
   const { bytes, spans } = items.documents;
   for (let i = 0; i * 2 < spans.length; i++) {
@@ -36,7 +36,9 @@ function decodeDocuments(target: Target, items: ItemsRequest): Rows {
   };
 }
 
-/** The deps of an ingest that commits everything; what a test is about is given. Tables: `none` does not exist, `keyed` has a key. */
+/**
+ * The deps of an ingest that commits everything, except those that a test gives. Tables: `none` does not exist, `keyed` has a key.
+ */
 export function streamRooms(given: Partial<StreamDeps> = {}): StreamDeps {
   const targets = new Map<string, Target>();
   return {

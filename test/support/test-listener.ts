@@ -1,4 +1,4 @@
-/** A webhook listener whose ingest keeps the bodies it is given. */
+/** A webhook listener whose ingest keeps the bodies it receives. */
 import type { Arrival, Outcome } from '../../src/tables/flow.ts';
 import type { TlsSource } from '../../src/access/tls-source.ts';
 import type { Listener } from '../../src/listen/http.ts';
@@ -16,7 +16,7 @@ export interface TestListener {
   readonly port: number;
   readonly bodies: Buffer[];
   readonly observations: Observation[];
-  /** Resolves with the next observation that fits, also one that was made before. */
+  /** Resolves with the next matching observation, or an earlier one. */
   observed(fits: (observation: Observation) => boolean): Promise<Observation>;
   close(): Promise<void>;
 }
@@ -27,18 +27,18 @@ export interface TestListenerOptions {
   /** Opens the WebSocket door. */
   readonly openStream?: OpenStream;
   readonly websocketOrigins?: string;
-  /** What is waited for before the body is asked for, as for a table that is looked up. */
+  /** Awaited before the body is requested, as for a table that is looked up. */
   readonly found?: () => Promise<void>;
-  /** What happens between the body and the outcome. */
+  /** Runs between the body and the outcome. */
   readonly commit?: (body: Buffer, arrival: Arrival) => Promise<Outcome>;
   /** Once it resolves, requests are refused with `deadline`, whether their bodies have come or not. */
   readonly early?: Promise<void>;
   readonly tls?: TlsSource;
-  /** Default: as the test says (both-paths.ts). */
+  /** Default: as the test specifies (both-paths.ts). */
   readonly fastPath?: boolean;
 }
 
-/** Tables: `none` does not exist, `broken` meets a bug, `away` has no engine; every other one stores. */
+/** Tables: `none` does not exist, `broken` hits a bug, `away` has no engine; every other one stores. */
 export async function startListener(options: TestListenerOptions = {}): Promise<TestListener> {
   const bodies: Buffer[] = [];
   const observations: Observation[] = [];

@@ -1,4 +1,4 @@
-/** A throw-away PostgreSQL on TCP of this machine, with TLS and passwords for those who come that way. */
+/** A temporary PostgreSQL on TCP of this machine, with TLS and passwords for TCP clients. */
 import { chownSync, copyFileSync, chmodSync, writeFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -8,15 +8,15 @@ import { startServer, type TestServer } from './server.ts';
 
 export interface TcpServer extends TestServer {
   readonly port: number;
-  /** As the superuser over the socket, where nobody is asked. */
+  /** As the superuser over the socket, without authentication. */
   run(sql: string): Promise<void>;
-  /** Who may come over TCP: lines of pg_hba.conf, in force when this resolves. */
+  /** Who may connect over TCP: lines of pg_hba.conf, in force once this resolves. */
   admit(...lines: string[]): Promise<void>;
-  /** Turns TLS on. `ca`: the authority of clients. */
+  /** Turns TLS on. `ca`: the clients' authority. */
   encrypt(pair: Pair, ca: string): Promise<void>;
 }
 
-/** Free at this moment. */
+/** A port that is free at this moment. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
@@ -28,7 +28,7 @@ export function freePort(): Promise<number> {
   });
 }
 
-/** `settings`: more of them, `name=value`. */
+/** `settings`: additional ones, `name=value`. */
 export async function startTcpServer(bin?: string, settings: readonly string[] = []): Promise<TcpServer> {
   const port = await freePort();
   const server = await startServer(bin, ['listen_addresses=127.0.0.1', `port=${port}`, ...settings]);

@@ -1,12 +1,12 @@
 /**
- * Programs that tests talk through: psql, curl, pgbench … A test that needs one which is not installed is
- * skipped, loudly; where CI=true it fails, so that a green run there means that everything ran.
+ * Programs that tests use: psql, curl, pgbench … A test that needs one that is not installed is skipped, with a
+ * message; with CI=true it fails, so that a green run there means that everything ran.
  */
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import type { TestContext } from 'node:test';
 
-/** The path of the program, or null. Debian keeps some of PostgreSQL's programs beside the server. */
+/** The path of the program, or null. Debian installs some of PostgreSQL's programs next to the server. */
 export function findTool(name: string): string | null {
   if (name.includes('/')) return name;
   const folders = (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
@@ -18,7 +18,7 @@ export function findTool(name: string): string | null {
       accessSync(path, constants.X_OK);
       return path;
     } catch {
-      // Not here; perhaps in the next folder.
+      // Not here: try the next folder.
     }
   }
   return null;
@@ -31,7 +31,7 @@ export function requireTool(t: TestContext, name: string): string | null {
   return path;
 }
 
-/** Skips `t`, loudly, for want of something that is not installed; where CI=true it throws. */
+/** Skips `t`, with a message, because something is not installed; with CI=true it throws. */
 export function skipFor(t: TestContext, name: string): void {
   if (process.env['CI'] === 'true') throw new Error(`${name} is not installed, and CI=true skips nothing`);
   t.diagnostic(`SKIPPED: ${name} is not installed`);

@@ -1,4 +1,7 @@
-/** Looks again until it is so, at first every few ms: a loop without a pause takes a core from what it waits for. */
+/**
+ * Polls until the condition holds, at first every few ms: a loop without a pause would take a core from what it waits
+ * for.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {

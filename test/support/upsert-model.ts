@@ -1,7 +1,7 @@
 /**
- * Senders that write into one table with a key through both doors, and a model of what must be there afterwards. Each
- * sender owns some of the keys for one phase at a time, so that the last writer of every key is known; which of the
- * senders' requests come to share a group is left to chance.
+ * Senders that write to one table with a key through both doors, and a model of the expected content. Each sender owns
+ * some of the keys for one phase at a time, so that the last writer of every key is known; which requests share a group
+ * is left to chance.
  */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
@@ -18,13 +18,13 @@ export type Change =
   | { readonly op: 'delete'; readonly key: number };
 
 export interface Step {
-  /** What goes out together: the lines of one request, or the items of one batch. */
+  /** What is sent together: the lines of one request, or the items of one batch. */
   readonly changes: readonly Change[];
-  /** Something breaks just after it was sent. */
+  /** What breaks just after it was sent. */
   readonly trouble: 'none' | 'connection' | 'engine';
 }
 
-/** For each phase what each sender does, one step after the other. */
+/** For each phase, the steps of each sender, in order. */
 export type Plan = readonly (readonly (readonly Step[])[])[];
 
 const key = fc.integer({ min: 0, max: keysEach - 1 });
@@ -53,13 +53,13 @@ export const plan: fc.Arbitrary<Plan> = fc.array(
 );
 
 interface Sender {
-  /** Through HTTP a request is answered before the next one goes out; through WebSocket batches are pipelined. */
+  /** With HTTP a request is answered before the next one is sent; with WebSocket batches are pipelined. */
   step(changes: readonly { readonly change: Change; readonly id: number }[], it: Step): Promise<void>;
   drained(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Runs the plan against the table `name` (k int primary key, v int) and compares it with the model. */
+/** Runs the plan on the table `name` (k int primary key, v int) and compares it with the model. */
 export async function runPlan(doors: Doors, name: string, chosen: Plan, chaos: Client): Promise<void> {
   const model = new Map<number, number>();
   const breakEngine = async () => {
@@ -76,7 +76,7 @@ export async function runPlan(doors: Doors, name: string, chosen: Plan, chaos: C
         phase.map(async (its, i) => {
           const sender = all[i];
           assert(sender !== undefined);
-          // Through HTTP a table's rows are upserted and never deleted.
+          // With HTTP a table's rows are upserted and never deleted.
           const deletes = i % 2 === 1;
           for (const it of its) {
             const changes = it.changes
@@ -100,7 +100,7 @@ export async function runPlan(doors: Doors, name: string, chosen: Plan, chaos: C
   assert.deepEqual(stored, wanted);
 }
 
-/** One request with a line for each change, sent again until it is answered 200. */
+/** One request with a line for each change, resent until it is answered 200. */
 function httpSender({ post }: Doors, name: string, breakEngine: () => Promise<void>): Sender {
   return {
     step: async (changes, { trouble }) => {
@@ -111,7 +111,7 @@ function httpSender({ post }: Doors, name: string, breakEngine: () => Promise<vo
       for (;;) {
         const { status, text } = await post(name, body);
         if (status === 200) break;
-        // The row may be there: an upsert that is sent again changes nothing.
+        // The row may already be stored: repeating an upsert changes nothing.
         assert.equal(status, 503, text);
       }
       await broken;

@@ -1,4 +1,4 @@
-/** One expression, evaluated by the closure and by the reference, compared in value, NULL and error. */
+/** One expression, evaluated by the closure and by the reference, compared by value, NULL and error. */
 import assert from 'node:assert/strict';
 import { EvaluationError, ExpressionError } from '../../src/validate/errors.ts';
 import { Program, type TypedExpression, typeExpression } from '../../src/validate/expression.ts';
@@ -10,7 +10,7 @@ export interface Count {
   values: number;
   nulls: number;
   errors: number;
-  /** Raised here for an input that is not known here. */
+  /** Raised here for an input that is not supported. */
   unsupported: number;
   /** Refused at CREATE. */
   refused: number;

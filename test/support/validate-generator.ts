@@ -8,9 +8,9 @@ import { anyCharacter } from './characters.ts';
 const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 interface Material {
-  /** Texts at the borders of what the functions do: numbers, dates, JSON, encodings, blanks, wide characters. */
+  /** Texts at the limits of the functions: numbers, dates, JSON, encodings, blanks, wide characters. */
   readonly texts: readonly string[];
-  /** SQL by type, with a hole {type} where an expression of that type goes; {n} is a small number. */
+  /** SQL by type, with a placeholder {type} for an expression of that type; {n} is a small number. */
   readonly templates: Readonly<Record<Kind, readonly string[]>>;
 }
 
@@ -42,7 +42,7 @@ type Texts = fc.Arbitrary<string>;
 
 const sized = fc.constantFrom('0', '1', '2', '3', '5', '-1', '-2', '100');
 
-/** `template` with each {kind} filled in. */
+/** `template` with each {kind} replaced. */
 function form(tie: (kind: Kind) => Texts, template: string): Texts {
   const parts = template.split(/\{(\w+)\}/);
   const holes = parts.filter((_, i) => i % 2 === 1).map((hole) => (hole === 'n' ? sized : tie(hole as Kind)));

@@ -1,6 +1,6 @@
 /**
- * PostgreSQL as the reference for VALIDATE expressions: Headgate's additions as SQL functions in a schema of their
- * own, and a function that evaluates one expression over many requests, catching what each raises.
+ * PostgreSQL as the reference for VALIDATE expressions: Headgate's additions as SQL functions in a separate schema, and
+ * a function that evaluates one expression over many requests, catching the errors.
  */
 import type { Client } from 'pg';
 import { type CheckRequest } from '../../src/tables/flow.ts';
@@ -58,7 +58,7 @@ begin
 end $$;
 `;
 
-/** A request and the secrets that it is checked with, and what PostgreSQL is told of them. */
+/** A request, the secrets for its check, and what PostgreSQL gets of them. */
 export interface Case {
   readonly request: CheckRequest;
   readonly secrets: ReadonlyMap<string, string>;
@@ -87,7 +87,7 @@ export class Reference {
     return new Reference(client);
   }
 
-  /** One answer a case: `null`, `=value`, or `!sqlstate message`. */
+  /** One answer per case: `null`, `=value`, or `!sqlstate message`. */
   async evaluate(expression: string, cases: readonly Case[]): Promise<string[]> {
     const requests = cases.map(({ request, secrets, seen }) => ({
       headers: seen.headers,

@@ -1,4 +1,4 @@
-/** Signed requests of real senders (test/vectors.json), as the listener would hand them to a check. */
+/** Signed requests of real senders (test/vectors.json), as the listener would pass them to a check. */
 import { readFileSync } from 'node:fs';
 import { type CheckRequest } from '../../src/tables/flow.ts';
 
@@ -12,7 +12,7 @@ export interface Vector {
   readonly body_utf8?: string;
   readonly body_repeat?: { readonly char: string; readonly count: number };
   readonly url?: string;
-  /** The clock to set, in seconds since 1970. */
+  /** The time to set, in seconds since 1970. */
   readonly now?: number;
   /** The VALIDATE expression; `s` is the secret, `data` the body. */
   readonly expression: string;
@@ -23,7 +23,7 @@ const file = new URL('../../../test/vectors.json', import.meta.url);
 
 export const vectors: readonly Vector[] = JSON.parse(readFileSync(file, 'utf8')) as Vector[];
 
-/** node:http hands out bytes as latin1 characters. */
+/** node:http returns bytes as latin1 characters. */
 function asReceived(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1');
 }
@@ -40,7 +40,7 @@ export function requestOf(vector: Vector): CheckRequest {
   };
 }
 
-/** Where the sender believes Headgate to be. */
+/** The URL of Headgate as known to the sender. */
 export function publicUrlOf(vector: Vector): string | null {
   return vector.url === undefined ? null : (/^https?:\/\/[^/]+/.exec(vector.url)?.[0] ?? null);
 }

@@ -1,4 +1,4 @@
-/** Headgate's statements for tests of single rooms: rewritten as the SQL door does, run on a client of their own. */
+/** Headgate's statements for tests of single rooms: rewritten as by the SQL door, run on a client of their own. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { ClientBase } from 'pg';
@@ -25,10 +25,10 @@ const rewriteSql = createRewriter({
   explain: () => Promise.resolve([]),
 });
 
-/** Runs statements of Headgate's on a database whose catalog is made when it is missing. */
+/** Runs statements of Headgate's on a database, whose catalog is created if it is missing. */
 export async function runOurs(client: ClientBase, sql: string): Promise<void> {
   await migrate(client, readMigrations());
-  // The door sees bytes: a latin1 view of the text, there and back.
+  // The door handles bytes: the text is converted to a latin1 view and back.
   const rewritten = rewriteSql(Buffer.from(sql).toString('latin1'), {
     database: '',
     user: '',

@@ -1,4 +1,4 @@
-/** Webhook tables as the snapshot makes Targets of them, without the catalog's connection: for tests of what DDL leaves. */
+/** Webhook tables as Targets, made by the snapshot without the catalog's connection: for tests of the results of DDL. */
 import type { ClientBase } from 'pg';
 import { destinationOf } from '../../src/risingwave/destination.ts';
 import { catalogRowsSql } from '../../src/catalog/catalog-rows.ts';
@@ -26,7 +26,7 @@ export async function readSnapshot(client: ClientBase, before: Snapshot = emptyS
   );
 }
 
-/** One line: how rows are written, columns with type and what fills them, key, what goes where. */
+/** One line: how rows are written, columns with their types and sources, the key, what goes where. */
 export function summary({ shape, intake, check }: Target): string {
   const columns = shape.columns.map(
     ({ name, type, fallback }) => `${name} ${type}${fallback === null ? '' : ` = ${fallback}`}`,

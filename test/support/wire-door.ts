@@ -1,7 +1,7 @@
 /**
- * A SQL door with a small rewriter of its own, before a real PostgreSQL: `FOO name` makes a table, `FOO PROC name`
- * makes it through a procedure of Headgate's schema, `BAD …` is refused at its second word, `WAIT name` waits for
- * `before`, and `BUG` throws.
+ * A SQL door with a small rewriter of its own, in front of a real PostgreSQL: `FOO name` creates a table, `FOO PROC
+ * name` creates it through a procedure of Headgate's schema, `BAD …` is refused at its second word, `WAIT name` waits
+ * for `before`, and `BUG` throws.
  */
 import type { Endpoint } from '../../src/engine/engine.ts';
 import type { Rewrite, RewriteSql } from '../../src/tables/sql-flow.ts';
@@ -13,12 +13,12 @@ import { SqlFailure } from '../../src/tables/refusals.ts';
 import type { Passwords } from '../../src/wire/authenticate.ts';
 import { openSqlDoor, type SqlDoor } from '../../src/wire/door.ts';
 
-/** Statements are separated by plain semicolons; the tests' texts have none in literals where it matters. */
+/** Statements are separated by plain semicolons; the tests have none in literals where it matters. */
 function smallRewriter(before: (name: string) => Promise<void>): RewriteSql {
   return (sql) => {
     if (!/\b(FOO|BAD|WAIT|BUG)\b/.test(sql)) return null;
     let out = '';
-    /** Pairs of (offset in `out`, offset in `sql`, length) that were copied, or that a replacement stands for. */
+    /** Offset in `out`, offset in `sql`, and length of text that was copied, or that a replacement stands for. */
     const spans: { to: number; from: number; length: number; copied: boolean }[] = [];
     const tags: (string | null)[] = [];
     let wait: string | null = null;
@@ -78,9 +78,9 @@ export interface TestDoor {
   readonly door: SqlDoor;
   readonly port: number;
   readonly seen: Observation[];
-  /** Resolves with the first observation, past or to come, that `wanted` accepts. */
+  /** Resolves with the first observation, past or future, that `wanted` accepts. */
   next(wanted: (observation: Observation) => boolean): Promise<Observation>;
-  /** Resolves when `WAIT name` waits, with what lets it go on. */
+  /** Resolves when `WAIT name` waits, with what lets it continue. */
   waiting(name: string): Promise<Deferred<void>>;
 }
 

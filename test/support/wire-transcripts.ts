@@ -1,6 +1,6 @@
 /**
- * Conversations between a client and an engine as both send them, and what must reach the other side of a session
- * whose rewriter is `rewrite`. Bytes are latin1 strings.
+ * Conversations between a client and an engine as both send them, and what must reach the other side of a session whose
+ * rewriter is `rewrite`. Bytes are latin1 strings.
  */
 import type { Rewrite, RewriteSql } from '../../src/tables/sql-flow.ts';
 import { SqlFailure } from '../../src/tables/refusals.ts';
@@ -33,8 +33,8 @@ const authenticated = m('R', '\0\0\0\0');
 export const started = authenticated + m('S', 'client_encoding\0UTF8\0') + ready;
 
 /**
- * `FOO x` becomes `CALL foo(x)`, which is two bytes longer in front of the x; `BAD` is refused; `LATE` waits;
- * what `SOON` becomes is known after a while.
+ * `FOO x` becomes `CALL foo(x)`, which is two bytes longer before the x; `BAD` is refused; `LATE` waits; the
+ * replacement of `SOON` is known after a while.
  */
 export const rewrite: RewriteSql = (sql) => {
   if (sql.startsWith('BAD')) {
@@ -68,7 +68,7 @@ function soon(sql: string): Rewrite {
   };
 }
 
-/** What each side says in turn: `>` client, `<` engine. */
+/** What each side sends, in order: `>` client, `<` engine. */
 export type Script = readonly (readonly ['>' | '<', string])[];
 
 export const transcripts: Record<string, { script: Script; toEngine: string; toClient: string }> = {

@@ -1,10 +1,12 @@
-/** Asks again until the answer is right, for what the contract allows some time: `CREATE` is at once, a change within a second. */
+/**
+ * Repeats a check until it passes, for effects to which the contract allows some time: `CREATE` is immediate, a change takes up to a second.
+ */
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
- * Rejects as the last `check` did when none has passed within `ms`, and at once where it failed of what is not `expected`. Asks a hundred times
- * a second at most, and less often later.
+ * Rejects as the last `check` did if none has passed within `ms`, and at once if the error is not `expected`. Checks a hundred times per second
+ * at most, and less often later.
  */
 export async function within<T>(
   ms: number,

@@ -1,6 +1,6 @@
 /**
- * Clients of the WebSocket door, on the real `ws`. `WsClient` is one connection, told what to send; `WsSender` keeps every
- * batch until it is acknowledged, connects again when its connection ends, and sends again what was not.
+ * Clients of the WebSocket door, on the real `ws`. `WsClient` is one connection that does as it is told; `WsSender` keeps
+ * every batch until it is acknowledged, reconnects when its connection ends, and resends unacknowledged batches.
  */
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
@@ -15,21 +15,21 @@ export interface WsOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Signs the init frame: the header's name, and the key of `sha256=<hmac in hex>` over the frame. */
   readonly sign?: { readonly header: string; readonly key: string };
-  /** Of the init frame, ms since 1970. */
+  /** For the init frame, ms since 1970. */
   readonly timestamp?: number;
 }
 
 export interface WsEnd {
   readonly code: number;
-  /** The reason of a fatal message, if one came. */
+  /** The reason of a fatal message, if one was received. */
   readonly fatal: string | null;
-  /** Ids that were acknowledged, in the order of their acks. */
+  /** Acknowledged ids, in the order of their acks. */
   readonly acks: readonly string[];
 }
 
 export class WsClient {
   readonly ws: WebSocket;
-  /** Resolves when the connection is closed, however it comes to be. */
+  /** Resolves once the connection is closed, for whatever reason. */
   readonly ended: Promise<WsEnd>;
   readonly acks: string[] = [];
   readonly #options: WsOptions;
@@ -37,14 +37,14 @@ export class WsClient {
   #fatal: string | null = null;
   #onAck: (id: string) => void = () => undefined;
 
-  /** Opens the connection; rejects when the handshake is refused, with the status in the message. */
+  /** Opens the connection; rejects if the handshake is refused, with the status in the message. */
   static async connect(url: string, options: WsOptions = {}): Promise<WsClient> {
     const client = new WsClient(url, options);
     await once(client.ws, 'open');
     return client;
   }
 
-  /** Opens the connection and sends the init frame, without waiting for its end: there is no answer to it. */
+  /** Opens the connection and sends the init frame, to which there is no answer. */
   static async open(url: string, options: WsOptions = {}): Promise<WsClient> {
     const client = await WsClient.connect(url, options);
     client.init();
@@ -75,7 +75,7 @@ export class WsClient {
     this.#onAck = heard;
   }
 
-  /** Resolves when this many batches were acknowledged; rejects when the connection ends before. */
+  /** Resolves once this many batches were acknowledged; rejects if the connection ends before. */
   async acked(count: number): Promise<void> {
     while (this.acks.length < count) {
       const ended = this.ended.then(({ code, fatal }) => {
@@ -90,7 +90,7 @@ export class WsClient {
     return this.ended;
   }
 
-  /** Cuts the connection as a crash does. */
+  /** Cuts the connection, as a crash does. */
   kill(): Promise<WsEnd> {
     this.ws.terminate();
     return this.ended;
@@ -119,7 +119,7 @@ export function batchText(id: number | bigint | string, items: readonly Item[]):
 export class WsSender {
   readonly #url: () => string | null;
   readonly #options: WsOptions;
-  /** What is not acknowledged, in order. */
+  /** Unacknowledged batches, in order. */
   readonly #unacked: { readonly id: string; readonly text: string }[] = [];
   /** Reasons of all fatal messages. */
   readonly fatals: string[] = [];
@@ -129,7 +129,7 @@ export class WsSender {
   #wake: () => void = () => undefined;
   readonly #running: Promise<void>;
 
-  /** Connects whenever `url` gives one, until `stop`. */
+  /** Connects whenever `url` returns one, until `stop`. */
   constructor(url: () => string | null, options: WsOptions = {}) {
     this.#url = url;
     this.#options = options;
@@ -140,7 +140,7 @@ export class WsSender {
     return this.#unacked.length;
   }
 
-  /** Sends a batch, now or once there is a connection. */
+  /** Sends a batch now, or once there is a connection. */
   send(items: readonly Item[]): void {
     const id = String(this.#next++);
     const text = batchText(id, items);
@@ -148,12 +148,12 @@ export class WsSender {
     if (this.#client?.ws.readyState === WebSocket.OPEN) this.#client.ws.send(text);
   }
 
-  /** Resolves when everything that was sent is acknowledged. */
+  /** Resolves once everything sent is acknowledged. */
   async drained(): Promise<void> {
     while (this.#unacked.length > 0) await new Promise<void>((resolve) => (this.#wake = resolve));
   }
 
-  /** Cuts the connection that there is; another one follows. */
+  /** Cuts the present connection; another one follows. */
   kill(): void {
     this.#client?.ws.terminate();
   }

@@ -1,4 +1,4 @@
-/** WebSocket frames byte by byte, for what no client library would send. */
+/** WebSocket frames byte by byte, including some that no client library would send. */
 import { RawClient } from './raw-http.ts';
 
 export interface FrameOptions {
@@ -46,7 +46,7 @@ export function handshake(path: string, ...headers: readonly string[]): string {
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
-/** A connection behind its handshake. */
+/** A connection after its handshake. */
 export async function rawSocket(port: number, path: string): Promise<RawClient> {
   const client = await RawClient.connect(port);
   client.send(handshake(path));
@@ -55,7 +55,7 @@ export async function rawSocket(port: number, path: string): Promise<RawClient> 
   return client;
 }
 
-/** What the server sent, once it has closed: texts as they are, close frames as their code. */
+/** What the server sent before it closed: texts as they are, close frames as their code. */
 export async function received(client: RawClient): Promise<(string | number)[]> {
   await client.closed;
   const bytes = Buffer.from(client.unread, 'latin1');

@@ -1,4 +1,4 @@
-/** A listener with a WebSocket door whose rooms the test gives, and clients of it; closed with the test. */
+/** A listener with a WebSocket door whose rooms come from the test, and clients of it; closed with the test. */
 import type { TestContext } from 'node:test';
 import { createStreams } from '../../src/ingest/ingest-stream.ts';
 import type { StreamDeps } from '../../src/ingest/ingest-stream.ts';

@@ -1,6 +1,6 @@
 /**
- * Reads one file out of a zip archive, with nothing but Node: the tests' helm and kubectl come in one. Knows stored and
- * deflated entries below 4 GiB, which is what archives of programs are made of; anything else is an error.
+ * Reads one file from a zip archive, using only Node: the tests' helm and kubectl come in one. Supports stored and
+ * deflated entries below 4 GiB, as in archives of programs; anything else is an error.
  */
 import { promisify } from 'node:util';
 import { crc32, inflateRaw } from 'node:zlib';
@@ -22,7 +22,7 @@ export async function readZipEntry(archive: Buffer, name: string): Promise<Buffe
   throw new Error(`${name} is not in the archive`);
 }
 
-/** The last record of an archive says where the directory is; a comment of up to 64 KiB may follow it. */
+/** The last record of an archive gives the position of the directory; a comment of up to 64 KiB may follow it. */
 function directoryStart(archive: Buffer): number {
   for (let at = archive.length - 22; at >= Math.max(0, archive.length - 22 - 0xffff); at--) {
     if (archive.readUInt32LE(at) === endOfDirectory) return archive.readUInt32LE(at + 16);

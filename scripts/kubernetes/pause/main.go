@@ -1,4 +1,4 @@
-// The first process of every pod on the node of test-node.mjs: holds the pod's namespaces until it is told to end.
+// The first process of every pod on the node of test-node.mjs: holds the pod's namespaces until a signal ends it.
 package main
 
 import (

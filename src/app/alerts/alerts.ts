@@ -1,7 +1,7 @@
 /**
- * Alerts without Prometheus: looks every `HEADGATE_ALERT_SECONDS` what is wrong (rules.ts), and POSTs what has changed (conditions.ts)
- * to `HEADGATE_ALERT_URL`. Takes what it looks at as functions; refuses nothing, holds nothing up, and never throws: what cannot be told is said
- * in the log and tried again later, within bounds. One thing at a time, so that a receiver that hangs delays only what is told to it.
+ * Alerts without Prometheus: checks every `HEADGATE_ALERT_SECONDS` what is wrong (rules.ts), and POSTs what has changed (conditions.ts) to
+ * `HEADGATE_ALERT_URL`. Takes its sources as functions; refuses nothing, delays nothing else and never throws: a failed POST is logged and retried
+ * later, within bounds. It does one thing at a time, so a receiver that hangs delays only its own alerts.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { hostname } from 'node:os';
@@ -34,7 +34,7 @@ export interface AlertDeps extends Receiver {
   readonly metrics: () => Promise<string>;
   readonly ready: () => string | null;
   readonly disk: () => Promise<View['disk']>;
-  /** null: nobody can say at present. */
+  /** null: not known at present. */
   readonly silent: (
     database: string,
     isKnown: (labels: Labels) => boolean,
@@ -86,13 +86,13 @@ export class Alerts implements Closable {
     const { file, nowMs } = this.#deps;
     this.#conditions.restore(await file.read(), rules, nowMs());
     while (!signal.aborted) {
-      // A bug here must not end the service that it watches over.
+      // A bug here must not end the service that it watches.
       await this.look().catch((error: unknown) => this.#failed(error));
       await delay(this.#deps.everyMs, undefined, { signal }).catch(() => {});
     }
   }
 
-  /** Looks once, and tells what has changed. */
+  /** Checks once, and reports what has changed. */
   async look(): Promise<void> {
     const view = await this.#view();
     const clockMs = this.#deps.clock();
@@ -103,7 +103,7 @@ export class Alerts implements Closable {
     if (own.length > 0 && this.#perHour.take('', clockMs) === 0) await this.#tell(own);
   }
 
-  /** Of what several Headgates see one tells; what others have told is told. */
+  /** One Headgate reports what several see; conditions that another one has reported are marked as told. */
   async #ownOf(changed: readonly Condition[]): Promise<readonly Condition[]> {
     const { sharing, file } = this.#deps;
     const verdicts = await sharing.claim(changed);
@@ -139,7 +139,7 @@ export class Alerts implements Closable {
     this.#againAtMs =
       clock() + backoffMs(this.#failures, limits.alertRetryMinMs, limits.alertRetryMs, Math.random);
     const reason = error instanceof Error ? error.message : String(error);
-    // Said once for a row of failures that are all the same.
+    // Logged once for a series of identical failures.
     if (reason !== this.#failure) observe({ kind: 'alerts.failed', reason });
     this.#failure = reason;
   }
@@ -168,7 +168,10 @@ export class Alerts implements Closable {
     };
   }
 
-  /** Which tables are silent, who follows the log, and what others have told; and that what was told is so still. What is known stays until the database says something else. */
+  /**
+   * Asks the databases which tables are silent, who follows the log and what other Headgates have told, and reports that told conditions still hold.
+   * The last known result stays until a database gives a new one.
+   */
   async #askDatabases(databases: readonly string[]): Promise<void> {
     const { silent, slots, sharing, clock, nowMs } = this.#deps;
     if (clock() - this.#askedAtMs < limits.alertAskedEveryMs) return;

@@ -1,13 +1,13 @@
 /**
- * Which conditions hold, and which of them are told. Takes what is wrong at a moment, gives what has to be told; what was told is said
- * by whoever told it. One condition is a rule and its labels, and is in one of these states:
+ * Which conditions hold, and which of them must be reported. Takes what is wrong at a moment, returns what has to be told; the caller
+ * confirms what it has told. One condition is a rule and its labels, and is in one of these states:
  *
- *   pending   it is so, and not for long enough. Over at once when it is not.
- *   firing    it has been so for `holdMs` of its rule. To be told unless it was.
- *   clearing  it is not so any more, and was within `alertClearMs`: firing still, so that what comes and goes is told once.
- *   over      it has not been so for `alertClearMs`. To be told if it was told that it is firing, and forgotten then.
+ *   pending   it holds, but not for long enough. Over at once when it no longer holds.
+ *   firing    it has held for `holdMs` of its rule. To be told unless it was.
+ *   clearing  it does not hold, but did within `alertClearMs`: still firing, so that an intermittent condition is told once.
+ *   over      it has not held for `alertClearMs`. If its firing was told, its end is to be told; then it is forgotten.
  *
- * What begins and ends while nobody can be told is never told: there is no queue, only what differs from what was told.
+ * A condition that begins and ends while nobody can be told is never told: there is no queue, only the difference from what was told.
  */
 import { limits } from '../../tables/limits.ts';
 import type { Kept } from './kept.ts';
@@ -19,13 +19,13 @@ export interface Condition {
   readonly sinceMs: number;
   says: string;
   state: 'pending' | 'firing' | 'clearing' | 'over';
-  /** When it was so for the last time. */
+  /** When it last held. */
   lastMs: number;
-  /** Somebody was told that it is firing. */
+  /** The receiver was told that it is firing. */
   told: boolean;
 }
 
-/** By which a condition is known, here and in the database. */
+/** Identifies a condition, here and in the database. */
 export function keyOf(rule: string, labels: Labels): string {
   return JSON.stringify([rule, labels]);
 }
@@ -33,7 +33,7 @@ export function keyOf(rule: string, labels: Labels): string {
 export class Conditions {
   readonly #all = new Map<string, Condition>();
 
-  /** What is so at `nowMs`, of all rules. Gives what is to be told, in the order in which it began. */
+  /** Takes what is wrong at `nowMs` by all rules. Returns what is to be told, in the order in which it began. */
   step(
     seen: readonly { readonly rule: Rule; readonly wrong: readonly Wrong[] }[],
     nowMs: number,
@@ -61,7 +61,7 @@ export class Conditions {
     );
   }
 
-  /** What was told before a restart: it was so until now, as far as anybody knows. */
+  /** Restores what was told before a restart, as if it had held until now. */
   restore(kept: readonly Kept[], rules: readonly Rule[], nowMs: number): void {
     for (const { rule: name, labels, says, sinceMs } of kept) {
       const rule = rules.find((it) => it.name === name);
@@ -71,19 +71,19 @@ export class Conditions {
     }
   }
 
-  /** What is so, as far as anybody was told. */
+  /** Conditions that were told and are not over. */
   get standing(): readonly Condition[] {
     return [...this.#all.values()].filter(({ told, state }) => told && state !== 'over');
   }
 
-  /** What was told and is not over. */
+  /** Conditions that were told, until their end is told too. */
   get kept(): readonly Kept[] {
     return [...this.#all.values()]
       .filter(({ told }) => told)
       .map(({ rule, labels, says, sinceMs }) => ({ rule: rule.name, labels, says, sinceMs }));
   }
 
-  /** These were told as they are. */
+  /** The receiver was told these in their present state. */
   told(conditions: readonly Condition[]): void {
     for (const condition of conditions) condition.told = condition.state !== 'over';
     for (const [key, { state, told }] of this.#all) if (state === 'over' && !told) this.#all.delete(key);

@@ -1,6 +1,6 @@
 /**
- * How much counts have grown in a window of time. Takes a count's value at a moment; what is seen for the first time grew from
- * nothing, because the process that counts began with this one. One that became smaller has begun anew. Bounded in counts and points.
+ * How much counts have grown within a time window. Takes a count's value at a moment; a count seen for the first time grew from zero,
+ * because its process started with this one. A count that decreased has been reset. Bounded in counts and points.
  */
 import { limits } from '../../tables/limits.ts';
 
@@ -10,7 +10,7 @@ interface Point {
 }
 
 export class Growth {
-  /** By id: the values before, each from when it was seen first; the first point is the one that the window begins with. */
+  /** By id: earlier values, each with the time it was first seen; the window starts at the first point. */
   readonly #counts = new Map<string, Point[]>();
 
   grown(id: string, value: number, windowMs: number, nowMs: number): number {
@@ -23,7 +23,7 @@ export class Growth {
     const last = points.at(-1);
     if (last !== undefined && value < last.value)
       points.splice(0, points.length, { atMs: nowMs - windowMs, value: 0 });
-    // Close points are one: what the window begins with is then a little older than it should be.
+    // Points close together are merged, so the start of the window may be slightly too old.
     if (value !== last?.value) {
       const near =
         points.length > 1 && nowMs - (points.at(-1)?.atMs ?? 0) < windowMs / (limits.alertPointsMax / 2);

@@ -1,7 +1,7 @@
 /**
- * What was told and is not over, kept over a restart in `alerts.json` of the data directory: who has been told of something is told that
- * it is over, and of the same thing once. Takes and gives conditions by rule and labels. A file that cannot be written, or read, or holds
- * something else is as none: then it is told once more.
+ * Conditions that were told and are not over, kept across a restart in `alerts.json` of the data directory, so that their end is told too
+ * and nothing is told twice. Takes and returns conditions by rule and labels. A file that cannot be written, cannot be read or holds
+ * anything else counts as missing: conditions are then told again.
  */
 import { open, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ export function keptIn(dataDir: string): KeptFile {
         await writeFile(next, JSON.stringify(kept), { mode: 0o600 });
         await rename(next, path);
       } catch {
-        // A disk that is full is told of by its own alert.
+        // A full disk has an alert of its own.
       }
     },
   };

@@ -1,13 +1,14 @@
 /**
- * What is POSTed: JSON of our own, or the text that Slack takes. Takes conditions, gives a body. It holds names of tables, counts and times,
- * and nothing of any request. Names are their owners' choice: control characters are left out, and nothing in them is Slack's markup. Pure.
+ * The body that is POSTed: Headgate's own JSON, or the text form of Slack. Takes conditions, returns a body. It holds names of tables,
+ * counts and times, and nothing of any request. Names are chosen by users: control characters are replaced, and nothing in them acts as
+ * Slack markup. Pure.
  */
 import { limits } from '../../tables/limits.ts';
 import type { Condition } from './conditions.ts';
 
 export interface From {
   readonly version: string;
-  /** Of the machine. */
+  /** The host name of the machine. */
   readonly host: string;
 }
 
@@ -26,7 +27,7 @@ export function messageFor(
   return isSlack ? slackMessage(conditions, from) : jsonMessage(conditions, from, nowMs);
 }
 
-/** What is over from the beginning: whoever pages people pages nobody. */
+/** A condition that is over from the start, so that a receiver that pages people pages nobody. */
 export function trialMessage(receiver: Receiver, from: From, nowMs: number): string {
   const rule = { name: 'HeadgateTrial', severity: 'warning', holdMs: 0, wrong: () => [] } as const;
   const says = 'nothing is wrong: headgate doctor --alert asks whether this arrives';
@@ -74,7 +75,7 @@ function plain(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?').slice(0, 500);
 }
 
-/** The three characters by which Slack tells markup from text. */
+/** The three characters that Slack treats as markup. */
 function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }

@@ -1,4 +1,4 @@
-/** Alerts joined with what they look at. Part of the composition root. */
+/** Connects the alerts to what they watch. Part of the composition root. */
 import { performance } from 'node:perf_hooks';
 import { createPost } from '../../access/outgoing.ts';
 import type { Metrics } from '../../admin/metrics.ts';
@@ -27,7 +27,7 @@ export interface AlertParts {
   readonly observe: Observe;
 }
 
-/** Nothing where no URL is set. */
+/** Does nothing if no URL is set. */
 export function openAlerts(parts: AlertParts, closer: Closer): void {
   const { settings, catalog, listener, metrics } = parts;
   const { alertUrl, alertForm: form, alertSeconds, dataDir } = settings;
@@ -47,7 +47,7 @@ export function openAlerts(parts: AlertParts, closer: Closer): void {
     file: keptIn(dataDir),
     metrics: () => listener.listeners?.metricsText(metrics) ?? metrics.text(),
     disk: () => diskSpace(dataDir),
-    // While it did not listen nothing could come.
+    // While it was not listening nothing could arrive.
     silent: (database, isKnown) => silentTables(catalog, database, (clock() - beganMs) / 60_000, isKnown),
     slots: (database) => slotsOf(catalog, database),
     sharing: new SharedAlerts(catalog),

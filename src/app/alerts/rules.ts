@@ -1,6 +1,6 @@
 /**
- * What is an alert, as one table: its name and threshold are those of deploy/prometheus/alerts.yaml where that has it (a test compares
- * them), and docs/operating/monitoring.md says of each what to do. Takes what was seen at one moment, gives what is wrong then. Pure.
+ * The alerts, as one table: names and thresholds are those of deploy/prometheus/alerts.yaml for the alerts in it (a test compares
+ * them); docs/operating/monitoring.md says of each what to do. Takes what was seen at one moment, returns what is wrong. Pure.
  */
 import { limits } from '../../tables/limits.ts';
 import type { Sample } from '../metric-samples.ts';
@@ -15,48 +15,48 @@ export interface Wrong {
 export interface Rule {
   readonly name: string;
   readonly severity: 'critical' | 'warning';
-  /** How long it has to be so before anybody is told, in ms. */
+  /** How long the condition must hold before it is reported, in ms. */
   readonly holdMs: number;
-  /** Of the database that its labels name, and not of this Headgate: of several that see it one tells. */
+  /** About the database that its labels name, not about this Headgate: one of the Headgates that see it reports it. */
   readonly shared?: boolean;
   readonly wrong: (view: View) => readonly Wrong[];
 }
 
 /** What is seen at one moment. */
 export interface View {
-  /** The metrics of this name. */
+  /** The samples of the metric of this name. */
   readonly of: (name: string) => readonly Sample[];
-  /** How much a count has grown in the last `windowMs`; `id` says which one it is, and is asked for with one window. */
+  /** How much a count has grown in the last `windowMs`; `id` names the count, and always goes with the same window. */
   readonly grown: (id: string, value: number, windowMs: number) => number;
-  /** What `/readyz` says; null: it is ready. */
+  /** The reason that `/readyz` gives; null: it is ready. */
   readonly notReady: string | null;
-  /** Of the data directory; null: it cannot be read. */
+  /** For the data directory; null: it cannot be read. */
   readonly disk: { readonly freeBytes: number; readonly totalBytes: number } | null;
-  /** Doors whose certificate is not simply valid, and how it is. */
+  /** Doors whose certificate is not valid, or doubtful, and why. */
   readonly certificates: ReadonlyMap<string, string>;
-  /** Confirmations of subscriptions that failed, by table, ever. */
+  /** Failed confirmations of subscriptions, by table, since the start. */
   readonly unconfirmed: readonly { readonly labels: Labels; readonly count: number }[];
   readonly silent: readonly SilentTable[];
   readonly slots: readonly Slot[];
 }
 
-/** A place in the log that somebody follows it from. */
+/** A logical slot, i.e. a position in the log that somebody follows it from. */
 export interface Slot {
   /** Database and slot. */
   readonly labels: Labels;
   readonly active: boolean;
   /** The log that its reader still needs was removed. */
   readonly lost: boolean;
-  /** Of the log; and with how many of them somebody should be told. */
+  /** How much log it holds, and from how much on an alert is due. */
   readonly heldBytes: number;
   readonly tooManyBytes: number;
-  /** How far its reader says that it has come, in bytes of the log. */
+  /** How far its reader has confirmed the log, in bytes. */
   readonly read: number;
 }
 
 export interface SilentTable {
   readonly labels: Labels;
-  /** How long, and what the longest pause of the day before was, in minutes. */
+  /** The length of the silence, and the longest pause of the day before, in minutes. */
   readonly minutes: number;
   readonly usualMinutes: number;
 }
@@ -308,7 +308,7 @@ export const rules: readonly Rule[] = [
   },
 ];
 
-/** Samples of tables together; those without one are left out. */
+/** Groups samples by table; those without a table are left out. */
 function byTable(
   samples: readonly Sample[],
 ): readonly { readonly id: string; readonly labels: Labels; readonly samples: readonly Sample[] }[] {

@@ -1,4 +1,7 @@
-/** Several Headgates over one database, with one receiver: each alert is told once, and once that nobody sees it any more. */
+/**
+ * Several Headgates over one database, with one receiver: each alert is reported once, and its end once when no Headgate sees
+ * it any more.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';

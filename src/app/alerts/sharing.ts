@@ -1,7 +1,7 @@
 /**
- * Alerts that each Headgate of a database sees, told by one of them: who tells is claimed in the database that they are about
- * (catalog/functions/alerts.sql). Takes conditions, gives what to do with each; refuses nothing. While that database cannot be asked, each
- * Headgate tells what it sees by itself; and what is about this Headgate alone, it always does.
+ * Several Headgates of a database see the same alerts, and one of them reports each: it claims the alert in the database concerned
+ * (catalog/functions/alerts.sql). Takes conditions, returns what to do with each; refuses nothing. While that database cannot be queried,
+ * each Headgate reports what it sees; alerts about this Headgate alone are always reported.
  */
 import { randomUUID } from 'node:crypto';
 import type { Catalog } from '../../catalog/catalog.ts';
@@ -12,15 +12,18 @@ import type { Condition } from './conditions.ts';
 import { isKept } from './kept.ts';
 import type { Kept } from './kept.ts';
 
-/** `told`: somebody has. `wait`: somebody is at it, or sees it still. */
+/** `told`: another Headgate has reported it. `wait`: another one is doing so, or still sees it. */
 export type Verdict = 'tell' | 'told' | 'wait';
 
 export interface Sharing {
-  /** A verdict for each. To be asked of what was told as well, now and then: who sees it still says so by that. */
+  /**
+   * A verdict for each condition. Call it now and then for reported conditions as well: this is how a Headgate says that it still sees
+   * them.
+   */
   readonly claim: (conditions: readonly Condition[]) => Promise<readonly Verdict[]>;
-  /** The receiver has taken them. */
+  /** The receiver has accepted them. */
   readonly told: (conditions: readonly Condition[]) => Promise<void>;
-  /** What others have told who are gone. */
+  /** Conditions reported by other Headgates that are gone. */
   readonly left: (database: string) => Promise<readonly Kept[]>;
 }
 
@@ -62,7 +65,7 @@ export class SharedAlerts implements Sharing {
     });
   }
 
-  /** None where it cannot be asked. */
+  /** Empty if the database cannot be queried. */
   async #rows<Row extends object>(database: string, sql: string): Promise<readonly Row[]> {
     return (await this.#catalog.asked<Row>(database, sql).catch(() => null)) ?? [];
   }

@@ -1,6 +1,6 @@
 /**
- * What alerts need of observations and find in no metric: how the certificates of doors are, and which confirmations failed. Takes
- * observations of all processes; gives both as they are now. Bounded in tables.
+ * Facts that alerts need and that only observations contain, not metrics: the state of the doors' certificates, and which
+ * confirmations failed. Takes observations of all processes; returns the present state of both. Bounded in tables.
  */
 import { limits } from '../../tables/limits.ts';
 import type { Observation, TableName } from '../../tables/observations.ts';

@@ -1,8 +1,8 @@
 /**
- * Which tables have gone silent for longer than usual. Takes a database that has the catalog, for how long this Headgate has listened (what
- * came before nobody heard), and which silences it knows of; gives tables with their silence. What is usual is the longest pause between two minutes with a request in the day before the last one.
- * Judged are tables that are busy around the clock: whose day has no pause of more than six hours, and at least ten such minutes. After a week
- * a silence is the end.
+ * Which tables have been silent for longer than usual. Takes a database that has the catalog, for how long this Headgate has listened (nobody
+ * received what came before), and which silences it already knows; returns tables with their silence. The usual pause is the longest between two
+ * minutes with a request, in the day before the last request. Only tables that are busy around the clock are judged: those whose day has no pause of
+ * more than six hours, and at least ten such minutes. After a week of silence, a table no longer counts.
  */
 import type { Catalog } from '../../catalog/catalog.ts';
 import { limits } from '../../tables/limits.ts';
@@ -15,7 +15,7 @@ interface SilentRow {
   readonly pause: number;
 }
 
-/** Requests that a check refused may be anybody's. */
+/** Requests that a check refused may come from anybody. */
 const silentSql = `
   select n.nspname::text as schema_name, c.relname::text as table_name, floor(s.past / 60)::int as past, floor(s.pause / 60)::int as pause
   from (
@@ -35,7 +35,7 @@ const silentSql = `
     and s.last_at > clock_timestamp() - interval '7 days'
   order by 1, 2 limit ${limits.alertConditionsMax}`;
 
-/** null: nobody can say at present. */
+/** null: not known at present. */
 export async function silentTables(
   catalog: Pick<Catalog, 'asked'>,
   database: string,

@@ -1,4 +1,4 @@
-/** Slots as PostgreSQL has them, on a server that keeps a megabyte of the log for each. */
+/** Slots of a real PostgreSQL, on a server that keeps a megabyte of the log for each. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Client } from 'pg';

@@ -1,6 +1,6 @@
 /**
- * Who follows the log of a database, and how far behind. Takes a database that has the catalog; gives its logical slots, those of sessions left out.
- * Too much is half of what the server lets a slot hold, or `alertSlotBytesMax` where it has no bound.
+ * Who follows the log of a database, and how far behind they are. Takes a database that has the catalog; returns its logical slots, except temporary
+ * ones. Too much is half of what the server lets a slot hold, or `alertSlotBytesMax` if that is unlimited.
  */
 import type { Catalog } from '../../catalog/catalog.ts';
 import { limits } from '../../tables/limits.ts';
@@ -21,7 +21,7 @@ const slotsSql = `
   where s.database = current_database() and not s.temporary
   order by 1 limit ${limits.alertConditionsMax}`;
 
-/** null: nobody can say at present. */
+/** null: not known at present. */
 export async function slotsOf(
   catalog: Pick<Catalog, 'asked'>,
   database: string,

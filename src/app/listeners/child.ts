@@ -1,12 +1,12 @@
 /**
- * One listener process, seen from the main process: started, given connections, asked, ended. Takes an Assignment and
- * connections that nobody has read from; gives what the process says. Rejects `serving` with ListenerError when it
- * ends, or is not ready in time; otherwise refuses nothing: `ended` tells that it is gone, whatever the reason.
+ * One listener process, as seen from the main process: started, given connections, asked, ended. Takes an Assignment and
+ * connections that nobody has read from; returns what the process reports. Rejects `serving` with ListenerError if the
+ * process ends or is not ready in time; refuses nothing else: `ended` resolves once it is gone, whatever the reason.
  *
- * A connection on its way is kept open here until the process says that it has it. Node would close it by itself when the
- * process has confirmed the message, and never when it ends before that: its sender would wait for an answer for ever.
- * When the process ends, connections whose message was not written are given back (`takeBack`); of others it may have
- * read something, and they are closed.
+ * A connection that is being passed is kept open here until the process confirms that it has it. Node would close it when
+ * the process has received the message, and never if the process ends before: its sender would wait for an answer without
+ * end. When the process ends, connections whose message was not written are returned (`takeBack`); of the others it may
+ * have read something, so they are closed.
  */
 import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -32,7 +32,7 @@ import type {
   ToListener,
 } from './messages.ts';
 
-/** A listener process cannot begin; the message is for the terminal. */
+/** A listener process cannot start; the message is for the terminal. */
 export class ListenerError extends PlainError {
   override readonly name = 'ListenerError';
 }
@@ -42,14 +42,14 @@ export interface ChildOptions {
   readonly said: (observation: Observation) => void;
   readonly passed: (passed: Passed) => void;
   readonly tail: (batch: TailBatch) => void;
-  /** It is about to open a stream of this table: resolves with whether all others have settled theirs. */
+  /** The process is about to open a stream of this table: resolves with whether all others have settled theirs. */
   readonly fence: (left: Left) => Promise<boolean>;
-  /** It takes connections from now on; none was given to it before. */
+  /** The process takes connections from now on; it has been given none before. */
   readonly serves: (child: ListenerChild) => void;
   readonly spool: (child: ListenerChild, said: SpoolSaid) => void;
 }
 
-/** How a question ended: `late` and `gone` say nothing of what was asked. */
+/** How a question ended: `late` and `gone` say nothing about the question. */
 type Answered = Answer | 'late' | 'gone';
 
 interface Asked {
@@ -58,31 +58,31 @@ interface Asked {
 }
 
 export class ListenerChild {
-  /** Connections that it has, those that are on their way to it included. */
+  /** Its connections, including those that are being passed to it. */
   connections = 0;
   /** Whether it takes connections. */
   serves = false;
-  /** Signs of life in a row that did not come. */
+  /** Consecutive signs of life that did not come. */
   missed = 0;
-  /** What it said of itself last; null: nothing yet. */
+  /** Its last report; null: none yet. */
   report: Report | null = null;
-  /** Resolves when it takes connections; rejects with ListenerError. */
+  /** Resolves once it takes connections; rejects with ListenerError. */
   readonly serving: Promise<void>;
-  /** Resolves with the reason when the process is gone and its last words are read. Never rejects. */
+  /** Resolves with the reason once the process is gone and its last messages are read. Never rejects. */
   readonly ended: Promise<string>;
-  /** What its commits are called at the engine. */
+  /** The name of its commits at the engine. */
   readonly commitName = `headgate commit ${randomUUID()}`;
   readonly #options: ChildOptions;
   readonly #process: ChildProcess;
   readonly #ready = deferred<void>();
   readonly #asked = new Map<number, Asked>();
-  /** Connections on their way, in the order in which they were sent, and whether their message is written. */
+  /** Connections being passed, in the order in which they were sent, and whether their message is written. */
   readonly #passing = new Map<Socket, 'waiting' | 'written'>();
   #lastId = 0;
   #gone = false;
-  /** Why it could not begin, in its own words. */
+  /** Why it could not start, in its own words. */
   #failure: string | null = null;
-  /** Why it was ended by us. */
+  /** Why this process killed it. */
   #why: string | null = null;
 
   constructor(options: ChildOptions) {
@@ -90,10 +90,10 @@ export class ListenerChild {
     this.serving = this.#ready.promise;
     this.serving.catch(() => undefined);
     this.#process = fork(listenerEntry, [], {
-      // Not `advanced`: of small messages JSON takes less, and there is one or two for each connection.
+      // Not `advanced`: JSON is cheaper for small messages, and there are one or two for each connection.
       serialization: 'json',
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-      // A debugger's port would be taken already.
+      // A debugger's port would already be taken.
       execArgv: process.execArgv.filter((option) => !option.startsWith('--inspect')),
     });
     this.ended = this.#end();
@@ -115,19 +115,19 @@ export class ListenerChild {
   take(connection: Socket): void {
     this.connections += 1;
     this.#passing.set(connection, 'waiting');
-    // The message may come without its connection, when that was closed meanwhile: the process then says that it has ended.
+    // If the connection is closed meanwhile, the message may arrive without it: the process then reports that it has ended.
     this.#process.send(
       { kind: 'connection' } satisfies ToListener,
       connection,
       { keepOpen: true },
       (error) => {
-        // As a value of a key that is there it keeps its place.
+        // Setting the value of an existing key keeps its place in the order.
         if (error === null && this.#passing.has(connection)) this.#passing.set(connection, 'written');
       },
     );
   }
 
-  /** Connections that have not reached it; for when it is gone. */
+  /** Connections that have not reached the process; for use once it is gone. */
   takeBack(): readonly Socket[] {
     const back: Socket[] = [];
     for (const [connection, state] of this.#passing) {
@@ -138,19 +138,19 @@ export class ListenerChild {
     return back;
   }
 
-  /** null: it has done what was asked, or is gone, or took longer than `withinMs`. Never rejects. */
+  /** null: the question asks for no report, or the process is gone or took longer than `withinMs`. Never rejects. */
   async ask(question: Question, withinMs: number | null = limits.listenerAnswerMs): Promise<Report | null> {
     const answer = await this.#ask(question, withinMs);
     return typeof answer === 'string' ? null : (answer.report ?? null);
   }
 
-  /** null: it has no such request, or says nothing in time. Never rejects. */
+  /** null: it has no such request, or does not answer in time. Never rejects. */
   async held(of: HeldQuestion): Promise<HeldRequest | null> {
     const answer = await this.#ask({ what: 'held', of }, limits.listenerAnswerMs);
     return typeof answer === 'string' ? null : (answer.held ?? null);
   }
 
-  /** Whether what streams have left in it is settled; `late`: it does not get on with that for so long. Never rejects. */
+  /** Whether rows that streams have left in it are settled; `late`: no progress for `withinMs`. Never rejects. */
   async settle(left: Left, withinMs: number): Promise<'settled' | 'late' | 'gone'> {
     const answer = await this.#ask({ what: 'settle', left }, withinMs);
     return answer === 'late' || answer === 'gone' ? answer : 'settled';
@@ -166,7 +166,7 @@ export class ListenerChild {
     return answered.promise;
   }
 
-  /** What passed in another process. */
+  /** Counts requests that passed in another process. */
   charge(passed: Passed): void {
     this.#send({ kind: 'passed', passed });
   }
@@ -181,7 +181,7 @@ export class ListenerChild {
   }
 
   #send(message: ToListener): void {
-    // A process that is gone tells so by itself; with the callback the failure is nobody's event.
+    // The end of a process is reported separately; the callback keeps the failure from becoming an event.
     if (this.#process.connected) this.#process.send(message, () => undefined);
   }
 
@@ -226,7 +226,7 @@ export class ListenerChild {
     }
   }
 
-  /** The process has the first `count` of those on their way: they are its alone from now on. */
+  /** The process has received the first `count` of the connections being passed: they belong to it alone from now on. */
   #taken(count: number): void {
     let left = count;
     for (const connection of this.#passing.keys()) {
@@ -251,7 +251,7 @@ export class ListenerChild {
       // Any other error is followed by the end of the process.
       if (this.#process.pid === undefined) gone.resolve(error.message);
     });
-    // What it said before is read then. (`disconnect` would not come while a connection is on its way.)
+    // Everything it sent before has been read by then. (`disconnect` would not come while a connection is being passed.)
     this.#process.once('close', (code, signal) =>
       gone.resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`),
     );

@@ -1,7 +1,7 @@
 /**
- * What a listener process that is gone has left at the engine. Takes the name of its commits; resolves when no session of that name
- * is left, at the latest after `listenerLeftMs`, by when the engine's own bound on statements has ended what waited. Never
- * rejects. Touches the engine; changes nothing.
+ * Waits for the commits that a dead listener process left at the engine. Takes the name of its commits; resolves once no session
+ * has that name, at the latest after `listenerLeftMs`, when the engine's own statement timeout has ended the rest. Never rejects.
+ * Queries the engine; changes nothing.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -23,7 +23,7 @@ export async function commitsEnded(commitName: string, surroundings: Surrounding
   const { clock, random, signal } = surroundings;
   const latest = clock() + limits.listenerLeftMs;
   for (let attempt = 1; clock() < latest && !signal.aborted; attempt++) {
-    // An engine that cannot be asked may still be storing.
+    // An engine that does not answer may still be storing.
     if (await areGone(commitName, surroundings).catch(() => false)) return;
     const pauseMs = backoffMs(attempt, limits.fateRetryMinMs, limits.fateRetryMs, random);
     await delay(pauseMs, undefined, { signal }).catch(() => undefined);
@@ -36,7 +36,7 @@ async function areGone(commitName: string, { engine }: Surroundings): Promise<bo
     connectionTimeoutMillis: limits.listenerAnswerMs,
     query_timeout: limits.listenerAnswerMs,
   });
-  // Between two queries its end is nobody's event; the next query tells.
+  // If the connection ends between two queries, the next query reports it.
   client.on('error', () => undefined);
   try {
     await client.connect();

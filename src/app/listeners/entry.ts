@@ -1,8 +1,8 @@
 /**
- * A listener process, as the main process starts it: joins the channel to the main process with the service. Reads
- * nothing but that channel. It ends when it was asked to drain, when it cannot begin, and at once when the channel
- * closes: then the main process is gone, and nothing may be left behind that holds its engine or its port. Signals are
- * the main process's: Ctrl-C and service managers send them to all processes at one time.
+ * A listener process, as the main process starts it: connects the channel to the main process to the service. Reads
+ * nothing but that channel. It exits after it was asked to drain, when it cannot start, and at once when the channel
+ * closes: then the main process is gone, and nothing that holds its engine or its port may remain. Signals are left to
+ * the main process: Ctrl-C and service managers send them to all processes at once.
  */
 import type { Socket } from 'node:net';
 import { PlainError } from '../../kit/plain-error.ts';
@@ -39,7 +39,7 @@ process.on('message', (message: ToListener, connection: Socket | undefined) => {
 });
 
 function send(message: FromListener, written?: () => void): void {
-  // A failure to write is followed by the end of the channel, and that by ours.
+  // After a failed write the channel closes, and with it this process.
   process.send?.(message, undefined, undefined, () => written?.());
 }
 
@@ -49,13 +49,13 @@ async function begin(assignment: Assignment): Promise<void> {
     send({ kind: 'serving' });
   } catch (error) {
     const message = explained(error);
-    // What is nobody's mistake is a bug of ours, and shows its stack as every other one.
+    // An error without a message for people is a bug of ours, and shows its stack like any other.
     if (message === null) throw error;
     send({ kind: 'failed', message }, () => process.exit(1));
   }
 }
 
-/** In words that were written for the terminal; null: there are none. */
+/** A message meant for the terminal; null: there is none. */
 function explained(error: unknown): string | null {
   if (error instanceof PlainError) return error.message;
   return (error as NodeJS.ErrnoException).syscall === undefined ? null : (error as Error).message;

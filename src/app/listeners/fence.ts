@@ -1,7 +1,8 @@
 /**
- * The order of streams over several listener processes, seen from one of them. Takes tables of streams that are about to be
- * opened here, and asks the main process, which asks all others; answers the same question of theirs, and tells now and
- * then that it gets on. Refuses with `deadline` when one of them does not, or takes too long: then the stream would overtake it.
+ * Keeps streams in order over several listener processes, as seen from one of them. Takes tables of streams that are about to be
+ * opened here and asks the main process, which asks all other processes. Answers the same question for them, and reports
+ * progress from time to time. Refuses with `deadline` if a process makes no progress or takes too long: the stream would
+ * overtake its rows.
  */
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { Lanes } from '../../batch/lanes.ts';
@@ -13,7 +14,7 @@ import type { Left } from './messages.ts';
 
 interface Rounds {
   readonly running: Promise<boolean>;
-  /** Begins when the one that runs has ended; null: nobody waits for it. */
+  /** Starts when the running one has ended; null: nothing waits for it. */
   next: Promise<boolean> | null;
 }
 
@@ -21,7 +22,7 @@ export class Fence implements StreamFence {
   readonly streams = new Set<FencedStream>();
   readonly #ask: (id: number, left: Left) => void;
   readonly #asked = new Map<number, (settled: boolean) => void>();
-  /** By table and client: however many streams are opened at one time, one question is under way and one waits. */
+  /** By table and client: however many streams are opened at once, one question is in flight and one waits. */
   readonly #rounds = new Map<string, Rounds>();
   #lastId = 0;
 
@@ -39,19 +40,19 @@ export class Fence implements StreamFence {
     this.#asked.delete(id);
   }
 
-  /** Resolves when what streams have left here is stored, or never will be. `getsOn`: called while they get on with it. */
+  /** Resolves once the rows that streams left here are stored, or never will be. `getsOn` is called while they make progress. */
   async settle(
     { database, oid, client }: Left,
     lanes: Pick<Lanes, 'settled'>,
     getsOn: () => void,
   ): Promise<void> {
-    // What had reached our sockets before we were asked is read when one whole turn has passed.
+    // Data that had reached our sockets before the question is read after one whole turn.
     await endOfTurn();
     await endOfTurn();
     const ofTable = () =>
       [...this.streams].filter(({ target }) => target.oid === oid && target.database === database);
     const waitedFor = ofTable().filter((stream) => client === null || stream.client === client);
-    // Of whichever stream: those behind which the lane stores what is waited for have their turn before.
+    // Counts every stream of the table: the lane may store their rows before those that are waited for.
     const decided = () =>
       [...new Set([...waitedFor, ...ofTable()])].reduce((sum, stream) => sum + stream.decided, 0);
     let before = decided();
@@ -61,16 +62,16 @@ export class Fence implements StreamFence {
       before = now;
     }, limits.fenceTellMs);
     try {
-      // Also those whose connection is open: that it ended may not have been seen yet.
+      // Includes streams whose connection seems open: its end may not have been noticed yet.
       await Promise.all(waitedFor.map((stream) => stream.settled()));
-      // Of a client's ended stream nothing is known here but what the lane has of it.
+      // Of a client's ended stream, only the lane knows what is left.
       await lanes.settled({ database, oid });
     } finally {
       clearInterval(watch);
     }
   }
 
-  /** A question that was asked before us says nothing of what has come since. */
+  /** A question already in flight says nothing about rows that arrived since. */
   #round(table: Left): Promise<boolean> {
     const key = JSON.stringify([table.oid, table.database, table.client]);
     const rounds = this.#rounds.get(key);

@@ -1,7 +1,7 @@
 /**
- * The order of streams over several listener processes, seen from the main process. Takes a table of which one process is about
- * to open a stream, and all others; gives whether nothing is left of what they held for it. Never rejects. A process that is gone
- * has settled only when its transactions at the engine have ended: the engine goes on with what it was given.
+ * Keeps streams in order over several listener processes, as seen from the main process. Takes a table of which one process is
+ * about to open a stream, and all other processes; returns whether nothing is left of what they held for it. Never rejects. A
+ * dead process has settled only when its transactions at the engine have ended: the engine goes on with what it was given.
  */
 import { within } from '../../kit/within.ts';
 import { limits } from '../../tables/limits.ts';
@@ -10,14 +10,14 @@ import type { Left } from './messages.ts';
 
 export class Fences {
   readonly #commitsEnded: (commitName: string) => Promise<void>;
-  /** Of processes that are gone, until nothing of them is left. */
+  /** Dead processes, until nothing of them is left. */
   readonly #leaving = new Map<ListenerChild, Promise<void>>();
 
   constructor(commitsEnded: (commitName: string) => Promise<void>) {
     this.#commitsEnded = commitsEnded;
   }
 
-  /** Resolves when nothing is left of a process that is gone. */
+  /** Resolves once nothing is left of a dead process. */
   gone(child: ListenerChild): Promise<void> {
     const known = this.#leaving.get(child);
     if (known !== undefined) return known;
@@ -38,7 +38,7 @@ export class Fences {
         return answer !== 'late';
       }),
     );
-    // The process that asks may stand in the place of one that was killed.
+    // The asking process may be the successor of one that was killed.
     await Promise.all(this.#leaving.values());
     return answers.every(Boolean);
   }

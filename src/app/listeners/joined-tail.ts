@@ -1,6 +1,7 @@
 /**
- * The outcomes of all listener processes as one source. Takes batches as they come, gives them to who watches; asks the
- * processes to tell only while somebody does. What came while the first one watches is what the next one begins with.
+ * Presents the outcomes of all listener processes as one source. Takes batches as they come, passes them to the
+ * watchers; asks the processes to report only while somebody watches. A later watcher starts with what arrived while an
+ * earlier one was watching.
  */
 import { limits } from '../../tables/limits.ts';
 import type { TailBatch, TailLine, TailSource } from '../../tables/tail.ts';

@@ -1,10 +1,10 @@
 /**
- * The webhook listener as several processes. Takes an address and how each process is to work; gives a door of which
- * the main process holds nothing but the port: every connection it accepts goes to the process that has the fewest.
- * Throws ListenerError when one of them cannot begin, and what listening throws. A process that ends costs the
- * connections that it had, and nothing that was answered; while none serves, connections wait for one.
+ * The webhook listener as several processes. Takes an address and how each process is to work; returns a door of which
+ * the main process holds only the port: every connection it accepts goes to the process with the fewest. Throws
+ * ListenerError if a process cannot start, and the errors of listening. A process that ends costs the connections that it
+ * had, and nothing that was answered; while no process serves, connections wait for one.
  *
- * Why not leave accepting to the processes: which of them the kernel wakes is chance, and one that is busy still accepts,
+ * Why the processes do not accept by themselves: which of them the kernel wakes is chance, and a busy one still accepts,
  * so that of 64 connections at once one process of two got 44 to 60 (docs/decisions/0040).
  */
 import { randomUUID } from 'node:crypto';
@@ -33,14 +33,14 @@ import type { SpoolDesk } from './spool-desk.ts';
 export interface ListenersOptions extends ListenAt {
   readonly assignment: ChildOptions['assignment'];
   readonly observe: Observe;
-  /** Told of what the processes say, which they have counted themselves. */
+  /** Receives what the processes report; they have already counted it. */
   readonly log: Observe;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
   readonly random: () => number;
-  /** Resolves when no transaction of commits of this name is left at the engine, or can be; never rejects. */
+  /** Resolves once no transaction of commits of this name is, or can be, left at the engine; never rejects. */
   readonly commitsEnded: (commitName: string) => Promise<void>;
-  /** Who keeps on the disk what the processes send. */
+  /** Keeps on the disk what the processes send. */
   readonly desk: SpoolDesk;
 }
 
@@ -50,15 +50,15 @@ export class Listeners implements Closable {
   readonly #server: Server;
   readonly #slots: readonly Slot[];
   readonly #fences: Fences;
-  /** Accepted, while no process serves. */
+  /** Accepted connections while no process serves. */
   readonly #waiting = new Set<Socket>();
-  /** Where the search for the fewest begins: of equals it is each one's turn. */
+  /** Where the search for the fewest starts, so that equals take turns. */
   #turn = 0;
   #closing: Promise<void> | null = null;
-  /** Who watches the outcomes of all processes. */
+  /** The watchers of the outcomes of all processes. */
   readonly tail = new JoinedTail((on) => void this.tell({ what: 'tail', on }));
 
-  /** Resolves when all of them serve. */
+  /** Resolves once all of them serve. */
   static async open(options: ListenersOptions): Promise<Listeners> {
     const listeners = new Listeners(options);
     try {
@@ -78,7 +78,7 @@ export class Listeners implements Closable {
     this.#slots = Array.from({ length: options.assignment.of }, (_, i) => this.#slot(i + 1));
   }
 
-  /** null: requests are taken; otherwise why not. */
+  /** null: requests are accepted; otherwise the reason. */
   get unavailable(): string | null {
     const reports = this.#serving().map(({ report }) => report?.unavailable ?? null);
     if (reports.length === 0) return 'no listener process serves';
@@ -93,18 +93,18 @@ export class Listeners implements Closable {
     }));
   }
 
-  /** Asks all that serve; resolves when all have answered, or are gone or late. Never rejects. */
+  /** Asks all that serve; resolves once all have answered, or are gone or late. Never rejects. */
   async tell(question: Question, withinMs?: number): Promise<void> {
     await Promise.all(this.#serving().map((child) => child.ask(question, withinMs)));
   }
 
-  /** Of the process that has it; null: none has. Never rejects. */
+  /** From the process that has it; null: none has. Never rejects. */
   async held(of: HeldQuestion): Promise<HeldRequest | null> {
     const all = await Promise.all(this.#serving().map((child) => child.held(of)));
     return all.find((it) => it !== null) ?? null;
   }
 
-  /** Those of all processes in one text; of one that does not answer in time what it said last. */
+  /** The metrics of all processes in one text; for a process that does not answer in time, its last report. */
   async metricsText(own: Metrics): Promise<string> {
     await this.tell({ what: 'report' });
     const processes: ProcessMetrics[] = this.#slots.flatMap(({ child }, i) =>
@@ -114,7 +114,7 @@ export class Listeners implements Closable {
     return mergedText(await own.families(), processes, departed);
   }
 
-  /** Refuses new connections; each process answers what it has taken, and ends. */
+  /** Refuses new connections; each process answers its accepted requests, and ends. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -125,7 +125,7 @@ export class Listeners implements Closable {
     const listening = once(this.#server, 'listening');
     this.#server.listen({ ...listenAt(this.#options), backlog: 4096 });
     await listening;
-    // Accepting failed, e.g. for want of file descriptors; the others go on.
+    // An accept failed, e.g. for lack of file descriptors; the port stays open.
     this.#server.on('error', (error) => observe({ kind: 'request.failed', requestId: randomUUID(), error }));
     const { address, port: bound } = this.#server.address() as AddressInfo;
     this.address = { host: address, port: bound };
@@ -155,7 +155,7 @@ export class Listeners implements Closable {
       observe: (observation) => observe({ ...observation, listener }),
       changed: () => {
         this.#passWaiting();
-        // One that has just begun does not know that somebody watches; the others go on.
+        // A new process does not know that somebody watches; to the others this changes nothing.
         if (this.tail.watched) void this.tell({ what: 'tail', on: true });
       },
       gone: (child) => {
@@ -204,7 +204,7 @@ export class Listeners implements Closable {
   /** null: none serves. */
   #fewest(): ListenerChild | null {
     const all = this.#serving();
-    // One that does not answer any more will be ended; until then it gets nothing that another could take.
+    // A process that no longer answers will be ended; until then it gets only connections that no other can take.
     const alive = all.filter(({ missed }) => missed === 0);
     const serving = alive.length === 0 ? all : alive;
     this.#turn += 1;
@@ -216,7 +216,7 @@ export class Listeners implements Closable {
     return fewest;
   }
 
-  /** What one process let pass counts against the rates of all. */
+  /** Requests that one process let pass count against the rates of all. */
   #passed(listener: number, passed: Passed): void {
     this.#slots.forEach(({ serving }, i) => {
       if (i + 1 !== listener) serving?.charge(passed);

@@ -1,7 +1,7 @@
 /**
- * A listener process's observations on their way to the main process. Takes observations of any room, sends them as plain
- * values, those of one turn together; while an earlier message is not written they wait, a bounded number of them,
- * and what is left out is counted and told. Refuses nothing.
+ * Sends a listener process's observations to the main process. Takes observations of any room and sends them as plain
+ * values, those of one turn together. While an earlier message is unwritten they wait, a bounded number of them; those left
+ * out are counted and reported. Refuses nothing.
  */
 import { errorText } from '../../admin/log.ts';
 import type { Observation, TableName } from '../../tables/observations.ts';
@@ -12,7 +12,7 @@ export class ObservationSender {
   readonly #waitingMax: number;
   #waiting: Observation[] = [];
   #leftOut = 0;
-  /** A turn's end, or a message, is waited for. */
+  /** The end of the turn, or a message, is pending. */
   #busy = false;
 
   constructor(send: (message: FromListener, written: () => void) => void, waitingMax: number) {
@@ -42,7 +42,7 @@ export class ObservationSender {
   }
 }
 
-/** Rooms hand over their own objects for tables, with functions in them, and whatever was thrown: of that the log's text. */
+/** Rooms pass their own table objects, which contain functions, and thrown values, of which the log's text is kept. */
 function plain(observation: Observation): Observation {
   const copy: Record<string, unknown> = { ...observation };
   if (copy['table'] !== undefined && copy['table'] !== null) {

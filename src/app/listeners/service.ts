@@ -1,7 +1,7 @@
 /**
- * What one listener process does: Headgate's webhooks without the other doors, on an engine that is there already. Takes an
- * Assignment and a way to say things to the main process; gives a service that takes connections, answers questions
- * and closes. Throws what keeps it from beginning.
+ * What one listener process does: serves Headgate's webhooks, without the other doors, on an engine that already runs.
+ * Takes an Assignment and a way to send messages to the main process; returns a service that takes connections, answers
+ * questions and closes. Throws if it cannot start.
  */
 import type { Socket } from 'node:net';
 import { isSaid, tellsRequests } from '../../admin/log.ts';
@@ -31,13 +31,13 @@ import { shareOf } from './share.ts';
 import { SpoolLink } from './spool-link.ts';
 
 export interface ListenerService {
-  /** Serves a connection; undefined: it was closed on its way. */
+  /** Serves a connection; undefined: it was closed while it was being passed. */
   take(connection: Socket | undefined): void;
-  /** Never rejects: what could not be done shows in what comes after it. */
+  /** Never rejects: what could not be done shows in what follows. */
   answer(question: Question, getsOn: () => void): Promise<Answer>;
-  /** Counts what passed in another process. */
+  /** Counts requests that passed in another process. */
   charge: Gate['charge'];
-  /** The answer to a fence that it has asked for. */
+  /** The answer to a fence that this process has asked for. */
   fenced(id: number, settled: boolean): void;
   spool(told: SpoolTold): void;
 }
@@ -103,12 +103,12 @@ export async function serveListener(
   }
 }
 
-/** JSON knows no NaN, which is what a gauge says before it has seen anything. */
+/** JSON has no NaN, which is a gauge's value before its first observation. */
 function finite(family: MetricFamily): MetricFamily {
   return { ...family, values: family.values.filter(({ value }) => Number.isFinite(value)) };
 }
 
-/** Tells of connections once a turn: the main process gives the next one to whoever has the fewest. */
+/** Reports connections once a turn: the main process gives the next one to the process with the fewest. */
 function takeConnections(listener: Listener, send: (message: FromListener) => void): ListenerService['take'] {
   let [taken, ended] = [0, 0];
   const count = (newTaken: number, newEnded: number) => {
@@ -149,7 +149,7 @@ function answerQuestions(
         deps.tail(question.on);
         break;
       case 'ensure':
-        // Its statement has found the catalog there, or tells its client why not.
+        // The statement has found the catalog, or reports the failure to its client.
         await deps.catalog.ensure(question.database).catch(() => undefined);
         break;
       case 'release':
@@ -170,7 +170,7 @@ function answerQuestions(
   };
 }
 
-/** Begins and ends telling outcomes; what is on already goes on. */
+/** Starts and stops reporting outcomes; starting twice has no effect. */
 function tailTo(ring: Ring, send: (message: FromListener) => void): (on: boolean) => void {
   let end: (() => void) | null = null;
   return (on) => {

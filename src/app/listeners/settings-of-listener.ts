@@ -1,7 +1,7 @@
-/** Which settings go to a listener process. Pure. */
+/** Selects the settings for a listener process. Pure. */
 import type { Settings } from '../../tables/settings.ts';
 
-/** What a listener process has to know of the settings: not the passwords of other doors. */
+/** What a listener process needs of the settings, without the passwords and keys of other doors. */
 export function settingsOfListener(settings: Settings): Settings {
   return {
     ...settings,

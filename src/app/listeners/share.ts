@@ -1,11 +1,11 @@
-/** How much of Headgate's bounds, and of the machine, is one listener process's. Pure. */
+/** One listener process's share of Headgate's bounds and of the machine. Pure. */
 import type { Resources } from '../../kit/cores.ts';
 import type { Limits } from '../../tables/limits.ts';
 import { limits as allLimits } from '../../tables/limits.ts';
 
 /**
- * How many there are where the owner does not say: the engine wants about half of the cores when it is beside, and each
- * process wants memory. One where that leaves less than two.
+ * The number of processes if the settings do not give one: an engine on the same machine needs about half of the cores,
+ * and each process needs memory. One, if that leaves fewer than two.
  */
 export function listenersOf({ cores, memoryBytes }: Resources, limits: Limits = allLimits): number {
   const fits = Math.floor(Math.min(cores / 2, memoryBytes / limits.listenerMemoryBytes));
@@ -13,9 +13,9 @@ export function listenersOf({ cores, memoryBytes }: Resources, limits: Limits = 
 }
 
 /**
- * The bounds of one of several. What bounds a process's own work (lanes, threads, sizes) stays as it is; what is held of
- * the machine, the engine or a table together is divided. A share of the bodies never becomes so small that the
- * largest body that is allowed would not fit beside another.
+ * The bounds of one of several processes. Bounds on a process's own work (lanes, threads, sizes) stay as they are;
+ * bounds on shared use of the machine, the engine or a table are divided. The share for bodies always fits two bodies of
+ * the largest size allowed.
  */
 export function shareOf(limits: Limits, of: number, bodyBytesMax: number): Limits {
   if (of <= 1) return limits;

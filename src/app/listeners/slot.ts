@@ -1,7 +1,7 @@
 /**
- * One place of a listener process. Takes how to start one; keeps one there: when it ends, or gives no sign of life, another
- * is started after a growing pause, and what it had counted is kept. Rejects `first` with ListenerError when the
- * first one never served; afterwards it goes on for ever.
+ * One slot for a listener process. Takes how to start one, and keeps one running: when it ends, or gives no sign of life,
+ * another is started after a growing pause, and its counts are kept. Rejects `first` with ListenerError if the first one
+ * never served; after that it never gives up.
  *
  *   starting ──serving──► serving ──ended──► pausing ──► starting …        any ──close──► closed
  */
@@ -18,7 +18,7 @@ import type { ChildOptions } from './child.ts';
 export interface SlotOptions {
   readonly start: ChildOptions;
   readonly observe: Observe;
-  /** A process has begun to serve, or has ended: there may be connections to pass. */
+  /** A process has started to serve, or has ended: connections may be waiting. */
   readonly changed: () => void;
   /** Called with the process that has ended. */
   readonly gone: (child: ListenerChild) => void;
@@ -27,11 +27,11 @@ export interface SlotOptions {
 }
 
 export class Slot {
-  /** Resolves when the first process serves. */
+  /** Resolves once the first process serves. */
   readonly first: Promise<void>;
-  /** null: none runs at present. */
+  /** null: none is running. */
   child: ListenerChild | null = null;
-  /** What processes that ended had counted. */
+  /** The counts of processes that have ended. */
   departed: readonly MetricFamily[] = [];
   readonly #options: SlotOptions;
   readonly #first = deferred<void>();
@@ -50,7 +50,7 @@ export class Slot {
     return this.child?.serves === true ? this.child : null;
   }
 
-  /** Lets the process answer what it has taken, and ends it, at the latest a little after `drainMs`. */
+  /** Lets the process answer its accepted requests, and ends it, at the latest shortly after `drainMs`. */
   async close(): Promise<void> {
     this.#closing.abort();
     const { child } = this;
@@ -100,7 +100,7 @@ export class Slot {
     this.#first.reject(new ListenerError('Headgate is shutting down'));
   }
 
-  /** Asks it for its figures now and then; one that never answers is ended. Gives how it ended. */
+  /** Polls the process for its metrics; one that stops answering is ended. Returns how it ended. */
   async #watch(child: ListenerChild): Promise<string> {
     const beat = setInterval(() => {
       if (!child.serves) return;

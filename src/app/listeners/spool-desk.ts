@@ -1,11 +1,11 @@
 /**
- * The disk of several listener processes, seen from the main process, which alone writes to it and hands over from it. Takes requests
- * that a process has checked and decoded; gives each of them its end. Refuses with what the spool does, and with `deadline`.
+ * The disk of several listener processes, as seen from the main process, which alone writes to it and hands over from it. Takes
+ * requests that a process has checked and decoded; returns what became of each. Refuses what the spool refuses, and with `deadline`.
  *
- * A table goes to the disk in all processes or in none, so that no request overtakes one that was answered before it came: its
- * gate here is `filling` until every process has said that its own is closed and its lane has none of the table left, and nothing
- * is kept before that. It opens here first; what a process still sends then is told to go to the lane. A process that is
- * gone is not waited for: nobody reads an answer of its requests any more.
+ * A table spools in all processes or in none, so that no request overtakes one that was answered before it came: the gate here stays
+ * `filling`, and nothing is kept, until every process has reported that its own gate is closed and its lane holds no more requests of
+ * the table. The gate here opens first; a process that still sends requests is told to use the lane. A dead process is not waited
+ * for: nobody reads the answers to its requests any more.
  */
 import type { DatabaseSpool, NamedTable } from '../../spool/database-spool.ts';
 import { within } from '../../kit/within.ts';
@@ -23,19 +23,19 @@ interface ListenerProcess {
 export class SpoolDesk {
   readonly #databases = new Map<string, Kept>();
   readonly #processes = new Set<ListenerProcess>();
-  /** Who has not closed a gate yet. */
+  /** Processes that have not closed a gate yet. */
   readonly #awaited = new Map<TableGate, Set<ListenerProcess>>();
-  /** Ends of requests that are told together. */
+  /** Results that are reported together. */
   readonly #ended = new Map<ListenerProcess, KeptAnswer[]>();
 
-  /** A spool is there, with gates that are closed for what earlier processes have left. */
+  /** A spool has been opened, with closed gates for what earlier processes have left. */
   opened(kept: Kept): void {
     this.#databases.set(kept.database, kept);
     for (const process of this.#processes) this.#tellState(process, kept);
     for (const gate of kept.gates) if (gate.state !== 'open') void this.#untilOpen(kept, gate);
   }
 
-  /** It has had no connection yet. */
+  /** Called before the process gets its first connection. */
   serves(process: ListenerProcess): void {
     this.#processes.add(process);
     for (const kept of this.#databases.values()) this.#tellState(process, kept);
@@ -116,7 +116,7 @@ export class SpoolDesk {
   }
 }
 
-/** Resolves when requests of the table are kept, or go to the lane. A process that does not answer is not waited for for ever. */
+/** Resolves once requests of the table are kept, or go to the lane. The wait for processes is bounded. */
 async function settled(gate: TableGate): Promise<void> {
   const deadline = performance.now() + limits.ackDeadlineMs;
   while (gate.state === 'filling' || gate.state === 'emptying')

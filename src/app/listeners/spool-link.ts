@@ -1,8 +1,8 @@
 /**
- * The disk, seen from a listener process: it is the main process's. Takes requests that are to be kept, sends them there, those of
- * one turn together; gives their ends. Which way requests of a table go is decided for all processes there; what is met here
- * closes the gate here at once. Refuses with what the main process does, and with `table_changed` where a request is to
- * go to its lane after all.
+ * The disk, as seen from a listener process: the main process owns it. Takes requests to be kept, sends those of one turn together
+ * to the main process, and returns what became of them. The main process decides for all processes where requests of a table go;
+ * what is noticed here closes the gate here at once. Refuses what the main process refuses, and with `table_changed` if a request
+ * is to go to its lane after all.
  */
 import { deferred } from '../../kit/deferred.ts';
 import type { Deferred } from '../../kit/deferred.ts';
@@ -69,7 +69,7 @@ class LinkedSpool implements SpoolRoom {
   readonly #say: Say;
   readonly #ask: Ask;
   readonly #gates = new Map<number, LinkedGate>();
-  /** What is sent when this turn ends, by the table's oid. */
+  /** Requests to send at the end of this turn, by the table's oid. */
   readonly #waiting = new Map<
     number,
     { table: Keep['table']; requests: { id: number; payload: string }[] }
@@ -95,7 +95,7 @@ class LinkedSpool implements SpoolRoom {
     return this.#gates.get(oid) ?? null;
   }
 
-  /** Whether there is room is asked when there is something to keep. */
+  /** The main process checks for space when there is something to keep. */
   admit(): void {}
 
   append({ database, schema, table, oid }: Target, _gate: TableGate, payload: Buffer): Promise<void> {

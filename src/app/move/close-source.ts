@@ -1,7 +1,7 @@
 /**
- * Closes a database for writing, for everybody and for good: its default becomes read-only, and every session from before ends. From
- * then on Headgate answers 503 with Retry-After for its tables, and reading goes on. Takes a connection, which stays; throws MoveError
- * when somebody cannot be ended, and the database is then open again.
+ * Closes a database for writing, permanently and for everybody: its default becomes read-only, and every older session is ended. From
+ * then on Headgate answers 503 with Retry-After for its tables, and reading still works. Takes a connection, which stays open; throws
+ * MoveError if a session cannot be ended; the database is then open again.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
@@ -9,7 +9,7 @@ import { quoteIdentifier } from '../../kit/sql-text.ts';
 import { limits } from '../../tables/limits.ts';
 import { MoveError } from './statements.ts';
 
-/** What would go on writing, or could not be ended; asked before anything is moved. */
+/** What would go on writing or could not be ended; checked before anything is moved. */
 export async function whyNotClosed(source: Client): Promise<string[]> {
   const { rows } = await source.query<{ why: string }>(`
     SELECT 'this role does not own the database, and cannot close it for writing' AS why FROM pg_database d
@@ -46,7 +46,9 @@ async function setReadOnly(source: Client, on: boolean): Promise<void> {
   await source.query(`ALTER DATABASE ${database} ${what}`);
 }
 
-/** Sessions that began before the default had changed may still write: until none is left nothing is certain. */
+/**
+ * Sessions that started before the default changed may still write: only once all of them have ended is it certain that nobody does.
+ */
 async function endOthers(source: Client): Promise<void> {
   const { rows } = await source.query<{ at: string }>('SELECT clock_timestamp()::text AS at');
   const at = rows[0]?.at ?? '';

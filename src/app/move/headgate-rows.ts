@@ -1,6 +1,6 @@
 /**
- * What Headgate itself keeps in a database: which tables are webhook tables, their checks and secrets, as they are sealed, and refused
- * requests. Takes both sides with a transaction open on the other one; throws MoveError when they are of different versions.
+ * Moves what Headgate itself keeps in a database: which tables are webhook tables, their checks and secrets (still sealed), and
+ * refused requests. Takes both sides, the target with a transaction open; throws MoveError if the versions differ.
  */
 import { catalogVersion, migrate, readMigrations } from '../../catalog/migrate.ts';
 import { identities } from '../../catalog/seals.ts';
@@ -27,7 +27,7 @@ const relations = [
   'rejected_requests',
 ];
 
-/** The schema `headgate` there, of the same version as here, and empty. */
+/** Creates the schema `headgate` in the target, of the source's version, and empty. */
 export async function prepareHeadgate({ source, target }: Sides): Promise<void> {
   const migrations = readMigrations();
   const here = await catalogVersion(source);
@@ -57,18 +57,19 @@ export async function copyHeadgate({ source, target }: Sides): Promise<void> {
       `COPY headgate.${name} (${columns}) FROM STDIN`,
     );
   }
-  // Whose role is not there, or is the one that serves, belongs to the one that serves there.
+  // A secret whose owner does not exist in the target, or is the role that Headgate uses in the source, goes to Headgate's role in the
+  // target.
   const { rows } = await source.query<{ role: string }>('SELECT current_user::text AS role');
   await target.query(
     `UPDATE headgate.secret SET owner = current_user
      WHERE owner = $1 OR owner IS NOT NULL AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = owner)`,
     [rows[0]?.role],
   );
-  // Their oids are those of the server they came from.
+  // A role's oid differs between servers.
   await target.query(
     'UPDATE headgate.secret SET owner_oid = (SELECT r.oid FROM pg_roles r WHERE r.rolname = owner)',
   );
-  // A token without its role is nobody's: with another owner it could be worth more.
+  // A token whose role does not exist gets no owner: with another owner it might be worth more.
   await target.query(
     `UPDATE headgate.token t SET owner = r.rolname, owner_oid = r.oid
      FROM headgate.token same LEFT JOIN pg_roles r ON r.rolname = CASE same.owner WHEN $1 THEN current_user ELSE same.owner END
@@ -82,7 +83,7 @@ export async function copyHeadgate({ source, target }: Sides): Promise<void> {
   );
 }
 
-/** The names of those that this key does not open; what is sealed is never shown. */
+/** The names of the sealed values that this key does not open; sealed content is never shown. */
 export async function unopened({ source }: Sides, sealing: Sealing): Promise<string[]> {
   const { rows } = await source.query<{ what: string; name: string; seal_id: string; sealed: string }>(`
     SELECT 'secret' AS what, s.name, s.seal_id::text, s.sealed FROM headgate.secret s

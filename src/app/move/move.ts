@@ -1,15 +1,15 @@
 /**
- * `headgate move`: one database of Headgate, and all that is in it, to another PostgreSQL. Takes Settings (which Headgate) and a
- * connection string (where to); says what it does; throws MoveError, one line, and can then be run again.
+ * `headgate move`: moves one database of Headgate, with everything in it, to another PostgreSQL. Takes Settings (which Headgate)
+ * and a connection string (the target); reports what it does; throws MoveError, one line, and can then be run again.
  *
- *   look      what is not carried is listed, and nothing was touched
- *   make      schemas, types, functions, tables: one transaction; the marks of the move with it
- *   copy      table by table, while Headgate takes requests; then indexes
- *   close     the source takes no more writes: its webhooks answer 503
- *   complete  what came meanwhile, then views, keys between tables, triggers, rights, and Headgate's own rows: one transaction,
- *             with which the tables are webhooks there
+ *   look      what cannot be moved is listed; nothing has been touched
+ *   make      schemas, types, functions, tables, and the marks of the move: one transaction
+ *   copy      table by table, while Headgate accepts requests; then indexes
+ *   close     the source accepts no more writes: its webhooks answer 503
+ *   complete  rows written meanwhile, then views, foreign keys, triggers, rights, and Headgate's own rows: one transaction,
+ *             which makes the tables webhook tables in the target
  *
- * Broken off anywhere, it goes on from what the marks in schema headgate_move say.
+ * After an interruption at any point, a new run continues from the marks in schema headgate_move.
  */
 import { openPostgresEngine } from '../../engine/postgres.ts';
 import { openCommandEngine } from '../command-engine.ts';
@@ -31,9 +31,9 @@ import type { Statement } from './statements.ts';
 export interface MoveOptions {
   /** postgresql://… */
   readonly to: string;
-  /** Which database of the source; absent: its default. */
+  /** Which database of the source; absent: the default one. */
   readonly database?: string | undefined;
-  /** Go on although something is not carried. */
+  /** Continue although something cannot be moved. */
   readonly leaveOut?: boolean | undefined;
 }
 
@@ -81,12 +81,12 @@ async function connected(
     application_name: 'headgate move',
     connectionTimeoutMillis: limits.engineAnswerMs,
   });
-  // What breaks the connection is told by the query that was waiting.
+  // A broken connection is reported by the pending query.
   client.on('error', () => {});
   open.push(client);
   try {
     await client.connect();
-    // What is printed here is read there: in one form, and with every name qualified.
+    // Both sides must print and read values in the same form, with every name qualified.
     await client.query(
       `SET search_path = pg_catalog; SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres'; SET timezone = 'UTC';
        SET bytea_output = 'hex'; SET extra_float_digits = 1; SET check_function_bodies = off; SET statement_timeout = 0;
@@ -98,7 +98,7 @@ async function connected(
   return client;
 }
 
-/** A mistake that would copy a database onto itself, or lose letters. */
+/** Catches mistakes that would copy a database onto itself, or lose characters. */
 async function sameDatabase({ source, target }: Sides): Promise<void> {
   const ask = `SELECT (SELECT system_identifier FROM pg_control_system())::text || '/' || d.oid AS id, pg_encoding_to_char(d.encoding) AS encoding
     FROM pg_database d WHERE d.datname = current_database()`;
@@ -123,7 +123,7 @@ async function look({ source, target }: Sides, leaveOut: boolean, report: MoveRe
     throw new MoveError('nothing was touched: move these by hand, and run it again with --leave-out');
 }
 
-/** The last statements, parted by whether their role is there. */
+/** The last statements, divided by whether their role exists in the target. */
 async function rolesThere({ source, target }: Sides): Promise<{ done: Statement[]; left: Statement[] }> {
   const { rows } = await source.query<Statement>(afterRows);
   const { rows: roles } = await target.query<{ name: string }>('SELECT rolname AS name FROM pg_roles');
@@ -169,7 +169,7 @@ async function moveAll(sides: Sides, report: MoveReport): Promise<void> {
   report.say(`${all.length} tables hold as many rows there as here`);
 }
 
-/** The steps that are done; makes everything that rows need, and the marks, where there are none. */
+/** Returns the steps that are done; if there are no marks yet, creates them and everything that rows need. */
 async function marks(sides: Sides, report: MoveReport): Promise<ReadonlySet<string>> {
   const { source, target } = sides;
   const { rows: id } = await source.query<{ id: string }>(

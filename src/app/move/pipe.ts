@@ -1,7 +1,7 @@
 /**
- * Rows from one server to another: COPY … TO STDOUT on one connection, COPY … FROM STDIN on the other, chunk by chunk as fast as the
- * slower of the two. Takes two idle clients and the two statements; gives the number of rows; throws the engine's error, and
- * both connections are then idle again, or lost.
+ * Copies rows from one server to another: COPY … TO STDOUT on one connection, COPY … FROM STDIN on the other, chunk by chunk at the
+ * speed of the slower side. Takes two idle clients and the two statements; returns the number of rows; throws the engine's error,
+ * after which both connections are idle again, or lost.
  */
 import type { Client, Connection } from 'pg';
 
@@ -26,7 +26,7 @@ abstract class Copy {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // Whoever waits learns of it; until then it is nobody's unhandled rejection.
+    // The caller awaits it later; until then a rejection must not count as unhandled.
     this.done.catch(() => {});
   }
 
@@ -47,7 +47,7 @@ abstract class Copy {
   }
 
   handleRowDescription(): void {
-    // COPY has none.
+    // COPY sends none.
   }
 
   handleDataRow(): void {
@@ -66,7 +66,7 @@ abstract class Copy {
 class CopyIn extends Copy {
   readonly ready: Promise<CopyConnection>;
   failed = false;
-  /** Called when the server has refused: nobody will drain what waits. */
+  /** Called when the server has refused: nothing will drain the source any more. */
   onFailure = () => {};
   #opened: (connection: CopyConnection) => void = () => {};
   #refused: (error: Error) => void = () => {};
@@ -85,7 +85,7 @@ class CopyIn extends Copy {
   }
 
   handleCopyData(): void {
-    // Rows only go in.
+    // This side only receives rows.
   }
 
   override handleError(error: Error): void {
@@ -109,7 +109,7 @@ class CopyOut extends Copy {
   }
 
   handleCopyInResponse(): void {
-    // Rows only come out.
+    // This side only sends rows.
   }
 }
 
@@ -119,7 +119,7 @@ export async function pipeRows(from: Client, fromSql: string, to: Client, toSql:
   const target = await sink.ready;
   const { stream: reading } = (from as unknown as { connection: Connection }).connection;
   const source = new CopyOut(fromSql, (chunk) => {
-    // After a refusal what still comes is read away.
+    // After a refusal, the remaining data is read and discarded.
     if (sink.failed) return;
     target.sendCopyFromChunk(chunk);
     if (!target.stream.writableNeedDrain || reading.isPaused()) return;

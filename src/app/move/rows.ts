@@ -1,11 +1,12 @@
 /**
- * The rows of one table, in two parts that never overlap: `boundary` is a transaction before which everything had ended when it was
- * chosen. Rows of older transactions are copied while the source goes on writing; those of later ones when it has stopped.
+ * Copies the rows of one table in two parts that never overlap. `boundary` is a transaction id before which every transaction had
+ * ended when it was chosen. Rows of older transactions are copied while the source goes on writing, those of later ones after it
+ * has stopped.
  *
- *   waiting ──copyOld──► copied ──copyNew──► complete        each arrow is one transaction on the other side, its mark with it
+ *   waiting ──copyOld──► copied ──copyNew──► complete        each arrow is one target transaction, which also writes its mark
  *
- * A row that was changed or deleted meanwhile leaves its old version over on the other side. In a table with a primary key the new
- * version replaces it; what is left is seen by the count, and then the table is copied anew as a whole.
+ * A row that is changed or deleted meanwhile leaves its old version in the target. In a table with a primary key the new version
+ * replaces it; any other leftover shows in the row count, and the whole table is then copied again.
  */
 import type { Client } from 'pg';
 import { sqlstateOf } from '../../engine/sqlstate.ts';
@@ -16,9 +17,9 @@ export interface MovedTable {
   /** Qualified and quoted. */
   readonly name: string;
   readonly oid: string;
-  /** Quoted, without generated ones. */
+  /** Quoted, without generated columns. */
   readonly columns: readonly string[];
-  /** Of the primary key; empty: none. */
+  /** Of the primary key; empty if there is none. */
   readonly key: readonly string[];
 }
 
@@ -27,10 +28,10 @@ export interface Sides {
   readonly target: Client;
 }
 
-/** Which of the two parts a row is of: transaction ids are compared as PostgreSQL does it, on a circle. */
+/** Which of the two parts a row belongs to: transaction ids are compared as PostgreSQL does it, on a circle. */
 const isNew = (boundary: string) => `((t.xmin::text::int8 - (${boundary})) & 4294967295) < 2147483648`;
 
-/** Every transaction before it has ended. */
+/** Every transaction before this one has ended. */
 async function boundaryNow(source: Client): Promise<string> {
   const { rows } = await source.query<{ boundary: string }>(
     'SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::numeric % 4294967296)::text AS boundary',
@@ -50,7 +51,7 @@ export async function copyOld({ source, target }: Sides, table: MovedTable): Pro
   });
 }
 
-/** The source has stopped writing. Gives the rows that came. */
+/** The source must have stopped writing. Returns the number of rows copied. */
 export async function copyNew(sides: Sides, table: MovedTable): Promise<number> {
   const { target } = sides;
   const { rows: state } = await target.query<{ boundary: string }>(
@@ -64,7 +65,7 @@ export async function copyNew(sides: Sides, table: MovedTable): Promise<number> 
   try {
     rows = await inTransaction(target, () => applyNew(sides, table, from, boundary));
   } catch (error) {
-    // A row that took the place of another one may stand against it: as a whole they do not.
+    // A new row may conflict with the old version of another row; a copy of the whole table has no such conflicts.
     if (sqlstateOf(error)?.startsWith('23') !== true) throw error;
   }
   if (rows !== null && (await sameCount(sides, table))) return rows;
@@ -88,7 +89,7 @@ async function applyNew(sides: Sides, table: MovedTable, from: string, boundary:
     `CREATE TEMPORARY TABLE moved ON COMMIT DROP AS SELECT ${columns} FROM ${table.name} WITH NO DATA`,
   );
   const rows = await pipe(sides, table, fresh, 'pg_temp.moved');
-  // The whole rows come in first, so that generated columns of the key are computed as everywhere.
+  // Complete rows are stored first, so that PostgreSQL computes generated columns of the key.
   await target.query(`CREATE TEMPORARY TABLE whole (LIKE ${table.name} INCLUDING GENERATED) ON COMMIT DROP`);
   await target.query(
     `INSERT INTO pg_temp.whole (${columns}) OVERRIDING SYSTEM VALUE SELECT ${columns} FROM pg_temp.moved`,

@@ -1,11 +1,11 @@
 /**
- * What a database holds, read from its catalogs: the statements that make it anew, and what is left out. Every query runs with
- * `search_path = pg_catalog`, so that each name in its answer is qualified. Texts only; the schema `headgate` has
- * `column_definition()` already, which SHOW CREATE TABLE uses too.
+ * Queries that read from the catalogs of a database the statements that recreate its objects, and what is left out. Every query runs
+ * with `search_path = pg_catalog`, so that each name in its result is qualified. Texts only; they use `column_definition()` of the
+ * schema `headgate`, as SHOW CREATE TABLE does.
  */
 
-/** The owner's schemas: none of PostgreSQL's, of Headgate's, or of an extension's. */
-/** The role that the events gateway has on an embedded engine: Headgate makes it there, and gives it its rights. */
+/** The user's schemas: none of PostgreSQL's, of Headgate's, or of an extension's. */
+/** The role of the events gateway on an embedded engine: Headgate creates it in the target and grants its rights. */
 const gateway = `coalesce((SELECT r.oid FROM pg_roles r WHERE r.rolname = 'headgate_gateway'), 0)`;
 
 const schemas = `
@@ -30,7 +30,10 @@ const schemas = `
       WHERE d.classid = 'pg_class'::regclass AND d.objid = r.oid AND d.refclassid = 'pg_class'::regclass
         AND (d.deptype = 'i' OR (d.deptype = 'a' AND headgate.serial_name(a) IS NOT NULL))))`;
 
-/** Everything that rows need to come in. Rows (place, name, statement); those of one place may need each other. */
+/**
+ * Everything that must exist before rows can be stored. Returns rows (place, name, statement); statements of one place may depend on
+ * each other.
+ */
 export const beforeRows = `
 WITH ${schemas}
 SELECT 1 AS place, format('schema %I', name) AS name, format('CREATE SCHEMA IF NOT EXISTS %I', name) AS statement FROM mine
@@ -78,7 +81,7 @@ SELECT 3, 'table ' || r.full_name, format('CREATE %sTABLE %s (%s)%s',
 FROM relations r WHERE r.relkind = 'r'
 ORDER BY 1, 2`;
 
-/** What is made when most rows are in: it is quicker then. */
+/** Created after most rows are copied, because that is faster. */
 export const keysAndIndexes = `
 WITH ${schemas}
 SELECT 1 AS place, format('constraint %I of %s', k.conname, r.full_name) AS name,
@@ -90,8 +93,8 @@ WHERE r.relkind = 'r' AND i.indisvalid AND NOT EXISTS (SELECT FROM pg_constraint
 ORDER BY 1, 2`;
 
 /**
- * What is made when all rows are in, (place, name, statement, role): `role` has to exist on the other side. The role that serves here
- * is CURRENT_USER there.
+ * Created after all rows are copied, (place, name, statement, role): `role` must exist in the target. The role that Headgate uses in
+ * the source is CURRENT_USER in the target.
  */
 export const afterRows = `
 WITH ${schemas},
@@ -154,7 +157,7 @@ SELECT 6, format('owner of %s', o.full_name), format('ALTER %s %s OWNER TO %I', 
 FROM objects o JOIN pg_roles a ON a.oid = o.owner WHERE a.rolname <> current_user AND NOT o.of_column
 ORDER BY 1, 2, 3`;
 
-/** What is not carried, one line each. */
+/** What is not moved, one line each. */
 export const leftOut = `
 WITH ${schemas}
 SELECT format('%s %s', CASE r.relkind WHEN 'm' THEN 'materialized view' WHEN 'p' THEN 'partitioned table' WHEN 'f' THEN 'foreign table' END, r.full_name) AS what
@@ -191,7 +194,7 @@ SELECT 'default privileges' WHERE EXISTS (
   SELECT FROM pg_default_acl d, aclexplode(d.defaclacl) g WHERE g.grantee NOT IN (d.defaclrole, ${gateway}))
 ORDER BY 1`;
 
-/** The tables, with the columns that COPY may write and those of the primary key. */
+/** The tables, with the columns that COPY may write and the columns of the primary key. */
 export const tables = `
 WITH ${schemas}
 SELECT r.full_name AS name, r.oid::int8::text AS oid,
@@ -201,7 +204,7 @@ SELECT r.full_name AS name, r.oid::int8::text AS oid,
     WHERE k.conrelid = r.oid AND k.contype = 'p') AS key
 FROM relations r WHERE r.relkind = 'r' ORDER BY 1`;
 
-/** Where every sequence stands, as the statement that puts the other one there. */
+/** The position of every sequence, as the statement that sets the other one to it. */
 export const sequenceValues = `
 WITH ${schemas},
 owned AS (

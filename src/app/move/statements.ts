@@ -1,13 +1,13 @@
 /**
- * Makes objects that need each other without knowing how: each statement is tried in a savepoint, and one that misses something is
- * tried again when others are there. Takes an open transaction and statements in places; throws MoveError with the first one that cannot
- * be made, and its reason.
+ * Creates objects that depend on each other, without knowing how: each statement is tried in a savepoint, and one that misses something
+ * is tried again once others have succeeded. Takes an open transaction and statements grouped by place; throws MoveError with the first
+ * statement that cannot succeed, and its reason.
  */
 import type { Client } from 'pg';
 import { sqlstateOf } from '../../engine/sqlstate.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 
-/** The move cannot go on; the message is for the terminal. */
+/** The move cannot continue; the message is for the terminal. */
 export class MoveError extends PlainError {
   override readonly name = 'MoveError';
 }
@@ -16,11 +16,11 @@ export interface Statement {
   readonly place: number;
   readonly name: string;
   readonly statement: string;
-  /** Has to exist on the other side; null or absent: none. */
+  /** A role that must exist in the target; null or absent: none. */
   readonly role?: string | null;
 }
 
-/** Class 42 of SQLSTATE: a name that is not there (yet) is one of them. */
+/** Class 42 of SQLSTATE includes names that do not exist (yet). */
 const mayComeLater = (sqlstate: string | null) => sqlstate?.startsWith('42') === true;
 
 export async function runStatements(client: Client, statements: readonly Statement[]): Promise<void> {

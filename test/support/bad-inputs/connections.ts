@@ -1,6 +1,6 @@
 /**
- * What comes over a connection of either HTTP door by mistake or by malice, and a few requests that are good: bytes, answers,
- * and whether the connection stays. Both doors stand on src/http, and give the same answers to what is no question of theirs.
+ * Malformed or malicious input on a connection of either HTTP door, and a few valid requests: bytes, answers, and whether the
+ * connection stays open. Both doors are based on src/http, and give the same answers wherever it answers for them.
  */
 import { chunked, post } from '../raw-http.ts';
 
@@ -13,12 +13,12 @@ export type End = 'closes' | 'stays';
 /** Name, bytes of one connection, its answers in order (`200` or `status code`), and whether the connection is then closed. */
 export type Connection<E extends string = End> = [name: string, bytes: string, answers: string[], end: E];
 
-/** What a door is asked with. The name of its host is `h`. */
+/** How to address a door. Its host name is `h`. */
 export interface AskedDoor {
   /** A target that answers 200 to `body`, whose first byte is `{`. */
   readonly good: string;
   readonly body: string;
-  /** A target that answers `missing`, whatever is sent there. */
+  /** A target that answers `missing`, whatever is sent to it. */
   readonly nowhere: string;
   readonly missing: string;
 }
@@ -32,7 +32,7 @@ export function hostileConnections({ good: t, body, nowhere, missing }: AskedDoo
   const malformed = ['400 malformed_request'];
   const tooManyHeaders = ['431 headers_too_large'];
   return [
-    // What is good.
+    // Valid requests.
     ['a POST', whole, ['200'], 'stays'],
     ['chunked', chunked(t, halves), ['200'], 'stays'],
     ['chunked, with trailers that are ignored', chunked(t, [body], '', 'X-Late: 1\r\n'), ['200'], 'stays'],

@@ -1,7 +1,7 @@
 /**
- * What comes over the events gateway's connections by mistake or by malice, and a few requests that are good: bytes,
- * answers, and whether the connection stays: what every door is asked, and what is the gateway's own. It has a table
- * `t (n int)` and is called `h`.
+ * Malformed or malicious input on the events gateway's connections, and a few valid requests: bytes, answers, and
+ * whether the connection stays open. Includes the cases for every door, and the gateway's own. The gateway has a table
+ * `t (n int)` and the host name `h`.
  */
 import { limits } from '../../../src/tables/limits.ts';
 import { chunked, post } from '../raw-http.ts';
@@ -17,7 +17,7 @@ const lines = (...all: string[]) => `${all.join('\r\n')}\r\n\r\n`;
 export const gatewayConnections: Connection[] = [
   ...hostileConnections({ good: e, body: row, nowhere: '/v1/nothing', missing: '404 route_unknown' }),
 
-  // What is good.
+  // Valid requests.
   ['SQL', post(sql, select), ['200'], 'stays'],
   ['a body that looks like a request', post(sql, post(sql, select)), ['400 42601'], 'stays'],
 

@@ -1,6 +1,6 @@
 /**
- * Bad requests to the webhook door, each with its answer: what to send, and `status code`, or `reset` where nobody is
- * left to be answered. The tables are those of test/e2e/bad-inputs.test.ts.
+ * Bad requests to the webhook door, each with its answer: what to send, and `status code`, or `reset` if the client has
+ * already left. test/e2e/bad-inputs.test.ts uses these tables.
  */
 import { deflateRawSync, deflateSync, gzipSync, brotliCompressSync } from 'node:zlib';
 import { chunked, post } from '../raw-http.ts';
@@ -12,7 +12,7 @@ const notJson = '422 body_not_json';
 const undecodable = '422 payload_undecodable';
 const options = (name: string, value: string) => `x-rw-webhook-${name}: ${value}\r\n`;
 
-/** Bodies that are no JSON document that can be stored. */
+/** Bodies that are not JSON documents that can be stored. */
 const bodies: readonly (readonly [string, string])[] = [
   ['nothing', ''],
   ['blanks', ' \r\n\t '],
@@ -86,7 +86,7 @@ const bodies: readonly (readonly [string, string])[] = [
   ['a request', 'POST / HTTP/1.1\r\nHost: h\r\n\r\n'],
 ];
 
-/** Documents that are JSON and fit no row of `typed`. */
+/** JSON documents that fit no row of `typed`. */
 const rows: readonly (readonly [string, string, string])[] = [
   ['an array', '[1]', undecodable],
   ['a string', '"a"', undecodable],

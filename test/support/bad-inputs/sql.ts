@@ -1,4 +1,4 @@
-/** Bad statements to the SQL door: the text, and the SQLSTATE that comes back. */
+/** Bad statements to the SQL door: the text, and the SQLSTATE of the answer. */
 export type BadStatement = readonly [name: string, sql: string, sqlstate: string];
 
 const table = (rest: string) => `CREATE TABLE bad ${rest}`;

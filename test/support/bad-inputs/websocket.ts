@@ -1,7 +1,7 @@
-/** Bad messages to the WebSocket door: what is sent behind a good handshake, and the last words that come back. */
+/** Bad messages to the WebSocket door: what is sent after a valid handshake, and the last message received. */
 export type BadSocket = readonly [
   name: string,
-  /** Texts are text frames, buffers binary ones; `init` is a good first message. */
+  /** Texts are text frames, buffers binary ones; `init` is a valid first message. */
   messages: readonly (string | Buffer)[],
   fatal: RegExp | null,
   code: number,

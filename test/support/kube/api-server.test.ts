@@ -1,4 +1,4 @@
-/** The stand-in for an API server keeps the semantics that the operator's tests lean on. */
+/** The stand-in for an API server has the semantics that the operator's tests rely on. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -35,7 +35,7 @@ suite('stand-in for an API server', () => {
     assert.equal(again.metadata.resourceVersion, first.metadata.resourceVersion);
     await assert.rejects(apply('a', 'two', { spec: { type: 'NodePort' } }), refusedWith(409));
     await apply('a', 'two', { spec: { type: 'NodePort' } }, true);
-    // Now it is the second one's, and the first one conflicts.
+    // Now the second manager owns it, and the first one conflicts.
     await assert.rejects(apply('a', 'one', { spec: { type: 'ClusterIP' } }), refusedWith(409));
     await apply('a', 'one', { spec: {} });
     const { spec } = await ask({ method: 'GET', path: `${path}/a` });

@@ -1,7 +1,7 @@
 /**
  * A stand-in for a Kubernetes API server: HTTP, REST paths, list and watch with versions, pages and bookmarks, merge
  * patch and server-side apply, finalizers, status subresources, garbage collection, 410 Gone, and the rights of a
- * ClusterRole. No controllers: what a Deployment's controller would write to its status, a test writes (`settle`).
+ * ClusterRole. No controllers: a test writes what a Deployment's controller would write to its status (`settle`).
  */
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
@@ -23,7 +23,7 @@ export interface Asked {
   readonly subresource: string | null;
 }
 
-/** `before`: the connection breaks and nothing was done; `after`: it was done, and the connection breaks all the same. */
+/** `before`: the connection breaks and nothing was done; `after`: it was done, and the connection breaks anyway. */
 export type Fault =
   | 'lost before'
   | 'lost after'
@@ -40,13 +40,13 @@ export interface Rule {
 const token = 'a-service-account-token';
 
 export class ApiServer {
-  /** Several servers on one store are one cluster, reached over several networks. */
+  /** Several servers on one store are one cluster, reached by several networks. */
   readonly store: Store;
-  /** Asked before every request; what it gives is done to the request. */
+  /** Called before every request; the returned fault is applied to it. */
   fault: (asked: Asked) => Fault | Promise<Fault> = () => null;
-  /** Takes requests without a token: helm and kubectl send none where there is no TLS. */
+  /** Accepts requests without a token: helm and kubectl send none without TLS. */
   isOpen = false;
-  /** What may be done; null: everything. */
+  /** The rights granted; null: all. */
   rules: readonly Rule[] | null = null;
   /** Every right that was used: `verb group/resource`. */
   readonly used = new Set<string>();
@@ -75,7 +75,7 @@ export class ApiServer {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** For the real client. Plain HTTP is only taken by it when it is told not to check certificates. */
+  /** For the real client, which accepts plain HTTP only if certificates are not checked. */
   kubeConfig(): KubeConfig {
     const config = new KubeConfig();
     config.loadFromString(this.kubeConfigText());
@@ -99,7 +99,7 @@ export class ApiServer {
     for (const response of this.#watches) response.destroy();
   }
 
-  /** Watches that are open now. */
+  /** The number of open watches. */
   get watches(): number {
     return this.#watches.size;
   }
@@ -114,7 +114,7 @@ export class ApiServer {
     return this.store.find(this.where(kind, name));
   }
 
-  /** `Kind name` of everything there is, except events and leases. */
+  /** `Kind name` of every object, except events and leases. */
   names(): string[] {
     return resources
       .filter(({ kind }) => kind !== 'Event' && kind !== 'Lease')
@@ -190,7 +190,7 @@ export class ApiServer {
     }
     if (!url.searchParams.has('fieldManager'))
       throw new ApiFailure(400, 'BadRequest', 'fieldManager is required');
-    // An apply that makes an object needs the right to create it.
+    // An apply that creates an object needs the right to create it.
     if (this.store.find(where) === null) this.#permit({ ...asked, verb: 'create' });
     return this.store.apply(where, plain(body), manager, url.searchParams.get('force') === 'true');
   }
@@ -216,11 +216,11 @@ export class ApiServer {
   }
 }
 
-/** What a client writes about whose field is what counts for nothing. */
+/** A client's managedFields are ignored. */
 function plain(body: Fields): Fields {
   const metadata = { ...(body['metadata'] as Fields) };
   delete metadata['managedFields'];
-  // A Secret's stringData is written and never read: it ends up in data.
+  // A Secret's stringData is write-only: it is stored in data.
   const { stringData, ...rest } = body;
   if (stringData === undefined) return { ...rest, metadata };
   const entries = Object.entries(stringData as Record<string, string>);

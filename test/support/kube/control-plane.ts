@@ -1,7 +1,7 @@
 /**
- * A real control plane: etcd, kube-apiserver and kube-controller-manager, with certificates, RBAC and admission as clusters have them, on ports
- * and in a folder of their own. Every request is written to an audit log. On loopback, where no node is: pods are made, and stay Pending; or at
- * the address of a node (node.ts), whose pods reach it. What is started ends with this process, however that ends.
+ * A real control plane: etcd, kube-apiserver and kube-controller-manager, with certificates, RBAC and admission as in clusters, on ports and in
+ * a folder of their own. Every request is written to an audit log. On loopback, without a node: pods are created, and stay Pending; or at the
+ * address of a node (node.ts), whose pods can reach it. The processes end with this one, however it ends.
  */
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -19,25 +19,28 @@ import { within } from '../within.ts';
 import { withUs } from './programs.ts';
 
 export interface ControlPlane {
-  /** Of somebody who may do everything. */
+  /** For a user with all rights. */
   readonly kubeconfig: string;
   readonly auditLog: string;
   /** As that user. */
   readonly cluster: Cluster;
-  /** Whom everybody here believes. */
+  /** The authority that everything here trusts. */
   readonly authority: Authority;
-  /** The kubeconfig of a user, in openssl's words: `name/O=group`. */
+  /** The kubeconfig of a user, in openssl's notation: `name/O=group`. */
   kubeconfigOf(file: string, user: string): string;
-  /** One more program beside it, until it ends; gives what throws, with the program's own words, when that was too early. */
+  /**
+   * Starts one more program, until the control plane ends; returns a function that throws, with the program's own message, if it ended too
+   * early.
+   */
   readonly start: Start;
-  /** At once: nothing of it is needed any more. */
+  /** Kills everything at once. */
   kill(): void;
 }
 
 type Flags = Readonly<Record<string, string>>;
 type Start = (name: string, command: string, flags: Flags, env?: NodeJS.ProcessEnv) => () => void;
 
-/** Where a node will be. */
+/** The network of a future node. */
 export interface NodeNetwork {
   readonly address: string;
   readonly pods: string;
@@ -95,7 +98,7 @@ export async function startControlPlane(
         'etcd-keyfile': files.server.key,
         'bind-address': address,
         ...(network === null
-          ? // Nobody is told of the address; one on loopback is not taken.
+          ? // The address is not published; a loopback address is not accepted.
             { 'advertise-address': '192.0.2.1', 'endpoint-reconciler-type': 'none' }
           : {
               'advertise-address': address,
@@ -109,7 +112,7 @@ export async function startControlPlane(
         'client-ca-file': ca.cert,
         'anonymous-auth': 'false',
         'authorization-mode': 'Node,RBAC',
-        // Besides those that are on by themselves, which PodSecurity and ResourceQuota are among.
+        // In addition to the default ones, which include PodSecurity and ResourceQuota.
         'enable-admission-plugins': 'NodeRestriction,OwnerReferencesPermissionEnforcement',
         'service-account-issuer': 'https://kubernetes.default.svc',
         'service-account-key-file': files.accounts,
@@ -140,7 +143,7 @@ export async function startControlPlane(
         ...(network !== null && { 'allocate-node-cidrs': 'true', 'cluster-cidr': network.pods }),
       }),
     );
-    // The controllers are at work.
+    // The controllers are working.
     await answers('/api/v1/namespaces/default/serviceaccounts/default');
     return {
       kubeconfig: files.admin.path,
@@ -180,7 +183,7 @@ function makeFiles(folder: string, ca: Authority, address: string, port: number)
   const policy = { apiVersion: 'audit.k8s.io/v1', kind: 'Policy', omitStages: ['RequestReceived'] };
   writeFileSync(path('audit.json'), JSON.stringify({ ...policy, rules: [{ level: 'Metadata' }] }));
   return {
-    // The second address is that of the Service `kubernetes`, at which pods find it.
+    // The second address is that of the Service `kubernetes`, at which pods reach it.
     server: ca.issue('server', 'server', { names: `IP:127.0.0.1,IP:10.96.0.1,IP:${address}` }),
     admin: kubeconfig('admin', 'admin/O=system:masters'),
     kubeconfig,

@@ -1,4 +1,4 @@
-/** What kubectl and helm ask an API server about itself before anything else. */
+/** The discovery requests of kubectl and helm to an API server. */
 import { resources } from './resources.ts';
 
 const verbs = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'];

@@ -1,6 +1,6 @@
 /**
- * A cluster as tests see it that run on the stand-in and on a real one alike: through its API, in a namespace of their
- * own. `HEADGATE_TEST_KUBECONFIG` names a real one (scripts/test-cluster.ts). There the namespace takes `restricted` pods alone, and the
+ * A cluster for tests that run on both the stand-in and a real one: through its API, in a namespace of their own.
+ * `HEADGATE_TEST_KUBECONFIG` names a real one (scripts/test-cluster.ts). There the namespace accepts only `restricted` pods, and the
  * operator is a service account with the rights of deploy/operator/rbac.yaml, in this namespace only.
  */
 import assert from 'node:assert/strict';
@@ -34,7 +34,7 @@ import { quickLimits, startApiServer } from './operators.ts';
 
 const kubeconfig = process.env['HEADGATE_TEST_KUBECONFIG'] ?? '';
 export const isReal = kubeconfig !== '';
-/** A real cluster has pods to start and to end. */
+/** A real cluster has to start and end pods. */
 const ackTimeoutMs = isReal ? 120_000 : 20_000;
 const never = new AbortController().signal;
 const namespaces: Kind = { apiVersion: 'v1', kind: 'Namespace', plural: 'namespaces' };
@@ -53,7 +53,7 @@ export interface RunningOperator {
 export class LiveCluster {
   readonly namespace: string;
   readonly #cluster: Cluster;
-  /** As the operator's account sees it. */
+  /** With the rights of the operator's account. */
   #operators: Cluster;
 
   private constructor(cluster: Cluster, namespace: string) {
@@ -88,11 +88,11 @@ export class LiveCluster {
         never,
       );
     });
-    // The API server serves a new kind a moment after it was told.
+    // The API server serves a new kind only after a moment.
     await within(ackTimeoutMs, async () => {
       await this.#cluster.request({ method: 'GET', path: pathOf(headgates, this.namespace) }, never);
     });
-    // No Headgate may be left when its namespace goes: nobody would take off its finalizer.
+    // No Headgate may remain when its namespace is deleted: nothing would remove its finalizer.
     onEnd(t, 'headgates', async () => {
       for (const { metadata } of await this.#list(headgates)) {
         await this.patch('Headgate', metadata.name, { metadata: { finalizers: null } });
@@ -100,7 +100,7 @@ export class LiveCluster {
     });
   }
 
-  /** The account that rbac.yaml makes, and its rights, here: what it may do everywhere becomes what it may do in this namespace. */
+  /** The account of rbac.yaml and its rights: cluster-wide rights become rights in this namespace. */
   async #asOperator(config: KubeConfig): Promise<KubeConfig> {
     const account = 'headgate-operator';
     for (const { kind, ...object } of await shipped('rbac.yaml')) {
@@ -181,7 +181,7 @@ export class LiveCluster {
     }
   }
 
-  /** `name` may lead to a subresource: `hooks/status`. */
+  /** `name` may include a subresource: `hooks/status`. */
   async patch(kind: string, name: string, body: object): Promise<void> {
     const path = `${pathOf(kindNamed(kind), this.namespace)}/${name}`;
     const contentType = 'application/merge-patch+json';
@@ -195,7 +195,7 @@ export class LiveCluster {
     );
   }
 
-  /** What the operator made, as `Kind name`; a real cluster has more of its own in every namespace. */
+  /** What the operator created, as `Kind name`; a real cluster has additional objects in every namespace. */
   async names(instance: string): Promise<string[]> {
     const names: string[] = [];
     for (const kind of [...watchedKinds, claims, deployments, statefulSets]) {

@@ -1,6 +1,6 @@
 /**
  * Server-side apply: who owns which field, and what an apply does to an object. Fields are paths to leaves; a list is
- * one leaf (an API server merges some lists by key, which no manifest of ours needs: nobody else writes into our lists).
+ * one leaf (an API server merges some lists by key, which our manifests do not need: nobody else writes to our lists).
  */
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 export type Fields = { [name: string]: Json };
@@ -11,7 +11,7 @@ export interface ManagedFields {
   readonly fields: readonly string[];
 }
 
-/** Set by the API server alone; nobody owns them. */
+/** Set only by the API server; nobody owns them. */
 const systemFields = new Set(
   [
     'name',
@@ -56,7 +56,7 @@ function sorted(value: Json | undefined): Json | undefined {
 export interface ApplyResult {
   readonly object: Fields;
   readonly managed: readonly ManagedFields[];
-  /** Other managers whose fields have another value, when the apply is not forced. */
+  /** Other managers that have other values for the fields, if the apply is not forced. */
   readonly conflicts: readonly string[];
 }
 
@@ -75,7 +75,7 @@ export function applyFields(
   for (const [leaf, value] of leaves) {
     const path = JSON.parse(leaf) as string[];
     if (same(read(object, path), value)) continue;
-    // An empty object says that there is one, and nothing of what is in it.
+    // An empty object states only that the object exists, not its content.
     if (isObject(value) && isObject(read(object, path))) continue;
     conflicts.push(
       ...others.filter((it) => it.fields.includes(leaf)).map((it) => `${it.manager}: ${path.join('.')}`),
@@ -83,7 +83,7 @@ export function applyFields(
     write(object, path, structuredClone(value));
   }
   if (conflicts.length > 0 && !isForced) return { object: live, managed, conflicts };
-  // What this manager does not say any more goes, unless somebody else says it.
+  // Fields that this manager no longer names are removed, unless another one names them.
   for (const leaf of own) {
     if (!leaves.has(leaf) && !others.some((it) => it.fields.includes(leaf)))
       remove(object, JSON.parse(leaf) as string[]);
@@ -100,7 +100,7 @@ export function applyFields(
   };
 }
 
-/** After any other write: what was changed belongs to who changed it, what is gone to nobody. */
+/** After any other write: changed fields belong to the writer, removed ones to nobody. */
 export function updatedFields(
   before: Fields,
   after: Fields,
@@ -155,6 +155,6 @@ function remove(object: Fields, path: readonly string[]): void {
   const parent = read(object, path.slice(0, -1));
   if (typeof parent !== 'object' || parent === null || Array.isArray(parent)) return;
   delete parent[path.at(-1) ?? ''];
-  // An object that is left empty by that goes with it.
+  // An object that becomes empty is removed too.
   if (Object.keys(parent).length === 0 && path.length > 1) remove(object, path.slice(0, -1));
 }

@@ -1,4 +1,4 @@
-/** What the specs of the matrix need around them to be admitted on a real cluster, and what was in deploy/ before this version. */
+/** What the specs of the matrix need in a real cluster to be admitted, and the content of deploy/ before this version. */
 import assert from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import type { Kube } from './shipped.ts';
 
 const root = fileURLToPath(new URL('../../../..', import.meta.url));
 
-/** What the spec leaves to its owner, as a namespace wants it that takes `restricted` pods alone. */
+/** Sets what the spec leaves to the user, for a namespace that accepts only `restricted` pods. */
 export function restricted(spec: HeadgateSpec): HeadgateSpec {
   const securityContext = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
   return {
@@ -26,7 +26,7 @@ export function restricted(spec: HeadgateSpec): HeadgateSpec {
   };
 }
 
-/** Of the names that the matrix has; the classes are the cluster's, and go with the test. */
+/** With the names used in the matrix; the classes belong to the cluster, and are removed with the test. */
 export async function accountsAndClasses(t: TestContext, kube: Kube, namespace: string): Promise<void> {
   const accounts = ['mine', '123'].map((name) => ({
     apiVersion: 'v1',
@@ -40,7 +40,7 @@ export async function accountsAndClasses(t: TestContext, kube: Kube, namespace: 
   onEnd(t, 'classes', async () => void (await kube.run('kubectl', ['delete', 'priorityclass', ...classes])));
 }
 
-/** A folder of deploy/, of the commit before the one that changed it last; null where git does not know. */
+/** A folder of deploy/, from the commit before its last change; null if git does not know it. */
 export async function deployedBefore(t: TestContext, name: string): Promise<string | null> {
   const git = (...args: string[]) => run('git', ['-C', root, ...args]);
   const { code, stdout } = await git(

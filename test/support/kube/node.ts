@@ -1,7 +1,7 @@
 /**
- * A node beside the control plane of control-plane.ts: containerd, kubelet, kube-proxy, kube-scheduler and a cluster DNS, in namespaces which
- * scripts/test-node.mjs has made (mounts, network, processes, control groups). What is mounted, routed and filtered here is theirs, and goes
- * with them; nothing of the machine's is written.
+ * A node for the control plane of control-plane.ts: containerd, kubelet, kube-proxy, kube-scheduler and a cluster DNS, in namespaces that
+ * scripts/test-node.mjs has created (mounts, network, processes, control groups). Mounts, routes and filters made here belong to them, and
+ * disappear with them; nothing of the machine itself is changed.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -11,20 +11,20 @@ import { delimiter, join } from 'node:path';
 import { within } from '../within.ts';
 import type { ControlPlane, NodeNetwork } from './control-plane.ts';
 
-/** What a node is made of, as scripts/test-node.mjs has found or made it. */
+/** The parts of a node, as found or made by scripts/test-node.mjs. */
 export interface NodeParts {
   /** The folder of Kubernetes' programs. */
   readonly kubernetes: string;
-  /** A folder into which Debian's packages are unpacked. */
+  /** A folder with unpacked packages of Debian. */
   readonly debian: string;
   readonly coredns: string;
   /** Archives of images. */
   readonly images: readonly string[];
-  /** Hierarchies of control groups, by their folder, with the options of their mount. */
+  /** Hierarchies of control groups, by folder, with their mount options. */
   readonly hierarchies: Readonly<Record<string, string>>;
 }
 
-/** Nobody else is in this network. */
+/** This network has no other members. */
 export const network: NodeNetwork = { address: '10.95.0.1', pods: '10.97.0.0/16' };
 const podsHere = '10.97.0.0/24';
 export const nodeName = 'node-1';
@@ -45,7 +45,7 @@ const kernelWanted = {
   'vm/panic_on_oom': 0,
 };
 
-/** The machine as the node's programs see it: its address, folders that they take for theirs, control groups from ours on. */
+/** The machine as the node's programs see it: its address, folders for their exclusive use, control groups below ours. */
 export function prepareMachine({ hierarchies }: NodeParts): void {
   must('mount', '--make-rshared', '/');
   must('mount', '-t', 'sysfs', 'sysfs', '/sys');
@@ -57,7 +57,7 @@ export function prepareMachine({ hierarchies }: NodeParts): void {
   }
   for (const folder of ['/dev/shm', '/run', '/var/lib', '/var/log'])
     must('mount', '-t', 'tmpfs', 'tmpfs', folder);
-  // The kubelet sets these for the whole machine; here it reads that they are set.
+  // The kubelet sets these for the whole machine; here it reads that they are already set.
   for (const [name, value] of Object.entries(kernelWanted)) {
     const file = join('/run', name.replaceAll('/', '.'));
     writeFileSync(file, `${value}\n`);
@@ -65,7 +65,7 @@ export function prepareMachine({ hierarchies }: NodeParts): void {
   }
   must('hostname', nodeName);
   must('ip', 'link', 'set', 'lo', 'up');
-  // An interface that is up, and on no wire.
+  // An interface that is up, but not connected to anything.
   must('ip', 'link', 'add', 'node0', 'type', 'veth', 'peer', 'name', 'node1');
   must('ip', 'address', 'add', `${network.address}/24`, 'dev', 'node0');
   for (const name of ['node0', 'node1']) must('ip', 'link', 'set', name, 'up');
@@ -74,7 +74,7 @@ export function prepareMachine({ hierarchies }: NodeParts): void {
     writeFileSync(join('/proc/sys/net', name), '1');
 }
 
-/** `folder` is that of the control plane. Resolves when the node is ready, and names are found. */
+/** `folder` is that of the control plane. Resolves once the node is ready, and names can be resolved. */
 export async function startNode(folder: string, plane: ControlPlane, parts: NodeParts): Promise<void> {
   const path = (name: string) => join(folder, name);
   const program = (name: string) => join(parts.debian, name);
@@ -126,7 +126,7 @@ export async function startNode(folder: string, plane: ControlPlane, parts: Node
       'hostname-override': nodeName,
       'proxy-mode': 'iptables',
       'cluster-cidr': network.pods,
-      // These are the machine's.
+      // These belong to the machine.
       'conntrack-max-per-core': '0',
       'conntrack-tcp-timeout-established': '0s',
       'conntrack-tcp-timeout-close-wait': '0s',
@@ -196,7 +196,7 @@ const kubeletConfig = (folder: string, { authority }: ControlPlane, socket: stri
   clusterDNS: [network.address],
   resolvConf: '',
   podLogsDir: join(folder, 'pods'),
-  // How full the machine's disk is, is not what this is about.
+  // These tests are not about how full the machine's disk is.
   evictionHard: { 'nodefs.available': '100Mi', 'imagefs.available': '100Mi', 'memory.available': '50Mi' },
   imageGCHighThresholdPercent: 100,
 });

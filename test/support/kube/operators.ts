@@ -1,4 +1,4 @@
-/** Operators on a stand-in, as tests start them: with short leases, and with everything they say kept. */
+/** Operators on a stand-in, as tests start them: with short leases, and with all their observations recorded. */
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
@@ -13,7 +13,7 @@ import { onEnd } from '../cleanup.ts';
 import { ApiServer } from './api-server.ts';
 import type { Stored } from './store.ts';
 
-/** A short lease: what is tested is who takes over, not after how long. */
+/** A short lease: tests check which operator takes over, not how soon. */
 export const quickLimits: Limits = {
   ...limits,
   operatorLeaseSeconds: 3,
@@ -26,7 +26,7 @@ export const quickLimits: Limits = {
 export interface TestOperator {
   readonly operator: Operator;
   readonly said: Observation[];
-  /** Resolves when the operator says something of this kind, from now on. */
+  /** Resolves with the operator's next observation of this kind. */
   readonly says: (kind: Observation['kind']) => Promise<Observation>;
 }
 
@@ -82,7 +82,7 @@ export function createHeadgate(server: ApiServer, name: string, spec: HeadgateSp
   );
 }
 
-/** As `kubectl patch --type=merge` does. */
+/** Like `kubectl patch --type=merge`. */
 export function changeHeadgate(server: ApiServer, name: string, spec: object): Stored {
   return server.store.patch(server.where('Headgate', name), { spec: spec as never }, 'kubectl', null);
 }
@@ -98,7 +98,7 @@ export function condition(server: ApiServer, name: string, type: string): string
   return found === undefined ? 'none' : `${found.status} ${found.reason}`;
 }
 
-/** What the workload's controller writes when every pod is up. */
+/** Writes what the workload's controller does when every pod is up. */
 export function settle(
   server: ApiServer,
   kind: 'Deployment' | 'StatefulSet',
@@ -118,8 +118,8 @@ export function settle(
 }
 
 /**
- * Resolves when `check` passes, looking again at every change of the cluster and at nothing else; rejects with what
- * it last said when there was no such change for long.
+ * Resolves once `check` passes, repeating it only at changes of the cluster; rejects with its last error if there is no
+ * such change for a long time.
  */
 export function eventually(server: ApiServer, check: () => void, ackTimeoutMs = 20_000): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -138,7 +138,7 @@ export function eventually(server: ApiServer, check: () => void, ackTimeoutMs = 
       end();
       reject(last as Error);
     }, ackTimeoutMs);
-    // After the change is whole: a listener runs in the middle of the write.
+    // After the change is complete: a listener runs in the middle of the write.
     const unlisten = server.store.listen(() => setImmediate(look));
     const end = () => {
       clearTimeout(timer);

@@ -1,6 +1,6 @@
 /**
- * The programs of a Kubernetes control plane, for tests on a real one: built by Go out of what scripts/kubernetes/go.mod names, once per
- * version, into the user's cache folder; or found in the folder that HEADGATE_KUBE_BIN names. etcd is the system's.
+ * The programs of a Kubernetes control plane, for tests on a real one: built by Go from the versions in scripts/kubernetes/go.mod, once
+ * per version, into the user's cache folder; or found in the folder HEADGATE_KUBE_BIN. etcd is the system's.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
@@ -17,11 +17,11 @@ export type Program =
 
 const source = fileURLToPath(new URL('../../../../scripts/kubernetes/', import.meta.url));
 
-/** What builds a program, and whatever it starts, ends with us, however we end. */
+/** A build, and everything it starts, ends with this process, however that ends. */
 export const withUs = (command: string, args: readonly string[]) =>
   ['setpriv', ['--pdeathsig', 'KILL', command, ...args]] as const;
 
-/** The folder that holds `wanted`; those that are not there yet are built, which takes tens of minutes. */
+/** The folder that contains `wanted`; missing programs are built, which takes tens of minutes. */
 export async function findPrograms(wanted: readonly Program[], say: (text: string) => void): Promise<string> {
   const given = process.env['HEADGATE_KUBE_BIN'] ?? '';
   const [, version = ''] =
@@ -40,7 +40,7 @@ export async function findPrograms(wanted: readonly Program[], say: (text: strin
   return folder;
 }
 
-/** By rename, so that a build that was ended leaves nothing that looks like a program. */
+/** Uses a rename, so that an interrupted build leaves nothing that looks like a program. */
 async function build(program: Program, version: string, path: string): Promise<void> {
   const [major = '', minor = ''] = version.slice(1).split('.');
   const told = { gitVersion: version, gitMajor: major, gitMinor: minor, gitTreeState: 'clean' };

@@ -1,4 +1,4 @@
-/** Senders of webhooks to pods, while those are replaced, killed and moved; and the PostgreSQL beside which the pods are. */
+/** Senders of webhooks to pods that are replaced, killed and moved meanwhile; and the external PostgreSQL of those pods. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { chmodSync, writeFileSync } from 'node:fs';
@@ -18,14 +18,14 @@ const sendersAtATime = 8;
 const pauseMs = 20;
 const answerMs = 20_000;
 
-/** What was sent: by its number, the status of the answer, or why there was none. */
+/** By number: the status of the answer, or why there was none. */
 class Senders {
   readonly #outcomes = new Map<number, string>();
   readonly #run = randomUUID();
   readonly #ended: Promise<unknown>;
   #isOver = false;
 
-  /** Half of them keep their connection, the others take a new one for each request. */
+  /** Half of them keep their connection, the others use a new one for each request. */
   constructor(t: TestContext, url: string) {
     this.#ended = Promise.all(
       Array.from({ length: sendersAtATime }, async (_, sender) => {
@@ -42,7 +42,7 @@ class Senders {
     onEnd(t, 'senders', () => this.stop());
   }
 
-  /** Resolves when so many more have been answered with 200. */
+  /** Resolves once this many more have been answered 200. */
   async more(count: number): Promise<void> {
     const wanted = this.taken.length + count;
     await within(settleMs, async () => assert(this.taken.length >= wanted, this.told));
@@ -53,7 +53,7 @@ class Senders {
     await this.#ended;
   }
 
-  /** Those that were answered with 200. */
+  /** The requests answered 200. */
   get taken(): number[] {
     return [...this.#outcomes].filter(([, outcome]) => outcome === '200').map(([n]) => n);
   }
@@ -65,13 +65,13 @@ class Senders {
     return [...counts].map(([outcome, count]) => `${count} × ${outcome}`).join(', ');
   }
 
-  /** Every request was answered with 200, and is one row. */
+  /** Every request was answered 200, and is one row. */
   async assertNoneFailed(client: Client): Promise<void> {
     assert.equal(this.taken.length, this.#outcomes.size, this.told);
     await this.assertStored(client);
   }
 
-  /** What was answered with 200 is one row; of the others at most one each. */
+  /** Every request answered 200 is one row, every other at most one. */
   async assertStored(client: Client): Promise<void> {
     const { rows } = await client.query<{ n: number }>(
       `select (data->>'n')::int as n from hooks where data->>'run' = $1`,
@@ -102,7 +102,7 @@ function posted(url: string, agent: Agent | false, body: object): Promise<string
   });
 }
 
-/** A PostgreSQL that pods reach, with a database `dev`; its URL. */
+/** A PostgreSQL that pods can reach, with a database `dev`; returns its URL. */
 export async function startDatabase(t: TestContext): Promise<string> {
   const folder = await temporaryFolder(t);
   // The server does not run as root.
@@ -118,7 +118,7 @@ export async function startDatabase(t: TestContext): Promise<string> {
   return `postgresql://root@${network.address}:5432/dev`;
 }
 
-/** What a release or a Headgate of this namespace is asked, at the address of its Service. */
+/** Requests to a release or a Headgate of this namespace, at the address of its Service. */
 export class Hooks {
   readonly kube: Kube;
   readonly namespace: string;
@@ -130,7 +130,7 @@ export class Hooks {
     this.#service = service;
   }
 
-  /** In a namespace that takes `restricted` pods alone, with Secrets of these names. */
+  /** In a namespace that accepts only `restricted` pods, with Secrets of these names. */
   static async open(
     t: TestContext,
     namespace: string,
@@ -163,7 +163,7 @@ export class Hooks {
     return this.kubectl('get', 'service', this.#service, '--output=jsonpath={.spec.clusterIP}');
   }
 
-  /** At its SQL port. */
+  /** To its SQL port. */
   async connect(t: TestContext, password = ''): Promise<Client> {
     const host = await this.#address();
     const client = await within(settleMs, async () => {
@@ -176,7 +176,7 @@ export class Hooks {
     return client;
   }
 
-  /** Makes the table that they send to, and resolves when some requests are answered. */
+  /** Creates the table for the requests, and resolves once some requests are answered. */
   async send(t: TestContext, client: Client): Promise<Senders> {
     await client.query(`CREATE TABLE hooks (data JSONB) WITH (connector = 'webhook')
       VALIDATE AS secure_compare(headers->>'signature', 'test')`);

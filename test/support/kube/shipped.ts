@@ -1,6 +1,6 @@
 /**
- * deploy/operator as it is applied to a cluster: by the real kubectl, and the operator as a process of its own that has the token of the
- * service account which rbac.yaml makes, and no other rights. Only on the control plane that scripts/test-cluster.ts starts.
+ * deploy/operator as it is applied to a cluster: by the real kubectl, with the operator as a separate process that has the token of the
+ * service account in rbac.yaml, and no other rights. Only on the control plane that scripts/test-cluster.ts starts.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -21,7 +21,7 @@ const auditLog = process.env['HEADGATE_TEST_AUDIT_LOG'] ?? '';
 const deployFolder = fileURLToPath(new URL('../../../../deploy/operator', import.meta.url));
 const cli = fileURLToPath(new URL('../../../src/app/cli.js', import.meta.url));
 const account = 'system:serviceaccount:headgate-operator:headgate-operator';
-/** Garbage collection finds a new kind within half a minute, and a lease runs out in a quarter of one. */
+/** Garbage collection finds a new kind within half a minute, and a lease expires in a quarter of one. */
 export const settleMs = 120_000;
 
 export interface AuditEvent {
@@ -34,7 +34,7 @@ export interface AuditEvent {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** Objects as kubectl lists them. */
+/** Objects as listed by kubectl. */
 export interface Listed {
   readonly items: readonly {
     readonly kind: string;
@@ -81,7 +81,7 @@ export class Kube {
     return new Kube(kubectl, helm, await temporaryFolder(t));
   }
 
-  /** Whatever it ends with. */
+  /** Accepts any exit status. */
   try(tool: 'kubectl' | 'helm', args: readonly string[], input?: string): Promise<Ran> {
     return run(this[tool], args, { env: this.#env, ...(input !== undefined && { input }) });
   }
@@ -101,7 +101,7 @@ export class Kube {
     return this.run('kubectl', ['apply', '--server-side', '-f', '-', ...args], JSON.stringify(list));
   }
 
-  /** In which only pods run that hold to `restricted`; gone with the test. */
+  /** Accepts only pods that conform to `restricted`; removed with the test. */
   async namespace(t: TestContext, name: string): Promise<void> {
     const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
     await this.apply([{ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } }]);
@@ -112,7 +112,7 @@ export class Kube {
     );
   }
 
-  /** As the documentation has it; on what is there already, an upgrade. */
+  /** As documented; if the operator is already deployed, this is an upgrade. */
   async deployOperator(folder = deployFolder): Promise<void> {
     await this.run('kubectl', ['apply', '--server-side', '-k', folder]);
     const established = ['wait', '--for=condition=Established', 'crd/headgates.headgate.dev'];
@@ -153,7 +153,7 @@ export class Kube {
     return { log: () => log, kill };
   }
 
-  /** Where the lease is; of the operator that leads. */
+  /** The identity of the leading operator, from the lease. */
   async leader(): Promise<string> {
     const path = '{.spec.holderIdentity}';
     const args = ['get', 'lease', 'headgate-operator', '--namespace=headgate-operator'];
@@ -181,7 +181,7 @@ export class Kube {
   }
 }
 
-/** What the operator's account has asked for since the control plane was started. */
+/** The requests of the operator's account since the control plane was started. */
 export function auditOfOperator(): readonly AuditEvent[] {
   const lines = readFileSync(auditLog, 'utf8').split('\n').slice(0, -1);
   return lines.map((line) => JSON.parse(line) as AuditEvent).filter(({ user }) => user.username === account);
@@ -189,5 +189,5 @@ export function auditOfOperator(): readonly AuditEvent[] {
 
 export const isForbidden = ({ annotations }: AuditEvent) =>
   annotations?.['authorization.k8s.io/decision'] === 'forbid';
-/** Tools say who they are; the operator does not. */
+/** Tools identify themselves; the operator does not. */
 export const isOfTool = ({ userAgent = '' }: AuditEvent) => /^(kubectl|helm)/i.test(userAgent);

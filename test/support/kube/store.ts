@@ -1,6 +1,6 @@
 /**
- * What the stand-in for an API server keeps: objects with versions, generations, managed fields, finalizers and
- * owners, and the history that watches are served from. One change at a time, as etcd does it; no HTTP in here.
+ * The storage of the stand-in for an API server: objects with versions, generations, managed fields, finalizers and
+ * owners, and the history for watches. One change at a time, as in etcd; no HTTP in here.
  */
 import { randomUUID } from 'node:crypto';
 import { applyFields, mergePatch, same, updatedFields } from './managed-fields.ts';
@@ -14,7 +14,7 @@ export interface Resource {
   readonly plural: string;
   readonly kind: string;
   readonly hasStatus?: boolean;
-  /** A CustomResourceDefinition's. */
+  /** For a CustomResourceDefinition. */
   readonly schema?: Schema;
 }
 
@@ -73,12 +73,12 @@ export class Store {
     return this.#version;
   }
 
-  /** Versions below this one are too old to watch from. */
+  /** Versions below this one are too old for a watch. */
   get oldest(): number {
     return this.#oldest;
   }
 
-  /** Forgets the history, as etcd does every few minutes. */
+  /** Drops the history, as etcd does every few minutes. */
   compact(): void {
     this.#history.length = 0;
     this.#oldest = this.#version;
@@ -230,7 +230,7 @@ export class Store {
     return after;
   }
 
-  /** What belonged to nobody else goes with its owner. */
+  /** An object without any other owner is removed with its owner. */
   #collect(owner: string): void {
     for (const { resource, object } of this.#entries.values()) {
       const owners = (object.metadata['ownerReferences'] ?? []) as { uid: string }[];
@@ -265,7 +265,7 @@ function fresh({ resource, namespace, name }: Where, given: Fields): Stored {
   return { ...structuredClone(given), apiVersion, kind, metadata: made };
 }
 
-/** A write to the object leaves its status alone; one to a subresource leaves everything else alone. */
+/** A write to the object does not change its status; a write to a subresource changes nothing else. */
 function merged({ resource, object }: Entry, wanted: Fields, subresource: string | null): Stored {
   const { uid, creationTimestamp, deletionTimestamp, generation, resourceVersion, name, namespace } =
     object.metadata;
@@ -283,7 +283,7 @@ function merged({ resource, object }: Entry, wanted: Fields, subresource: string
   return { ...rest, ...(object['status'] !== undefined && { status: object['status'] }) } as Stored;
 }
 
-/** An empty list of rules is not kept, and whoever writes one changes a policy that has none. */
+/** An empty list of rules is dropped, so that writing one changes a policy that has none. */
 function kept({ kind }: Resource, { spec, ...rest }: Stored): Stored {
   const { ingress, ...others } = (spec ?? {}) as Fields;
   const isEmpty = kind === 'NetworkPolicy' && Array.isArray(ingress) && ingress.length === 0;
@@ -301,7 +301,7 @@ function generationOf(resource: Resource, before: Stored | null, after: Stored):
   return before.metadata.generation + (same(was, is) ? 0 : 1);
 }
 
-/** The fields whose change an API server refuses, of the kinds that matter here. */
+/** Fields that an API server does not allow to change, for the kinds that matter here. */
 function immutable(where: Where, before: Stored, after: Stored): void {
   const was = (before['spec'] ?? {}) as Fields;
   const is = (after['spec'] ?? {}) as Fields;
@@ -321,13 +321,13 @@ function immutable(where: Where, before: Stored, after: Stored): void {
     throw invalid(where, 'spec.resources.requests.storage: field can not be less than previous value');
 }
 
-/** In an order of its own: who wrote last is not told by it. */
+/** In a fixed order, which does not show who wrote last. */
 const managedJson = (managed: readonly ManagedFields[]) =>
   JSON.parse(
     JSON.stringify(managed.toSorted((a, b) => (a.operation + a.manager < b.operation + b.manager ? -1 : 1))),
   ) as Fields[];
 
-/** As an API server writes them: nested, each name behind `f:`. */
+/** In an API server's format: nested, each name prefixed with `f:`. */
 function fieldsV1(leaves: readonly string[]): Fields {
   const fields: Fields = {};
   for (const leaf of leaves) {

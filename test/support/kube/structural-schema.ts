@@ -1,6 +1,6 @@
 /**
- * A CustomResourceDefinition's schema, applied as an API server does: unknown fields are dropped, everything else must
- * fit. CEL rules (x-kubernetes-validations) are not evaluated; the operator holds to the same rules itself.
+ * Applies a CustomResourceDefinition's schema as an API server does: unknown fields are dropped, everything else must
+ * conform. CEL rules (x-kubernetes-validations) are not evaluated; the operator checks the same rules itself.
  */
 export interface Schema {
   readonly type?: string;
@@ -23,7 +23,7 @@ export interface Schema {
 
 type Fields = Record<string, unknown>;
 
-/** The value without unknown fields; what is wrong with it goes to `problems`. */
+/** Returns the value without unknown fields; problems are added to `problems`. */
 export function conform(value: unknown, schema: Schema, path: string, problems: string[]): unknown {
   const wrong = (what: string) => void problems.push(`${path}: ${what}`);
   if (schema['x-kubernetes-int-or-string'] === true) {
@@ -67,7 +67,7 @@ function fields(value: Fields, schema: Schema, path: string, problems: string[])
   for (const [name, inner] of Object.entries(value)) {
     const of = schema.properties?.[name] ?? schema.additionalProperties;
     if (of !== undefined) kept[name] = conform(inner, of, `${path}.${name}`, problems);
-    // An object of which nothing is said (metadata) is the API server's own business.
+    // The API server itself checks objects without declared content (metadata).
     else if (schema['x-kubernetes-preserve-unknown-fields'] === true || schema.properties === undefined) {
       kept[name] = inner;
     }

@@ -1,4 +1,4 @@
-/** Watches of the stand-in: what happened since a version, then what happens, in the eyes of a label selector. */
+/** Watches of the stand-in: the changes since a version, then new ones, filtered by a label selector. */
 import type { ServerResponse } from 'node:http';
 import type { Fields } from './managed-fields.ts';
 import type { Change, Resource, Store, Stored } from './store.ts';
@@ -30,7 +30,7 @@ export function serveWatch(
   response.flushHeaders();
   const from = Number(url.searchParams.get('resourceVersion') ?? '0');
   if (from < store.oldest) {
-    // As the real one does: the refusal is an event of a watch that began well.
+    // As on a real API server, the refusal is an event of a watch that started normally.
     const message = `too old resource version: ${from} (${store.oldest})`;
     write('ERROR', { kind: 'Status', status: 'Failure', reason: 'Expired', code: 410, message });
     response.end();
@@ -40,7 +40,7 @@ export function serveWatch(
     if (of !== resource || (namespace ?? after.metadata.namespace) !== after.metadata.namespace) return;
     const did = before !== null && selects(selector, before);
     const does = type !== 'DELETED' && selects(selector, after);
-    // An object that leaves the selector is gone for this watch, one that enters it is new.
+    // For this watch, an object that leaves the selector is deleted, and one that enters it is new.
     if (does) write(did ? 'MODIFIED' : 'ADDED', after);
     else if (did) write('DELETED', after);
   };

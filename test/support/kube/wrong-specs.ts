@@ -1,4 +1,4 @@
-/** Specs that the schema of the CRD refuses by itself, and what the stand-in says of them; a real API server refuses them too. */
+/** Specs that the schema of the CRD alone refuses, and the stand-in's messages; a real API server refuses them too. */
 export const wrongSpecs: readonly (readonly [spec: object, says: RegExp])[] = [
   [{ enableWebhookListener: 'true' }, /enableWebhookListener: must be of type boolean/],
   [{ ports: { webhook: 80 } }, /ports.webhook: must be at least 1024/],

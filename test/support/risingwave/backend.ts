@@ -1,11 +1,11 @@
-/** The stand-in's own connection to PostgreSQL, message by message. Takes messages, gives those that come back. */
+/** The stand-in's own connection to PostgreSQL, message by message. Takes messages, returns those that are received. */
 import type { Socket } from 'node:net';
 import { Client } from 'pg';
 import type { ClientConfig } from 'pg';
 
 export interface Message {
   readonly type: string;
-  /** With its letter and length. */
+  /** Including its type and length. */
   readonly bytes: Buffer;
 }
 
@@ -42,7 +42,7 @@ export class Backend {
     this.processId = processID;
     this.secretKey = secretKey;
     this.#socket = connection.stream;
-    // `pg` has logged in, and knows nothing of what comes now.
+    // `pg` has logged in, and does not see what follows.
     this.#socket.removeAllListeners('data');
     this.#socket.on('data', (chunk: Buffer) => {
       this.#come.push(...this.#read.push(chunk));

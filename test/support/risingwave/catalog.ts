@@ -1,7 +1,7 @@
 /**
  * The schema rw_catalog of the stand-in: RisingWave's relations as views over PostgreSQL's (src/frontend/src/catalog/system_catalog/rw_catalog
- * of its repository), the types that PostgreSQL does not have, and triggers for what becomes of a key that is there already
- * (create_table.rs: with a primary key a table overwrites, unless it was made to ignore).
+ * of its repository), the types that PostgreSQL lacks, and triggers that handle an existing key (create_table.rs: with a primary key a table
+ * overwrites, unless it was created to ignore).
  */
 import { serverVersion, versionText } from './words.ts';
 
@@ -69,5 +69,5 @@ export const catalogSql = `
       relation, conflict, key, relation);
   end $$;`;
 
-/** Types that PostgreSQL numbers as it likes, and RisingWave's numbers for them (src/common/src/types/postgres_type.rs). */
+/** Types to which PostgreSQL assigns arbitrary numbers, and RisingWave's numbers for them (src/common/src/types/postgres_type.rs). */
 export const ownOidsSql = `select oid, rw_catalog.oid_of(oid) as own from pg_catalog.pg_type where rw_catalog.oid_of(oid) <> oid::int4`;

@@ -1,6 +1,6 @@
 /**
- * One client of the stand-in: RisingWave's protocol as src/utils/pgwire/src/pg_protocol.rs speaks it. Messages are handled one after the
- * other; each statement commits by itself, whatever stands around it; ReadyForQuery always says idle; errors have no position.
+ * One client of the stand-in: RisingWave's protocol as in src/utils/pgwire/src/pg_protocol.rs. Messages are handled one after the other;
+ * each statement is committed on its own, whatever surrounds it; ReadyForQuery always reports idle; errors have no position.
  */
 import type { Socket } from 'node:net';
 import { int32, message, zeroEnded } from '../../../src/kit/postgres-message.ts';
@@ -12,13 +12,13 @@ import type { Plan } from './statements.ts';
 import type { Struct } from './tables.ts';
 import { errorResponse, failed, noticeResponse, notParsed, serverVersion } from './words.ts';
 
-/** What the session shares with the others of its server. */
+/** What the sessions of a server share. */
 export interface Shared {
   readonly ownOids: () => Promise<ReadonlyMap<number, number>>;
   readonly makeStructs: (found: readonly Struct[]) => Promise<void>;
-  /** Told of each statement; what it gives is done instead. */
+  /** Called for each statement; a returned fault is carried out instead. */
   readonly said: (said: SaidStatement) => Fault | null;
-  /** Resolves when what was written before is in a checkpoint. */
+  /** Resolves once everything written before is in a checkpoint. */
   readonly checkpoint: () => Promise<void>;
 }
 
@@ -29,7 +29,7 @@ export interface SaidStatement {
   readonly persistent: boolean;
 }
 
-/** `cut`: run, and then the connection ends; `hang`: not run, and never answered; `fail`: not run, and refused with these causes. */
+/** `cut`: run, then the connection ends; `hang`: not run, and never answered; `fail`: not run, and refused with these causes. */
 export type Fault =
   | { readonly kind: 'cut' | 'hang' }
   | { readonly kind: 'fail'; readonly causes: readonly string[] };
@@ -56,9 +56,9 @@ export class Session {
     this.#shared = shared;
   }
 
-  /** Behind the start-up packet; `rest`: what came with it. */
+  /** Called after the startup packet; `rest`: the bytes that came with it. */
   start(applicationName: string | undefined, rest: Buffer): void {
-    // process_startup_msg: these, and no others.
+    // process_startup_msg: exactly these.
     this.#write(
       message('R', int32(0)),
       message('K', int32(this.#backend.processId), int32(this.#backend.secretKey)),
@@ -126,13 +126,13 @@ export class Session {
     const plans = plansOf(text);
     const broken = plans.find((plan) => plan.kind === 'unparsed');
     if (plans.length === 0) this.#write(message('I'));
-    // inner_process_query_msg: all of it is parsed first, and then each is run by itself.
+    // inner_process_query_msg: everything is parsed first, then the statements run separately.
     if (broken !== undefined) this.#write(errorResponse(failed('run the query', [broken.message])));
     else for (const plan of plans) if (!(await this.#run(plan, 'run the query'))) break;
     this.#write(ready);
   }
 
-  /** Whether it succeeded. */
+  /** Returns whether it succeeded. */
   async #run(plan: Plan, how: 'run the query' | 'execute the statement'): Promise<boolean> {
     const sql = plan.kind === 'run' ? plan.sql : '';
     const word =
@@ -208,7 +208,7 @@ export class Session {
     let at = zeroAt(body, zeroAt(body, 0));
     const formats = body.readInt16BE(at);
     at += 2 + 2 * formats;
-    // FeBindMessage::parse reads the number as i16: beyond 32,767 it finds garbage where the next field should be.
+    // FeBindMessage::parse reads the number as i16: beyond 32,767 the next field is misread.
     if (body.readInt16BE(at) < 0) return this.#end();
     this.#portal = this.#prepared.get(name) ?? null;
     if (this.#portal?.kind !== 'run') return this.#write(message('2'));
@@ -221,7 +221,7 @@ export class Session {
       return void (plan !== null && (await this.#run(plan, 'execute the statement')));
     const persistent = this.#waits();
     this.#shared.said({ word: plan.word, persistent });
-    // Each statement commits by itself, also where the client has put several before its Sync.
+    // Each statement is committed on its own, even if the client has sent several before its Sync.
     this.#backend.write(Buffer.concat([bytes, message('S')]));
     if (
       !(await this.#answers('Z', 'execute the statement', plan, () =>
@@ -239,7 +239,7 @@ export class Session {
     this.#write(...(bytes[5] === 0x53 ? [message('t', Buffer.alloc(2))] : []), message('n'));
   }
 
-  /** Sends it, and passes on what comes back up to a message of one of these types. */
+  /** Sends it, and passes on the answers up to a message of one of these types. */
   async #relay(sent: readonly Buffer[], last: string, how: Parameters<typeof failed>[0]): Promise<void> {
     this.#backend.write(Buffer.concat(sent));
     for (;;) {
@@ -248,14 +248,14 @@ export class Session {
         this.#ignoring = true;
         return this.#write(translated(it, how));
       }
-      // The answer to a Close in front of a Parse.
+      // The answer to a Close before a Parse.
       if (it.type === '3' && last === '1') continue;
       this.#write(await this.#shown(it));
       if (last.includes(it.type)) return;
     }
   }
 
-  /** Passes on the answers of one statement. Whether it succeeded. */
+  /** Passes on the answers of one statement. Returns whether it succeeded. */
   async #answers(
     last: string,
     how: Parameters<typeof failed>[0],
@@ -272,7 +272,7 @@ export class Session {
         this.#write(translated(it, how));
       } else if (it.type === 'C') tags.push(it.bytes);
       else if (it.type === 'G' || it.type === 'W') return this.#endFalse();
-      // What the stand-in has added to a CREATE TABLE has rows, too.
+      // What the stand-in has added to a CREATE TABLE returns rows, too.
       else if (!'SKN'.includes(it.type) && plan.word !== 'create table') this.#write(await this.#shown(it));
     }
     if (!succeeded) return false;
@@ -301,7 +301,7 @@ export class Session {
     while ((await this.#next()).type !== type);
   }
 
-  /** Types by RisingWave's numbers. */
+  /** Replaces type numbers by RisingWave's. */
   async #shown({ type, bytes }: Message): Promise<Buffer> {
     if (type !== 'T') return bytes;
     const own = await this.#shared.ownOids();
@@ -315,7 +315,7 @@ export class Session {
   }
 }
 
-/** Without position, detail, hint: and nearly always as XX000. */
+/** Without position, detail or hint, and nearly always as XX000. */
 function translated({ bytes }: Message, how: Parameters<typeof failed>[0]): Buffer {
   const fields = new Map<string, string>();
   for (let at = 5; bytes[at] !== 0;) {
@@ -340,7 +340,7 @@ function translated({ bytes }: Message, how: Parameters<typeof failed>[0]): Buff
   return errorResponse(failed(how, ['Expr error', 'error while evaluating expression', text]));
 }
 
-/** Behind the zero byte that ends the text at `from`. */
+/** After the zero byte that ends the text at `from`. */
 function zeroAt(bytes: Buffer, from: number): number {
   return bytes.indexOf(0, from) + 1;
 }

@@ -1,7 +1,7 @@
 /**
- * A stand-in for RisingWave: its protocol and its restrictions in front of a real PostgreSQL. It enforces what RisingWave does not have, in
- * RisingWave's words, and has what RisingWave has beside: rw_catalog, FLUSH, dml_wait_persistence, STRUCT, MAP, rw_int256, conflicts by table.
- * It is not RisingWave: casts, functions and plans are PostgreSQL's. What is refused and why: words.ts, statements.ts, session.ts.
+ * A stand-in for RisingWave: its protocol and its restrictions in front of a real PostgreSQL. It refuses what RisingWave lacks, with
+ * RisingWave's messages, and provides what only RisingWave has: rw_catalog, FLUSH, dml_wait_persistence, STRUCT, MAP, rw_int256, conflicts by
+ * table. It is not RisingWave: casts, functions and plans are PostgreSQL's. What is refused and why: words.ts, statements.ts, session.ts.
  */
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
@@ -23,15 +23,15 @@ const cancelRequest = 80_877_102;
 const encryptionRequests = new Set([80_877_103, 80_877_104]);
 
 export interface StandInOptions {
-  /** How far checkpoints are apart, in ms; 0: nobody waits for one. */
+  /** The interval between checkpoints, in ms; 0: no waits. */
   readonly checkpointMs?: number;
 }
 
 export class StandIn {
   readonly said: SaidStatement[] = [];
-  /** Asked of each statement. */
+  /** Called for each statement. */
   fault: (said: SaidStatement) => Fault | null = () => null;
-  /** Asked of who comes; null: nobody is asked. */
+  /** Required from clients; null: none is required. */
   password: string | null = null;
   readonly #config: ClientConfig;
   readonly #admin: Client;
@@ -49,7 +49,7 @@ export class StandIn {
     this.#server = createServer((socket) => this.#greet(socket));
   }
 
-  /** In front of a database of a superuser's. */
+  /** In front of a database, as a superuser. */
   static async open(config: ClientConfig, options: StandInOptions = {}): Promise<StandIn> {
     const admin = new Client(config);
     admin.on('error', () => undefined);
@@ -71,7 +71,7 @@ export class StandIn {
     this.port = typeof address === 'object' && address !== null ? address.port : 0;
   }
 
-  /** Nobody gets in any more, and who is in is cut off. */
+  /** Stops accepting connections, and cuts open ones. */
   async leave(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     for (const socket of this.#sockets) socket.destroy();
@@ -99,7 +99,7 @@ export class StandIn {
       if (encryptionRequests.has(version)) return void socket.write('N');
       socket.off('data', read);
       if (version === cancelRequest) return this.#cancel(socket, packet);
-      // There is no negotiation (read_startup of pg_message.rs): 3.2 is an error, without a word.
+      // There is no negotiation (read_startup of pg_message.rs): 3.2 is an error, without a message.
       if (version !== versionThree) return void socket.destroy();
       void this.#start(socket, packet, come).catch((error: unknown) => {
         socket.end(
@@ -145,7 +145,7 @@ export class StandIn {
       return this.#ownOids;
     },
     makeStructs: async (found) => {
-      // One that stands in another comes before it.
+      // A nested STRUCT precedes the one that contains it.
       for (const it of found) await this.#makeStruct(it);
     },
     checkpoint: async () => {
@@ -166,7 +166,7 @@ export class StandIn {
   }
 }
 
-/** AuthenticationCleartextPassword, and what comes back (UserAuthenticator::ClearText, src/utils/pgwire/src/pg_server.rs). */
+/** AuthenticationCleartextPassword, and the client's answer (UserAuthenticator::ClearText, src/utils/pgwire/src/pg_server.rs). */
 async function passwordOf(socket: Socket): Promise<string> {
   socket.write(message('R', int32(3)));
   const [given] = (await once(socket, 'data')) as [Buffer];

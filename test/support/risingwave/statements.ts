@@ -1,6 +1,6 @@
 /**
- * What becomes of one statement in front of the stand-in: refused as RisingWave refuses it, answered without the database, or run there in
- * PostgreSQL's words. Each rule says where it stands in RisingWave's source. Takes latin1 views of bytes; pure.
+ * What the stand-in does with one statement: refuse it as RisingWave does, answer it without the database, or run it translated for
+ * PostgreSQL. Each rule names its place in RisingWave's source. Takes latin1 views of bytes; pure.
  */
 import { splitStatements } from '../../../src/ddl/statements.ts';
 import type { Statement } from '../../../src/ddl/statements.ts';
@@ -9,7 +9,7 @@ import type { Struct } from './tables.ts';
 import { noPrepare, notImplemented, notParsed, noTransaction } from './words.ts';
 
 export type Plan =
-  /** Found while the text is parsed: nothing of it is run. */
+  /** Detected while the text is parsed: none of it is run. */
   | { readonly kind: 'unparsed'; readonly message: string }
   | { readonly kind: 'refused'; readonly message: string }
   | { readonly kind: 'answered'; readonly tag: string; readonly notice?: string }
@@ -21,7 +21,7 @@ export type Plan =
       readonly word: string;
     };
 
-/** What parse_statement knows (src/sqlparser/src/parser.rs); everything else is "expected statement". */
+/** The statements that parse_statement knows (src/sqlparser/src/parser.rs); any other is "expected statement". */
 const known = new Set(
   (
     'explain analyze select with values declare fetch close truncate refresh create replace discard drop delete insert update alter copy ' +
@@ -30,14 +30,14 @@ const known = new Set(
   ).split(' '),
 );
 
-/** Session parameters of RisingWave that change what a statement promises (src/common/src/session_config/mod.rs). */
+/** Session parameters of RisingWave that change what a statement guarantees (src/common/src/session_config/mod.rs). */
 const ownParameters = new Set(['dml_wait_persistence', 'implicit_flush', 'rw_implicit_flush']);
 
-/** Words without which there is nothing about an INSERT to refuse or to say otherwise. */
+/** An INSERT without any of these words needs no check and no translation. */
 const telling =
   /;|\b(?:on|default|select|struct|version|current_setting|rw_int256|map_from_key_values|returning)\b|pg_|--|\/\*|\$\$/i;
 
-/** The statements of a text, in order. Rows in their thousands are not taken apart. */
+/** The statements of a text, in order. An INSERT of thousands of rows is not tokenized. */
 export function plansOf(text: string): Plan[] {
   if (/^\s*insert\s+into\b/i.test(text) && !telling.test(text))
     return [{ kind: 'run', sql: text, structs: [], word: 'insert' }];
@@ -64,7 +64,7 @@ export function planOf(text: string, statement: Statement): Plan {
     case 'commit':
     case 'rollback':
     case 'abort':
-      // transaction.rs: handle_commit, handle_rollback; there is no grammar for ROLLBACK TO.
+      // transaction.rs: handle_commit, handle_rollback; the grammar has no ROLLBACK TO.
       if (has('and', 'chain'))
         return { kind: 'refused', message: notImplemented(`${first.toUpperCase()} AND CHAIN`) };
       if (second === 'to') return unparsed('end of statement', 'TO');
@@ -80,7 +80,7 @@ export function planOf(text: string, statement: Statement): Plan {
     case 'execute':
       return { kind: 'refused', message: notImplemented('unhandled statement: EXECUTE') };
     case 'copy':
-      // handler/mod.rs: only COPY (query) TO STDOUT; parse_copy wants the rows of FROM STDIN behind its semicolon.
+      // handler/mod.rs: only COPY (query) TO STDOUT; parse_copy expects the rows of FROM STDIN after its semicolon.
       if (second !== '(') return unparsed(has('from', 'stdin') ? ';' : 'FROM STDIN or TO STDOUT', 'EOF');
       break;
     case 'set': {
@@ -89,7 +89,7 @@ export function planOf(text: string, statement: Statement): Plan {
       break;
     }
     case 'insert':
-      // parse_insert: no ON CONFLICT, which is the table's affair.
+      // parse_insert: no ON CONFLICT; the table defines conflicts.
       if (has('on', 'conflict')) return unparsed('end of statement', 'ON');
       if (has('(', 'default') || has(',', 'default')) return unparsed('an expression', 'DEFAULT');
       break;
@@ -127,7 +127,7 @@ function refusedCreate(low: readonly string[]): string | null {
   return null;
 }
 
-/** version() and current_setting() are RisingWave's, and so are the names of its STRUCTs. */
+/** version(), current_setting() and the names of STRUCTs are RisingWave's. */
 function ownFunctions(
   text: string,
   statement: Statement,

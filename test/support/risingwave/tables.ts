@@ -1,13 +1,13 @@
 /**
- * Tables and types of RisingWave as PostgreSQL makes them for the stand-in: STRING, STRUCT<…>, MAP(…), rw_int256, APPEND ONLY, and what becomes
- * of a key that is there already. Takes statements, gives PostgreSQL's; pure.
+ * Tables and types of RisingWave as the stand-in creates them in PostgreSQL: STRING, STRUCT<…>, MAP(…), rw_int256, APPEND ONLY, and what
+ * happens to an existing key. Takes statements, returns PostgreSQL's; pure.
  */
 import { createHash } from 'node:crypto';
 import type { Statement } from '../../../src/ddl/statements.ts';
 import { quoteIdentifier, quoteLiteral } from '../../../src/kit/sql-text.ts';
 import type { Plan } from './statements.ts';
 
-/** A composite type that stands for a STRUCT. */
+/** A composite type that represents a STRUCT. */
 export interface Struct {
   readonly name: string;
   readonly fields: string;
@@ -26,7 +26,7 @@ interface Piece {
   readonly put: string;
 }
 
-/** src/sqlparser/src/parser.rs, parse_data_type; shown as `Display` of DataType does. */
+/** src/sqlparser/src/parser.rs, parse_data_type; shown like `Display` of DataType. */
 const scalars: Readonly<Record<string, string>> = {
   string: 'character varying',
   varchar: 'character varying',
@@ -48,7 +48,7 @@ const scalars: Readonly<Record<string, string>> = {
   time: 'time without time zone',
 };
 
-/** Reads a type from the words of a statement. */
+/** Parses a type from the words of a statement. */
 class TypeReader {
   readonly structs: Struct[] = [];
   readonly #words: readonly string[];
@@ -106,7 +106,7 @@ class TypeReader {
   }
 }
 
-/** The words of a statement, with `>>` apart. */
+/** The words of a statement, with `>>` split. */
 function wordsOf(
   text: string,
   statement: Statement,
@@ -118,7 +118,7 @@ function wordsOf(
   });
 }
 
-/** What of a statement has to be put in PostgreSQL's words. */
+/** The parts of a statement that have to be translated for PostgreSQL. */
 export function structs(
   text: string,
   statement: Statement,
@@ -152,7 +152,7 @@ export function structs(
   return { pieces, found };
 }
 
-/** CREATE TABLE [IF NOT EXISTS] name (…) [APPEND ONLY] [ON CONFLICT …]; `definition` as rw_relations has it. */
+/** CREATE TABLE [IF NOT EXISTS] name (…) [APPEND ONLY] [ON CONFLICT …]; `definition` as in rw_relations. */
 export function createTable(definition: string, statement: Statement, text: string): Plan {
   const all = wordsOf(text, statement);
   const words = all.map(({ word }) => word);
@@ -186,7 +186,7 @@ export function createTable(definition: string, statement: Statement, text: stri
       .slice(from, all[at]?.start ?? from)
       .replace(/^as (.*)$/is, 'generated always as ($1) stored');
     elements.push(type === null ? rest : `${column} ${type.postgres} ${rest}`);
-    // PostgreSQL keeps neither what a map is of, nor how many dimensions an array has.
+    // PostgreSQL stores neither the types in a map nor the number of dimensions of an array.
     if (type !== null && /map\(|\]\[/.test(type.shown))
       comments.push(`comment on column ${name}.${column} is ${quoteLiteral(type.shown)}`);
     if (words[at] === ',') at++;

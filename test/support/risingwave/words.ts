@@ -1,7 +1,7 @@
 /**
- * What RisingWave says when it refuses, with where that stands in its public source (risingwavelabs/risingwave at 448c6570b1b). An
- * ErrorResponse of its has severity, code and message, and nothing else: neither position nor detail nor hint
- * (`write_err_or_notice`, src/utils/pgwire/src/pg_message.rs). The code is XX000 but for names (`ErrorOrNoticeMessage::error`,
+ * RisingWave's error messages, with their place in its public source (risingwavelabs/risingwave at 448c6570b1b). Its ErrorResponse
+ * has severity, code and message, and nothing else: neither position nor detail nor hint (`write_err_or_notice`,
+ * src/utils/pgwire/src/pg_message.rs). The code is XX000 except for names (`ErrorOrNoticeMessage::error`,
  * src/utils/pgwire/src/error_or_notice.rs).
  */
 import { message, zeroEnded } from '../../../src/kit/postgres-message.ts';
@@ -24,7 +24,9 @@ export interface Said {
   readonly message: string;
 }
 
-/** As PsqlError says it for the simple and the extended protocol (src/utils/pgwire/src/error.rs); causes from the outside in. */
+/**
+ * As PsqlError prints it for the simple and the extended protocol (src/utils/pgwire/src/error.rs); causes from the outermost in.
+ */
 export function failed(
   how: 'run the query' | 'prepare the statement' | 'execute the statement',
   causes: readonly string[],
@@ -38,7 +40,7 @@ export function failed(
   return { code, message: `Failed to ${how}\n\n${listed}\n` };
 }
 
-/** Of the parser: parse_statement, src/sqlparser/src/parser.rs. */
+/** The parser's error: parse_statement, src/sqlparser/src/parser.rs. */
 export const notParsed = (expected: string, found: string): string =>
   `sql parser error: expected ${expected}, found: ${found}`;
 
