@@ -254,7 +254,7 @@ suite('the events gateway', () => {
       ],
       [
         { EVENTS_API_DEV_DSN: 'postgresql://u:pass-word@h/d', EVENTS_API_ALLOWED_ORIGINS: 'evil' },
-        /must hold origins such as/,
+        /must contain origins such as/,
       ],
     ];
     for (const [env, words] of cases) {
