@@ -242,7 +242,7 @@ suite('the events gateway', () => {
       ],
       [
         { EVENTS_API_DEV_DSN: 'postgresql://u:pass-word@h/d', EVENTS_API_HOST: '0.0.0.0' },
-        /EVENTS_API_HOST=0.0.0.0 would let anybody/,
+        /EVENTS_API_HOST=0.0.0.0 would let in anybody/,
       ],
       [
         { EVENTS_API_DEV_DSN: 'postgresql://u:pass-word@h/d', EVENTS_API_PORT: 'x' },

@@ -48,7 +48,7 @@ suite('settings', () => {
         { HEADGATE_SQL_TLS_CERT: '/c.pem', HEADGATE_SQL_TLS_KEY: '/k.pem' },
         /HEADGATE_SQL_TLS_CERT: \/c.pem cannot be read/,
       ],
-      [{ HEADGATE_SQL_HOST: '0.0.0.0' }, /HEADGATE_SQL_HOST=0\.0\.0\.0 would let anybody/],
+      [{ HEADGATE_SQL_HOST: '0.0.0.0' }, /HEADGATE_SQL_HOST=0\.0\.0\.0 would let in anybody/],
       [{ HEADGATE_GATEWAY_ORIGINS: '*' }, /HEADGATE_GATEWAY_ORIGINS=\* would let every web page/],
       [{ HEADGATE_SQL_PORT: '4561' }, /HEADGATE_SQL_PORT and HEADGATE_ADMIN_PORT are both 4561/],
     ];
@@ -156,7 +156,7 @@ suite('settings', () => {
     );
     assert.match(
       stderr,
-      /^headgate: HEADGATE_GATEWAY_HOST=256\.1\.1\.1 is no address to listen on \(E\w+\)$/m,
+      /^headgate: HEADGATE_GATEWAY_HOST=256\.1\.1\.1 is not an address to listen on \(E\w+\)$/m,
     );
     await assert.rejects(readdir(dataDir), /ENOENT/);
   });
