@@ -174,7 +174,7 @@ suite('settings', () => {
     );
     const ca = { ...env, HEADGATE_LISTEN_TLS_KEY: one.key, HEADGATE_LISTEN_TLS_CLIENT_CA: one.key };
     const noCa = await headgate('config', join(folder, 'data'), ca);
-    assert.match(noCa.stderr, /^headgate: HEADGATE_LISTEN_TLS_CLIENT_CA: .*one.key holds no usable PEM/);
+    assert.match(noCa.stderr, /^headgate: HEADGATE_LISTEN_TLS_CLIENT_CA: .*one.key contains no usable PEM/);
   });
 
   test("another user's data directory, and one that is mounted read-only, are told with the cure", async (t) => {
