@@ -217,7 +217,7 @@ async function keepsApart(t: TestContext, headgate: Headgate, chromium: string):
     await page.getByLabel('Role').fill(role);
     await page.getByLabel('Password').fill(`${role} password`);
     await page.getByRole('button', { name: 'Log in' }).click();
-    await page.getByText('nothing has come yet').or(page.getByText('Nothing has come yet')).waitFor();
+    await page.getByText('No requests yet').waitFor();
     pages.push({ role, other, page, complaints });
   }
   for (const { role } of pages) {
