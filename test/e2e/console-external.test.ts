@@ -255,9 +255,7 @@ async function tellsOfAway({ page, open }: Tried, server: MortalServer): Promise
   await page.getByText('the database is not available: you see the last known state').waitFor();
   assert.equal(await page.getByRole('link', { name: 'github_events' }).count(), 1);
   await server.start();
-  await page
-    .getByText('you see the last known state')
-    .waitFor({ state: 'detached', timeout: 30_000 });
+  await page.getByText('you see the last known state').waitFor({ state: 'detached', timeout: 30_000 });
 }
 
 async function logIn(page: Tried['page'], base: string, role: string): Promise<void> {

@@ -270,7 +270,9 @@ async function showsCounts({ headgate, page, open }: Tried, t: TestContext): Pro
   });
   await page.getByRole('img', { name: /0 stored, 5 with 401/ }).waitFor();
   await open('endpoint/public/forged');
-  await page.getByText('All 5 requests of the last hour were refused, probably because of another secret.').waitFor();
+  await page
+    .getByText('All 5 requests of the last hour were refused, probably because of another secret.')
+    .waitFor();
   await page
     .getByRole('img', { name: 'Requests in the last hour, by minute: 0 stored, 5 with 401' })
     .waitFor();

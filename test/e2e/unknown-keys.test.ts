@@ -151,7 +151,9 @@ onEachEngine('keys that are no columns', async (t, doors) => {
   await t.test('the way is changed with ALTER TABLE, and by nothing else', async () => {
     await table('changing', '(id BIGINT, rest JSONB)');
     await client.query(`ALTER TABLE changing SET (on_unknown = 'reject')`);
-    await within(5_000, () => refusedBy(post('changing', '{"id":1,"x":1}'), /not a column of the table: "x"/));
+    await within(5_000, () =>
+      refusedBy(post('changing', '{"id":1,"x":1}'), /not a column of the table: "x"/),
+    );
     await client.query(
       `ALTER TABLE IF EXISTS public.changing SET (on_unknown = collect, collect_into = rest)`,
     );
