@@ -1,4 +1,4 @@
-/** The pages that are generated from tables in the source, so that they cannot disagree with it; and the files that the chart carries. */
+/** The pages that are made from tables in the source, so that they cannot say anything else; and what the chart carries. */
 import { readFileSync } from 'node:fs';
 import { refusals } from '../src/tables/refusals.ts';
 import { senderPages } from '../src/senders/page.ts';
@@ -53,7 +53,7 @@ This page is printed from \`src/tables/settings.ts\`.
 `;
 }
 
-/** A chart can read only files in its own folder, so these are copied into it. */
+/** The chart reads files of its own folder alone, so that it has these once more. */
 const chartFiles = {
   'deploy/helm/headgate/files/alerts.yaml': 'deploy/prometheus/alerts.yaml',
   'deploy/helm/headgate/files/dashboard.json': 'deploy/grafana/headgate.json',
