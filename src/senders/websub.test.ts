@@ -64,7 +64,7 @@ test('the hub that the feed names is asked, and again twice in a lease until it 
     'hub.secret': 'k',
   });
   assert.deepEqual(pauses, [432_000_000, 432_000_000]);
-  assert.match(printed, /^https:\/\/hub\.example\/\?x=1&y=2 takes it \(202\)/);
+  assert.match(printed, /^https:\/\/hub\.example\/\?x=1&y=2 accepted the request \(202\)/);
 });
 
 test('a hub that is away or refuses is asked again, less and less often, and the feed is looked at anew', async () => {
