@@ -18,7 +18,8 @@ function errorsPage(): string {
 
 Every way Headgate refuses a request. The body is \`{"error": "<one sentence>", "code": "<the code below>"}\`; compare
 the code, never the sentence. A \`503\` carries \`Retry-After\`: nothing is wrong with the request, send it again. After any
-other refusal nothing was stored; after \`commit_unknown\` and \`deadline\` the row may have been stored.
+other refusal no row was stored; after \`commit_unknown\` and \`deadline\` it may have been stored. SQL that is refused because of
+the size of its result (\`result_too_large\`, \`results_full\`, \`answer_too_large\`) may have taken effect.
 
 | code | HTTP | SQLSTATE | sentence | what to do |
 | --- | --- | --- | --- | --- |

@@ -1,6 +1,6 @@
 /**
- * One accepted request of a table with `inspect = 'bodies'`: its contents, as long as they are kept in memory. If they no longer are,
- * says how long they are kept, and for which tables.
+ * One accepted request of a table with `inspect = 'bodies'`: its contents, as long as they are kept in memory. If they are gone, says
+ * why, and links to the rows.
  */
 import type { JSX } from 'preact';
 import type { HeldRequest } from '../../tables/tail.ts';
