@@ -96,10 +96,10 @@ try {
   await picture('endpoints');
   await open('health');
   await page.getByText('the disk is full in').waitFor();
-  await page.getByText('a write is on it after').scrollIntoViewIfNeeded();
+  await page.getByText('flush time').scrollIntoViewIfNeeded();
   await picture('health');
   await open('endpoint/public/github_events/definition');
-  await page.getByRole('button', { name: 'Look at them' }).click();
+  await page.getByRole('button', { name: 'Show them' }).click();
   await open('endpoint/public/github_events/live');
   for (let held = false; !held;) {
     send('github', 'key of github');

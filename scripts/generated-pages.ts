@@ -16,9 +16,10 @@ function errorsPage(): string {
     );
   return `# Refusals
 
-Every way Headgate says no to a request. The body is \`{"error": "<one sentence>", "code": "<the word below>"}\`; compare
+Every way Headgate refuses a request. The body is \`{"error": "<one sentence>", "code": "<the code below>"}\`; compare
 the code, never the sentence. A \`503\` carries \`Retry-After\`: nothing is wrong with the request, send it again. After any
-other refusal nothing was stored; after \`commit_unknown\` and \`deadline\` the row may have been.
+other refusal no row was stored; after \`commit_unknown\` and \`deadline\` it may have been stored. SQL that is refused because of
+the size of its result (\`result_too_large\`, \`results_full\`, \`answer_too_large\`) may have taken effect.
 
 | code | HTTP | SQLSTATE | sentence | what to do |
 | --- | --- | --- | --- | --- |
@@ -37,17 +38,17 @@ function settingsPage(): string {
   });
   return `# Settings
 
-A flag wins over its environment variable, a variable over the default; an empty variable counts as unset. A variable that
-begins with \`HEADGATE_\` or \`EVENTS_API_\` and is not in this table stops the start (\`EVENTS_API_<DB>_DSN\` apart), and so do settings
-that contradict each other: a key and a key file, TLS options of a door without TLS, a flag that is there twice. \`headgate
-config\` prints every value and where it came from, secrets masked, and then what \`headgate start\` would refuse, with exit status 1:
-it looks at files, keys, connection strings and the data directory, and touches nothing. Ports are tried by \`start\` alone, before
-anything is made.
+A flag overrides its environment variable, which overrides the default; an empty variable counts as unset. Headgate refuses to start
+if a variable begins with \`HEADGATE_\` or \`EVENTS_API_\` but is not in this table (except \`EVENTS_API_<DB>_DSN\`), or if settings
+contradict each other: a key and a key file, TLS options of a door without TLS, a flag given twice. \`headgate config\` prints every
+value and its source, with secrets masked, and then everything that \`headgate start\` would refuse, in which case its exit status is 1:
+it checks files, keys, connection strings and the data directory, and changes nothing. It does not check ports: \`start\` does, before
+it creates anything.
 
-| variable | flag | default | what |
+| variable | flag | default | meaning |
 | --- | --- | --- | --- |
 ${rows.join('\n')}
-| \`EVENTS_API_<DB>_DSN\` | — | — | a database of the events gateway: \`?database=<db>\` in lower case; without the parameter the first one by name |
+| \`EVENTS_API_<DB>_DSN\` | — | — | a database of the events gateway: \`?database=<db>\` in lower case; without the parameter, the first one by name |
 
 This page is printed from \`src/tables/settings.ts\`.
 `;

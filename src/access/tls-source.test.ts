@@ -80,7 +80,7 @@ test('files that change are taken up by themselves: whole pairs only, also throu
 
   unusable = spy.next('tls.unusable');
   writeFileSync(second.cert, readFileSync(second.cert).subarray(0, 100));
-  assert.match((await unusable).reason, /holds no usable PEM/);
+  assert.match((await unusable).reason, /contains no usable PEM/);
   unusable = spy.next('tls.unusable');
   unlinkSync(cert);
   assert.match((await unusable).reason, /cannot be read \(ENOENT\)/);
@@ -98,12 +98,12 @@ test('what cannot work is refused when it is opened, without a word of the files
   copyFileSync(pair.key, swapped);
   for (const [files, said] of [
     [{ ...pair, key: other.key }, /is not the key of/],
-    [{ ...pair, cert: noise }, /noise holds no usable PEM/],
-    [{ ...pair, key: noise }, /noise holds no usable PEM/],
-    [{ ...pair, cert: swapped }, /swapped holds no usable PEM/],
-    [{ ...pair, key: pair.cert }, /pair\.pem holds no usable PEM/],
+    [{ ...pair, cert: noise }, /noise contains no usable PEM/],
+    [{ ...pair, key: noise }, /noise contains no usable PEM/],
+    [{ ...pair, cert: swapped }, /swapped contains no usable PEM/],
+    [{ ...pair, key: pair.cert }, /pair\.pem contains no usable PEM/],
     [{ ...pair, cert: folder }, /cannot be read \(EISDIR\)/],
-    [{ ...pair, clientCa: noise }, /noise holds no usable PEM/],
+    [{ ...pair, clientCa: noise }, /noise contains no usable PEM/],
   ] as const) {
     await assert.rejects(
       TlsSource.open({

@@ -193,7 +193,7 @@ export class TlsSource implements Closable {
         : (['is not valid before', candidate.fromMs] as const);
     if (state === 'not yet valid') this.#takeAtMs = candidate.fromMs;
     throw new GuardError(
-      `the certificate in ${this.#options.files.cert} ${when} ${dateOf(ms)}: the one in use is valid until ${dateOf(this.#loaded.untilMs)} and stays`,
+      `the certificate in ${this.#options.files.cert} ${when} ${dateOf(ms)}: the one in use is kept and valid until ${dateOf(this.#loaded.untilMs)}`,
     );
   }
 }
@@ -254,7 +254,7 @@ function parsed<T>(path: string, parse: () => T): T {
   try {
     return parse();
   } catch {
-    throw new GuardError(`${path} holds no usable PEM of what it should hold`);
+    throw new GuardError(`${path} contains no usable PEM of the expected kind`);
   }
 }
 

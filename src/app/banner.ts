@@ -1,4 +1,4 @@
-/** What `headgate start` prints when its doors are open: where they are, and a first table and request to try. */
+/** What `headgate start` prints once its doors are open: their addresses, and a first table and request to try. */
 import type { GatewayService } from './gateway-main.ts';
 import type { Service } from './start.ts';
 import type { Settings } from '../tables/settings.ts';
@@ -7,7 +7,7 @@ const reachable = (host: string): string => (host === '0.0.0.0' || host === '::'
 
 const schemeOf = (certificate: string | null): string => (certificate === null ? 'http' : 'https');
 
-/** `terminal`: a person reads it, and gets a link that lets in. */
+/** `terminal`: a person reads it, so the console's line is a login link. */
 export function banner(service: Service, settings: Settings, terminal = false): string {
   const { listen, sql, gateway, admin } = service.doors;
   const database = service.engine.defaultDatabase;
@@ -68,23 +68,23 @@ Without psql: ${withoutPsql} -d '<any of these statements>'
 `;
 }
 
-/** A link is a key: it is not written where only a file or a log collector reads. */
+/** A link is a credential: it is not printed if only a file or a log collector reads the output. */
 function consoleLineOf({ console, doors: { admin } }: Service, terminal: boolean): string {
   if (console === null) return '';
   const url = consoleUrl(admin);
   const link = terminal ? console.link() : '';
   return link === ''
-    ? `\n  console   ${url}  (headgate console tells how to get in)`
+    ? `\n  console   ${url}  (headgate console shows how to log in)`
     : `\n  console   ${url}${link}`;
 }
 
-/** As a browser on this machine calls it. */
+/** The console's URL for a browser on this machine. */
 export function consoleUrl({ host, port }: { readonly host: string; readonly port: number }): string {
   const name = host.includes(':') && host !== '::' ? `[${host}]` : reachable(host);
   return `http://${name}:${port}/console/`;
 }
 
-/** What `headgate gateway` prints when its door is open. */
+/** What `headgate gateway` prints once its door is open. */
 export function gatewayBanner({ gateway, databases }: GatewayService, settings: Settings): string {
   const { host, port } = gateway.address;
   const scheme = schemeOf(settings.gatewayTlsCert);

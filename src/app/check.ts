@@ -47,7 +47,7 @@ function spoolProblems(settings: Settings): string[] {
   const least = 2 * segmentBytes(settings, limits);
   if (settings.spoolBytesMax >= least) return [];
   return [
-    `HEADGATE_SPOOL_BYTES must be at least ${least}: two files, each with room for a body of HEADGATE_BODY_BYTES_MAX`,
+    `HEADGATE_SPOOL_BYTES must be at least ${least}: two files, each large enough for a body of HEADGATE_BODY_BYTES_MAX`,
   ];
 }
 
@@ -73,7 +73,7 @@ export function openDoors(settings: Settings): string[] {
   ] as const) {
     if (asks || isLoopbackHost(host)) continue;
     problems.push(
-      `${env}=${host} would let anybody who can reach it in: ${what}, or set HEADGATE_INSECURE=true behind something that authenticates`,
+      `${env}=${host} would let in anybody who can reach it: ${what}, or set HEADGATE_INSECURE=true behind something that authenticates`,
     );
   }
   return problems;

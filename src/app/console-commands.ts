@@ -28,7 +28,7 @@ export async function consoleCommand(dataDir: string): Promise<string> {
   const at = await runningAt(dataDir);
   const { link = '' } = await local<{ link?: string }>(at, 'link');
   if (link !== '') return `${at.url}${link}`;
-  return `${at.url}\nLog in with a role and its password, those of the SQL port.`;
+  return `${at.url}\nLog in with a role and password of the SQL port.`;
 }
 
 /** Runs until it is interrupted or Headgate stops. */
@@ -41,12 +41,12 @@ export async function tailCommand(dataDir: string, options: TailOptions, io: Tai
       signal: io.signal,
     });
     if (!response.ok || response.body === null)
-      throw new PlainError(`the console answers ${response.status}`);
+      throw new PlainError(`the console answered ${response.status}`);
     for await (const event of eventsOf(response.body)) await printEvent(event, { at, token, options, io });
   } catch (error) {
     if (io.signal.aborted) return;
     if (error instanceof PlainError) throw error;
-    throw new PlainError('Headgate has ended, or cannot be reached any more');
+    throw new PlainError('Headgate has stopped, or can no longer be reached');
   }
 }
 
@@ -61,11 +61,13 @@ async function runningAt(dataDir: string): Promise<RunningAt> {
   try {
     ports = JSON.parse(await read('ports.json')) as typeof ports;
   } catch {
-    throw new PlainError(`no Headgate runs on ${dataDir}: --data-dir names the folder of the one that does`);
+    throw new PlainError(
+      `no Headgate runs on ${dataDir}: name the data directory of a running one with --data-dir`,
+    );
   }
   const key = await read(ownerKeyFile).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT')
-      throw new PlainError('the console of this Headgate is off: HEADGATE_CONSOLE=on');
+      throw new PlainError('the console of this Headgate is off: set HEADGATE_CONSOLE=on');
     throw new PlainError(`${join(dataDir, ownerKeyFile)} cannot be read (${error.code ?? 'unknown error'})`);
   });
   if (ports.admin === undefined) throw new PlainError(`ports.json in ${dataDir} names no admin port`);
@@ -90,7 +92,7 @@ async function ask<T>(url: string, token: string, question: object): Promise<T> 
     throw new PlainError(`Headgate does not answer at ${url}`);
   }
   const answer = (await response.json().catch(() => ({}))) as T & Partial<ApiError>;
-  if (!response.ok) throw new PlainError(answer.error ?? `the console answers ${response.status}`);
+  if (!response.ok) throw new PlainError(answer.error ?? `the console answered ${response.status}`);
   return answer;
 }
 
@@ -160,7 +162,7 @@ function bodyLines(bytes: Buffer, cut: boolean): readonly string[] {
     // The last character may be cut in two.
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: cut }).split('\n');
   } catch {
-    return ['(its body is no text)'];
+    return ['(the body is not text)'];
   }
 }
 

@@ -29,7 +29,10 @@ test('by itself the console is on where only this machine reaches it', () => {
 test('where the SQL port lets in certificates alone there is none, and asking for it is told', () => {
   assert.equal(consoleIsOn(settings(asking)), false);
   assert.equal(consoleIsOn(settings({ ...asking, HEADGATE_SQL_TLS_OPTIONAL: 'true' })), true);
-  assert.match(consoleProblem(settings({ ...asking, HEADGATE_CONSOLE: 'on' })) ?? '', /shows a certificate/);
+  assert.match(
+    consoleProblem(settings({ ...asking, HEADGATE_CONSOLE: 'on' })) ?? '',
+    /requires a client certificate/,
+  );
   assert.equal(consoleProblem(settings({ HEADGATE_CONSOLE: 'on' })), null);
 });
 
@@ -38,7 +41,7 @@ test('names of hosts are read as such', () => {
     'a.example',
     '[::2]:80',
   ]);
-  assert.throws(() => settings({ HEADGATE_CONSOLE_HOSTS: 'https://a.example' }), /must hold names/);
+  assert.throws(() => settings({ HEADGATE_CONSOLE_HOSTS: 'https://a.example' }), /must contain names/);
 });
 
 test('what the metrics say, summed up', () => {

@@ -54,7 +54,7 @@ export function tlsFiles(settings: Settings, door: Door): TlsFiles | null {
   }
   if (clientCa !== null) {
     throw new GuardError(
-      `${env(`${door}TlsClientCa`)} is set, but the door has no TLS: ${env(`${door}TlsCert`)} is not`,
+      `${env(`${door}TlsClientCa`)} is set, but the door has no TLS: ${env(`${door}TlsCert`)} is not set`,
     );
   }
   return null;
@@ -103,7 +103,7 @@ export function consoleIsOn(settings: Settings): boolean {
 /** Why HEADGATE_CONSOLE=on cannot be done, in one line; null: no reason. */
 export function consoleProblem(settings: Settings): string | null {
   if (settings.console !== 'on' || !needsCertificate(settings)) return null;
-  return 'HEADGATE_CONSOLE=on: the console logs in at the SQL port, which lets in only who shows a certificate (HEADGATE_SQL_TLS_CLIENT_CA): let it be optional, or switch the console off';
+  return 'HEADGATE_CONSOLE=on: the console logs in at the SQL port, which requires a client certificate (HEADGATE_SQL_TLS_CLIENT_CA): make it optional, or switch the console off';
 }
 
 /** Why the gateway's door cannot be opened as configured, in one line; null: no reason. */
@@ -114,12 +114,12 @@ export function openDoorProblem(settings: Settings): string | null {
   }
   if (settings.insecure || token !== null || isLoopbackHost(host)) return null;
   if (asksForCertificate(settings, 'gateway')) return null;
-  return `EVENTS_API_HOST=${host} would let anybody who can reach it in: set EVENTS_API_TOKEN or HEADGATE_GATEWAY_TLS_CLIENT_CA, keep it on 127.0.0.1, or set HEADGATE_INSECURE=true behind something that authenticates`;
+  return `EVENTS_API_HOST=${host} would let in anybody who can reach it: set EVENTS_API_TOKEN or HEADGATE_GATEWAY_TLS_CLIENT_CA, keep it on 127.0.0.1, or set HEADGATE_INSECURE=true behind something that authenticates`;
 }
 
 /** Why HEADGATE_EVENTS_ROLE has no effect, in one line; null: it has, or is not set. */
 export function eventsRoleProblem(settings: Settings): string | null {
   const { eventsRole, databaseUrl, eventDatabases } = settings;
   if (eventsRole === null || (databaseUrl === null && eventDatabases.length === 0)) return null;
-  return 'HEADGATE_EVENTS_ROLE is for the embedded engine: to other databases the gateway logs in as the role of EVENTS_API_<DB>_DSN, or of HEADGATE_DATABASE_URL';
+  return 'HEADGATE_EVENTS_ROLE is for the embedded engine: in other databases the gateway logs in as the role of EVENTS_API_<DB>_DSN, or of HEADGATE_DATABASE_URL';
 }

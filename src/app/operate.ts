@@ -73,7 +73,7 @@ async function kubernetesClient(): Promise<{ readonly KubeConfig: new () => Kube
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw cause;
     throw new StartError(
-      'the operator needs the Kubernetes client: npm install @kubernetes/client-node, beside headgate (the container image has it)',
+      'the operator needs the Kubernetes client: npm install @kubernetes/client-node next to headgate (the container image includes it)',
       { cause },
     );
   }

@@ -80,8 +80,8 @@ function problemOf({ host, port, hostName, portName }: DoorAt, error: NodeJS.Err
   if (code === 'EADDRINUSE')
     return `${host}:${port} is in use by another program: set ${portName} to another port (0 picks a free one)`;
   if (code === 'EACCES')
-    return `${host}:${port} may not be listened on by this user: set ${portName} to a port from 1024 on`;
-  return `${hostName}=${host} is no address to listen on (${code})`;
+    return `this user may not listen on ${host}:${port}: set ${portName} to a port from 1024 on`;
+  return `${hostName}=${host} is not an address to listen on (${code})`;
 }
 
 /** Tells scripts which ports were chosen; removed when Headgate has stopped. */

@@ -1,7 +1,6 @@
 /**
- * The command line and the environment → one command. The owner of signals and of the exit status: 0 after a clean stop, 1 with one line for
- * everything that keeps Headgate from running. A command loads its rooms itself when it runs, so that --help, and a `send` in a loop,
- * cost little.
+ * Turns the command line and the environment into one command. Owns signals and the exit status: 0 after a clean stop, 1 with one line for
+ * each problem that keeps Headgate from running. A command loads its rooms only when it runs, so that --help, and `send` in a loop, are cheap.
  */
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -18,7 +17,7 @@ import type { CommandIo } from '../kit/terminal.ts';
 import type { Stopped } from './stopping.ts';
 import type { Terminal } from './terminal.ts';
 
-/** As the system has called it. */
+/** How the system called the program. */
 export interface Invoked {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -32,7 +31,7 @@ const rows = Object.entries(settingsTable) as [SettingName, (typeof settingsTabl
 function withSettings(command: Command): Command {
   for (const [, row] of rows) {
     if (row.flag === null) continue;
-    // What is off by default is switched on by naming it; what is on needs a word to be switched off.
+    // An option that is off by default is switched on by naming it; one that is on takes a value, so that it can be switched off.
     const value = row.default === false ? '' : ` <${row.value}>`;
     const none = row.default === null || row.default === false || String(row.default) === '';
     const shown = none ? '' : `, default ${String(row.default)}`;
@@ -42,7 +41,7 @@ function withSettings(command: Command): Command {
   return command;
 }
 
-/** For the commands that speak to a Headgate that runs. */
+/** For commands that talk to a running Headgate. */
 function withDataDir(command: Command): Command {
   const { help, env, default: shown } = settingsTable.dataDir;
   return command.addOption(
@@ -54,9 +53,9 @@ function several(value: string, before: readonly string[] = []): readonly string
   return [...before, value];
 }
 
-/** Of a flag that is there twice nobody knows which one was meant. */
+/** Refuses a flag that is given twice, because it is unclear which value was meant. */
 function once(value: string, before: string | undefined): string {
-  if (before !== undefined) throw new InvalidArgumentError('It is there twice.');
+  if (before !== undefined) throw new InvalidArgumentError('It is given twice.');
   return value;
 }
 
@@ -69,14 +68,14 @@ function settingsOf(options: Readonly<Record<string, string | true | undefined>>
   return resolveSettings({ env: invoked.env, flags });
 }
 
-/** As they are run with: `auto` has become the log's format here, where the terminal is known. */
+/** The settings to run with: the log format `auto` is resolved here, where the terminal is known. */
 function settingsToRun(options: Record<string, string | true | undefined>): Settings {
   const { settings } = settingsOf(options);
   if (settings.logFormat !== 'auto') return settings;
   return { ...settings, logFormat: process.stderr.isTTY ? 'pretty' : 'json' };
 }
 
-/** With the sockets of whoever started this process, which hardly anybody hands on. */
+/** With the sockets that the parent process passed on, which is rare. */
 async function withSockets(settings: Settings, doors: readonly SocketName[]): Promise<Settings> {
   if (invoked.env['LISTEN_FDS'] === undefined) return settings;
   const sockets = await import('./sockets.ts');
@@ -129,19 +128,19 @@ async function operator(options: Record<string, string | true | undefined>): Pro
   await end(terminal, running.stop(await stopped));
 }
 
-/** Whatever is still open then, a connection to a hung server say, keeps the process no longer. */
+/** Exits even if something is still open, such as a connection to a hung server. */
 async function end(terminal: Terminal, stopping: Promise<Stopped>): Promise<void> {
   await terminal.exit((await stopping) === 'in order' ? 0 : 1);
 }
 
-/** Without certificates SIGHUP means what it always means: the terminal is gone. */
+/** Without certificates to reload, SIGHUP keeps its default meaning: the terminal is gone. */
 function reloadOnSignal(reload: (() => Promise<void>) | null): void {
   if (reload !== null) process.on('SIGHUP', () => void reload());
 }
 
 /**
- * The first signal asks for a clean stop, a second one ends the process at once; so does the first one some time after it,
- * whatever the process is busy with, a start that does not get on included.
+ * The first signal asks for a clean stop; a second one ends the process at once. The process also ends a fixed time after the first
+ * signal, whatever it is doing, including a start that hangs.
  */
 function firstSignal(): Promise<string> {
   return new Promise((resolve) => {
@@ -221,7 +220,7 @@ async function spool(
   else await drainSpool(folder, settings, (await terminalOf(settings)).log);
 }
 
-/** Ended by a signal. */
+/** A signal interrupts it. */
 function commandIo(): CommandIo {
   const interrupt = new AbortController();
   void firstSignal().then(() => interrupt.abort());
@@ -242,7 +241,7 @@ async function send(sender: string, options: Omit<SendOptions, 'sender'>): Promi
   process.exitCode = await sendCommand({ ...options, sender }, commandIo());
 }
 
-/** Errors whose message was written for the terminal. Anything else is a bug and shows its stack. */
+/** The message of an error that was written for the terminal. Any other error is a bug and is shown with its stack. */
 function explain(error: unknown): string {
   if (error instanceof PlainError) return error.message;
   const { code, syscall, port, address } = error as NodeJS.ErrnoException & {
@@ -261,7 +260,7 @@ function explain(error: unknown): string {
 
 const program = new Command('headgate')
   .description('A webhook destination that is a SQL database.')
-  .showHelpAfterError('(headgate --help tells more)');
+  .showHelpAfterError('(see headgate --help)');
 withSettings(program.command('start').description('start the service')).action(start);
 withSettings(
   program
@@ -271,16 +270,14 @@ withSettings(
 withSettings(
   program
     .command('operator')
-    .description(
-      'look after the Headgate resources of a Kubernetes cluster (KUBECONFIG, or the pod it runs in)',
-    ),
+    .description('manage the Headgate resources of a Kubernetes cluster (KUBECONFIG, or the pod it runs in)'),
 ).action(operator);
 withSettings(
   program
     .command('config')
-    .description('print every setting, its value and where it came from, and what start would refuse'),
+    .description('print every setting with its value and source, and what start would refuse'),
 ).action(config);
-const secrets = program.command('secrets').description('look after secrets and the key that seals them');
+const secrets = program.command('secrets').description('manage secrets and the key that seals them');
 withSettings(
   secrets
     .command('rotate-key')
@@ -289,20 +286,20 @@ withSettings(
 withSettings(
   secrets
     .command('reveal')
-    .description('print a secret that its sender has brought, once')
+    .description('print a secret that was learned from its sender, once')
     .argument('<name>')
-    .option('--database <name>', 'which database; default: the one that is served when none is named'),
+    .option('--database <name>', "the database that holds it; default: Headgate's default database"),
 ).action(reveal);
 withSettings(
   program
     .command('move')
     .description('move a database of this Headgate to another PostgreSQL; Headgate may be running')
-    .requiredOption('--to <dsn>', 'where to: postgresql://…, an empty database of PostgreSQL 14 to 18')
-    .option('--database <name>', 'which database; default: the one that is served when none is named')
-    .option('--leave-out', 'go on although some of it is not carried'),
+    .requiredOption('--to <dsn>', 'the target: postgresql://…, an empty database of PostgreSQL 14 to 18')
+    .option('--database <name>', "the database to move; default: Headgate's default database")
+    .option('--leave-out', 'continue although some objects are not moved'),
 ).action(moveTo);
 withDataDir(
-  program.command('console').description('print a link that lets a browser into the console'),
+  program.command('console').description('print a link that logs a browser in to the console'),
 ).action(async (options) => {
   const { consoleCommand } = await import('./console-commands.ts');
   process.stdout.write(`${await consoleCommand(settingsOf(options).settings.dataDir)}\n`);
@@ -316,11 +313,11 @@ registerCommands(program, {
 });
 const spools = program
   .command('spool')
-  .description('look after a folder of webhooks that were kept while the database was away');
+  .description('manage a directory of webhooks that were kept while the database was unreachable');
 for (const [what, description] of [
-  ['check', 'say what its files hold and whether they can be read; changes nothing'],
-  ['dump', 'print its requests, one JSON object a line; changes nothing'],
-  ['drain', 'hand its requests over to the database, and end'],
+  ['check', 'show what its files contain and whether they can be read; changes nothing'],
+  ['dump', 'print its requests, one JSON object per line; changes nothing'],
+  ['drain', 'hand its requests over to the database, then exit'],
 ] as const)
   withSettings(spools.command(what).description(description).argument('<dir>')).action(
     (folder: string, options: Record<string, string | true | undefined>) => spool(what, folder, options),
@@ -330,26 +327,25 @@ program
   .description('send a signed request as a known sender does, e.g. github (docs/senders lists them)')
   .argument('<sender>')
   .option('--url <url>', 'the URL of the table')
-  .option('--signed-url <url>', 'what the sender believes to call, where a proxy stands in front')
+  .option('--signed-url <url>', 'the URL that the sender calls and signs, if a proxy is in front of Headgate')
   .option('--secret <secret>', 'what the sender signs with: the text of CREATE SECRET, or the private key')
   .option('--secret-file <file>', 'the same, read from a file')
-  .option('--answer-secret <text>', 'the second secret that the answers to some questions need')
-  .option('--body <file>', 'this body instead of an example; - reads it from standard input')
-  .option('--id <text>', 'be one delivery that is repeated: the same text makes the same delivery id')
+  .option('--answer-secret <text>', 'the second secret, for handshakes that need one')
+  .option('--body <file>', 'send this body instead of an example; - reads it from standard input')
+  .option('--id <text>', 'repeat one delivery: the same text gives the same delivery id')
   .option('--event <name>', "the event's name, e.g. push")
+  .option('--header <line>', 'add or replace a header, e.g. "X-Test: yes"; may be repeated', several)
+  .option('--count <n>', 'number of requests (default: 1)')
+  .option('--rate <n/s>', 'start at most this many per second')
+  .option('--now <time>', 'sign as if it were this time, e.g. 2026-03-04T05:06:07Z')
   .option(
-    '--header <line>',
-    'one more header, e.g. "X-Test: yes", or another value for one; may be repeated',
-    several,
+    '--repeat <n>',
+    'send the same delivery this many times, each signed again, as a sender that retries',
   )
-  .option('--count <n>', 'how many requests (default: 1)')
-  .option('--rate <n/s>', 'begin at most so many a second')
-  .option('--now <time>', 'sign with this clock, e.g. 2026-03-04T05:06:07Z')
-  .option('--repeat <n>', 'the same delivery so many times, each signed anew, as a sender that tries again')
-  .option('--stale', 'sign with a time that is too old: the right answer is a refusal')
-  .option('--tamper', 'send another body than was signed: the right answer is a refusal')
+  .option('--stale', 'sign with a time that is too old: a refusal is the right answer')
+  .option('--tamper', 'send a body other than the signed one: a refusal is the right answer')
   .option('--handshake', 'ask what the sender asks before it delivers, and judge the answers as it would')
-  .option('--print', 'print the request as a command of curl, and send nothing')
+  .option('--print', 'print the request as a curl command, and send nothing')
   .option('--make-secret', 'print a new secret and the key that belongs to it, and send nothing')
   .action(send);
 

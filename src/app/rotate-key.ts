@@ -95,8 +95,8 @@ async function keysFor(settings: Settings, path: string, report: RotationReport)
       'HEADGATE_MASTER_KEY holds one key: set it to <new>,<old>, restart every Headgate with that, and run this again',
     );
   }
-  if (await putNewKeyInFront(path)) report.say(`${path}: a new key stands in front of the old one`);
-  else report.say(`${path}: the new key is there already, and the rotation goes on`);
+  if (await putNewKeyInFront(path)) report.say(`${path}: a new key was added in front of the old one`);
+  else report.say(`${path}: the new key is already there; the rotation continues`);
   return loadMasterKeys(path);
 }
 
@@ -120,18 +120,18 @@ async function resealAll(
       resealed += done.resealed;
       if (done.resealed > 0) report.say(`database ${shown}: ${done.resealed} sealed with the new key`);
       for (const what of done.unopened)
-        report.warn(`database ${shown}: ${what} opens with none of the keys, and is left as it is`);
+        report.warn(`database ${shown}: ${what} cannot be opened with any of the keys, and is left as it is`);
     } catch (error) {
       const sqlstate = sqlstateOf(error);
       // Dropped meanwhile, or closed to this role: Headgate does not serve such a database.
       if (sqlstate === '3D000') continue;
       if (sqlstate?.startsWith('28') === true)
-        report.warn(`database ${shown} lets nobody in, and is left out`);
+        report.warn(`database ${shown} refuses the login, and is skipped`);
       else failed.push(`database ${shown}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
   if (failed.length === 0) return resealed;
-  const advice = 'both keys stay in use: put this right and run it again';
+  const advice = 'both keys stay in use: fix this and run it again';
   throw new MasterKeyError(`${failed.join('\n')}\n${advice}`);
 }
 
@@ -153,7 +153,7 @@ async function refuseSpooled(settings: Settings, ring: KeyRing): Promise<void> {
   );
   if (old.length === 0) return;
   throw new MasterKeyError(
-    `${old.length} files of ${folder} are sealed with the old key: both keys stay in use; run this again when they have arrived in the database`,
+    `${old.length} files of ${folder} are sealed with the old key: both keys stay in use; run this again once their requests are in the database`,
   );
 }
 
@@ -164,11 +164,11 @@ async function retire(
   report: RotationReport,
 ): Promise<void> {
   if (settings.masterKey !== null) {
-    report.say('done: take the old key out of HEADGATE_MASTER_KEY, and keep it for backups from before');
+    report.say('done: remove the old key from HEADGATE_MASTER_KEY, and keep it for older backups');
     return;
   }
   const files = await retireOldKeys(path, ring);
-  report.say(`done: ${path} holds the new key alone`);
+  report.say(`done: ${path} holds only the new key`);
   for (const file of files)
-    report.say(`${file}: the old key, for backups from before; delete it when there are none`);
+    report.say(`${file}: the old key, for older backups; delete it when there are none`);
 }

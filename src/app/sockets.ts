@@ -37,13 +37,13 @@ export function withSockets(settings: Settings, given: Given, doors: readonly So
     const fd = firstFd + i;
     if (door === undefined)
       throw new SocketsError(
-        `a socket called ${JSON.stringify(name)} was handed to Headgate: FileDescriptorName must be one of ${doors.join(', ')}`,
+        `a socket named ${JSON.stringify(name)} was passed to Headgate: FileDescriptorName must be one of ${doors.join(', ')}`,
       );
     if (found.sockets[door] !== undefined)
-      throw new SocketsError(`two sockets called ${door} were handed to Headgate, which takes one`);
+      throw new SocketsError(`two sockets named ${door} were passed to Headgate, which accepts one`);
     if (!isOpened(settings, door))
       throw new SocketsError(
-        `a socket called ${door} was handed to Headgate, whose settings open no such door`,
+        `a socket named ${door} was passed to Headgate, whose settings do not open that door`,
       );
     const { host, port } = addressOf(fd, door);
     const at = door === 'challenge' ? {} : { [hosts[door]]: host };
@@ -84,7 +84,7 @@ function addressOf(fd: number, door: string): { readonly host: string; readonly 
     }
   }
   throw new SocketsError(
-    `what was handed to Headgate as the socket called ${door} is no TCP socket that listens`,
+    `what was passed to Headgate as the socket named ${door} is not a listening TCP socket`,
   );
 }
 

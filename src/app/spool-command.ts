@@ -27,16 +27,16 @@ export async function checkSpool(
   const reports = await inspectSpools(realFiles, resolve(folder), masterKeys(settings));
   let whole = true;
   for (const { path, bytes, header, requests, damaged, opens } of reports) {
-    const unused = header === null ? ', nothing is written to it' : '';
+    const unused = header === null ? ', nothing was written to it' : '';
     const trouble =
       (damaged > 0 ? `, ${damaged} bytes cannot be read` : '') +
-      (header !== null && !opens ? ', the master key that it was sealed with is not here' : '');
+      (header !== null && !opens ? ', the master key that sealed it is not available' : '');
     whole &&= trouble === '';
     say(`${path}: ${requests} requests, ${bytes} bytes${unused}${trouble}`);
   }
   const sum = reports.reduce((all, { requests }) => all + requests, 0);
   say(
-    `${sum} requests in ${reports.length} files; those that have arrived already stand in files with others`,
+    `${sum} requests in ${reports.length} files; some may already be in the database, but share a file with others`,
   );
   return whole;
 }
@@ -66,7 +66,7 @@ export async function dumpSpool(
   };
   const reports = await inspectSpools(realFiles, resolve(folder), masterKeys(settings), line);
   if (reports.some(({ header, opens }) => header !== null && !opens))
-    throw new SpoolCommandError('the master key that some files were sealed with is not here');
+    throw new SpoolCommandError('the master key that sealed some files is not available');
 }
 
 /** No client is meant to connect. */
@@ -97,7 +97,7 @@ export async function drainSpool(folder: string, settings: Settings, log: Observ
       const { spool } = JSON.parse(text) as { spool?: { tables: number; held: number } };
       if ((spool?.held ?? 0) > 0)
         throw new SpoolCommandError(
-          'some of it was kept for another database, or its master key is not here',
+          'some requests were kept for another database, or the master key that sealed them is not available',
         );
       if ((spool?.tables ?? 0) === 0) return;
       await delay(200);

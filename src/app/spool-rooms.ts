@@ -117,7 +117,8 @@ async function lock(folder: string): Promise<Closable | null> {
   const { uid, mode } = await stat(folder);
   // A folder of root's, such as a mounted volume, may be open to all.
   const isOurs = uid === process.getuid?.() && (mode & 0o002) === 0;
-  if (!isOurs && uid !== 0) throw new SpoolError(`others than Headgate may write to the folder ${folder}`);
+  if (!isOurs && uid !== 0)
+    throw new SpoolError(`users other than Headgate's may write to the directory ${folder}`);
   return lockByKernel(folder);
 }
 

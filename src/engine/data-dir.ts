@@ -77,7 +77,7 @@ export function unusable(what: string, error: NodeJS.ErrnoException): string {
 
 function foreign(dir: DataDir, what: string): EngineError {
   return new EngineError(
-    `${dir.path} is not a data directory of Headgate (it holds ${JSON.stringify(what)}): choose another or an empty one`,
+    `${dir.path} is not a data directory of Headgate (it contains ${JSON.stringify(what)}): choose another or an empty one`,
   );
 }
 
@@ -122,7 +122,7 @@ export async function reachablePath(folder: string, user: SystemUser | null): Pr
     return '/proc/self/cwd';
   }
   throw new EngineError(
-    `the folder ${folder} cannot be reached by the user that runs PostgreSQL (uid ${user?.uid ?? 'own'})`,
+    `the directory ${folder} cannot be reached by the user that runs PostgreSQL (uid ${user?.uid ?? 'own'})`,
   );
 }
 
@@ -139,7 +139,7 @@ export async function createCluster(dir: DataDir, binaries: string, user: System
       const line =
         made.stderr.split('\n').find((text) => text.includes('error:')) ?? made.stderr.split('\n')[0] ?? '';
       throw new EngineError(
-        `the database in ${dir.path} could not be made: ${line.replace(/^initdb: /, '')}`,
+        `the database in ${dir.path} could not be created: ${line.replace(/^initdb: /, '')}`,
       );
     }
     await asOwner(user, part, `${writeConf} && printf %s "$2" >> postgresql.conf`, [

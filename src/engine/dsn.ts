@@ -90,7 +90,7 @@ function parseServer(text: string, sslmode: string | undefined, authorities?: st
     config.ssl.secureContext = createSecureContext({ ...config.ssl, ca: authorities });
   const host = config.host === undefined || config.host === '' ? 'localhost' : config.host;
   const port = config.port ?? 5432;
-  if (/\s/.test(host)) fail('the host holds a blank');
+  if (/\s/.test(host)) fail('the host contains a space');
   if (port < 1 || port > 65_535) fail('the port must be from 1 to 65535');
   const user = config.user === undefined || config.user === '' ? systemUser() : config.user;
   const database = config.database === undefined || config.database === '' ? user : config.database;

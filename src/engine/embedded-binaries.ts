@@ -156,7 +156,7 @@ async function copyPackage(
   }
   const { uid, mode } = await stat(home);
   if (isRoot() && (uid !== 0 || (mode & 0o022) !== 0)) {
-    throw new EngineError(`${home} can be written by others than root; programs are not run from there`);
+    throw new EngineError(`${home} can be written by users other than root; programs are not run from there`);
   }
   if (
     await stat(final).then(

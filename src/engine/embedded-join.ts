@@ -16,7 +16,7 @@ export async function joinEmbeddedEngine(
 ): Promise<Pick<Engine, 'clientConfig' | 'close'> | null> {
   const given = resolve(dataDir);
   if ((await inspectDataDir(dataDirAt(given))) === 'new') {
-    throw new EngineError(`there is no database of Headgate in ${given}`);
+    throw new EngineError(`there is no Headgate database in ${given}`);
   }
   const short = await openShortPath(await realpath(given));
   const host = join(short.path, 'pg', 'run');

@@ -175,7 +175,7 @@ export class EngineWatch implements Closable {
       const min = Math.floor(serverVersionMin / 10_000);
       throw new EngineError(
         isRisingWave(product)
-          ? `the server is a RisingWave, which only headgate gateway stands in front of; Headgate's own tables need PostgreSQL ${min} or later`
+          ? `the server is a RisingWave, which only headgate gateway can serve; Headgate's own tables need PostgreSQL ${min} or later`
           : `the server is PostgreSQL ${name}; Headgate needs ${min} or later`,
       );
     }

@@ -69,7 +69,7 @@ export async function refuseUnseenServer(
   for (let waitedMs = 0; await listens(socket); waitedMs += 50) {
     if (waitedMs >= waitMs) {
       throw new EngineError(
-        `the database in ${cluster} is in use by a PostgreSQL that this process cannot see, as of another container: stop that one first`,
+        `the database in ${cluster} is in use by a PostgreSQL that this process cannot see, such as one in another container: stop that one first`,
       );
     }
     await sleep(50);

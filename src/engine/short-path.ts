@@ -24,7 +24,7 @@ export async function openShortPath(folder: string): Promise<ShortPath> {
   if (process.platform !== 'linux') {
     const longest = socketPathBytesMax - tailBytesMax;
     throw new EngineError(
-      `the path of the data directory ${folder} is too long: ${longest} bytes are possible here`,
+      `the path of the data directory ${folder} is too long: it may have ${longest} bytes here`,
     );
   }
   const handle = await open(folder, 'r');

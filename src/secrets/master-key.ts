@@ -147,7 +147,7 @@ async function writeBeside(
     await putInPlace(beside);
     await syncFolder(dirname(path));
   } catch (error) {
-    throw new MasterKeyError(`the master key file ${path} cannot be made: ${(error as Error).message}`);
+    throw new MasterKeyError(`the master key file ${path} cannot be created: ${(error as Error).message}`);
   } finally {
     await unlink(beside).catch(() => {});
   }

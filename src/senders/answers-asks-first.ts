@@ -30,10 +30,10 @@ const bringsSecret = (handshake: string): Answering => ({
 
 export const asksFirstAnswers: Readonly<Record<string, Answering>> = {
   asana: bringsSecret(
-    'In the middle of the call that makes the webhook Asana POSTs a request with the header `X-Hook-Secret`, wants the same header in the answer, and signs with that value from then on.',
+    'During the call that creates the webhook, Asana POSTs a request with the header `X-Hook-Secret`, expects the same header in the answer, and signs with that value from then on.',
   ),
   clio: bringsSecret(
-    'When the webhook is made Clio POSTs a request with the header `X-Hook-Secret`, wants the same header in the answer, and signs with that value from then on.',
+    'When the webhook is created, Clio POSTs a request with the header `X-Hook-Secret`, expects the same header in the answer, and signs with that value from then on.',
   ),
   notion: {
     handshake:
@@ -49,14 +49,14 @@ export const asksFirstAnswers: Readonly<Record<string, Answering>> = {
   },
   keap: {
     handshake:
-      'When the hook is made, or verified again, Keap POSTs a request with the header `X-Hook-Secret` and wants the same header in the answer, with 200.',
+      'When the hook is created, or verified again, Keap POSTs a request with the header `X-Hook-Secret` and expects the same header in the answer, with 200.',
     answers: () => [
       checked({ when: isThere(header('X-Hook-Secret')), headers: { 'X-Hook-Secret': hookSecret } }),
     ],
   },
   wrike: {
     handshake:
-      'When the webhook is made Wrike POSTs `{"requestType": "WebHook secret verification"}` with a challenge in `X-Hook-Secret`, signed like any request, and wants an HMAC of the challenge in the same header.',
+      'When the webhook is created, Wrike POSTs `{"requestType": "WebHook secret verification"}` with a challenge in `X-Hook-Secret`, signed like any request, and expects an HMAC of the challenge in the same header.',
     // Events may have the header, too: the body tells them apart.
     answers: ({ secret }) => [
       checked({
@@ -67,10 +67,10 @@ export const asksFirstAnswers: Readonly<Record<string, Answering>> = {
   },
   prelude: {
     handshake:
-      'When the webhook is activated Prelude calls the URL with GET, `event=activate`, `verification_token` and `challenge`, and wants the challenge back if the token is the one of the webhook.',
+      'When the webhook is activated, Prelude calls the URL with GET, `event=activate`, `verification_token` and `challenge`, and expects the challenge back if the token is the one of the webhook.',
     answerSecret: {
       what: 'the verification token',
-      where: 'you choose it: `verification_token` of the call that makes the webhook',
+      where: 'you choose it: `verification_token` of the call that creates the webhook',
     },
     answers: ({ answer: secret }) =>
       secret === null
@@ -86,14 +86,14 @@ export const asksFirstAnswers: Readonly<Record<string, Answering>> = {
   },
   apideck: {
     handshake:
-      'When the subscription is made Apideck POSTs `{"message": "Validating delivery URL"}` and wants 200.',
+      'When the subscription is created, Apideck POSTs `{"message": "Validating delivery URL"}` and expects 200.',
     answers: () => [
       checked({ when: isText(header('x-apideck-event-type'), 'apideck.subscription.created'), status: 200 }),
     ],
   },
   dimo: {
     handshake:
-      'When the webhook is made DIMO POSTs `{"verification": …}` and wants the verification token as text.',
+      'When the webhook is created, DIMO POSTs `{"verification": …}` and expects the verification token as text.',
     answerSecret: { what: 'the verification token', where: 'you choose it: `verificationToken`' },
     answers: ({ answer: secret }) =>
       secret === null
@@ -102,7 +102,7 @@ export const asksFirstAnswers: Readonly<Record<string, Answering>> = {
   },
   smartthings: {
     handshake:
-      'When the app is registered SmartThings POSTs a PING, which is not signed, and wants its challenge back as JSON; then a CONFIRMATION with a URL that has to be opened.',
+      'When the app is registered, SmartThings POSTs a PING, which is not signed, and expects its challenge back as JSON; then it POSTs a CONFIRMATION with a URL that has to be opened.',
     answers: () => [
       unchecked({
         when: isText(member('lifecycle'), 'PING'),

@@ -7,7 +7,7 @@ const zoomToken = token(`${body} #>> '{payload,plainToken}'`);
 export const computedAnswers: Readonly<Record<string, Answering>> = {
   zoom: {
     handshake:
-      'Zoom POSTs `endpoint.url_validation`, when the URL is saved and again every 72 hours, signed like any request, and wants an HMAC of its `plainToken`. A URL that does not answer it is sent nothing more.',
+      'Zoom POSTs `endpoint.url_validation`, when the URL is saved and again every 72 hours, signed like any request, and expects an HMAC of its `plainToken`. It sends nothing more to a URL that does not answer.',
     answers: ({ secret }) => [
       checked({
         when: isText(member('event'), 'endpoint.url_validation'),
@@ -18,7 +18,7 @@ export const computedAnswers: Readonly<Record<string, Answering>> = {
   },
   x: {
     handshake:
-      'X calls the URL with GET and `crc_token`, when it is registered and again every hour, and wants an HMAC of it. A URL that does not answer it is sent nothing more.',
+      'X calls the URL with GET and `crc_token`, when it is registered and again every hour, and expects an HMAC of it. It sends nothing more to a URL that does not answer.',
     answers: ({ secret }) => [
       unchecked({
         when: `method = 'GET' AND ${isThere(query('crc_token'))}`,
@@ -29,7 +29,7 @@ export const computedAnswers: Readonly<Record<string, Answering>> = {
   },
   linkedin: {
     handshake:
-      'LinkedIn calls the URL with GET and `challengeCode`, when it is registered and again every two hours, and wants an HMAC of it as JSON. After three failures it sends nothing more.',
+      'LinkedIn calls the URL with GET and `challengeCode`, when it is registered and again every two hours, and expects an HMAC of it as JSON. After three failures it sends nothing more.',
     answers: ({ secret }) => {
       const code = `shaped(${query('challengeCode')}, 'uuid', 36)`;
       return [
@@ -43,9 +43,9 @@ export const computedAnswers: Readonly<Record<string, Answering>> = {
   },
   ebay: {
     handshake:
-      'When the endpoint is saved eBay calls it with GET and `challenge_code` and wants as JSON the SHA-256 of the code, the verification token and the URL as registered.',
+      'When the endpoint is saved, eBay calls it with GET and `challenge_code` and expects, as JSON, the SHA-256 of the code, the verification token and the URL as registered.',
     answerSecret: {
-      what: 'the verification token and, right behind it, the URL as it is registered at eBay, as one text',
+      what: 'the verification token immediately followed by the URL as it is registered at eBay, as one text',
       where: 'you choose the token (32 to 80 letters, digits, `_`, `-`)',
     },
     answers: ({ answer: secret }) =>
@@ -62,7 +62,7 @@ export const computedAnswers: Readonly<Record<string, Answering>> = {
   },
   braintree: {
     handshake:
-      'When the webhook is made Braintree calls the URL with GET and `bt_challenge` and wants the public key and an HMAC of the challenge.',
+      'When the webhook is created, Braintree calls the URL with GET and `bt_challenge` and expects the public key and an HMAC of the challenge.',
     // VALIDATE's own secret is never shown, not even the part of it that is not secret.
     answerSecret: { what: 'the public key', where: 'Settings → API → Keys' },
     answers: ({ secret, answer }) =>

@@ -30,7 +30,7 @@ const salesforceAck =
   '</soapenv:Body></soapenv:Envelope>';
 
 const websub = (name: string): Answering => ({
-  handshake: `When a subscription is made, renewed or ended, ${name} calls the URL with GET and \`hub.challenge\` and wants it back as text, if \`hub.topic\` is a topic that you wanted. A subscription ends with its lease (\`hub.lease_seconds\`): subscribe again in time.`,
+  handshake: `When a subscription is created, renewed or ended, ${name} calls the URL with GET and \`hub.challenge\` and expects it back as text, if \`hub.topic\` is a topic that you subscribed to. A subscription ends with its lease (\`hub.lease_seconds\`): subscribe again in time.`,
   answerSecret: { what: 'the URL of the topic, as in `hub.topic`', where: 'you subscribe with it' },
   answers: ({ answer: secret }) =>
     secret === null
@@ -47,7 +47,7 @@ const websub = (name: string): Answering => ({
 
 const validationToken = (name: string): Answering => ({
   handshake:
-    'When a subscription is made or renewed, the URL is called by POST with a `validationToken` in the query and an empty body, and the token is wanted back as text, within seconds.',
+    'When a subscription is created or renewed, Microsoft calls the URL by POST with a `validationToken` in the query and an empty body, and expects the token back as text, within seconds.',
   answers: () => [
     unchecked({
       when: `${isThere(query(name))} AND length(payload) = 0`,
@@ -72,7 +72,7 @@ export const answering: Readonly<Record<string, Answering>> = {
   ...asksFirstAnswers,
   slack: {
     handshake:
-      'When the URL is saved Slack POSTs `{"type": "url_verification", "challenge": …}`, signed like any request, and wants the challenge back within 3 seconds.',
+      'When the URL is saved, Slack POSTs `{"type": "url_verification", "challenge": …}`, signed like any request, and expects the challenge back within 3 seconds.',
     answers: () => [
       checked({
         when: `${typeIs('url_verification')} AND ${member('event_id')} IS NULL`,
@@ -83,16 +83,16 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   meta: {
     handshake:
-      'When the URL is saved Meta calls it with GET, `hub.verify_token` and `hub.challenge`, and wants the challenge back if the token is the one that you typed there.',
+      'When the URL is saved, Meta calls it with GET, `hub.verify_token` and `hub.challenge`, and expects the challenge back if the token is the one that you typed there.',
     answerSecret: {
       what: 'the verify token',
-      where: 'you choose it; never the app secret: it travels in URLs',
+      where: 'you choose it; never use the app secret, because this one is sent in URLs',
     },
     answers: (secrets) => verifyToken(secrets, { type: 'text/plain', body: token(query('hub.challenge')) }),
   },
   strava: {
     handshake:
-      'When the subscription is made Strava calls the URL with GET, `hub.verify_token` and `hub.challenge`, and wants the challenge back as JSON within 2 seconds.',
+      'When the subscription is created, Strava calls the URL with GET, `hub.verify_token` and `hub.challenge`, and expects the challenge back as JSON within 2 seconds.',
     answerSecret: {
       what: 'the verify token',
       where: 'you choose it: `verify_token` of the call that subscribes',
@@ -109,7 +109,7 @@ export const answering: Readonly<Record<string, Answering>> = {
   sharepoint: validationToken('validationtoken'),
   azure_event_grid: {
     handshake:
-      'When the subscription is made or changed Event Grid POSTs a `SubscriptionValidation` event, or with the CloudEvents schema sends OPTIONS with `WebHook-Request-Origin`, and wants the validation code, or the origin, back with 200.',
+      'When the subscription is created or changed, Event Grid POSTs a `SubscriptionValidation` event, or with the CloudEvents schema sends OPTIONS with `WebHook-Request-Origin`, and expects the validation code, or the origin, back with 200.',
     answers: () => [
       checked({
         when: isText(header('aeg-event-type'), 'SubscriptionValidation'),
@@ -121,17 +121,17 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   cloudevents: {
     handshake:
-      'Before it delivers, and perhaps before each delivery, a sender may send OPTIONS with `WebHook-Request-Origin` and wants to read in `WebHook-Allowed-Origin` that it may deliver.',
+      'Before its first delivery, or before each one, a sender may send OPTIONS with `WebHook-Request-Origin` and expects `WebHook-Allowed-Origin` to say that it may deliver.',
     answers: () => [abuseProtection(unchecked)],
   },
   dropbox: {
     handshake:
-      'When the URL is added Dropbox calls it with GET and `challenge` and wants it back as text within 10 seconds.',
+      'When the URL is added, Dropbox calls it with GET and `challenge` and expects it back as text within 10 seconds.',
     answers: () => [echoQuery('challenge')],
   },
   adobe_io: {
     handshake:
-      'When the webhook is made, changed or tried again Adobe calls the URL with GET and `challenge`, a UUID, and wants it back as text.',
+      'When the webhook is created, changed or retried, Adobe calls the URL with GET and `challenge`, a UUID, and expects it back as text.',
     answers: () => [
       unchecked({
         when: `method = 'GET' AND ${isThere(query('challenge'))}`,
@@ -142,17 +142,17 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   nylas: {
     handshake:
-      'When the webhook is made or activated Nylas calls the URL with GET and `challenge` and wants it back as text within 10 seconds.',
+      'When the webhook is created or activated, Nylas calls the URL with GET and `challenge` and expects it back as text within 10 seconds.',
     answers: () => [echoQuery('challenge')],
   },
   onfleet: {
     handshake:
-      'When the webhook is made Onfleet calls the URL with GET and `check` and wants it back as text, with 200 and no other status.',
+      'When the webhook is created, Onfleet calls the URL with GET and `check` and expects it back as text, with 200 and no other status.',
     answers: () => [echoQuery('check')],
   },
   acrobat_sign: {
     handshake:
-      'When the webhook is made Acrobat Sign calls the URL with GET and its client id in `X-AdobeSign-ClientId`, and wants the same header in the answer, to that and to every notification.',
+      'When the webhook is created, Acrobat Sign calls the URL with GET and its client id in `X-AdobeSign-ClientId`, and expects the same header in the answer, to that and to every notification.',
     answers: () => [
       checked({
         when: `method = 'GET'`,
@@ -163,7 +163,7 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   okta: {
     handshake:
-      'When an event hook is verified Okta calls the URL with GET and `x-okta-verification-challenge`, with the same `Authorization` as later, and wants the challenge back as JSON within 3 seconds.',
+      'When an event hook is verified, Okta calls the URL with GET and `x-okta-verification-challenge`, with the same `Authorization` as later, and expects the challenge back as JSON within 3 seconds.',
     answers: () => [
       checked({
         when: `method = 'GET' AND ${isThere(header('X-Okta-Verification-Challenge'))}`,
@@ -174,11 +174,11 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   xero: {
     handshake:
-      '“Intent to receive”: Xero sends rightly and wrongly signed requests with empty `events` and wants 200 and 401, both within 5 seconds and the first without a body. They are answered like deliveries, and those that are right are rows.',
+      '“Intent to receive”: Xero sends correctly and wrongly signed requests with empty `events` and expects 200 and 401, both within 5 seconds and the first without a body. They are answered like deliveries, and the correct ones become rows.',
   },
   discord: {
     handshake:
-      'When the URL is saved Discord POSTs a ping (`"type": 0`), signed, and wants 204 without a body; it also sends wrong signatures on purpose, then and later, and wants 401.',
+      'When the URL is saved, Discord POSTs a ping (`"type": 0`), signed, and expects 204 without a body; it also sends wrong signatures on purpose, then and later, and expects 401.',
     // Their documentation requires a type, although there is no body that could have one.
     answers: () => [
       checked({ when: typeIs('0'), status: 204, type: 'application/json' }),
@@ -187,7 +187,7 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   discord_interactions: {
     handshake:
-      'When the URL is saved, and now and then later, Discord POSTs a ping (`"type": 1`), signed, and wants `{"type":1}` as JSON within 3 seconds; it also sends wrong signatures on purpose and wants 401.',
+      'When the URL is saved, and occasionally later, Discord POSTs a ping (`"type": 1`), signed, and expects `{"type":1}` as JSON within 3 seconds; it also sends wrong signatures on purpose and expects 401.',
     answers: () => [
       checked({
         when: `${typeIs('1')} AND ${body}->'event' IS NULL`,
@@ -199,7 +199,7 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   monday: {
     handshake:
-      'When the webhook is made monday.com POSTs `{"challenge": …}` without a token and wants it back as JSON.',
+      'When the webhook is created, monday.com POSTs `{"challenge": …}` without a token and expects it back as JSON.',
     answers: () => [
       unchecked({
         when: `${isThere(member('challenge'))} AND ${body}->'event' IS NULL`,
@@ -210,7 +210,7 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   twitch: {
     handshake:
-      'For each subscription Twitch POSTs a `webhook_callback_verification`, signed like any request, and wants its challenge back as text within 10 seconds.',
+      'For each subscription Twitch POSTs a `webhook_callback_verification`, signed like any request, and expects its challenge back as text within 10 seconds.',
     answers: () => [
       checked({
         when: isText(header('Twitch-Eventsub-Message-Type'), 'webhook_callback_verification'),
@@ -221,12 +221,12 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   smartsheet: {
     handshake:
-      'When the webhook is enabled, and now and then while it delivers, Smartsheet POSTs a request with `Smartsheet-Hook-Challenge` and wants it back in the header `Smartsheet-Hook-Response`.',
+      'When the webhook is enabled, and occasionally while it delivers, Smartsheet POSTs a request with `Smartsheet-Hook-Challenge` and expects it back in the header `Smartsheet-Hook-Response`.',
     answers: () => [echoHeader('Smartsheet-Hook-Challenge', 'Smartsheet-Hook-Response')],
   },
   ringcentral: {
     handshake:
-      'When the subscription is made RingCentral POSTs a request with `Validation-Token` and an empty body, and wants the same header in an answer of at most 1024 bytes within 3 seconds.',
+      'When the subscription is created, RingCentral POSTs a request with `Validation-Token` and an empty body, and expects the same header in an answer of at most 1024 bytes within 3 seconds.',
     answers: () => [
       checked({
         when: 'length(payload) = 0',
@@ -235,24 +235,24 @@ export const answering: Readonly<Record<string, Answering>> = {
     ],
   },
   trello: {
-    handshake: 'When the webhook is made Trello sends HEAD to the URL and wants 200.',
+    handshake: 'When the webhook is created, Trello sends HEAD to the URL and expects 200.',
     answers: () => [anyHead],
   },
   mandrill: {
-    handshake: 'When the webhook is made Mandrill sends HEAD to the URL and wants 200.',
+    handshake: 'When the webhook is created, Mandrill sends HEAD to the URL and expects 200.',
     answers: () => [anyHead],
   },
   intercom: {
-    handshake: 'When the URL is saved Intercom sends HEAD to it and wants 200.',
+    handshake: 'When the URL is saved, Intercom sends HEAD to it and expects 200.',
     answers: () => [anyHead],
   },
   mailchimp: {
-    handshake: 'When the webhook is made Mailchimp calls the URL with GET and wants 200.',
+    handshake: 'When the webhook is created, Mailchimp calls the URL with GET and expects 200.',
     answers: () => [checked({ when: `method = 'GET'`, status: 200 })],
   },
   woocommerce: {
     handshake:
-      'When the webhook is saved WooCommerce POSTs an unsigned form `webhook_id=…` and activates the webhook only after a 200.',
+      'When the webhook is saved, WooCommerce POSTs an unsigned form `webhook_id=…` and activates the webhook only after a 200.',
     answers: () => [
       unchecked({
         when: `method = 'POST' AND ${header('X-WC-Webhook-Signature')} IS NULL\n  AND ${isThere(`form(payload)->>'webhook_id'`)}`,
@@ -262,7 +262,7 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   toggl: {
     handshake:
-      'When the subscription is made Toggl POSTs a ping with a `validation_code`, signed like any request, and wants the code back as JSON.',
+      'When the subscription is created, Toggl POSTs a ping with a `validation_code`, signed like any request, and expects the code back as JSON.',
     answers: () => [
       checked({
         when: `${isText(member('payload'), 'ping')} AND ${isThere(member('validation_code'))}`,
@@ -273,7 +273,7 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   lark: {
     handshake:
-      'When the URL is saved Lark POSTs `{"type": "url_verification", "token": …, "challenge": …}` and wants the challenge back as JSON within a second.',
+      'When the URL is saved, Lark POSTs `{"type": "url_verification", "token": …, "challenge": …}` and expects the challenge back as JSON within a second.',
     answers: () => [
       checked({
         when: typeIs('url_verification'),
@@ -285,7 +285,7 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   vk: {
     handshake:
-      'When the address is confirmed VK POSTs `{"type": "confirmation"}`, with the secret key if one is set, and wants the string that it shows you.',
+      'When the address is confirmed, VK POSTs `{"type": "confirmation"}`, with the secret key if one is set, and expects the string that it shows you.',
     answerSecret: {
       what: 'the string that the server has to return',
       where: 'on the page of the Callback API',
@@ -299,7 +299,7 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   fitbit: {
     handshake:
-      'When the subscriber is added Fitbit calls the URL with GET and `verify` twice, with the right code and with a wrong one, and wants 204 and 404.',
+      'When the subscriber is added, Fitbit calls the URL with GET and `verify` twice, with the right code and with a wrong one, and expects 204 and 404.',
     answerSecret: { what: 'the verification code', where: 'in the subscriber’s settings' },
     answers: ({ answer: secret }) => [
       ...(secret === null
@@ -318,7 +318,7 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   wechat: {
     handshake:
-      'When the URL is saved WeChat calls it with GET, a signature in the query and `echostr`, and wants that back as text within 5 seconds.',
+      'When the URL is saved, WeChat calls it with GET, a signature in the query and `echostr`, and expects that back as text within 5 seconds.',
     answers: () => [
       checked({
         when: `method = 'GET' AND ${isThere(query('echostr'))}`,
@@ -329,7 +329,7 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   google_channels: {
     handshake:
-      'When the channel is made Google POSTs a `sync` message with an empty body and wants a 2xx. It carries the token like all others.',
+      'When the channel is created, Google POSTs a `sync` message with an empty body and expects a 2xx. It carries the token like all others.',
     answers: () => [checked({ when: isText(header('X-Goog-Resource-State'), 'sync'), status: 200 })],
   },
   salesforce: {
@@ -343,6 +343,6 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   aws_sns: {
     handshake:
-      'SNS first POSTs a signed `SubscriptionConfirmation` and delivers only after somebody opened its `SubscribeURL`. With `HEADGATE_CONFIRM_SUBSCRIPTIONS=sns` Headgate opens it, for a table that names the topic.',
+      'SNS first POSTs a signed `SubscriptionConfirmation` and delivers only after its `SubscribeURL` was opened. With `HEADGATE_CONFIRM_SUBSCRIPTIONS=sns` Headgate opens it, for a table that names the topic.',
   },
 };

@@ -123,10 +123,10 @@ export const cloudEvents = (origin: string): Question =>
 export const refusal: Question['judge'] = ({ status, body }, { challenge }) =>
   status >= 400 && status < 500 && !body.includes(challenge)
     ? null
-    : `the status is ${status}, and has to be 4xx without the challenge`;
+    : `the status is ${status}, but must be 4xx without the challenge`;
 
 export const wrongToken = hub({
-  what: 'with a verify token that is not the right one',
+  what: 'with a wrong verify token',
   ask: ({ url, challenge, answerKey }) =>
     get(url, { 'hub.mode': 'subscribe', 'hub.challenge': challenge, 'hub.verify_token': `${answerKey}x` }),
   judge: refusal,

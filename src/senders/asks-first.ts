@@ -27,12 +27,12 @@ export const asksFirstSenders: readonly Sender[] = [
     id: 'keap',
     name: 'Keap (Infusionsoft)',
     steps: [
-      'Hooks are made by the API: `POST /rest/v1/hooks` with `eventKey` and `hookUrl`, the URL of the table and `?token=` and the text of the secret behind it.',
-      'Keap verifies the URL at once; `POST /rest/v1/hooks/{key}/verify` lets it try again.',
+      'Create hooks through the API: `POST /rest/v1/hooks` with `eventKey` and `hookUrl`, the URL of the table followed by `?token=` and the text of the secret.',
+      'Keap verifies the URL at once; `POST /rest/v1/hooks/{key}/verify` makes it try again.',
     ],
     notes: [
-      'The secret in the header `X-Hook-Secret` is for the verification alone: Keap signs no event with it, so there is nothing to learn.',
-      'An event names what has changed: fetch it by the API.',
+      'The secret in the header `X-Hook-Secret` is only for the verification: Keap signs no event with it, so there is nothing to learn.',
+      'An event names what has changed: fetch it through the API.',
     ],
     source: 'Keap’s page “REST Hook Documentation” and the description of its API',
     example: ({ id, nowMs }) => ({
@@ -47,9 +47,9 @@ export const asksFirstSenders: readonly Sender[] = [
     headers: ['X-Hook-Signature'],
     secret: shown('the secret of the handshake', 'the header X-Hook-Secret of the first request'),
     steps: [
-      'Make the secret and the table of this page first, and within ten minutes the webhook, by the API: `POST /api/v4/webhooks` with `url`, the URL of the table, `model` and `events`. Renew it before `expires_at`.',
-      'Clio brings the secret when the webhook is made: `SHOW SECRETS` says from where. Each webhook has a secret of its own, and so needs a table of its own.',
-      "Where the call was late, or `SHOW SECRETS` says that the secret is contested: `ALTER SECRET clio_secret WITH (learn = '10 minutes')`, and make the webhook again.",
+      'Create the secret and the table of this page first, and within ten minutes the webhook, through the API: `POST /api/v4/webhooks` with `url`, the URL of the table, `model` and `events`. Renew it before `expires_at`.',
+      'Clio sends the secret when the webhook is created: `SHOW SECRETS` shows where it came from. Each webhook has its own secret, so it needs its own table.',
+      "If the call was late, or `SHOW SECRETS` says that the secret is contested: `ALTER SECRET clio_secret WITH (learn = '10 minutes')`, and create the webhook again.",
     ],
     source: 'general knowledge of Clio’s guide to webhooks, and a public description of it',
     example: ({ id, nowMs }) => ({
@@ -63,11 +63,11 @@ export const asksFirstSenders: readonly Sender[] = [
     headers: ['X-Hook-Signature'],
     secret: shown('`secret` of the call that creates the webhook', 'you choose it'),
     steps: [
-      'Make the table first: Wrike calls it while the webhook is made.',
-      'Webhooks are made by the API: `POST /webhooks`, or `/folders/{folderId}/webhooks`, with `hookUrl`, the URL of the table, and `secret`, the text of the secret.',
+      'Create the table first: Wrike calls it while the webhook is created.',
+      'Create webhooks through the API: `POST /webhooks`, or `/folders/{folderId}/webhooks`, with `hookUrl`, the URL of the table, and `secret`, the text of the secret.',
     ],
     notes: [
-      'One request is a list of events, which stays together in one row.',
+      'One request is a list of events, which is stored as one row.',
       'Without `secret` Wrike signs nothing, and every request is refused.',
     ],
     source: 'Wrike’s page “Webhooks” by way of several public receivers',
@@ -88,10 +88,10 @@ export const asksFirstSenders: readonly Sender[] = [
     headers: ['X-Webhook-Signature'],
     secret: shown(
       'the public key (PEM)',
-      'the dashboard → Verify API → Configure → Webhooks; of the Session API the application’s JWKS, written as PEM',
+      'the dashboard → Verify API → Configure → Webhooks; for the Session API the application’s JWKS, converted to PEM',
     ),
     steps: [
-      'Make the table first: Prelude calls it when the webhook is activated.',
+      'Create the table first: Prelude calls it when the webhook is activated.',
       'Session API: `POST /v2/session/apps/{appID}/webhooks` with the URL of the table and a verification token, then `…/activate`. Verify API: enter the URL in the dashboard, or pass it as `callback_url`.',
     ],
     source: 'Prelude’s pages “Webhooks” and “Activation Challenge Request”, and public receivers',
@@ -114,11 +114,11 @@ export const asksFirstSenders: readonly Sender[] = [
     id: 'apideck',
     name: 'Apideck Unify',
     steps: [
-      'Make the table first: Apideck calls it when the subscription is made.',
-      'Open Configuration → Webhooks → Add endpoint, or `POST /webhook/webhooks`, with `delivery_url`, the URL of the table and `?token=` and the text of the secret behind it.',
+      'Create the table first: Apideck calls it when the subscription is created.',
+      'Open Configuration → Webhooks → Add endpoint, or `POST /webhook/webhooks`, with `delivery_url`, the URL of the table followed by `?token=` and the text of the secret.',
     ],
     notes: [
-      'Apideck also signs (`x-apideck-signature`), but a text that has the keys of the document in another order than the body: an expression cannot sort them, so the signature is not what is checked here.',
+      'Apideck also signs (`x-apideck-signature`), but a text with the keys of the document in another order than in the body: an expression cannot sort them, so the signature is not checked here.',
     ],
     deliveryId: { fields: [['payload', 'event_id']] },
     source: 'Apideck’s pages “Webhook Signature Verification” and about validating a delivery URL',
@@ -137,8 +137,8 @@ export const asksFirstSenders: readonly Sender[] = [
     id: 'dimo',
     name: 'DIMO vehicle triggers',
     steps: [
-      'Make the table first: DIMO calls it while the webhook is made.',
-      'Webhooks are made in the Developer Console or by the API: `POST /v1/webhooks` with `targetURL`, the URL of the table and `?token=` and the text of the secret behind it, and `verificationToken`, the text of the second secret.',
+      'Create the table first: DIMO calls it while the webhook is created.',
+      'Create webhooks in the Developer Console or through the API: `POST /v1/webhooks` with `targetURL`, the URL of the table followed by `?token=` and the text of the secret, and `verificationToken`, the text of the second secret.',
     ],
     source: 'DIMO’s page “Vehicle Triggers API”, and a public receiver',
     example: ({ id, nowMs }) => ({
@@ -157,17 +157,17 @@ export const asksFirstSenders: readonly Sender[] = [
     headers: ['Authorization', 'Digest', 'Date'],
     secret: shown(
       'the certificate of the key that SmartThings signs with (PEM)',
-      '`https://key.smartthings.com` and the `keyId` of a request’s `Authorization` behind it',
+      '`https://key.smartthings.com` followed by the `keyId` of a request’s `Authorization`',
     ),
     steps: [
-      'Make the table first, with any certificate, and register the app with the URL of the table: SmartThings sends a PING, which is answered, and a CONFIRMATION, which is refused and kept.',
+      'Create the table first, with any certificate, and register the app with the URL of the table: SmartThings sends a PING, which is answered, and a CONFIRMATION, which is refused and kept.',
       "Read the `keyId`: `SELECT headers->>'authorization' FROM headgate.rejected_requests WHERE table_name = 'smartthings_events' ORDER BY id DESC LIMIT 1`. Fetch the certificate from key.smartthings.com, and `ALTER SECRET smartthings_secret AS '-----BEGIN CERTIFICATE-----…'`.",
-      "Let SmartThings confirm again, or retry the request that is kept: it is a row now. See that the host of `data->'confirmationData'->>'confirmationUrl'` is api.smartthings.com, and open it.",
+      "Make SmartThings confirm again, or retry the request that was kept: it is now stored as a row. Check that the host of `data->'confirmationData'->>'confirmationUrl'` is api.smartthings.com, and open it.",
     ],
     notes: [
-      'The path is signed: a proxy in front must not change it. The date is signed and not compared, so an old request is accepted again.',
-      'Every request is answered as an EVENT is. Pages of configuration (CONFIGURATION, INSTALL, UPDATE) want answers of their own, which an application has to give.',
-      'SmartThings changes its key: where requests become 401, look at the `keyId` again.',
+      'The path is signed: a proxy in front must not change it. The date is signed but not compared, so an old request is accepted again.',
+      'Every request is answered like an EVENT. Configuration requests (CONFIGURATION, INSTALL, UPDATE) need other answers, which an application has to give.',
+      'SmartThings changes its key: if requests are refused with 401, look at the `keyId` again.',
     ],
     source: 'SmartThings’ own SDK for Node, and public receivers',
     expression: (s) =>

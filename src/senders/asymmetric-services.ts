@@ -71,7 +71,7 @@ export const asymmetricServiceSenders: readonly Sender[] = [
       'Switch the events on, choose them and save.',
     ],
     notes: [
-      'Discord has two protocols with one signature. This one is webhook events, where `"type": 1` is an event; `USING discord_interactions` is the other one, of slash commands and buttons.',
+      'Discord has two protocols with the same signature. This one is for webhook events, where `"type": 1` is an event; `USING discord_interactions` is for slash commands and buttons.',
     ],
     example: ({ id, nowMs }) => ({
       version: 1,
@@ -88,11 +88,11 @@ export const asymmetricServiceSenders: readonly Sender[] = [
       'In the Developer Portal open the app → General Information and enter the URL of the table as the interactions endpoint URL.',
     ],
     notes: [
-      'An interaction is answered with `{"type":5}` when it is stored: Discord shows that the app is thinking, and whoever reads the table has 15 minutes to follow up by the API with the interaction’s `token`. Components and modals that want another answer need one of their own (`ALTER TABLE … ANSWER …`).',
-      'An interaction’s `token` stands in the table: whoever may read it can answer in the app’s name for 15 minutes.',
+      'A stored interaction is answered with `{"type":5}`: Discord shows that the app is thinking, and the application that reads the table has 15 minutes to follow up through the API with the interaction’s `token`. For components and modals that need another answer, define it (`ALTER TABLE … ANSWER …`).',
+      'An interaction’s `token` is stored in the table: anyone who may read it can answer in the app’s name for 15 minutes.',
     ],
     source:
-      'Discord’s documentation of interactions; the signature is held to the package discord-interactions',
+      'Discord’s documentation of interactions; the signature was tested against the package discord-interactions',
     example: ({ id }) => ({
       id: String(numeric(id)),
       application_id: '1234560123453231555',
@@ -116,7 +116,7 @@ export const asymmetricServiceSenders: readonly Sender[] = [
     steps: [
       'In Mission Control open the messaging profile or the voice application and enter the URL of the table as its webhook URL (API v2).',
     ],
-    notes: ['Between the timestamp and the body stands a `|` in what is signed.'],
+    notes: ['In the signed text a `|` separates the timestamp and the body.'],
     source: 'public receivers of Telnyx’s webhooks (API v2)',
     expression: (s) =>
       `${fresh(header(telnyxTime), 300)}\n  AND ed25519_verify(decode(${s}, 'base64'), ` +
@@ -155,16 +155,16 @@ export const asymmetricServiceSenders: readonly Sender[] = [
     secretForm: forms.ecKey,
     headers: ['X-EBAY-SIGNATURE'],
     secret: {
-      what: 'the public key in base64: what stands between the lines of `key`',
+      what: 'the public key in base64: the text between the BEGIN and END lines of `key`',
       where: 'the API’s `getPublicKey`, with the `kid` of a delivery’s signature',
     },
     deliveryId: { fields: [['notification', 'notificationId']] },
     steps: [
-      'Make the table with any key for now. In the developer account open Alerts & Notifications, and enter the URL of the table and the verification token.',
-      "Send a test notification. It is refused, and kept: `SELECT convert_from(decode(headers->>'x-ebay-signature', 'base64'), 'UTF8')::json->>'kid' FROM headgate.rejected_requests WHERE table_name = 'ebay_events' ORDER BY id DESC LIMIT 1`. Ask `getPublicKey` for that key, and `ALTER SECRET`.",
+      'Create the table with any key for now. In the developer account open Alerts & Notifications, and enter the URL of the table and the verification token.',
+      "Send a test notification. It is refused and kept: `SELECT convert_from(decode(headers->>'x-ebay-signature', 'base64'), 'UTF8')::json->>'kid' FROM headgate.rejected_requests WHERE table_name = 'ebay_events' ORDER BY id DESC LIMIT 1`. Ask `getPublicKey` for that key, and `ALTER SECRET`.",
     ],
     notes: [
-      'The header is base64 of JSON with the signature (ECDSA, SHA-1) and the key’s id. Headgate fetches no key; eBay may change its own: `ALTER SECRET` then.',
+      'The header is base64 of JSON with the signature (ECDSA, SHA-1) and the key’s id. Headgate does not fetch keys: if eBay changes its key, use `ALTER SECRET`.',
     ],
     source: 'eBay’s own Node package for notifications',
     expression: (s) =>
@@ -204,7 +204,7 @@ export const asymmetricServiceSenders: readonly Sender[] = [
     secretForm: forms.adobe,
     headers: [adobeSignature(1), adobeSignature(2)],
     secret: {
-      what: 'JSON that holds the client id and one or both public keys (PEM): `{"client_id": "…", "key1": "-----BEGIN PUBLIC KEY-----\\n…", "key2": "…"}`',
+      what: 'JSON that contains the client id and one or both public keys (PEM): `{"client_id": "…", "key1": "-----BEGIN PUBLIC KEY-----\\n…", "key2": "…"}`',
       where:
         'the client id in the Developer Console; the keys at `https://static.adobeioevents.com` with the paths in X-Adobe-Public-Key1-Path and X-Adobe-Public-Key2-Path of a delivery',
     },
@@ -213,8 +213,8 @@ export const asymmetricServiceSenders: readonly Sender[] = [
       'In the Developer Console open the project → Add event, and enter the URL of the table as the webhook; deliver one at a time.',
     ],
     notes: [
-      'Adobe signs for all its customers with the same keys: `recipient_client_id` in the signed body says whom the event is for, and is compared.',
-      'Adobe changes its keys now and then, one at a time: `ALTER SECRET` then. Batches are not signed in this way.',
+      'Adobe signs for all its customers with the same keys: `recipient_client_id` in the signed body names the recipient of the event, and is compared.',
+      'Adobe occasionally changes its keys, one at a time: then use `ALTER SECRET`. Batches are not signed in this way.',
     ],
     source: 'Adobe’s guide to I/O Events and its own Java package',
     expression: (s) =>
@@ -271,8 +271,8 @@ export const asymmetricServiceSenders: readonly Sender[] = [
       'In App Store Connect open the app → App Information → App Store Server Notifications, and enter the URL of the table for production or the sandbox, version 2.',
     ],
     notes: [
-      'The body is one signed token; the check compares its signature with the certificate in the secret, and does not follow the chain that the token names. Apple changes the certificate every two years or so: `ALTER SECRET` then.',
-      "What it says is in the middle part: `convert_from(decode(rpad(translate(split_part(data->>'signedPayload', '.', 2), '-_', '+/'), (length(split_part(data->>'signedPayload', '.', 2)) + 3) / 4 * 4, '='), 'base64'), 'UTF8')::jsonb`; `notificationUUID` there tells a repeated notification.",
+      'The body is one signed token; the check verifies its signature with the certificate in the secret, and does not follow the chain that the token names. Apple changes the certificate about every two years: then use `ALTER SECRET`.',
+      "Its content is in the middle part: `convert_from(decode(rpad(translate(split_part(data->>'signedPayload', '.', 2), '-_', '+/'), (length(split_part(data->>'signedPayload', '.', 2)) + 3) / 4 * 4, '='), 'base64'), 'UTF8')::jsonb`; `notificationUUID` there identifies a repeated notification.",
     ],
     source: 'general knowledge of Apple’s page “App Store Server Notifications V2”',
     expression: (s) => `jwt_verify(${body}->>'signedPayload', ${s}) IS NOT NULL`,

@@ -107,7 +107,7 @@ export const asymmetricSenders: readonly Sender[] = [
     name: 'PayPal',
     headers: paypal,
     secret: {
-      what: 'JSON that holds the webhook’s id and the certificate (PEM): `{"webhook_id": "…", "cert": "-----BEGIN CERTIFICATE-----\\n…"}`',
+      what: 'JSON that contains the webhook’s id and the certificate (PEM): `{"webhook_id": "…", "cert": "-----BEGIN CERTIFICATE-----\\n…"}`',
       where:
         'the id in the app’s webhook settings, the certificate at the URL in the header PAYPAL-CERT-URL of a delivery (on a paypal.com host)',
     },
@@ -117,8 +117,8 @@ export const asymmetricSenders: readonly Sender[] = [
       'Copy the webhook’s id; fetch the certificate by hand and put both into the secret.',
     ],
     notes: [
-      'Headgate never fetches a certificate that a request names. PayPal changes its certificate now and then: `ALTER SECRET` then.',
-      'PayPal names no tolerance, and a retry may be days old: none is checked.',
+      'Headgate never fetches a certificate that a request names. PayPal occasionally changes its certificate: then use `ALTER SECRET`.',
+      'PayPal specifies no tolerance, and a retry may be days old, so the age is not checked.',
     ],
     expression: (s) =>
       `rsa_verify(${s}::jsonb->>'cert',\n  ${utf8(
@@ -167,14 +167,14 @@ export const asymmetricSenders: readonly Sender[] = [
     },
     deliveryId: { fields: [['MessageId']] },
     steps: [
-      "Start Headgate with `HEADGATE_CONFIRM_SUBSCRIPTIONS=sns`. Make the secret without a value, `CREATE SECRET aws_sns_secret WITH (backend = 'meta', learn = '1 day')`, and name the topics: `CREATE TABLE aws_sns_events (data JSONB) WITH (connector = 'webhook', sns_topics = 'arn:aws:sns:eu-west-1:123456789012:orders') VALIDATE SECRET aws_sns_secret USING aws_sns`.",
-      'Create a subscription of the topic: protocol HTTPS, endpoint the URL of the table, raw message delivery off. Headgate fetches the certificate of the first message, checks the message, stores it, and confirms the subscription: the log says `sns.confirmed`, or why not.',
-      "By hand, where Headgate shall call nobody: make the table with any certificate, and create the subscription. Its confirmation is refused and kept. Read where the certificate is, `SELECT convert_from(body, 'UTF8')::jsonb->>'SigningCertURL' FROM headgate.rejected_requests WHERE table_name = 'aws_sns_events' ORDER BY id DESC LIMIT 1`, see that the host is `sns.<your region>.amazonaws.com`, fetch it, and `ALTER SECRET aws_sns_secret AS '-----BEGIN CERTIFICATE-----…'`. Then choose Request confirmation in the SNS console: it is stored now. See that the host of `data->>'SubscribeURL'` is on amazonaws.com too, and open it.",
+      "Start Headgate with `HEADGATE_CONFIRM_SUBSCRIPTIONS=sns`. Create the secret without a value, `CREATE SECRET aws_sns_secret WITH (backend = 'meta', learn = '1 day')`, and name the topics: `CREATE TABLE aws_sns_events (data JSONB) WITH (connector = 'webhook', sns_topics = 'arn:aws:sns:eu-west-1:123456789012:orders') VALIDATE SECRET aws_sns_secret USING aws_sns`.",
+      'Create a subscription to the topic: protocol HTTPS, endpoint the URL of the table, raw message delivery off. Headgate fetches the certificate of the first message, checks the message, stores it, and confirms the subscription: the log contains `sns.confirmed`, or the reason why not.',
+      "By hand, if Headgate must not call anybody: create the table with any certificate, and create the subscription. Its confirmation is refused and kept. Find out where the certificate is, `SELECT convert_from(body, 'UTF8')::jsonb->>'SigningCertURL' FROM headgate.rejected_requests WHERE table_name = 'aws_sns_events' ORDER BY id DESC LIMIT 1`, check that the host is `sns.<your region>.amazonaws.com`, fetch it, and `ALTER SECRET aws_sns_secret AS '-----BEGIN CERTIFICATE-----…'`. Then choose Request confirmation in the SNS console: it is now stored. Check that the host of `data->>'SubscribeURL'` is on amazonaws.com, too, and open it.",
     ],
     notes: [
-      'Signed are the fields Message, MessageId, Subject, SubscribeURL, Timestamp, Token, TopicArn and Type, by SHA-1 or, with SignatureVersion 2, SHA-256.',
-      'AWS changes the certificate about once a year. With `HEADGATE_CONFIRM_SUBSCRIPTIONS=sns` and a secret that was made with `learn` a newer one takes its place by itself; otherwise `ALTER SECRET` then.',
-      'Any topic of any account in the region signs with the same certificate: with `sns_topics` messages of other topics are refused; without, compare `TopicArn` in a VALIDATE of your own.',
+      'The signature covers the fields Message, MessageId, Subject, SubscribeURL, Timestamp, Token, TopicArn and Type, with SHA-1 or, with SignatureVersion 2, SHA-256.',
+      'AWS changes the certificate about once a year. With `HEADGATE_CONFIRM_SUBSCRIPTIONS=sns` and a secret that was created with `learn`, Headgate replaces it automatically; otherwise use `ALTER SECRET`.',
+      'Any topic of any account in the region signs with the same certificate: with `sns_topics`, messages of other topics are refused; without it, compare `TopicArn` in your own VALIDATE.',
     ],
     contentType: 'text/plain; charset=UTF-8',
     expression: (s) =>
@@ -268,7 +268,7 @@ export const asymmetricSenders: readonly Sender[] = [
     deliveryId: { fields: [['event', 'id']] },
     steps: [
       'Open Settings → Webhooks → Add with the URL of the table.',
-      'Under Security switch “Sign events” on and choose the key.',
+      'Under Security, switch “Sign events” on and choose the key.',
     ],
     expression: (s) =>
       `secure_compare(jwt_verify(${header('X-FusionAuth-Signature-JWT')}, ${s})->>'request_body_sha256',\n  ` +
@@ -292,7 +292,7 @@ export const asymmetricSenders: readonly Sender[] = [
     signsBody: false,
     secret: { what: 'the app’s signing secret', where: 'Developer Center → the app → Basic information' },
     steps: ['Create the webhook from an app (integration) with the URL of the table.'],
-    notes: ['Webhooks made on a board, without an app, carry no token and cannot be checked.'],
+    notes: ['Webhooks created on a board, without an app, carry no token and cannot be checked.'],
     expression: (s) => `jwt_verify(${header('Authorization')}, ${s}) IS NOT NULL`,
     sign: ({ nowMs, signingKey, url }) => {
       const claims = {
@@ -317,7 +317,7 @@ export const asymmetricSenders: readonly Sender[] = [
       what: 'the shared secret of the installation',
       where: '`sharedSecret` of the app’s `installed` callback',
     },
-    steps: ['Name the URL of the table in the app’s descriptor (`modules.webhooks`).'],
+    steps: ['Enter the URL of the table in the app’s descriptor (`modules.webhooks`).'],
     notes: [
       'The token’s `qsh` binds it to one URL; it is not compared, so a token for another URL of the same app is accepted.',
     ],

@@ -23,7 +23,7 @@ export const commerceSenders: readonly Sender[] = [
       'Copy the key that the page says all webhooks are signed with.',
     ],
     notes: [
-      'After the secret was changed Shopify may sign with the old one for some time: list both secrets meanwhile.',
+      'After a change of the secret, Shopify may sign with the old one for some time: list both secrets meanwhile.',
     ],
     eventHeaders: ({ id }) => ({
       'X-Shopify-Topic': 'orders/create',
@@ -109,7 +109,7 @@ export const commerceSenders: readonly Sender[] = [
       'Create the webhook in the dashboard’s developer settings with the URL of the table, and copy its secret.',
     ],
     notes: [
-      'The older webhooks of a payment (`webhookUrl`) are unsigned forms that hold only an id: not for this table.',
+      'The older webhooks of a payment (`webhookUrl`) are unsigned forms that contain only an id, and are not for this table.',
     ],
     example: ({ id, nowMs }) => ({
       resource: 'event',
@@ -127,7 +127,7 @@ export const commerceSenders: readonly Sender[] = [
     steps: [
       'In the dashboard open Developers → Create → Webhook endpoint, and enter the URL of the table and the secret.',
     ],
-    notes: ['One request holds up to 250 events; they stay together in one row.'],
+    notes: ['One request contains up to 250 events, which are stored as one row.'],
     example: ({ id, nowMs }) => ({
       events: [
         {
@@ -239,9 +239,7 @@ export const commerceSenders: readonly Sender[] = [
     steps: [
       'On the developer portal’s page of webhooks add the URL of the table, choose the triggers and copy the secret.',
     ],
-    notes: [
-      'An HMAC with MD5 is what Patreon sends; it is weaker than the others, though not known to be broken.',
-    ],
+    notes: ['Patreon sends an HMAC with MD5; it is weaker than the others, though not known to be broken.'],
     eventHeaders: () => ({ 'X-Patreon-Event': 'members:create' }),
     example: ({ id }) => ({
       data: {

@@ -68,7 +68,7 @@ export const serviceSenders: readonly Sender[] = [
       'Callback URL: the URL of the table. Verify it, then subscribe to the fields.',
     ],
     notes: [
-      'Meta signs the body with everything beyond ASCII escaped, and sends it so: the bytes that arrive are what is signed.',
+      'Meta escapes all non-ASCII characters of the body before it signs and sends it: the bytes that arrive are the signed ones.',
     ],
     example: ({ id, nowMs }) => ({
       object: 'whatsapp_business_account',
@@ -93,7 +93,7 @@ export const serviceSenders: readonly Sender[] = [
     headers: ['X-Dropbox-Signature'],
     secret: { what: 'the app secret', where: 'App Console → the app → Settings' },
     steps: ['Open the App Console → the app → Settings → Webhooks and add the URL of the table.'],
-    notes: ['A notification names the accounts that changed; the changes are fetched by the API.'],
+    notes: ['A notification names the accounts that changed; fetch the changes through the API.'],
     example: ({ id }) => ({
       list_folder: { accounts: [`dbid:${id}`] },
       delta: { users: [numeric(id)] },
@@ -110,7 +110,7 @@ export const serviceSenders: readonly Sender[] = [
       'Add a Connect configuration: the URL of the table, format JSON, “Include HMAC Signature” on.',
     ],
     notes: [
-      'DocuSign sends one numbered header for each active key; the first two are looked at, so that a key can be changed.',
+      'DocuSign sends one numbered header for each active key; the check reads the first two, so that a key can be changed.',
     ],
     expression: (s) =>
       [1, 2]
@@ -132,8 +132,8 @@ export const serviceSenders: readonly Sender[] = [
     encoding: 'base64',
     headers: ['x-twitter-webhooks-signature'],
     secret: { what: 'the app’s consumer secret', where: 'developer portal → the app → Keys and tokens' },
-    steps: ['Webhooks are registered by the API with the URL of the table, and users are subscribed to it.'],
-    notes: ['The URL is to name no port: X calls 443.'],
+    steps: ['Register webhooks through the API with the URL of the table, and subscribe users to it.'],
+    notes: ['The URL must not contain a port: X calls 443.'],
     example: ({ id, nowMs }) => ({
       for_user_id: '2244994945',
       tweet_create_events: [{ id_str: String(numeric(id)), text: 'Zoë ☕', timestamp_ms: String(nowMs) }],
@@ -167,7 +167,7 @@ export const serviceSenders: readonly Sender[] = [
     secretForm: forms.keyAndSecret,
     name: 'Pusher Channels',
     headers: ['X-Pusher-Signature', 'X-Pusher-Key'],
-    secret: { what: 'JSON that holds both: `{"key": "…", "secret": "…"}`', where: 'the app’s App Keys' },
+    secret: { what: 'JSON that contains both: `{"key": "…", "secret": "…"}`', where: 'the app’s App Keys' },
     steps: ['Open the app → Webhooks, add the URL of the table and choose the event type.'],
     expression: (s) =>
       `secure_compare(${header('X-Pusher-Key')}, ${s}::jsonb->>'key')\n` +
@@ -206,7 +206,9 @@ export const serviceSenders: readonly Sender[] = [
       'Open Integrations → Generic Webhooks (v3) → New Webhook.',
       'Webhook URL: the URL of the table. Choose scope and events, add it, and copy the signing secret.',
     ],
-    notes: ['While a secret is changed there are several signatures in the header; any of them may match.'],
+    notes: [
+      'While a secret is being changed, the header contains several signatures; any of them may match.',
+    ],
     eventHeaders: ({ id }) => ({ 'X-Webhook-Id': uuid(id) }),
     example: ({ id, nowMs }) => ({
       event: {

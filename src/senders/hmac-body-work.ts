@@ -12,7 +12,7 @@ const atom = (id: string, title: string, at: string) =>
   `<?xml version='1.0' encoding='UTF-8'?>\n<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>${id}</id><title>${title}</title><published>${at}</published></entry></feed>`;
 
 const textNote =
-  "The body is XML: with `format = 'text'` it goes into a column of TEXT as it is, and `data::xml` reads it.";
+  "The body is XML: with `format = 'text'` it is stored unchanged in a TEXT column, and `data::xml` parses it.";
 
 /** WebSub lets the hub choose the digest: any of the known methods is accepted. */
 function websub(
@@ -46,7 +46,7 @@ export const workSenders: readonly Sender[] = [
     headers: ['X-Signature'],
     secret: shown('`webhook.secret`', 'in the answer of the call that creates the webhook'),
     steps: [
-      'Webhooks are made by the API: `POST /team/{team_id}/webhook` with `endpoint`, the URL of the table, and the events.',
+      'Create webhooks through the API: `POST /team/{team_id}/webhook` with `endpoint`, the URL of the table, and the events.',
     ],
     source: 'ClickUp’s page “Webhook signature”',
     example: ({ id }) => ({
@@ -63,8 +63,8 @@ export const workSenders: readonly Sender[] = [
     secret: shown('`webhook_secret`', 'in the answer of the call that creates the webhook'),
     deliveryId: { fields: [['id']] },
     steps: [
-      'Make the table first, with any secret: Nylas calls it while the webhook is made.',
-      'Webhooks are made by the API: `POST /v3/webhooks` with `webhook_url`, the URL of the table. Put `webhook_secret` of the answer into the secret: `ALTER SECRET`.',
+      'Create the table first, with any secret: Nylas calls it while the webhook is created.',
+      'Create webhooks through the API: `POST /v3/webhooks` with `webhook_url`, the URL of the table. Put `webhook_secret` from the answer into the secret with `ALTER SECRET`.',
     ],
     source: 'Nylas’s own Node package and its page about webhooks',
     example: ({ id, nowMs }) => ({
@@ -103,9 +103,9 @@ export const workSenders: readonly Sender[] = [
     headers: ['Smartsheet-Hmac-SHA256'],
     secret: shown('`sharedSecret`', 'in the answer of the call that creates the webhook'),
     steps: [
-      'Webhooks are made by the API: `POST /webhooks` with `callbackUrl`, the URL of the table. Put `sharedSecret` of the answer into the secret, then enable the webhook: `PUT /webhooks/{id}` with `{"enabled": true}`.',
+      'Create webhooks through the API: `POST /webhooks` with `callbackUrl`, the URL of the table. Put `sharedSecret` from the answer into the secret, then enable the webhook: `PUT /webhooks/{id}` with `{"enabled": true}`.',
     ],
-    notes: ['The URL has to be on port 443, 8000, 8008, 8080 or 8443.'],
+    notes: ['The URL must use port 443, 8000, 8008, 8080 or 8443.'],
     source: 'Smartsheet’s pages about webhooks',
     example: ({ id, nowMs }) => ({
       nonce: uuid(id),
@@ -122,9 +122,9 @@ export const workSenders: readonly Sender[] = [
     headers: ['X-LI-Signature'],
     secret: shown('the app’s client secret', 'the app → Auth'),
     steps: [
-      'In the developer portal open the app → Webhooks and register the URL of the table; for leads subscribe by the API.',
+      'In the developer portal open the app → Webhooks and register the URL of the table; for leads, subscribe through the API.',
     ],
-    notes: ['What is signed begins with `hmacsha256=`; the signature itself does not.'],
+    notes: ['The signed text begins with `hmacsha256=`; the signature itself does not.'],
     source: 'LinkedIn’s page “Webhooks” (validation and signature)',
     expression: (s) =>
       `secure_compare(${header('X-LI-Signature')},\n  ${hmac(s, `${utf8(`'hmacsha256='`)} || payload`, 'sha256', 'hex')})`,
@@ -143,7 +143,7 @@ export const workSenders: readonly Sender[] = [
     name: 'Toggl Track',
     prefix: 'sha256=',
     headers: ['X-Webhook-Signature-256'],
-    secret: shown('the subscription’s secret', 'you choose it, or the API makes it'),
+    secret: shown('the subscription’s secret', 'you choose it, or the API creates it'),
     deliveryId: { fields: [['event_id']] },
     steps: [
       'Open the workspace’s Integrations → Webhooks → Create webhook with the URL of the table, the events and the secret.',
@@ -181,9 +181,9 @@ export const workSenders: readonly Sender[] = [
     secret: shown('the app’s client secret', 'dev.fitbit.com → the app'),
     steps: [
       'On dev.fitbit.com open the app and add a subscriber: the URL of the table, type JSON.',
-      'Verify it there; then subscribe each user by the API.',
+      'Verify it there; then subscribe each user through the API.',
     ],
-    notes: ['The key of the signature is the client secret with `&` behind it.'],
+    notes: ['The key of the signature is the client secret followed by `&`.'],
     source: 'public receivers of Fitbit’s notifications; the handshake is general knowledge',
     expression: (s) =>
       `secure_compare(${header('X-Fitbit-Signature')}, ${hmac(`${s} || '&'`, 'payload', 'sha1', 'base64')})`,
@@ -204,13 +204,13 @@ export const workSenders: readonly Sender[] = [
     id: 'klaviyo',
     name: 'Klaviyo (system webhooks)',
     headers: ['Klaviyo-Signature', 'Klaviyo-Timestamp'],
-    secret: shown('the webhook’s secret key', 'you choose it when the webhook is made'),
+    secret: shown('the webhook’s secret key', 'you choose it when the webhook is created'),
     deliveryId: { ofEach: 'external_id', what: 'event', at: ['data'] },
     steps: [
       'Open Integrations → Webhooks → Create webhook, or `POST /api/webhooks`, with the URL of the table, the topics and a secret key.',
     ],
     notes: [
-      'The timestamp is signed but written as in `Tue, 14 Apr 2026 03:50:12 GMT`, which an expression cannot read: an old request is accepted again.',
+      'The timestamp is signed, but in the form `Tue, 14 Apr 2026 03:50:12 GMT`, which an expression cannot parse: an old request is accepted again.',
     ],
     source: 'Klaviyo’s page “Working with system webhooks”',
     expression: (s) =>
@@ -286,7 +286,7 @@ export const workSenders: readonly Sender[] = [
     id: 'checkout',
     name: 'Checkout.com',
     headers: ['Cko-Signature'],
-    secret: shown('the signature key of the workflow’s webhook action', 'you choose it or let it make'),
+    secret: shown('the signature key of the workflow’s webhook action', 'you choose it or have it generated'),
     deliveryId: { fields: [['id']] },
     steps: [
       'Open Developers → Workflows → Add workflow → Receive webhook with the URL of the table, and show the signature key.',
@@ -304,10 +304,10 @@ export const workSenders: readonly Sender[] = [
     id: 'websub',
     name: 'WebSub (any hub)',
     steps: [
-      'Make the table first, and let this run: `headgate websub <topic> --callback <the URL of the table> --secret-file …`. It subscribes at the hub that the feed names, and renews the subscription before it ends.',
-      'By hand: send the hub a form with `hub.mode=subscribe`, `hub.topic`, `hub.callback` (the URL of the table) and `hub.secret`, and again before the lease ends.',
+      'Create the table first, and keep this running: `headgate websub <topic> --callback <the URL of the table> --secret-file …`. It subscribes at the hub that the feed names, and renews the subscription before it ends.',
+      'By hand: POST a form to the hub with `hub.mode=subscribe`, `hub.topic`, `hub.callback` (the URL of the table) and `hub.secret`, and again before the lease ends.',
     ],
-    notes: ['Hubs that sign with SHA-384 or SHA-512 need an expression of their own.'],
+    notes: ['Hubs that sign with SHA-384 or SHA-512 need their own expression.'],
     source: 'the W3C’s recommendation WebSub',
     example: ({ id, nowMs }) => atom(`urn:uuid:${uuid(id)}`, 'Café', isoSeconds(nowMs)),
   }),
@@ -315,7 +315,7 @@ export const workSenders: readonly Sender[] = [
     id: 'youtube',
     name: 'YouTube (push notifications of channels)',
     steps: [
-      "Make the table first, and let this run: `headgate websub 'https://www.youtube.com/xml/feeds/videos.xml?channel_id=…' --hub https://pubsubhubbub.appspot.com/ --callback <the URL of the table> --secret-file …`. It subscribes, and renews the subscription before it ends.",
+      "Create the table first, and keep this running: `headgate websub 'https://www.youtube.com/xml/feeds/videos.xml?channel_id=…' --hub https://pubsubhubbub.appspot.com/ --callback <the URL of the table> --secret-file …`. It subscribes, and renews the subscription before it ends.",
       'By hand: on pubsubhubbub.appspot.com/subscribe enter the URL of the table, the topic `https://www.youtube.com/xml/feeds/videos.xml?channel_id=…` and a secret, and subscribe; again before the lease ends.',
     ],
     source: 'the W3C’s recommendation WebSub, and general knowledge of Google’s hub, which signs with SHA-1',

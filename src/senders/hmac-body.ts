@@ -48,7 +48,7 @@ export const hmacBodySenders: readonly Sender[] = [
     ],
     notes: [
       'GitHub sends a `ping` event first; it is stored like any other and needs no answer.',
-      "With the content type `application/x-www-form-urlencoded` the JSON stands in a field `payload` of a form: the table then needs `format = 'form'`.",
+      "With the content type `application/x-www-form-urlencoded` the JSON is in the field `payload` of a form: the table then needs `format = 'form'`.",
     ],
     eventHeaders: ({ id }) => ({
       'X-GitHub-Event': 'issues',
@@ -86,7 +86,7 @@ export const hmacBodySenders: readonly Sender[] = [
       'URL: the URL of the table. Secret: the text of the secret. Choose the triggers and save.',
     ],
     notes: [
-      'Data Center has a “Test connection” that sends `diagnostics:ping`; it may come without a signature.',
+      'Data Center has a “Test connection” that sends `diagnostics:ping`; it may arrive without a signature.',
     ],
     eventHeaders: ({ id }) => ({ 'X-Event-Key': 'repo:push', 'X-Request-UUID': uuid(id) }),
     example: ({ id }) => ({
@@ -139,7 +139,7 @@ export const hmacBodySenders: readonly Sender[] = [
     name: 'Jira Cloud (admin webhooks)',
     prefix: 'sha256=',
     headers: ['X-Hub-Signature'],
-    secret: { what: 'the text you type or let it make', where: 'in the webhook’s form' },
+    secret: { what: 'the text you type or have it generate', where: 'in the webhook’s form' },
     deliveryId: { header: 'X-Atlassian-Webhook-Identifier' },
     steps: [
       'Open the administration’s System settings → WebHooks → Create a WebHook.',
@@ -182,7 +182,7 @@ export const hmacBodySenders: readonly Sender[] = [
       'Webhook URL: the URL of the table. Choose the resources and save.',
       'Copy the Client Secret.',
     ],
-    notes: ['`Sentry-Hook-Timestamp` is not part of what is signed, so it is not checked.'],
+    notes: ['`Sentry-Hook-Timestamp` is not signed, so it is not checked.'],
     eventHeaders: ({ id, nowMs }) => ({
       'Sentry-Hook-Resource': 'issue',
       'Sentry-Hook-Timestamp': String(Math.floor(nowMs / 1000)),
@@ -203,9 +203,9 @@ export const hmacBodySenders: readonly Sender[] = [
     deliveryId: { fields: [['id']] },
     steps: [
       'Open the integration’s settings → Webhooks → Create a subscription.',
-      'Make the secret and the table of this page first, and within ten minutes: Webhook URL: the URL of the table. Choose the events.',
-      'Notion sends its token, which becomes the secret: `SHOW SECRETS` says from where. Print it, once, with `headgate secrets reveal notion_secret`, and paste it into Notion → Verify.',
-      "Where Notion was late, or `SHOW SECRETS` says that the secret is contested: `ALTER SECRET notion_secret WITH (learn = '10 minutes')`, and let Notion send the token again.",
+      'Create the secret and the table of this page first, and within ten minutes enter the URL of the table as Webhook URL. Choose the events.',
+      'Notion sends its token, which becomes the secret: `SHOW SECRETS` shows where it came from. Print it, once, with `headgate secrets reveal notion_secret`, and paste it into Notion → Verify.',
+      "If Notion was late, or `SHOW SECRETS` says that the secret is contested: `ALTER SECRET notion_secret WITH (learn = '10 minutes')`, and have Notion send the token again.",
     ],
     makeSecret: (random) => {
       const secret = `secret_${random(24).toString('hex')}`;
@@ -224,9 +224,9 @@ export const hmacBodySenders: readonly Sender[] = [
     headers: ['X-Hook-Signature'],
     secret: { what: 'the secret of the handshake', where: 'the header X-Hook-Secret of the first request' },
     steps: [
-      'Make the secret and the table of this page first, and within ten minutes the webhook, by the API: `POST /webhooks` with `resource` and `target`, the URL of the table.',
-      'Asana brings the secret in the middle of that call: `SHOW SECRETS` says from where. Each webhook has a secret of its own, and so needs a table of its own.',
-      "Where the call was late, or `SHOW SECRETS` says that the secret is contested: `ALTER SECRET asana_secret WITH (learn = '10 minutes')`, and make the webhook again.",
+      'Create the secret and the table of this page first, and within ten minutes the webhook, through the API: `POST /webhooks` with `resource` and `target`, the URL of the table.',
+      'Asana sends the secret during that call: `SHOW SECRETS` shows where it came from. Each webhook has its own secret, so it needs its own table.',
+      "If the call was late, or `SHOW SECRETS` says that the secret is contested: `ALTER SECRET asana_secret WITH (learn = '10 minutes')`, and create the webhook again.",
     ],
     example: ({ id, nowMs }) => ({
       events: [
@@ -249,10 +249,10 @@ export const hmacBodySenders: readonly Sender[] = [
       where: 'in the answer of the call that creates the webhook',
     },
     steps: [
-      'Webhooks are made by the API: create one for the base with `notificationUrl`, the URL of the table.',
-      'Keep `macSecretBase64` of the answer.',
+      'Create a webhook for the base through the API, with `notificationUrl`, the URL of the table.',
+      'Keep `macSecretBase64` from the answer.',
     ],
-    notes: ['A notification says only that something changed; the changes are fetched by the API.'],
+    notes: ['A notification says only that something changed; fetch the changes through the API.'],
     makeSecret: (random) => {
       const secret = random(32).toString('base64');
       return { secret, signingKey: secret };

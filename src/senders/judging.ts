@@ -17,17 +17,17 @@ export const all =
 export const status =
   (...wanted: readonly number[]): Judge =>
   ({ status }) =>
-    wanted.includes(status) ? null : `the status is ${status}, and has to be ${wanted.join(' or ')}`;
+    wanted.includes(status) ? null : `the status is ${status}, but must be ${wanted.join(' or ')}`;
 
 export const success: Judge = ({ status }) =>
-  status >= 200 && status < 300 ? null : `the status is ${status}, and has to be 2xx`;
+  status >= 200 && status < 300 ? null : `the status is ${status}, but must be 2xx`;
 
 /** The required media type, compared without parameters. */
 export const type =
   (wanted: string): Judge =>
   ({ headers }) => {
     const found = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
-    return found === wanted ? null : `the type is ${found ?? 'missing'}, and has to be ${wanted}`;
+    return found === wanted ? null : `the type is ${found ?? 'missing'}, but must be ${wanted}`;
   };
 
 const shown = (text: string) => JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text);
@@ -35,10 +35,10 @@ const shown = (text: string) => JSON.stringify(text.length > 200 ? `${text.slice
 export const text =
   (wanted: (asking: Asking) => string): Judge =>
   ({ body }, asking) =>
-    body === wanted(asking) ? null : `the body is ${shown(body)}, and has to be ${shown(wanted(asking))}`;
+    body === wanted(asking) ? null : `the body is ${shown(body)}, but must be ${shown(wanted(asking))}`;
 
 export const empty: Judge = ({ body }) =>
-  body === '' ? null : `the body is ${shown(body)}, and has to be empty`;
+  body === '' ? null : `the body is ${shown(body)}, but must be empty`;
 
 /** The members that the JSON must have, and no others. */
 export const json =
@@ -47,7 +47,7 @@ export const json =
     const members = wanted(asking);
     return canonical(parsed(body)) === canonical(members)
       ? null
-      : `the body is ${shown(body)}, and has to be ${shown(JSON.stringify(members))}`;
+      : `the body is ${shown(body)}, but must be ${shown(JSON.stringify(members))}`;
   };
 
 function parsed(body: string): unknown {
@@ -70,13 +70,13 @@ export const header =
     const found = headers[name.toLowerCase()];
     return found === wanted(asking)
       ? null
-      : `the header ${name} is ${found === undefined ? 'missing' : shown(found)}, and has to be ${shown(wanted(asking))}`;
+      : `the header ${name} is ${found === undefined ? 'missing' : shown(found)}, but must be ${shown(wanted(asking))}`;
   };
 
 export const atMost =
   (bytesMax: number): Judge =>
   ({ bytes }: Answered) =>
-    bytes <= bytesMax ? null : `the answer has ${bytes} bytes, and may have ${bytesMax}`;
+    bytes <= bytesMax ? null : `the answer has ${bytes} bytes, but at most ${bytesMax} are allowed`;
 
 export const challengeOf = ({ challenge }: Asking): string => challenge;
 

@@ -34,8 +34,8 @@ ${publicUrlFirst(sender)}
 ## At the sender
 
 ${steps(sender.steps)}
-The URL of the table below is \`https://<your host>/webhook/dev/public/${id}_events${queryOf(sender)}\`. Most senders call port 443 and
-nothing else: [a proxy or a tunnel](../deploy/reverse-proxy.md) brings it to Headgate’s port 4560.
+The URL of the table below is \`https://<your host>/webhook/dev/public/${id}_events${queryOf(sender)}\`. Most senders call only
+port 443: [a proxy or a tunnel](../deploy/reverse-proxy.md) forwards it to Headgate’s port 4560.
 
 ## In Headgate
 
@@ -89,31 +89,32 @@ const queryOf = ({ headers, theme, secret: { what } }: Sender) =>
 
 function secondNote({ answerSecret }: Sender): string {
   if (answerSecret === null) return '';
-  return ` A second one is for the handshake: ${answerSecret.what} (${answerSecret.where}).`;
+  return ` The handshake needs a second one: ${answerSecret.what} (${answerSecret.where}).`;
 }
 
 function handshakeSection(sender: Sender): string {
   const { id, handshake, questions, answerSecret } = sender;
   if (handshake === null) return '';
   const second = answerSecret === null ? '' : ` --answer-secret '…'`;
-  const answered = `Headgate answers it with what \`USING ${id}\` brings, also while its database is away, so make the table before you
-enter its URL. What was asked and answered is in \`headgate.handshakes\`. To try it:
+  const answered = `Headgate answers it as \`USING ${id}\` says, even while its database is unreachable, so create the table before you
+enter its URL. \`headgate.handshakes\` shows what was asked and answered. To try it:
 
 \`\`\`
 headgate send ${id} --handshake --url http://127.0.0.1:4560/webhook/dev/public/${id}_events --secret '…'${second}
 \`\`\`
 
-This asks as the sender does, and says whether it would take the answer.
+This asks as the sender does, and says whether the sender would accept the answer.
 `;
   const byHand = 'The steps above say what to do.\n';
-  const learned = `Headgate learns the secret from it: the first one that comes in the window of \`learn\` is kept, and answered for once it is on the disk.
-Until then the table answers 503. See [LEARN](../sql/answer.md#learn). To try it, with a table that is yet to learn:
+  const learned = `Headgate learns the secret from it: the first one that arrives within the window of \`learn\` is kept, and the handshake is
+answered once it is on the disk. Until then the table answers 503. See [LEARN](../sql/answer.md#learn). To try it, with a table
+that has not learned its secret yet:
 
 \`\`\`
 headgate send ${id} --handshake --url http://127.0.0.1:4560/webhook/dev/public/${id}_events --secret '…'
 \`\`\`
 
-This brings the text behind \`--secret\` as the sender would, and it becomes the table's.
+This sends the text of \`--secret\` as the sender would, and it becomes the table's secret.
 `;
   return `## The handshake
 
@@ -128,12 +129,12 @@ function summary(sender: Sender): string {
     sender.signatureHeader === null
       ? `in the ${placeOf(sender)} itself`
       : `in the header \`${sender.signatureHeader}\``;
-  const what = sender.theme === 'A token' ? 'sends a token' : 'signs its requests';
+  const what = sender.theme === 'A token' ? 'carry a token' : 'are signed';
   const covers = sender.signsBody
     ? 'every byte of the body is covered'
     : 'the body as a whole is not covered';
-  const age = sender.toleranceS === null ? '' : ` A signature is good for ${sender.toleranceS} seconds.`;
-  return `${sender.name} ${what} ${place}; ${covers}.${age}`;
+  const age = sender.toleranceS === null ? '' : ` A signature is valid for ${sender.toleranceS} seconds.`;
+  return `Requests from ${sender.name} ${what} ${place}; ${covers}.${age}`;
 }
 
 function placeOf(sender: Sender): string {
@@ -152,23 +153,23 @@ the URL is part of what is signed, and without this setting every request is ref
 }
 
 function formNote({ secretForm }: Sender): string {
-  return secretForm === null ? '' : ` CREATE TABLE warns when it is not ${secretForm.sentence}.`;
+  return secretForm === null ? '' : ` CREATE TABLE warns if it is not ${secretForm.sentence}.`;
 }
 
 function tryIt(sender: Sender): string {
   const { id } = sender;
   const paired = sender.paired;
   const keys = paired
-    ? `\`headgate send ${id} --make-secret\` prints a pair: \`secret\` is for CREATE SECRET, and \`signingKey\` is what this signs with.\n\n`
+    ? `\`headgate send ${id} --make-secret\` prints a pair: \`secret\` is for CREATE SECRET, and \`signingKey\` is for \`--secret\` below.\n\n`
     : '';
   const publicUrl = sender.signsUrl
-    ? 'Start Headgate with `HEADGATE_PUBLIC_URL` set to what the sender calls, here `http://127.0.0.1:4560`.\n\n'
+    ? 'Start Headgate with `HEADGATE_PUBLIC_URL` set to the URL that is called, here `http://127.0.0.1:4560`.\n\n'
     : '';
   const row =
     sender.format === 'form'
       ? 'the row is in the table, its fields as a JSON object'
       : 'the row is in the table';
-  const answer = `The answer is ${committedStatus(sender)} and ${row}; with another secret it is 401.${sender.toleranceS === null ? '' : ' `--stale` sends a signature that is too old.'}${sender.signsBody ? ' `--tamper` sends another body than was signed.' : ''}`;
+  const answer = `The answer is ${committedStatus(sender)} and ${row}; with another secret it is 401.${sender.toleranceS === null ? '' : ' `--stale` sends a signature that is too old.'}${sender.signsBody ? ' `--tamper` sends a body other than the signed one.' : ''}`;
   return `${publicUrl}${keys}\`\`\`
 headgate send ${id} --url http://127.0.0.1:4560/webhook/dev/public/${id}_events --secret '…'
 \`\`\`
@@ -192,18 +193,19 @@ function facts(sender: Sender): readonly string[] {
     ...(sender.source === null
       ? []
       : [
-          `What this page says comes from ${sender.source}. It was not tried against the live service: tell us where it differs.`,
+          `This page is based on ${sender.source}. It was not tested against the live service: report any difference.`,
         ]),
   ];
 }
 
 const intro: Readonly<Record<Theme, string>> = {
-  'A signature of the body': 'An HMAC of the bytes of the body. An old request is accepted again.',
+  'A signature of the body': 'An HMAC of the body. An old request is accepted again.',
   'A signature of the body and a timestamp': 'An HMAC of the body and of the time it was sent.',
   'Standard Webhooks': 'The [Standard Webhooks](https://www.standardwebhooks.com) specification, version 1.',
   'A public key': 'The sender signs with a private key, or sends a JSON Web Token.',
-  'A signature of the URL or of fields': 'What is signed is the URL as the sender calls it, or some fields.',
-  'A token': 'A shared text in a header or in the body; nothing is signed.',
+  'A signature of the URL or of fields':
+    'The signature covers the URL that the sender calls, or some fields.',
+  'A token': 'A shared text in a header, the body or the URL; nothing is signed.',
 };
 
 function sendersIndex(): string {
@@ -215,45 +217,45 @@ function sendersIndex(): string {
       .map((sender) => {
         const age = sender.toleranceS === null ? '—' : `${sender.toleranceS} s`;
         const handshake =
-          sender.handshake === null ? '—' : sender.questions.length > 0 ? 'answered' : 'see there';
+          sender.handshake === null ? '—' : sender.questions.length > 0 ? 'answered' : 'see page';
         return `| [${sender.name}](${sender.id}.md) | \`${sender.id}\` | ${sender.secret.what.replaceAll('|', '\\|')} | ${age} | ${handshake} |`;
       });
     return `## ${theme}
 
 ${intro[theme]}
 
-| sender | \`USING\` | the secret | good for | handshake |
+| sender | \`USING\` | the secret | valid for | handshake |
 | --- | --- | --- | --- | --- |
 ${rows.join('\n')}
 `;
   });
   return `# Webhook senders
 
-Headgate knows how these ${all.length} sign their requests: \`VALIDATE SECRET s USING <name>\` writes the expression for you, and
-\`headgate send <name>\` sends what they would send. Any other sender is checked by an expression of your own
+Headgate knows how these ${all.length} senders sign their requests: \`VALIDATE SECRET s USING <name>\` writes the expression for you, and
+\`headgate send <name>\` sends what they would send. For any other sender, write your own expression
 ([VALIDATE](../sql/validate.md)).
 
-A handshake is a question that a sender asks before it delivers, and some ask it again and again. Where it is *answered*, \`USING\`
-brings the answer. \`headgate send <name> --handshake\` asks as the
-sender does. A request that is stored is answered with what its sender wants, which mostly is an empty 200.
+A handshake is a question that a sender asks before it delivers; some repeat it. If it is *answered*, \`USING\` brings the answer.
+\`headgate send <name> --handshake\` asks as the sender does. A stored request gets the answer that its sender expects, usually an
+empty 200.
 
-Which of them were held to the senders’ own packages is [written down](verifiers.md).
+[This page](verifiers.md) lists which of them were tested against the senders’ own packages.
 
 ${sections.join('\n')}
 ## headgate send
 
-\`headgate send <name> --url <the table’s URL> --secret <text>\` sends what the sender would send, rightly signed, and ends with 0 when every
-answer is what the sender wants. \`headgate send --help\` lists all options.
+\`headgate send <name> --url <the table’s URL> --secret <text>\` sends what the sender would send, correctly signed, and exits with 0 if every
+answer is what the sender expects. \`headgate send --help\` lists all options.
 
-| option | what |
+| option | effect |
 | --- | --- |
 | \`--handshake\`, \`--answer-secret <text>\` | asks what the sender asks before it delivers, and judges status, type, body, headers, size and time of the answers as the sender would |
-| \`--event <name>\`, \`--header 'name: value'\`, \`--body <file>\` | another event’s name where the sender writes it, other headers, another body |
-| \`--id <text>\`, \`--repeat <n>\` | one delivery with an id that comes again; the same delivery n times, each signed anew |
-| \`--stale\`, \`--tamper\` | a signature that is too old, another body than was signed: the right answer is a refusal, and 0 says that it was one |
+| \`--event <name>\`, \`--header 'name: value'\`, \`--body <file>\` | another event name, in the place where the sender writes it; other headers; another body |
+| \`--id <text>\`, \`--repeat <n>\` | one delivery with a fixed id; the same delivery n times, each signed again |
+| \`--stale\`, \`--tamper\` | a signature that is too old; a body other than the signed one. A refusal is the right answer, and gives the exit status 0 |
 | \`--count <n>\`, \`--rate <n/s>\` | many different deliveries |
-| \`--signed-url <url>\` | what the sender believes to call, where a proxy stands in front |
-| \`--print\` | prints the requests as commands of curl instead. A token, where the sender sends one, stands in it; a key never does |
+| \`--signed-url <url>\` | the URL that the sender calls and signs, if a proxy is in front of Headgate |
+| \`--print\` | prints the requests as curl commands instead. They contain a token if the sender sends one, but never a key |
 | \`--make-secret\` | prints a new secret and the key that belongs to it |
 
 ## Not expressible

@@ -70,7 +70,7 @@ export const asksFirstQuestions: Readonly<Record<string, readonly Question[]>> =
   ],
   prelude: [
     activate('by GET for `challenge` back', '', all(status(200), text(challengeOf))),
-    activate('by GET with a verification token that is not the right one', 'x', refusal),
+    activate('by GET with a wrong verification token', 'x', refusal),
   ],
   apideck: [
     question({

@@ -92,7 +92,7 @@ export const testingQuestions: Readonly<Record<string, readonly Question[]>> = {
   ],
   xero: [
     question({
-      what: 'with a rightly signed request (intent to receive)',
+      what: 'with a correctly signed request (intent to receive)',
       withinMs: 5_000,
       ask: (asking) => asking.signed(xeroIntent(asking)),
       judge: all(status(200), empty),

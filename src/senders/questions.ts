@@ -66,7 +66,7 @@ export const questions: Readonly<Record<string, readonly Question[]>> = {
   websub: [
     websub,
     hub({
-      what: 'for a topic that nobody wanted',
+      what: 'for a topic that was not subscribed to',
       ask: ({ url, challenge }) =>
         get(url, {
           'hub.mode': 'subscribe',

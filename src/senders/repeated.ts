@@ -17,9 +17,12 @@ export function dedupeText({
   deliveryId,
   name,
 }: Sender): { readonly id: string } | { readonly problem: string } {
-  if (deliveryId === null) return { problem: `${name} sends no id that a repeated delivery has again` };
+  if (deliveryId === null)
+    return { problem: `${name} sends no id that stays the same when a delivery is repeated` };
   if ('ofEach' in deliveryId)
-    return { problem: `a request of ${name} may hold several, and has no id of its own that it keeps` };
+    return {
+      problem: `a request from ${name} may contain several events, and has no id of its own that stays the same`,
+    };
   if ('header' in deliveryId) return { id: printDeliveryId([{ header: deliveryId.header.toLowerCase() }]) };
   const paths = deliveryId.fields.map((path) => ({
     path: path.map((key) => (/^\d+$/.test(key) ? Number(key) : key)),
@@ -86,8 +89,8 @@ function dedupeSection(sender: Sender, table: string, secretName: string, answer
   if ('problem' in place) return '';
   const answer = answerName === null ? '' : ` ANSWER SECRET ${answerName}`;
   return `
-A table without a key, or with another one, does the same with the option [\`dedupe\`](../sql/statements.md#deliveries-that-are-repeated), which
-keeps the ids for seven days and stands here for \`dedupe = '${place.id}'\`:
+A table without a key, or with another key, does the same with the option [\`dedupe\`](../sql/statements.md#deliveries-that-are-repeated), which
+keeps the ids for seven days; here \`dedupe = 'sender'\` means \`dedupe = '${place.id}'\`:
 
 \`\`\`sql
 CREATE TABLE ${table} (${bodyColumn(sender)}) WITH (${tableOptions(sender)}, dedupe = 'sender')
@@ -98,15 +101,15 @@ CREATE TABLE ${table} (${bodyColumn(sender)}) WITH (${tableOptions(sender)}, ded
 
 function told(deliveryId: DeliveryId): string {
   if ('ofEach' in deliveryId) {
-    return `One request may hold several, and a request that is repeated is another row; but each ${deliveryId.what} keeps its \`${deliveryId.ofEach}\`. This query reads every ${deliveryId.what} once:`;
+    return `One request may contain several, and a repeated request is stored as another row; but each ${deliveryId.what} keeps its \`${deliveryId.ofEach}\`. This query reads every ${deliveryId.what} once:`;
   }
   const what =
     'header' in deliveryId
-      ? `in the header \`${deliveryId.header}\`${deliveryId.or === undefined ? '' : ` (else in \`${deliveryId.or.split(' ')[0]}\`${deliveryId.or.replace(/^\S+/, '')})`}`
+      ? `in the header \`${deliveryId.header}\`${deliveryId.or === undefined ? '' : ` (otherwise in \`${deliveryId.or.split(' ')[0]}\`${deliveryId.or.replace(/^\S+/, '')})`}`
       : deliveryId.fields.length === 1
         ? `in \`${(deliveryId.fields[0] ?? []).join('.')}\` of its body`
         : `in ${deliveryId.fields.map((path) => `\`${path.at(-1)}\``).join(' and ')} of its body`;
-  return `It has the same id, ${what}. Made like this, with the id as its key, the table stores a delivery once and answers each time as if it had; a request without the id is refused with 422:`;
+  return `A repeated delivery has the same id, ${what}. With the id as its key, the table stores a delivery once and answers every repetition as if it had been stored; a request without the id is refused with 422:`;
 }
 
 /** `MessageID` → `message_id` */

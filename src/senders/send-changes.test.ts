@@ -104,7 +104,7 @@ suite('headgate send, changed', () => {
     let status = 401;
     const { url, received } = await receiver(t, () => ({ status }));
     const stale = await send({ sender: 'slack', url, secret: 'k', stale: true });
-    assert.deepEqual(stale, { code: 0, printed: 'HTTP 401\nright: a stale request has to be refused\n' });
+    assert.deepEqual(stale, { code: 0, printed: 'HTTP 401\nright: a stale request must be refused\n' });
     assert.equal(received[0]?.headers['x-slack-request-timestamp'], String(nowMs / 1000 - 360));
     const { headers, body } =
       (await send({ sender: 'github', url, secret: 'k', tamper: true }), received[1]!);
@@ -113,7 +113,7 @@ suite('headgate send, changed', () => {
     for (status of [200, 503, 429]) {
       const { code, printed } = await send({ sender: 'github', url, secret: 'k', tamper: true });
       assert.equal(code, 1);
-      assert.match(printed, /^HTTP \d+\nwrong: a tampered request has to be refused\n$/);
+      assert.match(printed, /^HTTP \d+\nwrong: a tampered request must be refused\n$/);
     }
   });
 
@@ -138,13 +138,13 @@ suite('headgate send, changed', () => {
   });
 
   const wrong: readonly (readonly [Partial<SendOptions>, RegExp])[] = [
-    [{ sender: 'github', stale: true }, /^--stale: no time of GitHub is checked$/],
+    [{ sender: 'github', stale: true }, /^--stale: the check of GitHub does not use a time$/],
     [{ sender: 'gitlab', tamper: true }, /^--tamper: GitLab .* does not sign the whole body/],
-    [{ sender: 'twilio_form', event: 'x' }, /^--event: .* has no one place/],
+    [{ sender: 'twilio_form', event: 'x' }, /^--event: .* has no single place/],
     [{ sender: 'stripe', event: 'x', body: 'f' }, /^--event: Stripe has the event's name in the body/],
-    [{ header: ['no header'] }, /^--header: "no header" is no header/],
+    [{ header: ['no header'] }, /^--header: "no header" is not a header/],
     [{ header: ['X-A: a\r\nX-B: b'] }, /^--header: /],
-    [{ repeat: '2', count: '2' }, /^--repeat and --count do not go together$/],
+    [{ repeat: '2', count: '2' }, /^--repeat and --count cannot be used together$/],
     [{ handshake: true }, /^--handshake: GitHub asks nothing before it delivers$/],
     [
       { sender: 'aws_sns', handshake: true },
@@ -177,14 +177,14 @@ suite('headgate send --handshake', () => {
     assert.equal(good.code, 0);
     assert.match(
       good.printed,
-      /^Meta \(.*\) asks for `hub\.challenge` back: GET http:\S+\nHTTP 200 \(\d+ bytes, \d+ ms\)\n\d+\nright\nMeta .* not the right one: GET \S+\nHTTP 403 .*\nright\n$/,
+      /^Meta \(.*\) asks for `hub\.challenge` back: GET http:\S+\nHTTP 200 \(\d+ bytes, \d+ ms\)\n\d+\nright\nMeta .* a wrong verify token: GET \S+\nHTTP 403 .*\nright\n$/,
     );
     assert.equal(received.length, 2);
     assert.equal(received[0]?.headers['content-length'], undefined);
     headers = {};
     const other = await send({ ...options, answerSecret: 'w' });
     assert.equal(other.code, 1);
-    assert.match(other.printed, /\nwrong: the status is 403, and has to be 200\n/);
+    assert.match(other.printed, /\nwrong: the status is 403, but must be 200\n/);
   });
 
   test('an answer is measured with its head', async (t) => {
@@ -193,7 +193,7 @@ suite('headgate send --handshake', () => {
     }));
     const { code, printed } = await send({ sender: 'ringcentral', url, secret: 'mine', handshake: true });
     assert.equal(code, 1);
-    assert.match(printed, /wrong: the answer has 10\d\d bytes, and may have 1024\n$/);
+    assert.match(printed, /wrong: the answer has 10\d\d bytes, but at most 1024 are allowed\n$/);
   });
 
   test('--print gives the questions', async () => {

@@ -80,7 +80,7 @@ export function verdict({ question, asking }: Round, answer: Answered): string |
   if (wrong !== null) return wrong;
   return answer.ms <= question.withinMs
     ? null
-    : `the answer took ${Math.round(answer.ms)} ms, and has to come within ${question.withinMs} ms`;
+    : `the answer took ${Math.round(answer.ms)} ms, but must arrive within ${question.withinMs} ms`;
 }
 
 /** Asks one question; rejects as `SendClient.send` does. */

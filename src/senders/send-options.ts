@@ -61,7 +61,7 @@ export function refuseContradictions(options: SendOptions): void {
   const given = (name: keyof SendOptions) => options[name] !== undefined && options[name] !== false;
   const pair = exclusive.find((names) => names.every(given));
   if (pair !== undefined)
-    throw new SendError(`${pair.map((name) => `--${name}`).join(' and ')} do not go together`);
+    throw new SendError(`${pair.map((name) => `--${name}`).join(' and ')} cannot be used together`);
 }
 
 export function urlOf(text: string | undefined, option: string): string {
@@ -69,19 +69,19 @@ export function urlOf(text: string | undefined, option: string): string {
     throw new SendError(`${option} is missing: the URL of the table, http://host:4560/webhook/…`);
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^https?:$/.test(url.protocol))
-    throw new SendError(`${option}: "${text}" is no http(s) URL`);
+    throw new SendError(`${option}: "${text}" is not an http(s) URL`);
   return url.href;
 }
 
 export function numberOf(text: string, option: string, max: number): number {
   const value = Number(text);
   if (/^\d+$/.test(text) && value >= 1 && value <= max) return value;
-  throw new SendError(`${option}: "${text}" is no whole number from 1 to ${max}`);
+  throw new SendError(`${option}: "${text}" is not a whole number from 1 to ${max}`);
 }
 
 export function timeOf(text: string): number {
   const ms = Date.parse(text);
-  if (Number.isNaN(ms)) throw new SendError(`--now: "${text}" is no time, e.g. 2026-03-04T05:06:07Z`);
+  if (Number.isNaN(ms)) throw new SendError(`--now: "${text}" is not a time such as 2026-03-04T05:06:07Z`);
   return ms;
 }
 
@@ -89,9 +89,9 @@ export function timeOf(text: string): number {
 export function idOf({ name, deliveryId }: Sender, { id, body }: SendOptions): string | null {
   if (id === undefined) return null;
   if (deliveryId === null)
-    throw new SendError(`--id: ${name} sends no id that a repeated delivery has again`);
+    throw new SendError(`--id: ${name} sends no id that stays the same when a delivery is repeated`);
   if (body !== undefined && !('header' in deliveryId))
-    throw new SendError(`--id: ${name} has the delivery's id in the body, which --body gives`);
+    throw new SendError(`--id: ${name} has the delivery's id in the body, which --body replaces`);
   return createHash('sha256').update(id).digest('hex').slice(0, 32);
 }
 
@@ -100,7 +100,7 @@ export async function secretOf(
   io: Pick<CommandIo, 'read'>,
 ): Promise<string> {
   if ((secret === undefined) === (secretFile === undefined)) {
-    throw new SendError('give the secret with --secret or --secret-file (one of them)');
+    throw new SendError('give the secret with either --secret or --secret-file');
   }
   const text = secret ?? (await io.read(secretFile ?? '')).toString().replace(/\r?\n$/, '');
   if (text === '') throw new SendError('the secret is empty');
@@ -114,7 +114,7 @@ export function headersOf(lines: readonly string[]): ReadonlyMap<string, string>
       const [, name, value] = /^([!#$%&'*+.^_`|~\w-]+):[ \t]*(.*?)[ \t]*$/.exec(line) ?? [];
       // oxlint-disable-next-line no-control-regex
       if (name === undefined || value === undefined || /[\0-\x08\n-\x1f\x7f]/.test(value))
-        throw new SendError(`--header: "${line}" is no header, e.g. 'X-Test: yes'`);
+        throw new SendError(`--header: "${line}" is not a header such as 'X-Test: yes'`);
       return [name, value];
     }),
   );

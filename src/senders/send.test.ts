@@ -87,10 +87,10 @@ suite('headgate send', () => {
     const { io } = testIo({ read: () => Promise.resolve(Buffer.from('{}')) });
     await assert.rejects(sendCommand({ sender: 'paystack', url, secret: 'x', id: '1' }, io), {
       name: 'SendError',
-      message: '--id: Paystack sends no id that a repeated delivery has again',
+      message: '--id: Paystack sends no id that stays the same when a delivery is repeated',
     });
     await assert.rejects(sendCommand({ sender: 'stripe', url, secret: 'x', id: '1', body: 'b' }, io), {
-      message: "--id: Stripe has the delivery's id in the body, which --body gives",
+      message: "--id: Stripe has the delivery's id in the body, which --body replaces",
     });
     assert.equal(await sendCommand({ sender: 'github', url, secret: 'x', id: '1', body: 'b' }, io), 0);
     assert.equal(received.at(-1)?.body.toString(), '{}');
@@ -200,8 +200,8 @@ suite('headgate send', () => {
   });
 
   const wrong: readonly (readonly [Partial<SendOptions>, RegExp])[] = [
-    [{ sender: 'githup' }, /^unknown sender "githup": perhaps github\?$/],
-    [{ sender: 'zzzzzzzz' }, /: known are github, /],
+    [{ sender: 'githup' }, /^unknown sender "githup": did you mean github\?$/],
+    [{ sender: 'zzzzzzzz' }, /: known senders: github, /],
     [{ url: 'ftp://a/b' }, /^--url: /],
     [{ url: undefined }, /^--url is missing/],
     [{ signedUrl: 'x' }, /^--signed-url: /],
@@ -211,11 +211,11 @@ suite('headgate send', () => {
     [{ now: 'soon' }, /^--now: /],
     [{ secret: '' }, /secret is empty/],
     [{ secret: undefined }, /--secret or --secret-file/],
-    [{ secretFile: 'f' }, /one of them/],
+    [{ secretFile: 'f' }, /either --secret or --secret-file/],
     [{ sender: 'discord', secret: 'topsecret' }, /private key, see --make-secret$/],
     [
       { sender: 'pusher', secret: 'topsecret' },
-      /cannot sign with this secret: it is not JSON with `key` and `secret`; it is JSON/,
+      /cannot sign with this secret: it is not JSON with `key` and `secret`; it must be JSON/,
     ],
   ];
   for (const [options, message] of wrong) {

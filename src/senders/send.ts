@@ -65,7 +65,7 @@ function knownSender(name: string): Sender {
   if (sender !== undefined) return sender;
   const near = nearestSenders(name);
   const hint =
-    near.length > 0 ? `perhaps ${near.join(', ')}?` : `known are ${[...senders.keys()].join(', ')}`;
+    near.length > 0 ? `did you mean ${near.join(', ')}?` : `known senders: ${[...senders.keys()].join(', ')}`;
   throw new SendError(`unknown sender "${name}": ${hint}`);
 }
 
@@ -90,7 +90,7 @@ async function planOf(asker: Asker, options: SendOptions, io: CommandIo): Promis
   const wrong = options.tamper === true ? 'tampered' : options.stale === true ? 'stale' : null;
   if (wrong === 'tampered' && !sender.signsBody)
     throw new SendError(
-      `--tamper: ${sender.name} does not sign the whole body, so another one may be accepted`,
+      `--tamper: ${sender.name} does not sign the whole body, so a changed one may be accepted`,
     );
   const event = eventOf(sender, options);
   const draw = () => {
@@ -119,7 +119,7 @@ function clockOf({ name, toleranceS }: Sender, { now, stale }: SendOptions, io: 
     return () => at;
   }
   if (stale !== true) return io.clock;
-  if (toleranceS === null) throw new SendError(`--stale: no time of ${name} is checked`);
+  if (toleranceS === null) throw new SendError(`--stale: the check of ${name} does not use a time`);
   return () => io.clock() - (toleranceS + 60) * 1000;
 }
 
@@ -132,11 +132,10 @@ function eventOf({ id, name }: Sender, { event, body }: SendOptions): Event {
   const none = { headers: new Map<string, string>(), body: (example: string) => example };
   if (event === undefined) return none;
   const place = eventPlaces[id];
-  if (place === undefined)
-    throw new SendError(`--event: ${name} has no one place where the event's name stands`);
+  if (place === undefined) throw new SendError(`--event: ${name} has no single place for the event's name`);
   if ('header' in place) return { ...none, headers: headersOf([`${place.header}: ${event}`]) };
   if (body !== undefined)
-    throw new SendError(`--event: ${name} has the event's name in the body, which --body gives`);
+    throw new SendError(`--event: ${name} has the event's name in the body, which --body replaces`);
   return { ...none, body: (example) => withText(example, place.field, event) ?? example };
 }
 
@@ -145,15 +144,17 @@ function refuseOtherForm(sender: Sender, key: string): void {
   const { name, secret, secretForm } = sender;
   if (secretForm === null || sender.paired || secretForm.test(key)) return;
   throw new SendError(
-    `${name} cannot sign with this secret: it is not ${secretForm.sentence}; it is ${secret.what}`,
+    `${name} cannot sign with this secret: it is not ${secretForm.sentence}; it must be ${secret.what}`,
   );
 }
 
 function misfit(sender: Sender, ownBody: boolean): string {
-  const what = sender.paired ? 'it is the private key, see --make-secret' : `it is ${sender.secret.what}`;
+  const what = sender.paired
+    ? 'it must be the private key, see --make-secret'
+    : `it must be ${sender.secret.what}`;
   const body =
     ownBody && sender.signatureHeader === null
-      ? ', or the body is no JSON, which the signature goes into'
+      ? ', or the body is not JSON, which has to hold the signature'
       : '';
   return `${sender.name} cannot sign with this secret: ${what}${body}`;
 }
@@ -178,7 +179,7 @@ async function sendOne(plan: Plan, client: SendClient, io: CommandIo): Promise<n
     io.print(`${which}HTTP ${answer.status}\n${answer.body}${line}`);
     const good = isRight(plan, answer.status);
     if (plan.wrong !== null)
-      io.print(`${good ? 'right' : 'wrong'}: a ${plan.wrong} request has to be refused\n`);
+      io.print(`${good ? 'right' : 'wrong'}: a ${plan.wrong} request must be refused\n`);
     right &&= good;
   }
   return right ? 0 : 1;

@@ -33,7 +33,7 @@ interface StandardSpec extends Omit<SenderSpec, 'headers'> {
 }
 
 const standardNotes = [
-  'The signature’s header is a list; while a secret is changed it holds several, and any of them may match.',
+  'The signature’s header is a list; while a secret is being changed it contains several signatures, and any of them may match.',
 ];
 
 /** Version 1: HMAC-SHA256. */
@@ -126,7 +126,7 @@ export const standardSenders: readonly Sender[] = [
     ],
     notes: [
       ...standardNotes,
-      'A sender that uses the headers `webhook-…` instead: `USING standard_webhooks`.',
+      'For a sender that uses the headers `webhook-…` instead: `USING standard_webhooks`.',
     ],
     example: invoice,
   }),
@@ -190,7 +190,7 @@ export const standardSenders: readonly Sender[] = [
       'Open Authentication → Hooks → Add hook → HTTPS with the URL of the table, and generate the secret.',
     ],
     notes: [
-      'A hook that has to decide something (send an e-mail, add claims) wants an answer that Headgate does not give: use it for those that only tell.',
+      'A hook that has to decide something (send an e-mail, add claims) expects an answer that Headgate does not give: use this only for hooks that notify.',
     ],
     example: ({ id, nowMs }) => ({
       metadata: { uuid: uuid(id), time: isoTime(nowMs), name: 'before-user-created' },
@@ -203,7 +203,7 @@ export const standardSenders: readonly Sender[] = [
     secret: { what: 'the signing token, `whsec_` and base64', where: 'in the webhook’s settings' },
     steps: [
       'Open the project’s Settings → Webhooks → Add new webhook with the URL of the table.',
-      'Use a signing token where your GitLab offers one; else `USING gitlab`.',
+      'Use a signing token if your GitLab offers one; otherwise `USING gitlab`.',
     ],
     makeSecret: (random) => same(`whsec_${random(32).toString('base64')}`),
     eventHeaders: () => ({ 'X-Gitlab-Event': 'Push Hook' }),

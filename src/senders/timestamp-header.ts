@@ -87,7 +87,7 @@ export const timestampHeaderSenders: readonly Sender[] = [
       'Endpoint URL: the URL of the table, method POST, format JSON. Save and reveal the signing secret.',
     ],
     notes: [
-      'Signed are the timestamp and then the body, as Zendesk’s pages say today; an older page had them the other way round.',
+      'The signature covers the timestamp and then the body, according to Zendesk’s current pages; an older page had them in reverse order.',
     ],
     expression: (s) =>
       `${freshIso(header(zendeskTime), 300)}\n  AND secure_compare(${header('X-Zendesk-Webhook-Signature')},\n    ` +
@@ -116,7 +116,7 @@ export const timestampHeaderSenders: readonly Sender[] = [
       where: 'shown when the webhook is created',
     },
     steps: [
-      'Create the webhook in the site’s settings (Apps & integrations) or by the API, with the URL of the table.',
+      'Create the webhook in the site’s settings (Apps & integrations) or through the API, with the URL of the table.',
     ],
     expression: (s) =>
       `${freshMs(header(webflowTime), 300)}\n  AND secure_compare(${header('X-Webflow-Signature')},\n    ` +
@@ -143,7 +143,7 @@ export const timestampHeaderSenders: readonly Sender[] = [
       `Under “HMAC signature” enter the secret, and \`${grafanaTime}\` as the timestamp header. Leave the other header as it is.`,
     ],
     notes: [
-      'Without a timestamp header Grafana signs the body alone, which this does not accept. Grafana before version 12 does not sign: `USING basic_auth` or `USING bearer`.',
+      'Without a timestamp header Grafana signs only the body, which this check does not accept. Grafana before version 12 does not sign: `USING basic_auth` or `USING bearer`.',
     ],
     source: 'Grafana’s page about the webhook contact point, and public receivers',
     expression: (s) =>
@@ -178,7 +178,7 @@ export const timestampHeaderSenders: readonly Sender[] = [
     secret: { what: 'the subscription’s secret, 10 to 100 ASCII characters', where: 'you choose it' },
     deliveryId: { header: 'Twitch-Eventsub-Message-Id' },
     steps: [
-      'Subscriptions are made by the API: `transport.callback` is the URL of the table, `transport.secret` the secret.',
+      'Create subscriptions through the API: `transport.callback` is the URL of the table, `transport.secret` the secret.',
     ],
     expression: (s) =>
       `${freshIso(header(twitchTime), 600)}\n  AND secure_compare(${header('Twitch-Eventsub-Message-Signature')},\n    'sha256=' || ` +
@@ -248,7 +248,7 @@ export const timestampHeaderSenders: readonly Sender[] = [
       'URL: the URL of the table. Choose the data and create it; copy the signing secret.',
     ],
     notes: [
-      'The time is `webhookTimestamp` of the body: a body of your own for `headgate send` needs a current one.',
+      'The time is `webhookTimestamp` in the body: your own body for `headgate send` needs a current one.',
     ],
     expression: (s) =>
       `secure_compare(${header('Linear-Signature')}, ${hmac(s, 'payload', 'sha256', 'hex')})\n` +

@@ -70,7 +70,7 @@ export const timestampedSenders: readonly Sender[] = [
       'Choose the events and enter the URL of the table.',
       'Open the destination and reveal its signing secret.',
     ],
-    notes: ['While a secret is rolled Stripe sends one `v1` for each of the two; any of them may match.'],
+    notes: ['While a secret is being rolled, Stripe sends one `v1` for each of the two; either may match.'],
     makeSecret: textSecret('whsec_', 16),
     example: ({ id, nowMs }) => ({
       id: `evt_${id.slice(0, 24)}`,
@@ -119,7 +119,7 @@ export const timestampedSenders: readonly Sender[] = [
       'Open Developer tools → Notifications → New destination, type URL, with the URL of the table.',
       'Choose the events, save, and copy the secret key from the destination.',
     ],
-    notes: ['Paddle’s own libraries allow 5 seconds, and so does this: keep the clock right.'],
+    notes: ['Paddle’s own libraries allow 5 seconds, and so does this check: keep the clock correct.'],
     makeSecret: textSecret('pdl_ntfset_', 20),
     example: ({ id, nowMs }) => ({
       event_id: `evt_${id.slice(0, 26)}`,
@@ -137,7 +137,7 @@ export const timestampedSenders: readonly Sender[] = [
     headers: ['Calendly-Webhook-Signature'],
     secret: { what: 'the signing key', where: 'you choose it when you create the subscription' },
     steps: [
-      'Subscriptions are made by the API: `POST /webhook_subscriptions` with the URL of the table and `signing_key`.',
+      'Create subscriptions through the API: `POST /webhook_subscriptions` with the URL of the table and `signing_key`.',
     ],
     example: ({ id, nowMs }) => ({
       event: 'invitee.created',
@@ -172,9 +172,12 @@ export const timestampedSenders: readonly Sender[] = [
     version: 'sig1',
     toleranceS: 300,
     headers: ['Webhook-Signature'],
-    secret: { what: 'the `secret` of the answer', where: 'in the answer of the call that sets the webhook' },
+    secret: {
+      what: 'the `secret` from the answer',
+      where: 'in the answer of the call that sets the webhook',
+    },
     steps: [
-      'Set the webhook by the API: `PUT /accounts/…/stream/webhook` with `notificationUrl`, the URL of the table.',
+      'Set the webhook through the API: `PUT /accounts/…/stream/webhook` with `notificationUrl`, the URL of the table.',
     ],
     example: ({ id, nowMs }) => ({
       uid: id,
@@ -232,9 +235,9 @@ export const timestampedSenders: readonly Sender[] = [
       what: 'the subscription’s secret',
       where: '`metadata.secret` in the answer of the call that creates it',
     },
-    steps: ['Create the subscription by the API with the URL of the table as its target.'],
+    steps: ['Create the subscription through the API with the URL of the table as its target.'],
     notes: [
-      'The header also has a `v1` that covers some headers; the `v0`, which covers time and body, is what is checked.',
+      'The header also has a `v1` that covers some headers; the check uses the `v0`, which covers time and body.',
     ],
     example: ({ id, nowMs }) => ({
       id: uuid(id),
@@ -258,7 +261,7 @@ export const timestampedSenders: readonly Sender[] = [
       'URL: the URL of the table. Choose trigger, filter and projection; enter the secret.',
     ],
     notes: [
-      'Sanity names no tolerance, and none is checked: the timestamp is signed, but an old request is accepted again.',
+      'Sanity specifies no tolerance, so the age is not checked: the timestamp is signed, but an old request is accepted again.',
     ],
     eventHeaders: ({ id }) => ({ 'idempotency-key': id }),
     example: ({ id, nowMs }) => ({

@@ -6,7 +6,7 @@ import { type Sender, type SenderSpec, same, sender } from './sender.ts';
 type Form = 'plain' | 'bearer' | 'basic';
 
 export const notSigned =
-  'Nothing is signed: whoever learns the token can send anything. Use HTTPS all the way.';
+  'Nothing is signed: anyone who learns the token can send anything. Use HTTPS all the way.';
 
 const sqlOf: Readonly<Record<Form, (s: string) => string>> = {
   plain: (s) => s,

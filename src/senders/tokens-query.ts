@@ -7,7 +7,7 @@ import { isoTime, numeric, seconds, uuid } from './signing.ts';
 import { chosen, notSigned } from './token-forms.ts';
 
 const inUrl =
-  'The token stands in the URL, which proxies and the sender’s own log may keep. Headgate’s log has no query.';
+  'The token is in the URL, which proxies and the sender’s own log may keep. Headgate does not log the query.';
 
 /** `?name=token`. */
 export function tokenInQuery(name: string, spec: Omit<SenderSpec, 'headers' | 'secret'>): Sender {
@@ -15,7 +15,7 @@ export function tokenInQuery(name: string, spec: Omit<SenderSpec, 'headers' | 's
     headers: [],
     signatureHeader: null,
     signsBody: false,
-    secret: chosen(`the text behind \`?${name}=\` in the URL`),
+    secret: chosen(`the text after \`?${name}=\` in the URL`),
     makeSecret: (random) => same(random(24).toString('base64url')),
     expression: (s) => `secure_compare(${query(name)}, ${s})`,
     sign: ({ url, signingKey }) => {
@@ -39,7 +39,7 @@ const pubsub = ({ id, nowMs }: { id: string; nowMs: number }, data: object) => (
 });
 
 const pubsubNotes = [
-  'With authentication switched on Google also sends a signed token (`Authorization: Bearer …`); its keys change every few days, so it is not what is checked here.',
+  'With authentication switched on, Google also sends a signed token (`Authorization: Bearer …`); its keys change every few days, so it is not checked here.',
   "The message’s data is base64: `convert_from(decode(data->'message'->>'data', 'base64'), 'UTF8')`.",
 ];
 
@@ -57,8 +57,8 @@ export const tokenQuerySenders: readonly Sender[] = [
     name: 'Azure Event Grid',
     deliveryId: { ofEach: 'id', what: 'event' },
     steps: [
-      'Create an event subscription of the type Web Hook with the URL of the table and `?code=` and the text of the secret behind it.',
-      "Only where the table is not to answer the validation (`ANSWER NONE`, or a VALIDATE of your own): start Headgate with `HEADGATE_CONFIRM_SUBSCRIPTIONS=event_grid`, and name the subscription, `ALTER TABLE azure_event_grid_events SET (event_grid_subscriptions = 'orders')`. Then the message is stored and its `validationUrl` opened.",
+      'Create an event subscription of the type Web Hook with the URL of the table followed by `?code=` and the text of the secret.',
+      "Only if the table does not answer the validation (`ANSWER NONE`, or your own VALIDATE): start Headgate with `HEADGATE_CONFIRM_SUBSCRIPTIONS=event_grid`, and name the subscription, `ALTER TABLE azure_event_grid_events SET (event_grid_subscriptions = 'orders')`. Then Headgate stores the message and opens its `validationUrl`.",
     ],
     notes: [
       'Both schemas are understood, Event Grid’s and CloudEvents’. One request may be a list of events; it is stored as one row.',
@@ -83,7 +83,7 @@ export const tokenQuerySenders: readonly Sender[] = [
     name: 'Google Cloud Pub/Sub (push)',
     deliveryId: { fields: [['message', 'messageId']] },
     steps: [
-      'Create a subscription with the delivery type Push and the URL of the table with `?token=` and the text of the secret behind it.',
+      'Create a subscription with the delivery type Push and the URL of the table followed by `?token=` and the text of the secret.',
     ],
     notes: pubsubNotes,
     source: 'general knowledge of Google’s page “Push subscriptions” and its samples',
@@ -94,7 +94,7 @@ export const tokenQuerySenders: readonly Sender[] = [
     name: 'Google Play (real-time developer notifications)',
     deliveryId: { fields: [['message', 'messageId']] },
     steps: [
-      'Create a Pub/Sub topic, let `google-play-developer-notifications@system.gserviceaccount.com` publish to it, and create a push subscription with the URL of the table and `?token=` and the text of the secret behind it.',
+      'Create a Pub/Sub topic, allow `google-play-developer-notifications@system.gserviceaccount.com` to publish to it, and create a push subscription with the URL of the table followed by `?token=` and the text of the secret.',
       'In the Play Console open Monetize → Monetization setup, enter the topic and send a test notification.',
     ],
     notes: pubsubNotes,
@@ -112,11 +112,11 @@ export const tokenQuerySenders: readonly Sender[] = [
     name: 'Salesforce outbound messages',
     contentType: 'text/xml; charset=utf-8',
     steps: [
-      'Open Setup → Workflow Actions → Outbound Messages → New: endpoint URL the URL of the table with `?token=` and the text of the secret behind it. Use it in a flow or a rule.',
+      'Open Setup → Workflow Actions → Outbound Messages → New: as endpoint URL the URL of the table followed by `?token=` and the text of the secret. Use it in a flow or a rule.',
     ],
     notes: [
-      'Salesforce repeats a message for 24 hours until the answer is its XML with `<Ack>true</Ack>`; that is what a committed message is answered with.',
-      "The body is XML: with `format = 'text'` it goes into a column of TEXT as it is. One message holds up to 100 notifications.",
+      'Salesforce repeats a message for 24 hours until the answer is its XML with `<Ack>true</Ack>`, which is the answer to a committed message.',
+      "The body is XML: with `format = 'text'` it is stored unchanged in a TEXT column. One message contains up to 100 notifications.",
     ],
     source: 'Salesforce’s page about outbound messages, and a public article about its answer',
     example: ({ id }) =>
@@ -127,7 +127,7 @@ export const tokenQuerySenders: readonly Sender[] = [
     name: 'Mailchimp (audiences)',
     contentType: formType,
     steps: [
-      'Open Audience → Settings → Webhooks → Create with the URL of the table and `?secret=` and the text of the secret behind it.',
+      'Open Audience → Settings → Webhooks → Create with the URL of the table followed by `?secret=` and the text of the secret.',
     ],
     notes: ['The body is a form: its fields become a JSON object, with names such as `data[email]`.'],
     source: 'Mailchimp’s guide to webhooks, by way of public tools',
@@ -153,8 +153,8 @@ export const tokenQuerySenders: readonly Sender[] = [
       'Open Settings and Development → Basic configuration → Server configuration: the URL of the table, the token, and plain mode. Submit, and enable it.',
     ],
     notes: [
-      'Signed are the token, the time and a random text, not the body: whoever has seen one URL can send others for five minutes.',
-      'An empty answer is what WeChat takes for “nothing to say”. Replies go by its API. The encrypted modes cannot be checked.',
+      'The signature covers the token, the time and a random text, not the body: anyone who has seen one URL can send other bodies for five minutes.',
+      'WeChat understands an empty answer as “no reply”. Replies go through its API. The encrypted modes cannot be checked.',
     ],
     source: 'the package node-webot/wechat',
     expression: (s) =>

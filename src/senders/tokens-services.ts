@@ -26,7 +26,7 @@ function tokenInBody({ value, put, ...spec }: BodySpec): Sender {
     ...spec,
     notes: [
       ...(spec.notes ?? []),
-      'The token stands in the body, and so in the table: whoever may read the table can read it.',
+      'The token is in the body and therefore in the table: anyone who may read the table can read it.',
       notSigned,
     ],
   });
@@ -44,7 +44,7 @@ const clientState = {
   value: field('value,0,clientState'),
   put: clientStates,
   notes: [
-    'One request may hold several notifications; the first one’s `clientState` is compared: who knows it could write it into all of them.',
+    'One request may contain several notifications; only the first one’s `clientState` is compared, because anyone who knows it could write it into all of them.',
   ],
 };
 
@@ -54,13 +54,13 @@ export const tokenServiceSenders: readonly Sender[] = [
     name: 'Microsoft Graph change notifications',
     secret: chosen('the text of `clientState`, at most 128 characters'),
     steps: [
-      'Subscriptions are made by the API: `POST /subscriptions` with `notificationUrl`, the URL of the table, `lifecycleNotificationUrl`, the same, and `clientState`, the text of the secret. Renew them before they end.',
+      'Create subscriptions through the API: `POST /subscriptions` with `notificationUrl`, the URL of the table, `lifecycleNotificationUrl`, the same, and `clientState`, the text of the secret. Renew them before they end.',
     ],
     source: 'Microsoft’s documentation of Graph, “change notifications through webhooks”',
     ...clientState,
     notes: [
       ...clientState.notes,
-      'The tokens of rich notifications (`validationTokens`) are not looked at, nor is encrypted content decrypted.',
+      'The tokens of rich notifications (`validationTokens`) are not checked, nor is encrypted content decrypted.',
     ],
     makeSecret: (random) => same(random(24).toString('base64url')),
     example: ({ id, nowMs }) => ({
@@ -80,7 +80,7 @@ export const tokenServiceSenders: readonly Sender[] = [
     name: 'SharePoint lists',
     secret: chosen('the text of `clientState`'),
     steps: [
-      'Subscriptions are made by the API: `POST /_api/web/lists(…)/subscriptions` with `notificationUrl`, the URL of the table, and `clientState`. Renew them before they end.',
+      'Create subscriptions through the API: `POST /_api/web/lists(…)/subscriptions` with `notificationUrl`, the URL of the table, and `clientState`. Renew them before they end.',
     ],
     source: 'Microsoft’s documentation of SharePoint, “Overview of SharePoint webhooks”',
     ...clientState,
@@ -104,11 +104,11 @@ export const tokenServiceSenders: readonly Sender[] = [
     value: field('subscription_id'),
     put: (document, key) => ({ ...document, subscription_id: Number(key) }),
     steps: [
-      'Make the table first, with `1` as its secret: Strava calls it while the subscription is made.',
-      'Subscribe by the API: `POST /push_subscriptions` with `callback_url`, the URL of the table, and `verify_token`. Put the `id` of the answer into the secret: `ALTER SECRET`.',
+      'Create the table first, with `1` as its secret: Strava calls it while the subscription is created.',
+      'Subscribe through the API: `POST /push_subscriptions` with `callback_url`, the URL of the table, and `verify_token`. Put the `id` from the answer into the secret with `ALTER SECRET`.',
     ],
     notes: [
-      'Strava signs nothing and sends no token with its events. The subscription’s number is all that tells them from others, and it can be guessed: fetch what an event names by the API before you believe it.',
+      'Strava signs nothing and sends no token with its events. Only the subscription’s number identifies them, and it can be guessed: fetch what an event names through the API before you rely on it.',
     ],
     source: 'Strava’s page about webhooks, by way of public receivers',
     makeSecret: (random) => same(String(random(4).readUInt32BE())),
@@ -132,7 +132,7 @@ export const tokenServiceSenders: readonly Sender[] = [
     }),
     deliveryId: { fields: [['header', 'event_id']] },
     steps: [
-      'Open the app → Events & callbacks, and leave the encrypt key empty: what is encrypted cannot be checked.',
+      'Open the app → Events & callbacks, and leave the encrypt key empty: encrypted requests cannot be checked.',
       'Request URL: the URL of the table. Save, and subscribe to the events.',
     ],
     source: 'Lark’s own Node package',
@@ -197,7 +197,7 @@ export const tokenServiceSenders: readonly Sender[] = [
     secret: chosen('the text of `deliveryMode.validationToken`'),
     deliveryId: { fields: [['uuid']] },
     steps: [
-      'Subscriptions are made by the API: `POST /subscription` with `deliveryMode`: `transportType` `WebHook`, `address` the URL of the table, and `validationToken`, the text of the secret. Renew them before they end.',
+      'Create subscriptions through the API: `POST /subscription` with `deliveryMode`: `transportType` `WebHook`, `address` the URL of the table, and `validationToken`, the text of the secret. Renew them before they end.',
     ],
     source: 'RingCentral’s page “Creating webhooks”',
     makeSecret: (random) => same(random(24).toString('base64url')),
@@ -217,10 +217,10 @@ export const tokenServiceSenders: readonly Sender[] = [
     format: 'text',
     contentType: 'application/json; utf-8',
     steps: [
-      'Channels are made by the API: `files.watch`, `changes.watch` or `events.watch` with `address`, the URL of the table, and `token`, the text of the secret. Make a new one before it ends.',
+      'Create channels through the API: `files.watch`, `changes.watch` or `events.watch` with `address`, the URL of the table, and `token`, the text of the secret. Create a new one before it ends.',
     ],
     notes: [
-      "The bodies are empty and everything is in the headers: `INCLUDE HEADER 'x-goog-resource-uri' AS resource_uri` and the like, before WITH, makes columns of them.",
+      "The bodies are empty and everything is in the headers: clauses such as `INCLUDE HEADER 'x-goog-resource-uri' AS resource_uri`, before WITH, turn them into columns.",
     ],
     source: 'general knowledge of Google’s pages about push notifications',
     eventHeaders: ({ id }) => ({
@@ -277,7 +277,7 @@ export const tokenServiceSenders: readonly Sender[] = [
       'In `alertmanager.yml` give a receiver `webhook_configs` with `url`, the URL of the table, and `http_config: {authorization: {credentials_file: …}}`, a file with the text of the secret.',
     ],
     notes: [
-      'Alertmanager sends a group of alerts again while it fires (`repeat_interval`): that is a new row.',
+      'Alertmanager sends a group of alerts again while it fires (`repeat_interval`): that is stored as a new row.',
     ],
     source: 'general knowledge of Alertmanager’s configuration',
     example: ({ id, nowMs }) => ({
@@ -304,7 +304,7 @@ export const tokenServiceSenders: readonly Sender[] = [
       'Write a kubeconfig with the URL of the table as `server` and the text of the secret as the user’s `token`, and start the API server with `--audit-webhook-config-file`.',
     ],
     notes: [
-      'One request is a list of events, which stays together in one row. Each event is there once for each stage: `auditID` and `stage` tell them apart.',
+      'One request is a list of events, which is stored as one row. Each event occurs once for each stage: `auditID` and `stage` distinguish them.',
     ],
     source: 'general knowledge of Kubernetes’ page “Auditing”',
     example: ({ id, nowMs }) => ({
@@ -331,7 +331,7 @@ export const tokenServiceSenders: readonly Sender[] = [
     deliveryId: { fields: [['source'], ['id']] },
     steps: ['Give the sender the URL of the table and the text of the secret as its bearer token.'],
     notes: [
-      'Written for the structured mode. In the binary mode the attributes are headers (`ce-id`, `ce-type` …): INCLUDE HEADER makes columns of them.',
+      'Written for the structured mode. In the binary mode the attributes are headers (`ce-id`, `ce-type` …): INCLUDE HEADER turns them into columns.',
     ],
     source: 'the specification “HTTP 1.1 Web Hooks for Event Delivery” of CloudEvents',
     example: ({ id, nowMs }) => ({

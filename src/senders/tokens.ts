@@ -175,7 +175,7 @@ export const tokenSenders: readonly Sender[] = [
     secret: chosen(),
     deliveryId: { fields: [['hash']] },
     steps: [
-      'Webhooks are made by the API: `destination` is the URL of the table, `headers` holds `Authorization` with the text of the secret.',
+      'Create webhooks through the API: `destination` is the URL of the table, `headers` contains `Authorization` with the text of the secret.',
     ],
     example: ({ id, nowMs }) => ({
       scope: 'store/order/created',
@@ -237,10 +237,10 @@ export const tokenSenders: readonly Sender[] = [
     signsBody: false,
     secret: chosen('the passcode'),
     steps: [
-      'Webhooks are made by the API: `POST /v2/webhooks` with `endpoint`, the URL of the table, and `passcode`.',
+      'Create webhooks through the API: `POST /v2/webhooks` with `endpoint`, the URL of the table, and `passcode`.',
     ],
     notes: [
-      'The passcode stands in the body, and so in the table: whoever may read the table can read it.',
+      'The passcode is in the body and therefore in the table: anyone who may read the table can read it.',
       notSigned,
     ],
     expression: (s) => `secure_compare(${field('passcode')}, ${s})`,

@@ -7,7 +7,7 @@ import { isoTime, mac, numeric, seconds, uuid } from './signing.ts';
 
 const theme = 'A signature of the URL or of fields';
 const formNote =
-  "The body is a form: with `format = 'form'` its fields become a JSON object, and without it is refused with 422.";
+  "The body is a form: with `format = 'form'` its fields become a JSON object, and without it the request is refused with 422.";
 
 /** Name and value of each field, sorted; identical pairs count once. */
 function sortedFields(body: Buffer): string {
@@ -137,7 +137,7 @@ export const urlAndFieldSenders: readonly Sender[] = [
     headers: ['X-Trello-Webhook'],
     secret: { what: 'the app’s secret (OAuth secret)', where: 'the Power-Up’s admin page → API key' },
     deliveryId: { fields: [['action', 'id']] },
-    steps: ['Webhooks are made by the API: `POST /1/webhooks` with `callbackURL`, the URL of the table.'],
+    steps: ['Create webhooks through the API: `POST /1/webhooks` with `callbackURL`, the URL of the table.'],
     example: ({ id, nowMs }) => ({
       action: {
         id: id.slice(0, 24),
@@ -198,7 +198,7 @@ export const urlAndFieldSenders: readonly Sender[] = [
       'Enter the URL of the table as the status callback of messages and calls (`StatusCallback`), or where a number’s incoming messages go, method POST.',
     ],
     notes: [
-      'Twilio reads the answer to an incoming message or call as TwiML. What is stored is answered with an empty `<Response/>`: a message gets no reply, a call is ended. Where it should be otherwise, give the table an ANSWER of your own, or let your application answer.',
+      'Twilio reads the answer to an incoming message or call as TwiML. A stored request is answered with an empty `<Response/>`: a message gets no reply, a call is ended. If you need another answer, give the table your own ANSWER, or have your application answer.',
       formNote,
     ],
     eventHeaders: ({ id }) => ({ 'I-Twilio-Idempotency-Token': uuid(id) }),
@@ -239,7 +239,7 @@ export const urlAndFieldSenders: readonly Sender[] = [
     deliveryId: { ofEach: 'eventId', what: 'event' },
     steps: hubspotSteps,
     notes: [
-      'HubSpot decodes some percent-escapes of the URL before it signs: give the table a name that needs none.',
+      'HubSpot decodes some percent-escapes of the URL before it signs: choose a table name that needs none.',
     ],
     expression: (s) =>
       `${freshMs(header(hubspotTime), 300)}\n  AND secure_compare(${header('X-HubSpot-Signature-v3')},\n    ` +
@@ -254,10 +254,10 @@ export const urlAndFieldSenders: readonly Sender[] = [
   }),
   hubspotDigest('2', {
     signsUrl: true,
-    notes: ['A plain digest that begins with the secret; use `hubspot` where v3 is sent.'],
+    notes: ['The signature is a plain digest that begins with the secret; use `hubspot` if v3 is sent.'],
   }),
   hubspotDigest('1', {
-    notes: ['A plain digest that begins with the secret; use `hubspot` where v3 is sent.'],
+    notes: ['The signature is a plain digest that begins with the secret; use `hubspot` if v3 is sent.'],
   }),
   sender(theme, {
     id: 'mailgun',
@@ -272,7 +272,7 @@ export const urlAndFieldSenders: readonly Sender[] = [
       'Open Send → Sending → Webhooks, choose the domain and the event, and enter the URL of the table.',
     ],
     notes: [
-      'Only a timestamp and a token in the body are signed, not the event: whoever has seen one request can send others for 15 minutes.',
+      'Only a timestamp and a token in the body are signed, not the event: anyone who has seen one request can send others for 15 minutes.',
     ],
     expression: (s) =>
       `${fresh(field('signature,timestamp'), 900)}\n  AND secure_compare(${field('signature,signature')},\n    ` +
@@ -306,8 +306,8 @@ export const urlAndFieldSenders: readonly Sender[] = [
       'Server URL: the URL of the table, method JSON. Generate an HMAC key under Security and save.',
     ],
     notes: [
-      'Signed are eight fields of the first item (references, account, amount, event, success), not the rest of the body.',
-      'Adyen takes any 2xx for `[accepted]`.',
+      'The signature covers eight fields of the first item (references, account, amount, event, success), not the rest of the body.',
+      'Adyen accepts any 2xx in place of `[accepted]`.',
     ],
     expression: (s) =>
       `secure_compare(${field(`${adyenItem},additionalData,hmacSignature`)},\n  ` +
@@ -345,7 +345,7 @@ export const urlAndFieldSenders: readonly Sender[] = [
     headers: [],
     signatureHeader: null,
     secret: {
-      what: 'JSON that holds both keys: `{"public_key": "…", "private_key": "…"}`',
+      what: 'JSON that contains both keys: `{"public_key": "…", "private_key": "…"}`',
       where: 'Settings → API → Keys',
     },
     steps: ['Open Settings → API → Webhooks → Create new webhook with the URL of the table.'],

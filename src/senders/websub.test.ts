@@ -64,7 +64,7 @@ test('the hub that the feed names is asked, and again twice in a lease until it 
     'hub.secret': 'k',
   });
   assert.deepEqual(pauses, [432_000_000, 432_000_000]);
-  assert.match(printed, /^https:\/\/hub\.example\/\?x=1&y=2 takes it \(202\)/);
+  assert.match(printed, /^https:\/\/hub\.example\/\?x=1&y=2 accepted the request \(202\)/);
 });
 
 test('a hub that is away or refuses is asked again, less and less often, and the feed is looked at anew', async () => {
@@ -93,18 +93,18 @@ test('--once, --unsubscribe, and a hub that is given', async () => {
 
 suite('what is refused', () => {
   const refused: readonly (readonly [Partial<WebsubOptions>, readonly Reply[], RegExp])[] = [
-    [{ topic: 'feed' }, [], /^topic: "feed" is no http/],
+    [{ topic: 'feed' }, [], /^topic: "feed" is not an http/],
     [{ callback: undefined }, [], /^--callback is missing/],
     [{ secret: undefined }, [], /^give the secret with/],
     [{ secret: 'x'.repeat(200) }, [], /199 bytes/],
-    [{ lease: '2' }, [], /^--lease: "2" is no time/],
+    [{ lease: '2' }, [], /^--lease: "2" is not a time/],
     [{ every: '2 years' }, [], /^--every: /],
-    [{ hub: 'http://hub.example/' }, [], /not https, and the secret would be sent to it in clear/],
+    [{ hub: 'http://hub.example/' }, [], /not https, so the secret would be sent to it in clear/],
     [{ hub: 'http://127.0.0.1.hub.example/' }, [], /not https/],
     [{ once: true }, [{ body: '<html></html>' }], /^the topic names no hub/],
     [{ once: true }, [{ status: 301 }], /^the topic answered 301/],
     [{}, [{ headers: { link: '<http://127.0.0.1:9/>; rel="hub"' } }], /not https/],
-    [{ once: true }, [{ headers: { link: '<file:///etc/passwd>; rel="hub"' } }], /is no http/],
+    [{ once: true }, [{ headers: { link: '<file:///etc/passwd>; rel="hub"' } }], /is not an http/],
     [{ once: true, hub: 'https://hub.example/' }, [{ status: 400 }], /answered 400$/],
   ];
   for (const [options, replies, message] of refused)

@@ -51,7 +51,7 @@ export async function websubCommand(options: WebsubOptions, io: WebsubIo): Promi
       refuseOpen(hub, form, options.hub !== undefined);
       const { status } = await send(io, hub, form.toString());
       if (status < 200 || status > 299) throw new SendError(`the hub ${hub} answered ${status}`);
-      io.print(`${hub} takes it (${status}), and now asks the URL of the table whether it is meant\n`);
+      io.print(`${hub} accepted the request (${status}), and now asks the URL of the table to confirm it\n`);
       failures = 0;
     } catch (error) {
       if (io.signal.aborted) return interrupted;
@@ -97,7 +97,7 @@ function secondsOf(text: string | undefined, option: string, otherwise: number):
   const seconds = parseWindow(text, 60, limits.websubLeaseMaxS);
   if (seconds === null)
     throw new SendError(
-      `${option}: "${text}" is no time from a minute to ${limits.websubLeaseMaxS / 86_400} days, e.g. "5 days"`,
+      `${option}: "${text}" is not a time from one minute to ${limits.websubLeaseMaxS / 86_400} days, such as "5 days"`,
     );
   return seconds;
 }
@@ -110,7 +110,7 @@ function refuseOpen(hub: string, form: URLSearchParams, isGiven: boolean): void 
     protocol === 'http:' &&
     !(isGiven && isLoopbackHost(hostname.replace(/^\[|\]$/g, '')))
   )
-    throw new Unmendable(`the hub ${hub} is not https, and the secret would be sent to it in clear`);
+    throw new Unmendable(`the hub ${hub} is not https, so the secret would be sent to it in clear text`);
 }
 
 async function hubOf(topic: string, io: WebsubIo): Promise<string> {

@@ -1,10 +1,10 @@
-/** The rows of settings for what stands in the doors: certificates, passwords, networks and rates. */
+/** The settings that guard the doors: certificates, passwords, networks and rates. */
 import { Networks } from '../kit/networks.ts';
 import { parseRate } from '../kit/rate.ts';
 import { BadSetting, bool, oneOf, setting, text } from './setting.ts';
 import type { Parse } from './setting.ts';
 
-/** What SASLprep (RFC 4013) leaves as it is: then every client means the same bytes by it. */
+/** Only characters that SASLprep (RFC 4013) leaves unchanged, so that every client sends the same bytes for it. */
 export const password: Parse<string> = (t) => {
   if (!/^[\x20-\x7e]{1,1024}$/.test(t)) throw new BadSetting('must be 1 to 1024 printable ASCII characters');
   return t;
@@ -12,24 +12,26 @@ export const password: Parse<string> = (t) => {
 
 const networks: Parse<string> = (t) => {
   const read = Networks.parse(t);
-  if (/(^|,)\s*(,|$)/.test(t)) throw new BadSetting('has an empty place between two commas, or at an end');
+  if (/(^|,)\s*(,|$)/.test(t)) throw new BadSetting('has an empty entry between two commas, or at an end');
   if (read instanceof Networks) {
     const [wide] = read.wide;
     if (wide !== undefined)
       throw new BadSetting(
-        `holds ${wide.text}, one address with the width of a network: write ${wide.network} or ${wide.address}`,
+        `contains ${wide.text}, which is one address with the prefix length of a network: write ${wide.network} or ${wide.address}`,
       );
     return t;
   }
-  throw new BadSetting(`must hold networks such as 10.0.0.0/8, 2001:db8::/32; "${read.wrong}" is none`);
+  throw new BadSetting(
+    `must contain networks such as 10.0.0.0/8, 2001:db8::/32; "${read.wrong}" is not a network`,
+  );
 };
 const rate: Parse<string> = (t) => {
   if (parseRate(t) === null)
-    throw new BadSetting('must be a number of requests in a time, such as 100/s, 600/min, 100/s burst 50');
+    throw new BadSetting('must be a number of requests per time, such as 100/s, 600/min, 100/s burst 50');
   return t;
 };
 
-/** The rows of one door's TLS. */
+/** The TLS settings of one door. */
 const tlsSettings = (door: string, env: string, what: string) => ({
   cert: setting<string | null>(
     `${door}-tls-cert`,
@@ -53,7 +55,7 @@ const tlsSettings = (door: string, env: string, what: string) => ({
     'FILE',
     null,
     text,
-    `certificate authorities that client certificates of ${what} must come from, PEM`,
+    `certificate authorities that must have issued the client certificates of ${what}, PEM`,
   ),
   clientCert: setting(
     `${door}-tls-client-cert`,
@@ -61,7 +63,7 @@ const tlsSettings = (door: string, env: string, what: string) => ({
     'WORD',
     'required' as 'required' | 'optional',
     oneOf('required', 'optional'),
-    'with client authorities: whether a client certificate is required or optional',
+    'with client authorities: whether clients must present a certificate',
   ),
 });
 const listenTls = tlsSettings('listen', 'LISTEN', 'the webhook listener');
@@ -75,7 +77,7 @@ export const guardSettings = {
     'WHOSE',
     'off' as 'off' | 'sns' | 'event_grid' | 'sns,event_grid',
     oneOf('off', 'sns', 'event_grid', 'sns,event_grid'),
-    'sns: for tables with sns_topics, fetch the certificate of AWS SNS and confirm subscriptions of those topics; event_grid: for tables with event_grid_subscriptions, open the URL that validates one of those; sns,event_grid: both; off: Headgate calls nobody',
+    'sns: for tables with sns_topics, fetch the certificate of AWS SNS and confirm subscriptions of those topics; event_grid: for tables with event_grid_subscriptions, open the URL that validates one of those; sns,event_grid: both; off: neither',
   ),
   listenTlsCert: listenTls.cert,
   listenTlsKey: listenTls.key,
@@ -95,7 +97,7 @@ export const guardSettings = {
     'NETWORKS',
     null,
     networks,
-    'trusted proxy networks (CIDR), e.g. 10.0.0.0/8, fd00::/8; their forwarded header is believed',
+    'networks (CIDR) of proxies whose forwarded header is trusted, e.g. 10.0.0.0/8, fd00::/8',
   ),
   forwardedHeader: setting(
     'forwarded-header',
@@ -103,7 +105,7 @@ export const guardSettings = {
     'NAME',
     'x-forwarded-for' as 'x-forwarded-for' | 'forwarded',
     oneOf('x-forwarded-for', 'forwarded'),
-    'the header in which trusted proxies name the client; the other one is ignored',
+    'header in which trusted proxies name the client; the other one is ignored',
   ),
   listenNetworks: setting<string | null>(
     'listen-networks',
@@ -111,7 +113,7 @@ export const guardSettings = {
     'NETWORKS',
     null,
     networks,
-    'networks (CIDR) whose clients the webhook listener answers; others read 403',
+    'networks (CIDR) whose clients the webhook listener serves; others get 403',
   ),
   gatewayNetworks: setting<string | null>(
     'gateway-networks',
@@ -119,7 +121,7 @@ export const guardSettings = {
     'NETWORKS',
     null,
     networks,
-    'networks (CIDR) whose clients the events gateway answers; others read 403',
+    'networks (CIDR) whose clients the events gateway serves; others get 403',
   ),
   addressRate: setting<string | null>(
     'address-rate',
@@ -127,7 +129,7 @@ export const guardSettings = {
     'RATE',
     null,
     rate,
-    'requests that the webhook listener takes from one address (IPv6: /64), e.g. 100/s; a tenth of them (at least 10) may come at once, or as many as a burst says (100/s burst 50); more read 429',
+    'requests that the webhook listener accepts from one address (IPv6: /64), e.g. 100/s; a tenth of them (at least 10) may arrive at once, or as many as the burst says (100/s burst 50); the rest get 429',
   ),
   tableRate: setting<string | null>(
     'table-rate',
@@ -135,7 +137,7 @@ export const guardSettings = {
     'RATE',
     null,
     rate,
-    'requests that the webhook listener takes for one table, e.g. 1000/s; a tenth of them (at least 10) may come at once, or as many as a burst says (1000/s burst 500); more read 429',
+    'requests that the webhook listener accepts for one table, e.g. 1000/s; a tenth of them (at least 10) may arrive at once, or as many as the burst says (1000/s burst 500); the rest get 429',
   ),
   sqlTlsOptional: setting(
     'sql-tls-optional',
@@ -143,7 +145,7 @@ export const guardSettings = {
     'BOOL',
     false,
     bool,
-    'with TLS: also accept clients of the SQL port that do not encrypt',
+    'with TLS: also accept clients of the SQL port that do not use TLS',
   ),
   sqlPassword: setting<string | null>(
     null,
@@ -151,7 +153,7 @@ export const guardSettings = {
     'TEXT',
     null,
     password,
-    'password of root on the SQL port of the embedded engine; other roles use those of CREATE ROLE; unset: no password is asked for',
+    'password of root on the SQL port of the embedded engine; other roles use the password of CREATE ROLE; unset: no password is required',
     true,
   ),
   sqlPasswordFile: setting<string | null>(

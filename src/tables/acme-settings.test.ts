@@ -31,20 +31,20 @@ suite('settings of an authority', () => {
       'a/b.example',
       `${'a'.repeat(64)}.example`,
     ])
-      refuses({ ...agreed, HEADGATE_LISTEN_ACME_DOMAIN: wrong }, /must hold domains such as/);
+      refuses({ ...agreed, HEADGATE_LISTEN_ACME_DOMAIN: wrong }, /must contain domains such as/);
     const many = Array.from({ length: 101 }, (_, i) => `a${i}.example.com`).join();
     refuses({ ...agreed, HEADGATE_LISTEN_ACME_DOMAIN: many }, /100 domains at most/);
   });
 
   test('what is not meant is refused: without agreement, beside files, without a domain, half an account', () => {
-    refuses(domain, /set HEADGATE_LISTEN_ACME_AGREE=true when you agree/);
-    refuses({ ...domain, HEADGATE_LISTEN_ACME_AGREE: 'false' }, /when you agree/);
+    refuses(domain, /set HEADGATE_LISTEN_ACME_AGREE=true if you agree/);
+    refuses({ ...domain, HEADGATE_LISTEN_ACME_AGREE: 'false' }, /if you agree/);
     refuses(
       { ...agreed, HEADGATE_LISTEN_TLS_CERT: 'x' },
       /ACME_DOMAIN and HEADGATE_LISTEN_TLS_CERT are both set/,
     );
     refuses({ ...agreed, HEADGATE_LISTEN_ENABLED: 'false' }, /listener is switched off/);
-    refuses({ HEADGATE_LISTEN_ACME_AGREE: 'true' }, /there is no domain to ask for/);
+    refuses({ HEADGATE_LISTEN_ACME_AGREE: 'true' }, /there is no domain to get a certificate for/);
     refuses({ ...agreed, HEADGATE_LISTEN_ACME_EAB_ID: 'x' }, /belong together/);
     refuses(
       { ...agreed, HEADGATE_LISTEN_ACME_EAB_ID: 'x', HEADGATE_LISTEN_ACME_EAB_KEY: 'short' },
@@ -52,6 +52,6 @@ suite('settings of an authority', () => {
     );
     refuses({ ...agreed, HEADGATE_LISTEN_ACME_DIRECTORY: 'http://authority.test/' }, /must be an https/);
     refuses({ ...agreed, HEADGATE_LISTEN_ACME_DIRECTORY: 'https://u:p@authority.test/' }, /must be an https/);
-    refuses({ ...agreed, HEADGATE_LISTEN_ACME_CONTACT: 'a@b.c, d@e.f' }, /one mail address/);
+    refuses({ ...agreed, HEADGATE_LISTEN_ACME_CONTACT: 'a@b.c, d@e.f' }, /one email address/);
   });
 });

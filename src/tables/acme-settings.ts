@@ -1,4 +1,4 @@
-/** The rows of settings for a certificate that an authority makes (ACME). */
+/** The settings for a certificate issued by an authority (ACME). */
 import { isIP } from 'node:net';
 import { acmeLimits } from './limits-acme.ts';
 import { BadSetting, bool, oneOf, port, setting, text } from './setting.ts';
@@ -12,20 +12,20 @@ const domains: Parse<readonly string[]> = (t) => {
   const wrong = words.find((word) => !domain.test(word) || isIP(word) !== 0);
   if (wrong !== undefined)
     throw new BadSetting(
-      `must hold domains such as hooks.example.com, separated by commas; "${wrong}" is none (a wildcard cannot be asked for)`,
+      `must contain domains such as hooks.example.com, separated by commas; "${wrong}" is not one (wildcards are not supported)`,
     );
   if (words.length > acmeLimits.acmeDomainsMax)
-    throw new BadSetting(`must hold ${acmeLimits.acmeDomainsMax} domains at most`);
+    throw new BadSetting(`must contain ${acmeLimits.acmeDomainsMax} domains at most`);
   return words;
 };
 const directory: Parse<string> = (t) => {
   const url = URL.canParse(t) ? new URL(t) : null;
   if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '' || url.hash !== '')
-    throw new BadSetting('must be an https:// URL without user, password and fragment');
+    throw new BadSetting('must be an https:// URL without a user, password or fragment');
   return url.href;
 };
 const mail: Parse<string> = (t) => {
-  if (!/^[^\s@,;?&<>]{1,64}@[^\s@,;?&<>]{1,253}$/.test(t)) throw new BadSetting('must be one mail address');
+  if (!/^[^\s@,;?&<>]{1,64}@[^\s@,;?&<>]{1,253}$/.test(t)) throw new BadSetting('must be one email address');
   return t;
 };
 const base64url: Parse<string> = (t) => {
@@ -41,7 +41,7 @@ export const acmeSettings = {
     'DOMAINS',
     [],
     domains,
-    'domains of the webhook listener, e.g. hooks.example.com, separated by commas; Headgate has an authority make a certificate for them (docs/deploy/https.md)',
+    'domains of the webhook listener, e.g. hooks.example.com, separated by commas; Headgate gets a certificate for them from an authority (docs/deploy/https.md)',
   ),
   listenAcmeAgree: setting(
     'listen-acme-agree',
@@ -49,7 +49,7 @@ export const acmeSettings = {
     'BOOL',
     false,
     bool,
-    "you agree to the authority's terms of service; without it none is asked",
+    "you agree to the authority's terms of service; required to request a certificate",
   ),
   listenAcmeDirectory: setting(
     'listen-acme-directory',
@@ -65,7 +65,7 @@ export const acmeSettings = {
     'MAIL',
     null,
     mail,
-    'mail address that the authority may write to',
+    'email address that the authority may write to',
   ),
   listenAcmeChallenge: setting(
     'listen-acme-challenge',
@@ -73,7 +73,7 @@ export const acmeSettings = {
     'WORD',
     'tls-alpn-01' as 'tls-alpn-01' | 'http-01',
     oneOf('tls-alpn-01', 'http-01'),
-    'how the authority looks whether the domains are yours: tls-alpn-01: on port 443, where the webhook listener must be reached; http-01: on port 80',
+    'how the authority checks that the domains are yours: tls-alpn-01: on port 443, which must reach the webhook listener; http-01: on port 80',
   ),
   listenAcmeHttpPort: setting(
     'listen-acme-http-port',
@@ -81,7 +81,7 @@ export const acmeSettings = {
     'N',
     80,
     port,
-    'with http-01: port that answers the authority and sends everybody else to https; 0 picks a free one',
+    'with http-01: port that answers the authority and redirects all others to https; 0 picks a free one',
   ),
   listenAcmeEabId: setting<string | null>(
     'listen-acme-eab-id',
@@ -89,7 +89,7 @@ export const acmeSettings = {
     'ID',
     null,
     text,
-    'key identifier of your account at an authority that asks for one (external account binding)',
+    'key identifier of your account, if the authority requires one (external account binding)',
   ),
   listenAcmeEabKey: setting<string | null>(
     null,

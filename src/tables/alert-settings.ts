@@ -1,4 +1,4 @@
-/** The rows of settings for alerts. */
+/** The settings for alerts. */
 import { isLoopbackHost } from '../kit/address.ts';
 import { BadSetting, integer, oneOf, setting } from './setting.ts';
 import type { Parse } from './setting.ts';
@@ -9,7 +9,7 @@ const alertUrl: Parse<string> = (t) => {
   if (url === null || !(isPlain || url.protocol === 'https:'))
     throw new BadSetting('must be an https:// URL');
   if (url.username !== '' || url.password !== '' || url.hash !== '')
-    throw new BadSetting('must hold no user, password or fragment');
+    throw new BadSetting('must not contain a user, password or fragment');
   if (isPlain && !isLoopbackHost(url.hostname))
     throw new BadSetting('must be an https:// URL, or http:// to this machine (127.0.0.1, ::1 or localhost)');
   return url.href;
@@ -22,7 +22,7 @@ export const alertSettings = {
     'URL',
     null,
     alertUrl,
-    'what is wrong, and that it is over, is POSTed here (docs/operating/alerts.md): https, or http to this machine; unset: nobody is told',
+    'URL that alerts, and their end, are POSTed to (docs/operating/alerts.md): https, or http to this machine; unset: no alerts',
     true,
   ),
   alertForm: setting(
@@ -31,7 +31,7 @@ export const alertSettings = {
     'WORD',
     'auto' as 'auto' | 'json' | 'slack',
     oneOf('auto', 'json', 'slack'),
-    "json; slack: a text, as Slack, Mattermost and others take it; auto: slack where the URL's host is hooks.slack.com",
+    "json; slack: a text, as Slack, Mattermost and others accept it; auto: slack if the URL's host is hooks.slack.com",
   ),
   alertSeconds: setting(
     'alert-seconds',
@@ -39,6 +39,6 @@ export const alertSettings = {
     'SECONDS',
     15,
     integer(1, 3_600),
-    'how often is looked whether something is wrong',
+    'how often to check for problems, in seconds',
   ),
 } as const;

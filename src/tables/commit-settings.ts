@@ -1,4 +1,4 @@
-/** The rows of settings for how rows are committed. */
+/** The settings for how rows are committed. */
 import { limits } from './limits.ts';
 import { BadSetting, integer, setting } from './setting.ts';
 import type { Parse } from './setting.ts';
@@ -6,7 +6,7 @@ import type { Parse } from './setting.ts';
 const hosts: Parse<readonly string[]> = (text) => {
   const words = text.split(',').map((word) => word.trim().toLowerCase());
   if (!words.every((word) => /^([a-z0-9._-]+|\[[0-9a-f:.]+\]):\d{1,5}$/.test(word)))
-    throw new BadSetting('must hold hosts with their ports, such as rw.example.com:4566');
+    throw new BadSetting('must contain hosts with their ports, such as rw.example.com:4566');
   return words;
 };
 
@@ -17,7 +17,7 @@ export const commitSettings = {
     'N',
     limits.commitConnectionsMax,
     integer(1, 1_000),
-    'connections that commit rows, per database, over all listener processes; also how many tables commit at the same time',
+    'connections that commit rows, per database, across all listener processes; also how many tables commit at the same time',
   ),
   intoHosts: setting<readonly string[]>(
     'into-hosts',
@@ -25,6 +25,6 @@ export const commitSettings = {
     'HOSTS',
     [],
     hosts,
-    'host:port of each RisingWave that rows of tables WITH (into = …) may go to, with commas; empty: there are no such tables',
+    'host:port of each RisingWave that tables WITH (into = …) may send rows to, separated by commas; empty: no such tables',
   ),
 } as const;

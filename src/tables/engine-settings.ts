@@ -1,4 +1,4 @@
-/** The rows of settings for the embedded engine. */
+/** The settings for the embedded engine. */
 import { bool, setting } from './setting.ts';
 
 export const engineSettings = {
@@ -8,6 +8,6 @@ export const engineSettings = {
     'BOOL',
     false as boolean,
     bool,
-    'let other databases follow rows of the embedded engine (wal_level = logical)',
+    'allow other databases to replicate rows of the embedded engine (wal_level = logical)',
   ),
 } as const;

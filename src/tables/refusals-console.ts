@@ -1,4 +1,4 @@
-/** The console's ways to say no; a part of `refusals` (refusals.ts). */
+/** The refusals of the console; part of `refusals` (refusals.ts). */
 export const consoleRefusals = {
   misdirected: {
     status: 421,
@@ -12,14 +12,14 @@ export const consoleRefusals = {
     sqlstate: '28000',
     retryable: false,
     message: 'log in first',
-    hint: 'Open a new link of headgate console, or log in with role and password.',
+    hint: 'Open a new link from headgate console, or log in with a role and its password.',
   },
   login_failed: {
     status: 401,
     sqlstate: '28P01',
     retryable: false,
     message: 'the link, or the role and its password, is not valid',
-    hint: 'A link is good once and for 10 minutes: headgate console prints a new one. Role and password are those of the SQL port.',
+    hint: 'A link works once and for 10 minutes: headgate console prints a new one. Role and password are those of the SQL port.',
   },
   login_rate: {
     status: 429,
@@ -32,15 +32,15 @@ export const consoleRefusals = {
     status: 403,
     sqlstate: '42501',
     retryable: false,
-    message: 'only pages of the console itself may ask for this',
-    hint: 'Programs send the header X-Headgate-Console: 1 and Content-Type: application/json.',
+    message: 'only pages of the console itself may request this',
+    hint: 'Programs must send the headers X-Headgate-Console: 1 and Content-Type: application/json.',
   },
   replay_impossible: {
     status: 409,
     sqlstate: '55000',
     retryable: false,
     message: 'this request cannot be sent again',
-    hint: 'Only what USING a sender checks can be signed anew. A refused request can be retried, or stored without its check.',
+    hint: 'Only a request that VALIDATE … USING a sender checks can be signed again. A refused request can be retried, or stored without its check.',
   },
   answer_too_large: {
     status: 413,

@@ -1,6 +1,6 @@
 /**
- * Every way Headgate says no: a stable code, the HTTP status, the SQLSTATE on the SQL door, whether trying
- * again can help, the one sentence, and what the reader can do about it. Code is compared, never text.
+ * THE table of refusals: a stable code, the HTTP status, the SQLSTATE on the SQL door, whether a retry can help,
+ * the sentence, and what the reader can do about it. Programs compare the code, never the text.
  * `docs/errors.md` is printed from this table.
  */
 import { consoleRefusals } from './refusals-console.ts';
@@ -45,73 +45,73 @@ export const refusals = {
     400,
     '22023',
     'the body is not what its Content-Encoding says',
-    'Send the whole compressed body and nothing behind it.',
+    'Send the whole compressed body and nothing after it.',
   ),
   malformed_payload: kind(
     400,
     '22023',
     'malformed payload',
-    'A WebSocket message is the init frame or one batch, as JSON; ids of batches increase.',
+    'Each WebSocket message is the init frame or one batch, as JSON; batch ids must increase.',
   ),
   signature_failed: kind(
     401,
     '28000',
     'Signature verification failed',
-    'The VALIDATE expression of the table was false, NULL or failed. Compare secret, header name and signed bytes.',
+    'The VALIDATE expression of the table was false or NULL, or failed. Check the secret, the header name and the signed bytes.',
   ),
   timestamp_skew: kind(
     401,
     '22023',
     'timestamp skew',
-    'The timestamp of the init frame is the time of sending, in ms since 1970; compare the clocks.',
+    'The timestamp of the init frame must be the time of sending, in ms since 1970; check the clocks.',
   ),
   origin_refused: kind(
     403,
     '42501',
     'pages of this origin may not open a WebSocket here',
-    'List the origin in HEADGATE_WEBSOCKET_ORIGINS.',
+    'Add the origin to HEADGATE_WEBSOCKET_ORIGINS.',
   ),
   not_found: kind(
     404,
     '42P01',
     'no such webhook table',
-    "Create it with CREATE TABLE … WITH (connector = 'webhook'), and look at database and schema in the path.",
+    "Create it with CREATE TABLE … WITH (connector = 'webhook'), or check the database and schema in the path.",
   ),
   relation_not_found: kind(
     404,
     '42P01',
     'no such table',
-    'Create the table first, and write its name as SQL does: schema.table, quoted where it is not lower case.',
+    'Create the table first, and write its name as in SQL: schema.table, quoted if it is not lower case.',
   ),
   relation_not_streamed: kind(
     400,
     '42809',
-    'the rows of this relation cannot be streamed: it is no ordinary table',
+    'the rows of this relation cannot be streamed: it is not an ordinary table',
     'Name a table, or one partition of a partitioned table; views and foreign tables have no position.',
   ),
   websocket_unsupported: kind(
     400,
     '0A000',
-    'this table takes no WebSockets, because its rows go elsewhere',
+    'this table accepts no WebSockets, because its rows go to another server',
     'Send each request over HTTP.',
   ),
   position_lost: kind(
     410,
     '55000',
-    'the position is of another table, or of a database that was restored, or too old',
-    'Read the table from its beginning (after=0), or from now on (without a position).',
+    'the position belongs to another table or to a database that was restored, or is too old',
+    'Read the table from the beginning (after=0), or only new rows (without a position).',
   ),
   relation_not_writable: kind(
     400,
     '42809',
     'rows cannot be inserted into this relation',
-    'Name a table, a partitioned table, or a view that PostgreSQL can update by itself.',
+    'Name a table, a partitioned table, or an automatically updatable view.',
   ),
   key_missing: kind(
     400,
     '42P10',
     'the table has no primary key',
-    'Rows can replace others, or be skipped, only where a primary key says which rows are the same.',
+    'Rows can replace others, or be skipped, only if a primary key identifies them.',
   ),
   method_not_allowed: kind(405, '0A000', 'only POST is allowed here', 'Send the request with POST.'),
   request_timeout: kind(
@@ -155,49 +155,49 @@ export const refusals = {
     422,
     '22P02',
     'failed to decode webhook JSON payload',
-    'Each row must be one JSON object whose members fit the columns of their names.',
+    'Each row must be one JSON object whose values fit the columns of the same names.',
   ),
   no_column_matched: kind(
     422,
     '42703',
     'no key of the document is a column of the table',
-    "Nothing of it would be stored. Name columns like the keys, or store the whole document: CREATE TABLE … (data JSONB) WITH (connector = 'webhook'), or the option document = 'column'.",
+    "None of it would be stored. Name columns after the keys, or store the whole document: CREATE TABLE … (data JSONB) WITH (connector = 'webhook'), or the option document = 'column'.",
   ),
   key_unknown: kind(
     422,
     '42703',
-    'the document has a key that is no column of the table',
+    'the document has a key that is not a column of the table',
     "The table has on_unknown = 'reject'. Add the column, or accept such keys: ALTER TABLE … SET (on_unknown = 'ignore'), or 'collect'.",
   ),
   delivery_id_missing: kind(
     422,
     '22004',
     'the request has no delivery id',
-    'The table stores each delivery once (dedupe), and the id is missing where it is looked for.',
+    'The table stores each delivery once (dedupe), but the request has no id where the table expects it.',
   ),
   row_refused: kind(
     422,
     '23000',
     'the row does not fit the table',
-    'The table has a constraint or trigger that refused the row.',
+    'A constraint or trigger of the table refused the row.',
   ),
   address_refused: kind(
     403,
     '42501',
     'requests from this address are not accepted here',
-    'The address is outside HEADGATE_LISTEN_NETWORKS (of the events gateway: HEADGATE_GATEWAY_NETWORKS); behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
+    'The address is outside HEADGATE_LISTEN_NETWORKS (for the events gateway: HEADGATE_GATEWAY_NETWORKS); behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
   ),
   rate_limited: kind(
     429,
     '53400',
     'too many requests',
-    'Send the request again after Retry-After; the bounds are the RATE settings of docs/settings.md.',
+    'Send the request again after Retry-After; the limits are the RATE settings in docs/settings.md.',
   ),
   sender_overloaded: kind(
     429,
     '53400',
     'too many bytes from this address are in flight',
-    'Try again later, or send fewer at the same time; behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
+    'Try again later, or send fewer requests at the same time; behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
   ),
   upgrade_required: kind(
     426,
@@ -208,26 +208,26 @@ export const refusals = {
   malformed_query: kind(
     400,
     '22023',
-    'malformed request of the events gateway',
-    'See docs/events-gateway.md, or GET /v1/openapi.json, for what the request holds.',
+    'malformed request to the events gateway',
+    'See docs/events-gateway.md, or GET /v1/openapi.json, for the form of the request.',
   ),
   token_required: kind(
     401,
     '28000',
     'a bearer token is required',
-    'Send Authorization: Bearer with the token of EVENTS_API_TOKEN, or with one of CREATE TOKEN that is still there.',
+    'Send Authorization: Bearer with the token of EVENTS_API_TOKEN, or with a token of CREATE TOKEN that still exists.',
   ),
   token_scope: kind(
     403,
     '42501',
     'the token is not for this table, or its owner may not insert into it',
-    'A token of CREATE TOKEN inserts into the tables that it names, as long as its owner and the gateway may; SHOW TOKENS lists them.',
+    'A token of CREATE TOKEN can insert into the tables that it names, as long as its owner and the gateway may; SHOW TOKENS lists them.',
   ),
   page_refused: kind(
     403,
     '42501',
     'web pages of this origin may not call the events gateway',
-    'To allow it, add the origin to EVENTS_API_ALLOWED_ORIGINS, or make a token for it: CREATE TOKEN … WITH (origins = …).',
+    'To allow it, add the origin to EVENTS_API_ALLOWED_ORIGINS, or create a token for it: CREATE TOKEN … WITH (origins = …).',
   ),
   host_refused: kind(
     403,
@@ -245,19 +245,19 @@ export const refusals = {
     404,
     '3D000',
     'no such database',
-    'Check the parameter database of the request, and EVENTS_API_<DB>_DSN.',
+    'Check the database parameter of the request, and EVENTS_API_<DB>_DSN.',
   ),
   database_closed: kind(
     403,
     '42501',
-    'the database takes no connections of the role that the gateway logs in as',
-    'Name another database, or let that role CONNECT to this one.',
+    'the database accepts no connections from the role that the gateway logs in as',
+    'Name another database, or GRANT CONNECT on this one to that role.',
   ),
   event_not_object: kind(
     422,
     '22023',
-    'an event is one JSON object',
-    'Send one JSON object, or one a line (NDJSON); an array is neither.',
+    'an event must be one JSON object',
+    'Send one JSON object, or one per line (NDJSON); an array is not accepted.',
   ),
   result_too_large: kind(
     400,
@@ -275,7 +275,7 @@ export const refusals = {
     500,
     'XX000',
     'internal error',
-    'This is a bug in Headgate; the request id finds it in the log.',
+    'This is a bug in Headgate; look for the request id in the log.',
   ),
   engine_unavailable: kind(503, '57P03', 'the database is not available', 'Send the request again.'),
   commit_unknown: kind(
@@ -314,19 +314,19 @@ export const refusals = {
   spool_full: kind(
     503,
     '53100',
-    'the database is not available, and no more requests are kept until it is',
+    'the database is not available, and no more requests can be kept until it is',
     'Try again later. Bring the database back, or raise HEADGATE_SPOOL_BYTES or HEADGATE_SPOOL_AGE; docs/spool.md.',
   ),
   spooling: kind(
     503,
     '55000',
-    'older requests of this table are still on their way into the database',
-    'Send the rows again, later: what does not go through the disk waits until that is empty.',
+    'older requests for this table are still on disk and not yet in the database',
+    'Send the rows again later: they are accepted once the older requests are in the database.',
   ),
   table_gone: kind(
     503,
     '42P01',
-    'the table that the request was kept for is gone',
+    'the table that the request was kept for no longer exists',
     'Read the request in headgate.rejected_requests as a superuser.',
   ),
   draining: kind(
@@ -340,13 +340,13 @@ export const refusals = {
 
 export type RefusalCode = keyof typeof refusals;
 
-/** One refusal: its code, and the sentence for its reader where the table's is not precise enough. */
+/** One refusal: its code, and its sentence, which may be more precise than the one in the table. */
 export interface Refusal {
   readonly code: RefusalCode;
   readonly message: string;
-  /** When trying again can help, where that is known better than for its kind. */
+  /** When a retry can help, if that is known more precisely than for the kind. */
   readonly retryAfterSeconds?: number;
-  /** The methods that there are, of what is not allowed; POST where it is not given. */
+  /** The methods that are allowed, for method_not_allowed; POST if absent. */
   readonly allow?: string;
 }
 
@@ -358,13 +358,13 @@ export function refusal(code: RefusalCode, message?: string): Refusal {
   return message === undefined ? plain[code] : { code, message };
 }
 
-/** A refusal on its way through an await; caught where the reply is written. */
+/** A refusal thrown through an await; caught where the reply is written. */
 export class Refused extends Error {
   readonly refusal: Refusal;
 
   constructor(code: RefusalCode | Refusal, message?: string) {
     const it = typeof code === 'string' ? refusal(code, message) : code;
-    // Nobody reads where a refusal came from, and a stack costs more than all the rest of it.
+    // Nobody reads the stack of a refusal, and it would cost more than everything else here.
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
     super(it.message);
@@ -384,7 +384,7 @@ export interface SqlError {
   readonly position?: number;
 }
 
-/** An SqlError on its way through an await. */
+/** An SqlError thrown through an await. */
 export class SqlFailure extends Error {
   readonly error: SqlError;
 

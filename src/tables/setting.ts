@@ -1,4 +1,4 @@
-/** One row of the table of settings (settings.ts), and the readers of texts that several rows share. Pure. */
+/** One row of the table of settings (settings.ts), and the parsers that several rows share. Pure. */
 export type Parse<T> = (text: string) => T;
 
 export interface Setting<T> {
@@ -9,13 +9,13 @@ export interface Setting<T> {
   readonly default: T;
   readonly parse: Parse<T>;
   readonly help: string;
-  /** Shown as *** by `headgate config`. */
+  /** `headgate config` shows it as ***. */
   readonly secret: boolean;
-  /** A second name of the variable, which counts where the first is not set; null: there is none. */
+  /** A second name of the variable, used when the first is not set; null: none. */
   readonly alias: string | null;
 }
 
-/** A setting's text cannot be used; the message says what would be. */
+/** The text of a setting cannot be used; the message says what would be accepted. */
 export class BadSetting extends Error {}
 
 export const text: Parse<string> = (t) => {

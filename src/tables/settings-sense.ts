@@ -1,7 +1,7 @@
 /**
- * What is wrong with settings that can each be read: names that are none, and settings that say two things at a time. Pure:
- * takes what was given, gives one line for each problem. Refused rather than warned of, because most of it leaves a door
- * open that its owner believes to have closed.
+ * Problems of settings that are each valid alone: unknown names, and settings that contradict each other. Pure: takes what was
+ * given, returns one line for each problem. These are refused rather than warned about, because most of them leave open a door
+ * that its owner believes to be closed.
  */
 import type { ResolvedSettings, SettingName, Settings } from './settings.ts';
 
@@ -11,11 +11,11 @@ type Env = Readonly<Record<string, string | undefined>>;
 /** EVENTS_API_<DB>_DSN */
 export const databaseVariable = /^EVENTS_API_([A-Za-z0-9_]+)_DSN$/;
 
-/** What an orchestrator puts into every container of a namespace that has a service of that name. */
+/** Variables that an orchestrator sets in every container of a namespace that has a service of that name. */
 const serviceLink =
   /^(HEADGATE|EVENTS_API)(_[A-Z0-9_]+)?_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/;
 
-/** Variables that look like settings and are none. `known`: all names that are. */
+/** Variables that look like settings but are not. `known`: the names of all settings. */
 export function strangeVariables(env: Env, known: readonly string[]): string[] {
   return Object.keys(env).flatMap((name) => {
     if (!/^(HEADGATE|EVENTS_API)_/i.test(name) || known.includes(name)) return [];
@@ -31,25 +31,24 @@ export function strangeVariables(env: Env, known: readonly string[]): string[] {
   });
 }
 
-/** A variable and its second name that say different things; `pairs`: both names. */
+/** Settings whose variable and second name have different values; `pairs`: both names. */
 export function twoNames(env: Env, pairs: readonly (readonly [string, string])[]): string[] {
   return pairs.flatMap(([name, alias]) => {
     const [one = '', other = ''] = [env[name], env[alias]];
     return one === '' || other === '' || one === other
       ? []
-      : [`${name} and ${alias} are one setting, and say different things: set one of them`];
+      : [`${name} and ${alias} are the same setting but have different values: set only one of them`];
   });
 }
 
 const doors = ['listen', 'sql', 'gateway'] as const;
 
-/** `given`: of a setting, its name where it was set. */
 export function contradictions(settings: Settings, origins: Origins): string[] {
   const given = (name: SettingName) => origins[name] !== 'default';
   const problems: string[] = [];
   const together = (one: SettingName, other: SettingName) => {
     if (given(one) && given(other))
-      problems.push(`${origins[one]} and ${origins[other]} are both set: only one of them can be meant`);
+      problems.push(`${origins[one]} and ${origins[other]} are both set: set only one of them`);
   };
   together('masterKey', 'masterKeyFile');
   together('sqlPassword', 'sqlPasswordFile');
@@ -57,12 +56,12 @@ export function contradictions(settings: Settings, origins: Origins): string[] {
   for (const door of doors) {
     if (given(`${door}TlsClientCert`) && settings[`${door}TlsClientCa`] === null)
       problems.push(
-        `${origins[`${door}TlsClientCert`]} is set, but no client is asked for a certificate: the door has no client authorities`,
+        `${origins[`${door}TlsClientCert`]} is set, but the door has no client authorities, so no client is asked for a certificate`,
       );
   }
   problems.push(...acmeContradictions(settings, origins));
   if (settings.sqlTlsOptional && settings.sqlTlsCert === null)
-    problems.push(`${origins.sqlTlsOptional} is set, but the SQL door has no TLS at all`);
+    problems.push(`${origins.sqlTlsOptional} is set, but the SQL door has no TLS`);
   return problems;
 }
 
@@ -74,23 +73,23 @@ function acmeContradictions(settings: Settings, origins: Origins): string[] {
     return more === undefined
       ? []
       : [
-          `${origins[`listenAcme${more}`]} is set, and HEADGATE_LISTEN_ACME_DOMAIN is not: there is no domain to ask for`,
+          `${origins[`listenAcme${more}`]} is set, but HEADGATE_LISTEN_ACME_DOMAIN is not: there is no domain to get a certificate for`,
         ];
   const asked = origins.listenAcmeDomains;
   const files = (['listenTlsCert', 'listenTlsKey'] as const).find((it) => settings[it] !== null);
   return [
-    files === undefined ? [] : `${asked} and ${origins[files]} are both set: only one of them can be meant`,
+    files === undefined ? [] : `${asked} and ${origins[files]} are both set: set only one of them`,
     settings.listenEnabled ? [] : `${asked} is set, but the webhook listener is switched off`,
     settings.listenAcmeAgree
       ? []
-      : `${asked} is set: read the authority's terms of service, and set HEADGATE_LISTEN_ACME_AGREE=true when you agree to them`,
+      : `${asked} is set: read the authority's terms of service, and set HEADGATE_LISTEN_ACME_AGREE=true if you agree to them`,
     (id === null) === (key === null)
       ? []
       : 'HEADGATE_LISTEN_ACME_EAB_ID and HEADGATE_LISTEN_ACME_EAB_KEY belong together: one of them is not set',
   ].flat();
 }
 
-/** null: none is near. Of two as near the first. */
+/** The nearest known name, the first of several equally near ones; null: none is near. */
 function nearest(word: string, known: readonly string[]): string | null {
   const nearMax = 3;
   const [best] = known
@@ -100,7 +99,7 @@ function nearest(word: string, known: readonly string[]): string | null {
   return best?.name ?? null;
 }
 
-/** Letters to be put in, left out or replaced between two words (Levenshtein). */
+/** The number of letters inserted, deleted or replaced between two words (Levenshtein). */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {

@@ -1,6 +1,6 @@
 /**
- * THE table of settings: one row each gives the environment variable, the flag, the default, the unit and the
- * help text. Read once at start; nothing else in Headgate looks at the environment or at the command line.
+ * THE table of settings: each row gives the environment variable, the flag, the default, the unit and the help
+ * text of one setting. Read once at start; nothing else in Headgate reads the environment or the command line.
  */
 import { PlainError } from '../kit/plain-error.ts';
 import { acmeSettings } from './acme-settings.ts';
@@ -18,9 +18,9 @@ import { contradictions, databaseVariable, strangeVariables, twoNames } from './
 
 const httpUrl: Parse<string> = (t) => {
   if (!/^https?:\/\/[^/?#\s]+(\/[^?#\s]*)?$/.test(t))
-    throw new BadSetting('must be an http:// or https:// URL without query');
-  // No sender signs them, and `url` in VALIDATE would never be what was signed.
-  if (/^[^/]*\/\/[^/]*@/.test(t)) throw new BadSetting('must not hold a user or a password');
+    throw new BadSetting('must be an http:// or https:// URL without a query');
+  // No sender signs them, so `url` in VALIDATE would never match what was signed.
+  if (/^[^/]*\/\/[^/]*@/.test(t)) throw new BadSetting('must not contain a user or a password');
   return t.replace(/\/$/, '');
 };
 const origins: Parse<string> = (t) => {
@@ -35,20 +35,20 @@ const dsn: Parse<string> = (t) => {
 };
 
 const token: Parse<string> = (t) => {
-  if (!/^[\x21-\x7e]+$/.test(t)) throw new BadSetting('must be printable ASCII without blanks');
+  if (!/^[\x21-\x7e]+$/.test(t)) throw new BadSetting('must be printable ASCII without spaces');
   return t;
 };
-/** Texts between commas. */
+/** Words separated by commas. */
 const list: Parse<readonly string[]> = (t) => {
   const words = t.split(',').map((word) => word.trim());
-  if (words.includes('')) throw new BadSetting('must be a list with commas between its words');
+  if (words.includes('')) throw new BadSetting('must be a list of words separated by commas');
   return words;
 };
 
 const pageOrigins: Parse<readonly string[]> = (t) => {
   const words = list(t).map((word) => word.toLowerCase());
   const wrong = words.find((word) => word !== '*' && !/^https?:\/\/[^/?#\s@]+$/.test(word));
-  if (wrong !== undefined) throw new BadSetting('must hold origins such as https://app.example.com, or *');
+  if (wrong !== undefined) throw new BadSetting('must contain origins such as https://app.example.com, or *');
   return words;
 };
 
@@ -59,7 +59,7 @@ export const settingsTable = {
     'DIR',
     './headgate-data',
     text,
-    'folder of the embedded engine, the master key and ports.json',
+    'directory of the embedded engine, the master key and ports.json',
   ),
   databaseUrl: setting<string | null>(
     'database-url',
@@ -100,7 +100,7 @@ export const settingsTable = {
     'BOOL',
     true as boolean,
     bool,
-    'open the webhook listener; false: rows come only through the other doors',
+    'open the webhook listener; false: rows arrive only through the other doors',
   ),
   fastPath: setting(
     'fast-path',
@@ -108,7 +108,7 @@ export const settingsTable = {
     'BOOL',
     true as boolean,
     bool,
-    "read plain requests without Node's HTTP parser; false: it reads all of them",
+    "parse plain requests without Node's HTTP parser; false: use that parser for every request",
   ),
   listeners: setting<number>(
     'listeners',
@@ -169,7 +169,7 @@ export const settingsTable = {
     'TOKEN',
     null,
     token,
-    'bearer token that the events gateway asks for',
+    'bearer token that the events gateway requires',
     true,
     'EVENTS_API_TOKEN',
   ),
@@ -179,7 +179,7 @@ export const settingsTable = {
     'LIST',
     [],
     pageOrigins,
-    'origins whose web pages may call the events gateway, e.g. https://app.example.com; * allows all, and needs a token',
+    'origins whose web pages may call the events gateway, e.g. https://app.example.com; * allows all and requires a token',
     false,
     'EVENTS_API_ALLOWED_ORIGINS',
   ),
@@ -189,7 +189,7 @@ export const settingsTable = {
     'LIST',
     [],
     list,
-    'further host names that the events gateway answers to, with or without port; * allows any',
+    'additional host names that the events gateway answers to, with or without a port; * allows any',
     false,
     'EVENTS_API_ALLOWED_HOSTS',
   ),
@@ -199,7 +199,7 @@ export const settingsTable = {
     'N',
     0,
     integer(0, 1_000_000),
-    'requests a second that the events gateway takes from one address (IPv6: /64); 0: any number',
+    'requests per second that the events gateway accepts from one address (IPv6: /64); 0: no limit',
   ),
   insecure: setting(
     'insecure',
@@ -215,7 +215,7 @@ export const settingsTable = {
     'BASE64',
     null,
     text,
-    'the key that seals secrets (32 bytes, base64), instead of <data-dir>/master.key; <new>,<old> while it is replaced',
+    'the key that seals secrets (32 bytes, base64), instead of <data-dir>/master.key; <new>,<old> while the key is being replaced',
     true,
   ),
   masterKeyFile: setting<string | null>(
@@ -224,7 +224,7 @@ export const settingsTable = {
     'FILE',
     null,
     text,
-    'file of the key that seals secrets; made (0600) when missing; default <data-dir>/master.key',
+    'file of the key that seals secrets; created (mode 0600) if missing; default <data-dir>/master.key',
   ),
   logLevel: setting(
     'log-level',
@@ -240,7 +240,7 @@ export const settingsTable = {
     'FORMAT',
     'auto' as 'auto' | 'json' | 'pretty',
     oneOf('auto', 'json', 'pretty'),
-    'json: one object a line; pretty: for people; auto: pretty on a terminal',
+    'json: one object per line; pretty: for people; auto: pretty on a terminal',
   ),
   operatorNamespace: setting<string | null>(
     'operator-namespace',
@@ -248,7 +248,7 @@ export const settingsTable = {
     'NAMESPACE',
     null,
     text,
-    'headgate operator: look after this namespace only, instead of all',
+    'headgate operator: manage only this namespace instead of all',
   ),
   operatorImage: setting<string | null>(
     'operator-image',
@@ -256,7 +256,7 @@ export const settingsTable = {
     'IMAGE',
     null,
     text,
-    'headgate operator: what a Headgate resource runs that names no image',
+    'headgate operator: the image for Headgate resources that name none',
   ),
   operatorIdentity: setting<string | null>(
     'operator-identity',
@@ -264,7 +264,7 @@ export const settingsTable = {
     'NAME',
     null,
     text,
-    "headgate operator: its name in the leader election, unlike every other's; default the host name",
+    'headgate operator: its name in the leader election, which must be unique; default: the host name',
   ),
   bodyBytesMax: setting(
     'body-bytes-max',
@@ -280,7 +280,7 @@ export const settingsTable = {
     'ORIGINS',
     null,
     origins,
-    'origins whose pages may open a WebSocket, separated by commas; * allows all; default: none',
+    'origins whose pages may open a WebSocket, separated by commas; * allows all; default: none allowed',
   ),
   rejectedRowsMax: setting<number>(
     'rejected-rows-max',
@@ -312,9 +312,9 @@ export type SettingName = keyof typeof settingsTable;
 export type Settings = {
   readonly [K in SettingName]: (typeof settingsTable)[K] extends Setting<infer T> ? T : never;
 } & {
-  /** The databases of the events gateway, in the order of their names; the first is its default. Empty: none are set. */
+  /** The databases of the events gateway, ordered by name; the first is its default. Empty: none are set. */
   readonly eventDatabases: readonly EventDatabase[];
-  /** Sockets that were open before (app/sockets.ts): their file descriptors. */
+  /** File descriptors of sockets that were open before this process started (app/sockets.ts). */
   readonly sockets: { readonly [door in SocketName]?: number };
 };
 
@@ -335,16 +335,16 @@ export interface SettingSource {
 
 export interface ResolvedSettings {
   readonly settings: Settings;
-  /** Where each value came from: `default`, the variable's name, or the flag. */
+  /** The source of each value: `default`, the variable's name, or the flag. */
   readonly origins: { readonly [K in SettingName]: string };
 }
 
-/** Settings that cannot be used, all told together: one line each. */
+/** Settings that cannot be used, reported together: one line each. */
 class SettingsError extends PlainError {
   override readonly name = 'SettingsError';
 }
 
-/** Flags win over the environment, the environment over defaults. An empty variable counts as unset. */
+/** Flags override the environment, which overrides the defaults. An empty variable counts as unset. */
 export function resolveSettings(source: SettingSource): ResolvedSettings {
   const values: Record<string, unknown> = {};
   const origins: Record<string, string> = {};
@@ -371,13 +371,13 @@ export function resolveSettings(source: SettingSource): ResolvedSettings {
   values['sockets'] = {};
   values['eventDatabases'] = eventDatabasesOf(source.env, problems);
   const read = { settings: values as Settings, origins: origins as ResolvedSettings['origins'] };
-  // What could not be read cannot contradict.
+  // A value that could not be parsed cannot contradict another.
   if (problems.length === 0) problems.push(...contradictions(read.settings, read.origins));
   if (problems.length > 0) throw new SettingsError(problems.join('\n'));
   return read;
 }
 
-/** A password from a file, held to what one from the environment must be. Throws SettingsError. */
+/** A password from a file, checked like one from the environment. Throws SettingsError. */
 export function passwordOfFile(path: string, content: string, name: string): string {
   try {
     return password(content.replace(/\r?\n[\s\S]*$/, ''));
@@ -386,13 +386,13 @@ export function passwordOfFile(path: string, content: string, name: string): str
   }
 }
 
-/** The order of an environment means nothing, so they stand in the order of their names. */
+/** Sorted by name, because the order of environment variables carries no meaning. */
 function eventDatabasesOf(env: SettingSource['env'], problems: string[]): EventDatabase[] {
   const found: EventDatabase[] = [];
   for (const [name, dsnText = ''] of Object.entries(env)) {
     const database = databaseVariable.exec(name)?.[1]?.toLowerCase();
     if (database === undefined || dsnText === '') continue;
-    if (found.some((it) => it.name === database)) problems.push(`${name} is there twice, in other letters`);
+    if (found.some((it) => it.name === database)) problems.push(`${name} is set twice, in different case`);
     found.push({ env: name, name: database, dsn: dsnText });
   }
   return found.toSorted((a, b) => (a.name < b.name ? -1 : 1));

@@ -1,4 +1,4 @@
-/** The rows of settings for webhooks that are taken while the database is away. */
+/** The settings for webhooks that are accepted while the database is unreachable. */
 import { integer, oneOf, setting, text } from './setting.ts';
 
 const mebibyte = 1024 * 1024;
@@ -10,7 +10,7 @@ export const spoolSettings = {
     'WHEN',
     'off' as 'off' | 'fallback',
     oneOf('off', 'fallback'),
-    'fallback: webhooks of tables that do not say otherwise are kept on disk while the database is away; off: 503',
+    'fallback: keep webhooks on disk while the database is unreachable, for tables that do not say otherwise; off: answer 503',
   ),
   spoolDir: setting<string | null>(
     'spool-dir',
@@ -18,7 +18,7 @@ export const spoolSettings = {
     'DIR',
     null,
     text,
-    'where they are kept; default <data-dir>/spool',
+    'directory for these webhooks; default <data-dir>/spool',
   ),
   spoolBytesMax: setting<number>(
     'spool-bytes',
@@ -26,7 +26,7 @@ export const spoolSettings = {
     'BYTES',
     1024 * mebibyte,
     integer(16 * mebibyte, 1024 * 1024 * mebibyte),
-    'what the files there may take, in bytes; past it senders read 503',
+    'maximum size of the files there, in bytes; beyond it senders get 503',
   ),
   spoolHours: setting<number>(
     'spool-age',
@@ -34,7 +34,7 @@ export const spoolSettings = {
     'HOURS',
     72,
     integer(1, 8_760),
-    'how long a table keeps webhooks there before it takes no more of them, in hours; nothing is deleted by age',
+    'how long a table may spool before it accepts no more requests, in hours; nothing is deleted because of its age',
   ),
   spoolTrustSeconds: setting<number>(
     'spool-trust',
@@ -42,6 +42,6 @@ export const spoolSettings = {
     'SECONDS',
     900,
     integer(0, 86_400),
-    'how long checks and secrets are believed that the database cannot confirm, in seconds; then senders read 503',
+    'how long checks and secrets are used without confirmation by the database, in seconds; then senders get 503',
   ),
 } as const;

@@ -77,7 +77,7 @@ export const answerRows: readonly Row[] = [
     ['text', 'text'],
     'text',
     jsonObject as (name: string, value: string) => string,
-    'A JSON object of names and values in turn, all of them texts, in that order; everything is escaped. Not the function of this name in PostgreSQL.',
+    'A JSON object of alternating names and values, all of them texts, in that order; everything is escaped. Not the function of this name in PostgreSQL.',
     {
       variadic: true,
       specialise: (args) => {
@@ -95,7 +95,7 @@ export const answerRows: readonly Row[] = [
     ['text', 'text', 'int4'],
     'text',
     shaped,
-    'The text if it has that shape and at most so many characters, else NULL. Shapes: `uuid`; `hex`; `digits`; `token`, that is letters, digits and `._~+/=-`; `plain`, that is printable ASCII but `<>&"\'\\`.',
+    'The text if it has that shape and at most that many characters, otherwise NULL. Shapes: `uuid`; `hex`; `digits`; `token`: letters, digits and `._~+/=-`; `plain`: printable ASCII except `<>&"\'\\`.',
     { role: 'shape', specialise: known, size: () => smallSize },
   ),
 ];

@@ -55,7 +55,7 @@ export const byteRows: readonly Row[] = [
     ['text', 'text'],
     'bytea',
     textToBytes,
-    "The bytes of a text in an encoding; 'UTF8' is known.",
+    "The bytes of a text in an encoding, which must be 'UTF8'.",
     {
       ...keeps,
       specialise: checkName((name) => textToBytes('', name), 1),
@@ -67,14 +67,14 @@ export const byteRows: readonly Row[] = [
     ['bytea', 'text'],
     'text',
     bytesToText,
-    "The text that bytes hold; 'UTF8' is known. Bytes that are no UTF-8 raise.",
+    "The text that the bytes encode; the encoding must be 'UTF8'. Bytes that are not UTF-8 raise an error.",
     {
       ...keeps,
       specialise: checkName((name) => bytesToText(Buffer.alloc(0), name), 1),
       size: timesSize(1),
     },
   ),
-  op('||', ['bytea', 'bytea'], 'bytea', (a, b) => Buffer.concat([a, b]), 'Bytes one after the other.', {
+  op('||', ['bytea', 'bytea'], 'bytea', (a, b) => Buffer.concat([a, b]), 'Concatenation of bytes.', {
     carries: 'any',
     size: sumSizes,
   }),

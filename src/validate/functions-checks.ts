@@ -152,7 +152,7 @@ export const checkRows: readonly Row[] = [
   rsaVerify(
     'rsa_pss_verify',
     verifyRsaPss,
-    'RSASSA-PSS, with a salt as long as the hash; else as rsa_verify.',
+    'RSASSA-PSS with a salt as long as the hash; otherwise like rsa_verify.',
   ),
   fn(
     'jwt_verify',
@@ -161,7 +161,7 @@ export const checkRows: readonly Row[] = [
     // The compiler adds the time of arrival (`clock`).
     ((token: string, key: string, now: bigint) =>
       verifyToken(token, tokenKeys(key), Number(now) / 1e6)) as never,
-    'The claims of a JSON Web Token that verifies and is neither expired nor early, else NULL. The key is an HMAC key as text, a PEM, a JWK or a JWK set; it decides the algorithm.',
+    'The claims of a JSON Web Token that verifies and is neither expired nor early, otherwise NULL. The key is an HMAC key as text, a PEM, a JWK or a JWK set; it decides the algorithm.',
     {
       role: 'token',
       clock: true,

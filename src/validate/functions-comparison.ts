@@ -38,8 +38,8 @@ const holds: Readonly<Record<string, (order: number) => boolean>> = {
 };
 
 const docs: Readonly<Record<string, string>> = {
-  '=': 'Equal. In constant time where a secret is compared.',
-  '<>': 'Not equal. In constant time where a secret is compared.',
+  '=': 'Equal. In constant time if a secret is compared.',
+  '<>': 'Not equal. In constant time if a secret is compared.',
   '<': 'Less.',
   '<=': 'Less or equal.',
   '>': 'Greater.',

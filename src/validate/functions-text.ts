@@ -59,7 +59,7 @@ export const textRows: readonly Row[] = [
     ['text', 'text'],
     'text',
     (a, b) => a + b,
-    'Texts one after the other. One side may be of another type: it is printed.',
+    'Concatenation of texts. One side may have another type and is converted to text.',
     { carries: 'any', size: sumSizes },
   ),
   loose(
@@ -68,16 +68,30 @@ export const textRows: readonly Row[] = [
     'text',
     (...parts) => parts.filter((part) => part !== null).join(''),
     'text',
-    'All arguments printed one after the other; NULL is left out.',
+    'Concatenation of all arguments, converted to text; NULLs are left out.',
     { variadic: true, stable: true, size: sumSizes },
   ),
-  fn('lower', ['text'], 'text', text.lower, 'Lower case, of ASCII; other characters raise.', keeps),
-  fn('upper', ['text'], 'text', text.upper, 'Upper case, of ASCII; other characters raise.', keeps),
+  fn(
+    'lower',
+    ['text'],
+    'text',
+    text.lower,
+    'Lower case, only for ASCII; other characters raise an error.',
+    keeps,
+  ),
+  fn(
+    'upper',
+    ['text'],
+    'text',
+    text.upper,
+    'Upper case, only for ASCII; other characters raise an error.',
+    keeps,
+  ),
   ...(['btrim', 'ltrim', 'rtrim'] as const).flatMap((name) => {
     const ends = name === 'btrim' ? 'both' : name === 'ltrim' ? 'left' : 'right';
     const where = ends === 'both' ? 'at both ends; also trim()' : `on the ${ends}`;
     return [
-      fn(name, ['text'], 'text', (value) => text.trim(value, ' ', ends), `Without blanks ${where}.`, keeps),
+      fn(name, ['text'], 'text', (value) => text.trim(value, ' ', ends), `Without spaces ${where}.`, keeps),
       fn(
         name,
         ['text', 'text'],
@@ -118,7 +132,7 @@ export const textRows: readonly Row[] = [
     ['text', 'int4'],
     'text',
     text.left,
-    'The first characters; of a negative number, all but the last.',
+    'The first characters; with a negative number, all but the last.',
     keeps,
   ),
   fn(
@@ -126,7 +140,7 @@ export const textRows: readonly Row[] = [
     ['text', 'int4'],
     'text',
     text.right,
-    'The last characters; of a negative number, all but the first.',
+    'The last characters; with a negative number, all but the first.',
     keeps,
   ),
   fn(
@@ -156,7 +170,13 @@ export const textRows: readonly Row[] = [
     { size: listSize },
   ),
   fn('length', ['text'], 'int4', text.characters, 'Number of characters.'),
-  fn('strpos', ['text', 'text'], 'int4', text.position, 'Where a part begins, counted from 1; 0: nowhere.'),
+  fn(
+    'strpos',
+    ['text', 'text'],
+    'int4',
+    text.position,
+    'Where a part begins, counted from 1; 0 if it does not occur.',
+  ),
   fn('position', ['text', 'text'], 'int4', text.position, "Where a part begins: position('b' in 'abc').", {}),
   fn(
     'starts_with',
@@ -190,7 +210,7 @@ export const textRows: readonly Row[] = [
     ['bytea'],
     'jsonb',
     (body) => jsonOf(formObject(bytesToText(body, 'UTF8'))),
-    'The fields of a form body; of several fields with one name, the last.',
+    'The fields of a form body; of several fields with the same name, the last.',
     { size: timesSize(6) },
   ),
   fn(
@@ -198,7 +218,7 @@ export const textRows: readonly Row[] = [
     ['bytea'],
     'text',
     (body) => formSorted(bytesToText(body, 'UTF8')),
-    'Names and values of a form body one after the other, sorted by name and value, each pair once (Twilio, Mandrill).',
+    'The concatenated names and values of a form body, sorted by name and value, each pair once (Twilio, Mandrill).',
     { size: timesSize(1) },
   ),
 ];

@@ -21,7 +21,7 @@ export const timeRows: readonly Row[] = [
   }),
   fn('extract', ['text', 'timestamptz'], 'numeric', epoch, secondsDoc, { stable: true }),
   fn('extract', ['text', 'interval'], 'numeric', epoch, secondsDoc),
-  fn('to_timestamp', ['float8'], 'timestamptz', toTimestamp, 'The time so many seconds after 1970.'),
+  fn('to_timestamp', ['float8'], 'timestamptz', toTimestamp, 'The time that many seconds after 1970.'),
   op('-', ['timestamptz', 'timestamptz'], 'interval', subtractTimestamps, 'The time between.'),
   op('+', ['timestamptz', 'interval'], 'timestamptz', addInterval, 'Later.', { stable: true }),
   op('-', ['timestamptz', 'interval'], 'timestamptz', (time, step) => addInterval(time, -step), 'Earlier.', {

@@ -31,7 +31,7 @@ function comparisonLines(shown: readonly Row[]): string[] {
   return names.map((name) => {
     const same = shown.filter((row) => row.name === name);
     const types = same.map((row) => printedType[row.args[0] ?? 'text']).join(', ');
-    return `| \`${name}\` | boolean | ${same[0]?.doc ?? ''} Of ${types}. |`;
+    return `| \`${name}\` | boolean | ${same[0]?.doc ?? ''} For ${types}. |`;
   });
 }
 
@@ -61,39 +61,39 @@ VALIDATE SECRET github_key AS
   secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(github_key, data, 'sha256'), 'hex'))
 \`\`\`
 
-A request is accepted when the expression is true; false, NULL and every error refuse it with \`401\`. The expression is
-read by PostgreSQL's own parser, means what it means in PostgreSQL (version 18, UTF-8, locale C.UTF-8, time zone UTC), and
-is compiled when the table is created. What is not on this page is refused there, with its position.
+A request is accepted if the expression is true; false, NULL and every error refuse it with \`401\`. The expression is
+parsed by PostgreSQL's own parser, means the same as in PostgreSQL (version 18, UTF-8, locale C.UTF-8, time zone UTC), and
+is compiled when the table is created. Anything that is not on this page is refused then, with its position.
 
 ## Names
 
 | name | type | what |
 | --- | --- | --- |
-| \`headers\` | jsonb | the request's headers, names in lower case, values read as UTF-8 (other bytes refuse the request) |
+| \`headers\` | jsonb | the request's headers, names in lower case, values decoded as UTF-8 (other bytes refuse the request) |
 | the JSONB column's name, or \`payload\` | bytea | the body as it arrived, decompressed |
 | each bound secret | text | its value |
 | \`method\`, \`path\` | text | of the request, as received; the path without the query |
-| \`query\` | jsonb | the query string's fields; of several with one name, the last |
+| \`query\` | jsonb | the query string's fields; of several with the same name, the last |
 | \`url\` | text | \`HEADGATE_PUBLIC_URL\`, path and query as the sender called it; NULL without that setting |
 | \`now()\` | timestamptz | the time of arrival |
 
 ## What is accepted as an expression
 
-- It is boolean, and it cannot be true unless a check held: \`secure_compare\`, \`secure_compare_any\`, a \`…_verify\` function
-  with a key that is not the sender's, or an equality (\`=\`, \`= ANY\`, \`IN\`) of text or bytes, one side of which is computed
-  from a secret or by \`hmac\`, the other from the request alone. Every OR-branch counts, and so do NOT, CASE, COALESCE and IS.
-  \`true\`, \`… OR true\` and \`headers->>'x' = 'key'\` are refused.
-- A value counts as computed from a secret as long as no part of the request can choose or empty it:
+- It is boolean, and it cannot be true unless a check has succeeded: \`secure_compare\`, \`secure_compare_any\`, a \`…_verify\`
+  function with a key that does not come from the request, or an equality (\`=\`, \`= ANY\`, \`IN\`) of text or bytes, one side of
+  which is computed from a secret or by \`hmac\`, the other only from the request. Every OR branch is judged, as are NOT, CASE,
+  COALESCE and IS. \`true\`, \`… OR true\` and \`headers->>'x' = 'key'\` are refused.
+- A value counts as computed from a secret only if no part of the request can choose or empty it:
   \`coalesce(headers->>'x', secret)\` and \`left(secret, (headers->>'n')::int)\` do not count.
-- Wherever a secret or an HMAC is compared, the comparison takes constant time.
-- A header that the expression names and that arrives twice refuses the request; an expression that reads \`headers\` as a
+- Every comparison of a secret or an HMAC takes constant time.
+- If a header that the expression names arrives twice, the request is refused; an expression that reads \`headers\` as a
   whole refuses a request in which any header arrives twice.
 - A header name that is not in lower case can never match: CREATE TABLE warns.
 - Its cost is bounded when it is created: numbers for \`repeat\` and patterns of \`LIKE\` are constants, a value may be
-  ${limits.expressionValueBodiesMax} times as long as the body, a text out of JSON up to ${limits.expressionJsonCharsMax} characters, a numeric up to ${limits.expressionDigitsMax} digits, a list in a
-  compare up to ${limits.expressionListItemsMax} items; what goes beyond while a request is checked refuses the request.
+  ${limits.expressionValueBodiesMax} times as long as the body, a text from JSON up to ${limits.expressionJsonCharsMax} characters, a numeric up to ${limits.expressionDigitsMax} digits, a list in a
+  comparison up to ${limits.expressionListItemsMax} items; a request that exceeds this is refused.
 
-Beside the functions and operators below: \`AND OR NOT\`, \`IS [NOT] NULL | TRUE | FALSE | UNKNOWN\`, \`IS [NOT] DISTINCT FROM\`,
+In addition to the functions and operators below: \`AND OR NOT\`, \`IS [NOT] NULL | TRUE | FALSE | UNKNOWN\`, \`IS [NOT] DISTINCT FROM\`,
 \`[NOT] IN (…)\`, \`[NOT] BETWEEN\`, \`[NOT] LIKE\` (\`~~\`), \`= ANY (text[])\`, \`<> ALL (text[])\`, \`CASE\`, \`coalesce\`, \`nullif\`, \`greatest\`,
 \`least\`, \`ARRAY[…]\` of text, \`current_timestamp\`, and the SQL forms \`substring(x FROM n FOR n)\`, \`position(x IN y)\`,
 \`trim(BOTH x FROM y)\`, \`extract(epoch FROM x)\`.
@@ -105,5 +105,5 @@ Beside the functions and operators below: \`AND OR NOT\`, \`IS [NOT] NULL | TRUE
 /** The Markdown of docs/sql/validate.md. */
 export function validateReference(): string {
   const sections = (Object.keys(themes) as Theme[]).map(section);
-  return `${introduction}${sections.join('\n')}\nThis page is printed from \`src/validate/table.ts\` and the tables beside it.\n`;
+  return `${introduction}${sections.join('\n')}\nThis page is printed from \`src/validate/table.ts\` and \`src/validate/functions*.ts\`.\n`;
 }

@@ -214,9 +214,9 @@ test('a foreign or damaged folder is refused in one line, and nothing is touched
   const whole = { 'pg/PG_VERSION': '18\n', 'pg/global/pg_control': '', 'pg/postgresql.conf': '' };
   await refused(
     await make('photos', { 'cat.jpg': 'x' }),
-    /is not a data directory of Headgate \(it holds "cat.jpg"\)/,
+    /is not a data directory of Headgate \(it contains "cat.jpg"\)/,
   );
-  await refused(await make('cluster', whole), /is not a data directory of Headgate \(it holds "pg"\)/);
+  await refused(await make('cluster', whole), /is not a data directory of Headgate \(it contains "pg"\)/);
   await refused(await make('gone', mark), /is damaged: its database, the folder pg, is missing/);
   await refused(await make('unversioned', { ...mark, 'pg/base/1': '' }), /is damaged: PG_VERSION is missing/);
   await refused(

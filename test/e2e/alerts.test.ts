@@ -78,7 +78,7 @@ suite('alerts of a running Headgate', () => {
         });
       told.length = 0;
       const good = await doctor({ NODE_EXTRA_CA_CERTS: authority.cert });
-      assert.match(good.stdout, /ok {5}alerts +localhost:\d+ has taken a trial message/, good.stderr);
+      assert.match(good.stdout, /ok {5}alerts +localhost:\d+ accepted a test message/, good.stderr);
       assert.deepEqual(
         told.flatMap(({ alerts }) => alerts.map(({ alert, state }) => [alert, state])),
         [['HeadgateTrial', 'resolved']],
@@ -86,7 +86,7 @@ suite('alerts of a running Headgate', () => {
       const strange = await doctor({});
       assert.match(
         strange.stdout,
-        /WRONG {2}alerts +a trial message did not arrive: localhost: .*certificate/,
+        /WRONG {2}alerts +a test message did not arrive: localhost: .*certificate/,
       );
       assert.doesNotMatch(good.stdout + strange.stdout + strange.stderr, /hidden/);
     });

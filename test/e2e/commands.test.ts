@@ -134,7 +134,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     assert.match(screen, new RegExp(`URL +${headgate.webhookUrl}/dev/public/pushes`));
     secret = /^ +secret +(\S+)/m.exec(screen)?.[1] ?? '';
     assert.notEqual(secret, '');
-    assert.match(await person.runs(step, await commandsOf(page, 'init'), 1), /pushes is there already/);
+    assert.match(await person.runs(step, await commandsOf(page, 'init'), 1), /pushes already exists/);
     assert.deepEqual(await sql('SELECT count(*) AS n FROM pushes;'), [{ n: '1' }]);
   });
 
@@ -286,7 +286,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     assert.equal((await parquetReadObjects({ file: parquet })).length, 8);
     assert.match(
       await person.runs(step, 'headgate export pushes --format parquet', 1),
-      /nothing for a terminal/,
+      /not shown on a terminal/,
     );
   });
 

@@ -252,12 +252,10 @@ async function tellsOfAway({ page, open }: Tried, server: MortalServer): Promise
   await open('endpoints');
   await page.getByRole('link', { name: 'github_events' }).waitFor();
   await server.kill();
-  await page.getByText('the database is not available: what you see is what was there before').waitFor();
+  await page.getByText('the database is not available: you see the last known state').waitFor();
   assert.equal(await page.getByRole('link', { name: 'github_events' }).count(), 1);
   await server.start();
-  await page
-    .getByText('what you see is what was there before')
-    .waitFor({ state: 'detached', timeout: 30_000 });
+  await page.getByText('you see the last known state').waitFor({ state: 'detached', timeout: 30_000 });
 }
 
 async function logIn(page: Tried['page'], base: string, role: string): Promise<void> {

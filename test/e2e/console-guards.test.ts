@@ -217,7 +217,7 @@ async function keepsApart(t: TestContext, headgate: Headgate, chromium: string):
     await page.getByLabel('Role').fill(role);
     await page.getByLabel('Password').fill(`${role} password`);
     await page.getByRole('button', { name: 'Log in' }).click();
-    await page.getByText('nothing has come yet').or(page.getByText('Nothing has come yet')).waitFor();
+    await page.getByText('No requests yet').waitFor();
     pages.push({ role, other, page, complaints });
   }
   for (const { role } of pages) {
@@ -321,7 +321,7 @@ suite('the console and who may have what', () => {
     await root.query(`CREATE ROLE alice LOGIN PASSWORD 'alice password'; CREATE ROLE bob LOGIN PASSWORD 'bob password';
       GRANT CREATE ON SCHEMA public TO alice, bob`);
     const link = await run(process.execPath, [cli, 'console', `--data-dir=${headgate.dataDir}`]);
-    assert.match(link.stdout, /\/console\/\nLog in with a role and its password/);
+    assert.match(link.stdout, /\/console\/\nLog in with a role and password of/);
     assert.equal((await post(headgate.ports.admin.port, 'login', { link: 'x' })).status, 401);
     assert.doesNotMatch(headgate.stdout + headgate.stderr, /#t=/);
     assert.equal(statSync(join(headgate.dataDir, 'console.key')).mode & 0o777, 0o600);
@@ -343,7 +343,7 @@ suite('the console and who may have what', () => {
     const { code, stderr } = await run(process.execPath, [cli, 'console', `--data-dir=${headgate.dataDir}`]);
     assert.deepEqual(
       [code, stderr],
-      [1, 'headgate: the console of this Headgate is off: HEADGATE_CONSOLE=on\n'],
+      [1, 'headgate: the console of this Headgate is off: set HEADGATE_CONSOLE=on\n'],
     );
   });
 

@@ -51,7 +51,7 @@ async function entersOnce({ headgate, page, base, complaints }: Tried): Promise<
   const other = await page.context().browser()?.newContext();
   const second = await other?.newPage();
   await second?.goto(link);
-  await second?.getByText('This link has been used').waitFor();
+  await second?.getByText('This link was already used').waitFor();
   assert.doesNotMatch(second?.url() ?? '', /t=/);
   await other?.close();
   assert.deepEqual(complaints, []);
@@ -65,7 +65,7 @@ async function answersKeys({ page, open }: Tried): Promise<void> {
   await page.keyboard.press('Escape');
   await page.keyboard.press('/');
   await page.keyboard.type('nothing');
-  await page.getByText('No endpoint is called like that').waitFor();
+  await page.getByText('No endpoint matches').waitFor();
   await page.getByRole('button', { name: 'Show all' }).click();
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
@@ -101,7 +101,7 @@ async function runsSql({ page, open }: Tried): Promise<void> {
   await sql.fill("CREATE TABLE open_one (data JSONB) WITH (connector = 'webhook')");
   await page.getByLabel('may write').check();
   await page.keyboard.press('Control+Enter');
-  await page.getByRole('button', { name: 'Run, and write' }).click();
+  await page.getByRole('button', { name: 'Run and write' }).click();
   await page
     .getByText(/whoever reaches/i)
     .first()
@@ -120,7 +120,7 @@ async function sendsAgain({ headgate, page, open }: Tried): Promise<void> {
     .fill('{"action":"sent again","big":12345678901234567890}');
   await page.getByRole('button', { name: 'Send it' }).click();
   await page.getByText('Answered 200').waitFor();
-  await page.getByLabel('signed anew').uncheck();
+  await page.getByLabel('sign again').uncheck();
   await page.getByRole('button', { name: 'Send it' }).click();
   await page.getByText('Answered 401').waitFor();
   await page.getByRole('link', { name: 'why?' }).waitFor();
@@ -143,7 +143,7 @@ async function looksAtAccepted({ headgate, page, open }: Tried, t: TestContext):
   const client = await headgate.client(t);
   await client.query(`CREATE TABLE looked (data JSONB) WITH (connector = 'webhook')`);
   await open('endpoint/public/looked/definition');
-  await page.getByRole('button', { name: 'Look at them' }).click();
+  await page.getByRole('button', { name: 'Show them' }).click();
   const shows = (what: string) =>
     holds(page, `document.querySelector('.code pre').innerText.includes("inspect = '${what}'")`);
   await shows('bodies');
@@ -166,7 +166,7 @@ async function looksAtAccepted({ headgate, page, open }: Tried, t: TestContext):
   await page.getByText('Answered 200').waitFor();
   const request = page.url();
   await open('endpoint/public/looked/definition');
-  await page.getByRole('button', { name: 'No longer' }).click();
+  await page.getByRole('button', { name: 'Stop showing them' }).click();
   await shows('off');
   // The process knows of it when the catalog has told it.
   await within(15_000, async () => {
@@ -179,7 +179,7 @@ async function looksAtAccepted({ headgate, page, open }: Tried, t: TestContext):
 /** What the process and the database know of themselves. */
 async function tellsOfItself({ headgate, page, open }: Tried): Promise<void> {
   await open('health');
-  for (const name of ['write-ahead log', 'this database', 'a write is on it after', 'Node', 'PostgreSQL'])
+  for (const name of ['write-ahead log', 'this database', 'flush time', 'Node', 'PostgreSQL'])
     await page.getByText(name, { exact: true }).waitFor();
   await page.getByText(`free in ${headgate.dataDir}`).waitFor();
   await page
@@ -206,7 +206,7 @@ async function makesAColumn({ headgate, page, open }: Tried, t: TestContext): Pr
     await page.getByLabel('Value').selectOption((await option.getAttribute('value')) ?? '');
     assert.equal(await page.getByLabel('Column').inputValue(), column);
     await page.getByRole('button', { name: 'Add the column' }).click();
-    await page.getByRole('button', { name: 'Write the table anew?' }).click();
+    await page.getByRole('button', { name: 'Rewrite the table?' }).click();
     await page.getByRole('columnheader', { name: column }).waitFor();
     await page.getByText('Make a column of it').click();
   }
@@ -270,7 +270,9 @@ async function showsCounts({ headgate, page, open }: Tried, t: TestContext): Pro
   });
   await page.getByRole('img', { name: /0 stored, 5 with 401/ }).waitFor();
   await open('endpoint/public/forged');
-  await page.getByText('All 5 requests of the last hour were refused, likely another secret.').waitFor();
+  await page
+    .getByText('All 5 requests of the last hour were refused, probably because of another secret.')
+    .waitFor();
   await page
     .getByRole('img', { name: 'Requests in the last hour, by minute: 0 stored, 5 with 401' })
     .waitFor();

@@ -170,7 +170,7 @@ test('an optional certificate: none is let in to the token, a stranger’s is no
   assert.equal((await open.ended).code, 1);
   assert.match(
     open.stderr,
-    /^headgate: EVENTS_API_HOST=0\.0\.0\.0 would let anybody.*HEADGATE_GATEWAY_TLS_CLIENT_CA/m,
+    /^headgate: EVENTS_API_HOST=0\.0\.0\.0 would let in anybody.*HEADGATE_GATEWAY_TLS_CLIENT_CA/m,
   );
   const headgate = await startHeadgate(t, { env: optional });
   const { port } = headgate.ports.gateway;
@@ -193,7 +193,7 @@ test('files that cannot be used keep both forms from starting, in one line', asy
     [{ HEADGATE_GATEWAY_TLS_KEY: other.key }, /HEADGATE_GATEWAY_TLS_KEY: .*other\.key is not the key of the certificate/],
     [{ HEADGATE_GATEWAY_TLS_CERT: '/nowhere.pem' }, /HEADGATE_GATEWAY_TLS_CERT: \/nowhere\.pem cannot be read \(ENOENT\)/],
     [{ HEADGATE_GATEWAY_TLS_CERT: '', HEADGATE_GATEWAY_TLS_KEY: '', HEADGATE_GATEWAY_TLS_CLIENT_CA: authority.cert }, /HEADGATE_GATEWAY_TLS_CLIENT_CA is set, but the door has no TLS/],
-    [{ HEADGATE_GATEWAY_NETWORKS: '10/8' }, /HEADGATE_GATEWAY_NETWORKS must hold networks/],
+    [{ HEADGATE_GATEWAY_NETWORKS: '10/8' }, /HEADGATE_GATEWAY_NETWORKS must contain networks/],
   ]; // prettier-ignore
   for (const [change, said] of cases) {
     const headgate = await spawnHeadgate(t, { env: { ...env, ...change } });

@@ -242,7 +242,7 @@ suite('the events gateway', () => {
       ],
       [
         { EVENTS_API_DEV_DSN: 'postgresql://u:pass-word@h/d', EVENTS_API_HOST: '0.0.0.0' },
-        /EVENTS_API_HOST=0.0.0.0 would let anybody/,
+        /EVENTS_API_HOST=0.0.0.0 would let in anybody/,
       ],
       [
         { EVENTS_API_DEV_DSN: 'postgresql://u:pass-word@h/d', EVENTS_API_PORT: 'x' },
@@ -254,7 +254,7 @@ suite('the events gateway', () => {
       ],
       [
         { EVENTS_API_DEV_DSN: 'postgresql://u:pass-word@h/d', EVENTS_API_ALLOWED_ORIGINS: 'evil' },
-        /must hold origins such as/,
+        /must contain origins such as/,
       ],
     ];
     for (const [env, words] of cases) {

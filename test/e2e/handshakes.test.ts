@@ -28,7 +28,7 @@ const signal = new AbortController().signal;
 type Fields = Readonly<Record<string, string>>;
 
 /** What is wrong on purpose wants a refusal, and is one. */
-const isWrong = (what: string) => /wrong|not the right|nobody wanted/.test(what);
+const isWrong = (what: string) => /wrong|not subscribed to/.test(what);
 
 const answerKeyOf = ({ id, answerSecret }: Sender) =>
   answerSecret === null

@@ -110,7 +110,10 @@ suite('life', () => {
     assert.equal(bad.stderr.trim().split('\n').length, 4, bad.stderr);
     const open = await headgateCommand(['start', '--sql-host=0.0.0.0']);
     assert.equal(open.code, 1);
-    assert.match(open.stderr, /^headgate: HEADGATE_SQL_HOST=0\.0\.0\.0 would let anybody.*HEADGATE_INSECURE/);
+    assert.match(
+      open.stderr,
+      /^headgate: HEADGATE_SQL_HOST=0\.0\.0\.0 would let in anybody.*HEADGATE_INSECURE/,
+    );
     const config = await headgateCommand(['config', '--sql-port', '5000'], {
       HEADGATE_DATABASE_URL: 'postgresql://u:canary@h/d',
     });

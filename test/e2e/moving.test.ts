@@ -141,7 +141,7 @@ suite('headgate move', () => {
       for (const sql of facts) before.push((await typed(client, sql)).rows);
       const moved = await move(dataDir, there.url);
       assert.equal(moved.code, 0, moved.stderr);
-      assert.match(moved.stderr, /not carried: rights on shop\.reds, because there is no role nobody_there/);
+      assert.match(moved.stderr, /not moved: rights on shop\.reds, because there is no role nobody_there/);
       assert.equal(moved.stdout.includes(secret), false);
       for (const [index, sql] of facts.entries())
         assert.deepEqual((await typed(there.client, sql)).rows, before[index], sql);
@@ -261,7 +261,7 @@ suite('headgate move', () => {
       const copied = new Promise<void>((resolve, reject) => {
         child.stdout.setEncoding('utf8').on('data', (text: string) => {
           said += text;
-          if (text.includes('tables are there'))
+          if (text.includes('tables are created'))
             void holder.query('BEGIN; LOCK TABLE public.zz_last IN SHARE MODE').then(undefined, reject);
           if (['down', 'gen', 'up'].every((name) => said.includes(`public.${name}:`))) resolve();
         });
@@ -297,7 +297,7 @@ suite('headgate move', () => {
       await client.query(everyKind);
       const before = [];
       for (const sql of facts) before.push((await typed(client, sql)).rows);
-      for (const step of [/tables are there/, /public\.keyed: /, /^indexes$/m, /takes no more writes/]) {
+      for (const step of [/tables are created/, /public\.keyed: /, /^indexes$/m, /accepts no more writes/]) {
         const child = spawn(process.execPath, [cli, 'move', `--data-dir=${dataDir}`, '--to', there.url]);
         let said = '';
         child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -306,11 +306,11 @@ suite('headgate move', () => {
         });
         await new Promise((resolve) => child.once('close', resolve));
         // What it said last may be done before it ends: then the next one goes on behind that.
-        assert.ok(step.test(said) || /takes no more writes/.test(said), said);
+        assert.ok(step.test(said) || /accepts no more writes/.test(said), said);
       }
       const last = await move(dataDir, there.url);
       assert.equal(last.code, 0, last.stderr);
-      assert.match(last.stdout, /a move that was broken off goes on/);
+      assert.match(last.stdout, /an interrupted move continues/);
       for (const [index, sql] of facts.entries())
         assert.deepEqual((await typed(there.client, sql)).rows, before[index], sql);
     },
@@ -332,9 +332,9 @@ suite('headgate move', () => {
       assert.equal(refused.code, 1);
       assert.equal(
         refused.stderr,
-        `headgate: not carried: materialized view public.kept
-headgate: not carried: row security of table public.hidden
-headgate: nothing was touched: move these by hand, and run it again with --leave-out
+        `headgate: not moved: materialized view public.kept
+headgate: not moved: row security of table public.hidden
+headgate: nothing was changed: move these by hand, and run it again with --leave-out
 `,
       );
       assert.deepEqual((await there.client.query("SELECT to_regnamespace('headgate') AS n")).rows, [
@@ -347,13 +347,13 @@ headgate: nothing was touched: move these by hand, and run it again with --leave
       assert.equal(taken.code, 1);
       assert.match(
         taken.stderr,
-        /^headgate: table public\.t cannot be made there: relation "t" already exists$/m,
+        /^headgate: table public\.t cannot be created in the target: relation "t" already exists$/m,
       );
       assert.equal((await old.post('dev/public/t', '{}')).status, 200);
       await there.client.query('DROP TABLE t');
       const { host, port } = old.ports.sql;
       const itself = await move(dataDir, `postgresql://root@${host}:${port}/dev`, '--leave-out');
-      assert.match(itself.stderr, /--to is the source itself/);
+      assert.match(itself.stderr, /--to names the source itself/);
       assert.equal((await move(dataDir, there.url, '--leave-out')).code, 0);
       assert.deepEqual((await there.client.query('SELECT count(*)::int AS n FROM t')).rows, [{ n: 2 }]);
     },

@@ -99,7 +99,7 @@ test('the npm package', async (suite) => {
       assert.equal(operator.code, 1);
       assert.match(
         operator.stderr,
-        /^headgate: the operator needs .* npm install @kubernetes\/client-node, .*$/m,
+        /^headgate: the operator needs .* npm install @kubernetes\/client-node next to .*$/m,
       );
 
       const dataDir = await temporaryFolder(t);

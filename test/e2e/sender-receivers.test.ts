@@ -23,7 +23,7 @@ test('Slack’s own receiver, asked by us: it takes our question, and its answer
   const sender = senders.get('slack') ?? assert.fail();
   for (const [signingKey, wanted] of [
     [signingSecret, null],
-    ['another', 'the status is 401, and has to be 200'],
+    ['another', 'the status is 401, but must be 200'],
   ] as const) {
     const asker = { sender, url, signedUrl: url, signingKey, answerKey: '', headers: new Map() };
     const [round = assert.fail()] = roundsOf(asker, randomBytes(16).toString('hex'), Date.now());

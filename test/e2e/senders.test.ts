@@ -162,7 +162,10 @@ test('the command line: one, many, a body of its own, a sender that is not known
   assert.deepEqual(mine.rows, [{ text: '{"mine": 1.10}' }]);
   const unknown = await headgateSend('standard_webhook', '--url', url, ...key);
   assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
-  assert.match(unknown.stderr, /^headgate: unknown sender "standard_webhook": perhaps standard_webhooks/);
+  assert.match(
+    unknown.stderr,
+    /^headgate: unknown sender "standard_webhook": did you mean standard_webhooks/,
+  );
 });
 
 test('an old and a new secret: each is good while both are named', async (t) => {

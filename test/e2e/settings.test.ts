@@ -48,7 +48,7 @@ suite('settings', () => {
         { HEADGATE_SQL_TLS_CERT: '/c.pem', HEADGATE_SQL_TLS_KEY: '/k.pem' },
         /HEADGATE_SQL_TLS_CERT: \/c.pem cannot be read/,
       ],
-      [{ HEADGATE_SQL_HOST: '0.0.0.0' }, /HEADGATE_SQL_HOST=0\.0\.0\.0 would let anybody/],
+      [{ HEADGATE_SQL_HOST: '0.0.0.0' }, /HEADGATE_SQL_HOST=0\.0\.0\.0 would let in anybody/],
       [{ HEADGATE_GATEWAY_ORIGINS: '*' }, /HEADGATE_GATEWAY_ORIGINS=\* would let every web page/],
       [{ HEADGATE_SQL_PORT: '4561' }, /HEADGATE_SQL_PORT and HEADGATE_ADMIN_PORT are both 4561/],
     ];
@@ -85,7 +85,7 @@ suite('settings', () => {
       ],
       [
         { HEADGATE_GATEWAY_TLS_CLIENT_CERT: 'required' },
-        'HEADGATE_GATEWAY_TLS_CLIENT_CERT is set, but no client is asked',
+        'HEADGATE_GATEWAY_TLS_CLIENT_CERT is set, but the door has no client authorities, so no client is asked',
       ],
       [
         { HEADGATE_SQL_TLS_OPTIONAL: 'true' },
@@ -101,21 +101,21 @@ suite('settings', () => {
       [{ events_api_dev_dsn: 'x' }, 'events_api_dev_dsn must be written EVENTS_API_DEV_DSN'],
       [
         { EVENTS_API_TOKEN: 'a', HEADGATE_GATEWAY_TOKEN: 'b' },
-        'HEADGATE_GATEWAY_TOKEN and EVENTS_API_TOKEN are one setting',
+        'HEADGATE_GATEWAY_TOKEN and EVENTS_API_TOKEN are the same setting',
       ],
       [
         { HEADGATE_TRUSTED_PROXIES: '10.0.0.1/8' },
-        'HEADGATE_TRUSTED_PROXIES holds 10.0.0.1/8, one address with the width of a network: write 10.0.0.0/8 or 10.0.0.1',
+        'HEADGATE_TRUSTED_PROXIES contains 10.0.0.1/8, which is one address with the prefix length of a network: write 10.0.0.0/8 or 10.0.0.1',
       ],
       [
         { HEADGATE_LISTEN_NETWORKS: 'fd00:1::1/32' },
-        'HEADGATE_LISTEN_NETWORKS holds fd00:1::1/32, one address with the width of a network: write fd00:1::/32 or fd00:1::1',
+        'HEADGATE_LISTEN_NETWORKS contains fd00:1::1/32, which is one address with the prefix length of a network: write fd00:1::/32 or fd00:1::1',
       ],
       [
         { HEADGATE_LISTEN_NETWORKS: '10.0.0.0/8,,10.1.0.0/16' },
-        'HEADGATE_LISTEN_NETWORKS has an empty place',
+        'HEADGATE_LISTEN_NETWORKS has an empty entry',
       ],
-      [{ HEADGATE_PUBLIC_URL: 'https://u:p@x.example' }, 'HEADGATE_PUBLIC_URL must not hold a user'],
+      [{ HEADGATE_PUBLIC_URL: 'https://u:p@x.example' }, 'HEADGATE_PUBLIC_URL must not contain a user'],
     ];
     for (const [env, words] of cases) {
       const { code, stderr } = await headgate('config', dataDir, env);
@@ -124,7 +124,7 @@ suite('settings', () => {
       assert.equal(code, 1);
     }
     const twice = await headgate('config', dataDir, {}, ['--sql-port=1', '--sql-port=2']);
-    assert.match(twice.stderr, /--sql-port <N>' argument '2' is invalid\. It is there twice/);
+    assert.match(twice.stderr, /--sql-port <N>' argument '2' is invalid\. It is given twice/);
     // What is right: a link of an orchestrator, networks with blanks, the same said twice.
     const right = await headgate('config', dataDir, {
       EVENTS_API_SERVICE_HOST: '10.0.0.1',
@@ -156,7 +156,7 @@ suite('settings', () => {
     );
     assert.match(
       stderr,
-      /^headgate: HEADGATE_GATEWAY_HOST=256\.1\.1\.1 is no address to listen on \(E\w+\)$/m,
+      /^headgate: HEADGATE_GATEWAY_HOST=256\.1\.1\.1 is not an address to listen on \(E\w+\)$/m,
     );
     await assert.rejects(readdir(dataDir), /ENOENT/);
   });
@@ -174,7 +174,7 @@ suite('settings', () => {
     );
     const ca = { ...env, HEADGATE_LISTEN_TLS_KEY: one.key, HEADGATE_LISTEN_TLS_CLIENT_CA: one.key };
     const noCa = await headgate('config', join(folder, 'data'), ca);
-    assert.match(noCa.stderr, /^headgate: HEADGATE_LISTEN_TLS_CLIENT_CA: .*one.key holds no usable PEM/);
+    assert.match(noCa.stderr, /^headgate: HEADGATE_LISTEN_TLS_CLIENT_CA: .*one.key contains no usable PEM/);
   });
 
   test("another user's data directory, and one that is mounted read-only, are told with the cure", async (t) => {

@@ -128,29 +128,29 @@ suite('sockets that are handed on', () => {
     await once(client, 'connect');
     onEnd(t, 'client', () => void client.destroy());
     for (const [handed, says] of [
-      [{ sockets: [one, other], names: 'listen:listen' }, /^headgate: two sockets called listen were handed/],
+      [{ sockets: [one, other], names: 'listen:listen' }, /^headgate: two sockets named listen were passed/],
       [
         { sockets: [one, other], names: 'listen:web' },
-        /^headgate: a socket called "web" was handed .* one of listen, challenge, sql, gateway, admin\n/,
+        /^headgate: a socket named "web" was passed .* one of listen, challenge, sql, gateway, admin\n/,
       ],
-      [{ sockets: [one, other], names: 'listen' }, /^headgate: a socket called "" was handed/],
+      [{ sockets: [one, other], names: 'listen' }, /^headgate: a socket named "" was passed/],
       [
         { sockets: [one], names: 'challenge' },
-        /^headgate: a socket called challenge was handed to Headgate, whose settings open no such door\n/,
+        /^headgate: a socket named challenge was passed to Headgate, whose settings do not open that door\n/,
       ],
       [
         { sockets: [1], names: 'listen' },
-        /^headgate: what was handed to Headgate as the socket called listen is no TCP socket that listens\n/,
+        /^headgate: what was passed to Headgate as the socket named listen is not a listening TCP socket\n/,
       ],
       [
         { sockets: [fdOf(client as unknown as Server)], names: 'sql' },
-        /^headgate: what was handed to Headgate as the socket called sql is no TCP/,
+        /^headgate: what was passed to Headgate as the socket named sql is not a listening TCP/,
       ],
       [
         { sockets: [open], names: 'sql' },
-        /^headgate: HEADGATE_SQL_HOST=0\.0\.0\.0 would let anybody who can reach it in/,
+        /^headgate: HEADGATE_SQL_HOST=0\.0\.0\.0 would let in anybody who can reach it/,
       ],
-      [{ sockets: [open], names: 'admin' }, /^headgate: HEADGATE_ADMIN_HOST=0\.0\.0\.0 would let anybody/],
+      [{ sockets: [open], names: 'admin' }, /^headgate: HEADGATE_ADMIN_HOST=0\.0\.0\.0 would let in anybody/],
     ] as const) {
       const headgate = await start(t, handed);
       const { code } = await headgate.ended;

@@ -248,7 +248,7 @@ test('a spool, and what goes wrong around it', async (t) => {
       assert.notEqual(code, 0);
       return second.stderr;
     };
-    assert.match(await refused(open), /others than Headgate may write to the folder/);
+    assert.match(await refused(open), /users other than Headgate's may write to the directory/);
     assert.match(await refused(stage.folder), /another Headgate uses the folder/);
   });
 

@@ -202,8 +202,8 @@ test('files that cannot be used keep Headgate from starting, in one line', async
     [{ HEADGATE_LISTEN_TLS_CERT: '/nowhere.pem' }, /^headgate: HEADGATE_LISTEN_TLS_CERT: \/nowhere\.pem cannot be read \(ENOENT\)$/],
     [{ HEADGATE_SQL_TLS_KEY: '' }, /^headgate: HEADGATE_SQL_TLS_CERT is set and HEADGATE_SQL_TLS_KEY is not: TLS needs both$/],
     [{ HEADGATE_SQL_TLS_KEY: other.key }, /^headgate: HEADGATE_SQL_TLS_KEY: .*other\.key is not the key of the certificate in .*server\.pem$/],
-    [{ HEADGATE_LISTEN_TLS_CERT: join(folder, 'noise.pem') }, /^headgate: HEADGATE_LISTEN_TLS_CERT: .*noise\.pem holds no usable PEM/],
-    [{ HEADGATE_LISTEN_TLS_CLIENT_CA: join(folder, 'noise.pem') }, /^headgate: HEADGATE_LISTEN_TLS_CLIENT_CA: .*noise\.pem holds no usable PEM/],
+    [{ HEADGATE_LISTEN_TLS_CERT: join(folder, 'noise.pem') }, /^headgate: HEADGATE_LISTEN_TLS_CERT: .*noise\.pem contains no usable PEM/],
+    [{ HEADGATE_LISTEN_TLS_CLIENT_CA: join(folder, 'noise.pem') }, /^headgate: HEADGATE_LISTEN_TLS_CLIENT_CA: .*noise\.pem contains no usable PEM/],
     [{ HEADGATE_LISTEN_TLS_CERT: '', HEADGATE_LISTEN_TLS_KEY: '', HEADGATE_LISTEN_TLS_CLIENT_CA: authority.cert }, /^headgate: HEADGATE_LISTEN_TLS_CLIENT_CA is set, but the door has no TLS/],
     [{ HEADGATE_LISTEN_TLS_CLIENT_CERT: 'maybe' }, /^headgate: HEADGATE_LISTEN_TLS_CLIENT_CERT must be one of required, optional$/],
   ]; // prettier-ignore

@@ -98,7 +98,7 @@ suite('warnings of CREATE TABLE', () => {
       send('svix', 'abc'),
       (error) =>
         error instanceof SendError &&
-        /cannot sign with this secret: it is not `whsec_` and base64; it is the signing secret/.test(
+        /cannot sign with this secret: it is not `whsec_` and base64; it must be the signing secret/.test(
           error.message,
         ),
     );

@@ -200,7 +200,7 @@ test('webhooks into RisingWave', async (t) => {
     const url = `ws://127.0.0.1:${headgate.ports.listen.port}/ingest/dev/public/${name}`;
     await until(async () => {
       const socket = await WsClient.open(url);
-      return /takes no WebSockets/.test((await socket.ended).fatal ?? '');
+      return /accepts no WebSockets/.test((await socket.ended).fatal ?? '');
     });
   });
 

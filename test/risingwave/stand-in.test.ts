@@ -106,7 +106,7 @@ suite('RisingWave, as it is believed to be', () => {
     ]);
     const engine = await openPostgresEngine({ databaseUrl: dsn, observe: () => undefined });
     t.after(() => engine.close());
-    const why = /^the server is a RisingWave, which only headgate gateway stands in front of/;
+    const why = /^the server is a RisingWave, which only headgate gateway can serve/;
     assert.match(engine.unavailable ?? '', why);
   });
 

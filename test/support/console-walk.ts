@@ -91,6 +91,6 @@ export async function explainsAndRetries({ headgate, page, open, database }: Tri
   await page.getByRole('button', { name: 'Store it unchecked' }).waitFor();
   await page.keyboard.press('r');
   await page.getByRole('button', { name: /is not checked\. Store it\?/ }).click();
-  await page.getByText('Tried again:').waitFor();
+  await page.getByText('Retried:').waitFor();
   await page.locator('.badge.good', { hasText: 'committed' }).waitFor();
 }

@@ -30,7 +30,7 @@ export function messageFor(
 /** A condition that is over from the start, so that a receiver that pages people pages nobody. */
 export function trialMessage(receiver: Receiver, from: From, nowMs: number): string {
   const rule = { name: 'HeadgateTrial', severity: 'warning', holdMs: 0, wrong: () => [] } as const;
-  const says = 'nothing is wrong: headgate doctor --alert asks whether this arrives';
+  const says = 'nothing is wrong: headgate doctor --alert tests whether alerts arrive here';
   const times = { sinceMs: nowMs, lastMs: nowMs };
   return messageFor(receiver, [{ rule, labels: {}, says, ...times, state: 'over', told: true }], from, nowMs);
 }

@@ -1,9 +1,9 @@
-/** How long the certificate of an https URL lasts, whoever has signed it. */
+/** How long the certificate of an https URL remains valid, regardless of who signed it. */
 import { isIP } from 'node:net';
 import type { connect } from 'node:tls';
 import { limits } from '../../tables/limits.ts';
 
-/** In days; null: none was shown. Nothing is sent but the handshake. */
+/** In days; null: the server presented none. Sends only the TLS handshake. */
 export function certificateDays(url: URL, connectTls: typeof connect): Promise<number | null> {
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
   return new Promise((resolve) => {
@@ -11,7 +11,7 @@ export function certificateDays(url: URL, connectTls: typeof connect): Promise<n
       host,
       port: Number(url.port === '' ? 443 : url.port),
       ...(isIP(host) === 0 ? { servername: host } : {}),
-      // It is looked at, not believed.
+      // The certificate is read, not trusted.
       rejectUnauthorized: false,
       timeout: limits.doctorAnswerMs,
     });

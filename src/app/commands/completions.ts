@@ -1,4 +1,4 @@
-/** `headgate completions`: what bash, zsh and fish need to complete its command line, made of the commands as they are. Pure. */
+/** `headgate completions`: completion scripts for bash, zsh and fish, generated from the commands. Pure. */
 import type { Command } from 'commander';
 import { PlainError } from '../../kit/plain-error.ts';
 
@@ -29,7 +29,7 @@ function wordsOf(command: Command, path: string): Words[] {
   ];
 }
 
-/** The first sentence, without what a shell would read. */
+/** The first phrase, without characters that a shell would interpret. */
 function oneLine(text: string): string {
   return (text.split(/[\n:;(]/, 1)[0] ?? '').replaceAll(/['"`$\\[\]]/g, '').trim();
 }
@@ -39,7 +39,7 @@ export function completionsOf(program: Command, shell: string): string {
   if (shell === 'bash') return bash(all);
   if (shell === 'zsh') return `#compdef headgate\n${zsh(all)}`;
   if (shell === 'fish') return fish(all);
-  throw new PlainError(`completions are made for ${shells.join(', ')}, not for "${shell}"`);
+  throw new PlainError(`there are completions for ${shells.join(', ')}, but not for "${shell}"`);
 }
 
 const listed = (words: readonly Words[]): string =>
@@ -48,7 +48,7 @@ const listed = (words: readonly Words[]): string =>
     .map(({ path }) => `'${path}'`)
     .join('|');
 
-/** Which commands stand before the word that is completed. */
+/** Finds the command that precedes the word being completed. */
 const findPath = (words: readonly Words[], word: string, list: string): string => `  local at='' next
   for ${word} in ${list}; do
     next="\${at:+$at }$${word}"

@@ -1,6 +1,6 @@
 /**
- * `headgate doctor`: what is wrong with this machine, its settings and its tables, one line each. Gives the exit status: 1 when
- * something has to be put right; what only deserves a look is told as well. Changes nothing but a file of 8 KiB in the data directory, for a moment.
+ * `headgate doctor`: reports problems of this machine, its settings and its tables, one line each. Returns the exit status: 1 if
+ * something has to be fixed; things that only deserve a look are reported, too. Changes nothing, apart from a temporary file of 8 KiB in the data directory.
  */
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -35,11 +35,11 @@ interface About {
   readonly version: string;
   readonly local: boolean;
   readonly json: boolean;
-  /** A trial message is sent. */
+  /** Send a test message. */
   readonly alert: boolean;
 }
 
-/** `local`: the Headgate of this machine is meant; its files and ports are looked at. */
+/** `local`: the Headgate is on this machine; its files and ports are checked. */
 export async function doctorCommand(
   where: Where | null,
   settings: Settings,
@@ -52,7 +52,9 @@ export async function doctorCommand(
     findings.push(...(await portFindings(settings, where !== null)));
   }
   if (where === null)
-    findings.push(found('headgate', 'wrong', `none runs on ${settings.dataDir}: headgate start`));
+    findings.push(
+      found('headgate', 'wrong', `no Headgate runs on ${settings.dataDir}: start it with headgate start`),
+    );
   else {
     findings.push(...(await databaseFindings(where, io)));
     if (where.url !== null) findings.push(await doorFinding('webhooks', where.url));
@@ -73,11 +75,11 @@ const found = (check: string, verdict: Verdict, says: string): Finding => ({ che
 
 async function settingsFindings(settings: Settings): Promise<Finding[]> {
   const problems = await problemsOf(settings);
-  if (problems.length === 0) return [found('settings', 'ok', 'start would take them')];
+  if (problems.length === 0) return [found('settings', 'ok', 'start would accept them')];
   return problems.map((problem) => found('settings', 'wrong', problem));
 }
 
-/** Whether each door of the Headgate that runs here can be reached; of one that does not run, whether they could be opened. */
+/** If Headgate runs here, whether each door can be reached; if not, whether each port could be opened. */
 async function portFindings(settings: Settings, runs: boolean): Promise<Finding[]> {
   if (!runs) {
     const doors = doorsOf(settings, ['listen', 'sql', 'gateway', 'admin']).filter(({ port }) => port !== 0);
@@ -91,7 +93,7 @@ async function portFindings(settings: Settings, runs: boolean): Promise<Finding[
     return [found('ports', 'ok', `open: ${doors.map(({ name, port }) => `${name} ${port}`).join(', ')}`)];
   return silent
     .flat()
-    .map(({ name, host, port }) => found('ports', 'wrong', `${name}: nobody listens on ${host}:${port}`));
+    .map(({ name, host, port }) => found('ports', 'wrong', `${name}: nothing listens on ${host}:${port}`));
 }
 
 async function connects({ host, port }: DoorAt): Promise<boolean> {
@@ -119,7 +121,7 @@ async function diskFindings(dataDir: string, io: CommandIo): Promise<Finding[]> 
       found(
         'flush',
         flushMs > limits.doctorSlowFlushMs ? 'look' : 'ok',
-        `a write is on the disk after ${flushMs.toFixed(2)} ms (median): no lone request is answered sooner`,
+        `a write reaches the disk after ${flushMs.toFixed(2)} ms (median): a single request cannot be answered sooner`,
       ),
     ];
   } catch (error) {
@@ -158,7 +160,7 @@ async function versionFindings(session: Session, io: CommandIo): Promise<Finding
       ? [found('catalog', 'wrong', 'the schema headgate is missing: Headgate has never served this database')]
       : []),
     ...(off.length > 0
-      ? [found('database', 'wrong', `${off.join(' and ')} = off: what was answered may be lost in a crash`)]
+      ? [found('database', 'wrong', `${off.join(' and ')} = off: acknowledged rows may be lost in a crash`)]
       : []),
     found(
       'clock',
@@ -168,7 +170,7 @@ async function versionFindings(session: Session, io: CommandIo): Promise<Finding
   ];
 }
 
-/** Tables that had requests in the last day and took none of them, as far as can be seen: no row is newer than the refusals. */
+/** Tables that seem to refuse everything: they refused requests in the last day, and the statistics count no row inserted. */
 async function tableFindings(session: Session): Promise<Finding[]> {
   const rows =
     await session.rows(`SELECT format('%I.%I', n.nspname, c.relname) AS name, w.expression IS NOT NULL AS checked,
@@ -192,14 +194,14 @@ WHERE headgate.owns_table(w.relation) ORDER BY 1`);
       ];
     return checked === 't'
       ? []
-      : [found('tables', 'look', `${name ?? ''} has no VALIDATE: anybody who can reach it may write`)];
+      : [found('tables', 'look', `${name ?? ''} has no VALIDATE: anybody who can reach it can write to it`)];
   });
   return findings.length > 0
     ? findings
     : [found('tables', 'ok', `${rows.length} webhook ${rows.length === 1 ? 'table' : 'tables'}`)];
 }
 
-/** Nothing is stored: there is no such table, and that is said. */
+/** Sends a request to a table that does not exist, so nothing is stored, and expects the answer that says so. */
 async function doorFinding(check: string, base: string): Promise<Finding> {
   try {
     const response = await fetch(`${base}/webhook/headgate/doctor/asks`, {
@@ -214,7 +216,7 @@ async function doorFinding(check: string, base: string): Promise<Finding> {
     return found(
       check,
       response.status === 503 ? 'look' : 'wrong',
-      `${base} answers ${response.status}, not as Headgate with its database`,
+      `${base} answers ${response.status}, not like a Headgate whose database is available`,
     );
   } catch (error) {
     const { cause, name } = error as { cause?: NodeJS.ErrnoException; name?: string };
@@ -236,9 +238,9 @@ async function alertFinding(
   try {
     const message = trialMessage({ url, form }, { version, host: hostname() }, io.clock());
     await createPost(limits)(url, message, AbortSignal.timeout(limits.outgoingMs));
-    return found('alerts', 'ok', `${url.host} has taken a trial message`);
+    return found('alerts', 'ok', `${url.host} accepted a test message`);
   } catch (error) {
-    return found('alerts', 'wrong', `a trial message did not arrive: ${(error as Error).message}`);
+    return found('alerts', 'wrong', `a test message did not arrive: ${(error as Error).message}`);
   }
 }
 
@@ -247,7 +249,10 @@ async function publicFindings(publicUrl: string): Promise<Finding[]> {
   const door = await doorFinding('public URL', publicUrl.replace(/\/$/, ''));
   if (url.protocol !== 'https:') return [door, found('TLS', 'look', `${publicUrl} is not encrypted`)];
   const days = await certificateDays(url, connectTls);
-  if (days === null) return [door, found('TLS', 'wrong', `${url.host} shows no certificate`)];
+  if (days === null) return [door, found('TLS', 'wrong', `${url.host} presents no certificate`)];
   const verdict = days < 0 ? 'wrong' : days < limits.doctorTlsDays ? 'look' : 'ok';
-  return [door, found('TLS', verdict, `the certificate of ${url.host} lasts ${Math.floor(days)} days more`)];
+  return [
+    door,
+    found('TLS', verdict, `the certificate of ${url.host} is valid for ${Math.floor(days)} more days`),
+  ];
 }

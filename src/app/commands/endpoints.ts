@@ -1,4 +1,4 @@
-/** `headgate endpoints`: the webhook tables of a database that are the role's own, and where each takes its requests. */
+/** `headgate endpoints`: the webhook tables of a database that the role owns, and the URL of each. */
 import { tableOf } from './io.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
@@ -21,14 +21,14 @@ export async function endpointsCommand(where: Where, json: boolean, io: CommandI
   const rows = await within(where.dsn, 'endpoints', (session) => session.rows(list));
   const shown = rows.map(({ database, schema, table, checked, secrets, rows: count, refused }) => {
     const url = webhookUrl({ ...where, url: where.url ?? '' }, database ?? '', schema ?? '', table ?? '');
-    const check = checked !== 't' ? 'none: anybody may write' : (secrets ?? 'without a secret');
+    const check = checked !== 't' ? 'none: anybody can write' : (secrets ?? 'without a secret');
     const named = { schema: schema ?? '', table: table ?? '', url };
     return { ...named, validate: check, 'rows, about': Number(count), 'refused, 24 h': Number(refused) };
   });
   if (json)
     for (const { 'rows, about': about, 'refused, 24 h': refused, ...row } of shown)
       io.print(`${JSON.stringify({ ...row, rows: about, refused })}\n`);
-  else if (shown.length === 0) io.note('no webhook table is yours in this database\n');
+  else if (shown.length === 0) io.note('you own no webhook table in this database\n');
   else io.print(tableOf(shown, ['schema', 'table', 'validate', 'rows, about', 'refused, 24 h', 'url']));
   return 0;
 }

@@ -1,4 +1,4 @@
-/** `headgate explain`: one refused request, as Headgate keeps it for the owner of its table: what came, why it was refused, and what to do. */
+/** `headgate explain`: one refused request, as kept for the owner of its table: its contents, why it was refused, and what to do. */
 import { PlainError } from '../../kit/plain-error.ts';
 import { refusals } from '../../tables/refusals.ts';
 import { limits } from '../../tables/limits.ts';
@@ -21,7 +21,7 @@ export async function explainCommand(
   io: CommandIo,
 ): Promise<number> {
   if (id !== null && !/^\d{1,18}$/.test(id))
-    throw new PlainError(`"${id}" is no number of a refused request`);
+    throw new PlainError(`"${id}" is not the id of a refused request, which is a number`);
   const [row] = await within(where.dsn, 'explain', (session) =>
     id === null
       ? session.rows(`${read} ORDER BY id DESC LIMIT 1`)
@@ -31,7 +31,7 @@ export async function explainCommand(
     throw new PlainError(
       id === null
         ? 'no refused request is kept'
-        : `there is no refused request ${id} of a table of yours; old ones are forgotten`,
+        : `there is no refused request ${id} for a table that you own; old ones are deleted`,
     );
   const { hint } = hintOf(row);
   if (json)
@@ -82,7 +82,7 @@ function page(row: Texts, hint: string): string {
     ...(row['body_bytes'] === null ? [] : [`(${text('body_bytes')} bytes)`]),
     ...(retried === '' ? [] : ['', retried]),
     ...(storable
-      ? ['', `To store it once the table takes it: SELECT headgate.retry_rejected(${text('id')}${force});`]
+      ? ['', `To store it, once the table accepts it: SELECT headgate.retry_rejected(${text('id')}${force});`]
       : []),
   ].join('\n')}\n`;
 }

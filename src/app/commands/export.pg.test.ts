@@ -148,13 +148,13 @@ suite('export as Parquet', { timeout: 120_000 }, () => {
       [
         'timestamptz',
         'infinity',
-        /^column x holds infinity, for which Parquet's timestamp has no place: export a view/,
+        /^column x contains infinity, which Parquet's timestamp cannot represent: export a view/,
       ],
-      ['timestamp', '294276-01-01 00:00', /holds 294276-01-01 00:00:00, for which Parquet's timestamp/],
-      ['date', '-infinity', /holds -infinity, for which Parquet's date/],
-      ['numeric(9,2)', 'NaN', /holds NaN, for which Parquet's decimal/],
-      ['int[]', '{{1},{2}}', /holds \{\{1\},\{2\}\}, for which Parquet's list/],
-      ['timestamptz[]', '{infinity}', /holds \{infinity\}, for which Parquet's list/],
+      ['timestamp', '294276-01-01 00:00', /contains 294276-01-01 00:00:00, which Parquet's timestamp/],
+      ['date', '-infinity', /contains -infinity, which Parquet's date/],
+      ['numeric(9,2)', 'NaN', /contains NaN, which Parquet's decimal/],
+      ['int[]', '{{1},{2}}', /contains \{\{1\},\{2\}\}, which Parquet's list/],
+      ['timestamptz[]', '{infinity}', /contains \{infinity\}, which Parquet's list/],
     ] as const) {
       await client.query(`DROP TABLE IF EXISTS refused; CREATE TABLE refused (x ${type})`);
       await client.query(`INSERT INTO refused SELECT $1::${type}`, [value]);
@@ -210,7 +210,7 @@ suite('export as Parquet', { timeout: 120_000 }, () => {
     );
     await assert.rejects(
       exported('cut', {}, Object.assign(never, { isTTY: true })),
-      /nothing for a terminal/,
+      /not shown on a terminal/,
     );
     assert.equal(await exported('cut', { output }), 0);
     const whole = await readFile(output);

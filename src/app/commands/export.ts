@@ -1,6 +1,6 @@
 /**
- * `headgate export`: the rows of a table as newline-delimited JSON, CSV or Parquet, all of them or what is new since a position, with every
- * digit. Any table or view that the role may read; --since needs a table. Gives the exit status.
+ * `headgate export`: writes the rows of a table as newline-delimited JSON, CSV or Parquet, all of them or those that are new since a position,
+ * with every digit. Takes any table or view that the role may read; --since needs a table. Returns the exit status.
  */
 import { createWriteStream } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -23,14 +23,14 @@ export interface ExportOptions {
   readonly json?: boolean;
 }
 
-/** What makes a file of rows, piece by piece. */
+/** Turns rows into the bytes of a file, piece by piece. */
 interface Encoder {
   readonly add: (rows: readonly Cells[]) => string | Buffer;
   readonly end: () => string | Buffer;
 }
 
 interface Format {
-  /** What is selected of a row of `t`. */
+  /** The SELECT list for a row of `t`. */
   readonly columns: string;
   readonly encoder: (columns: readonly Column[], session: Session) => Encoder | Promise<Encoder>;
   readonly isBinary: boolean;
@@ -78,19 +78,19 @@ export async function exportCommand(
 ): Promise<number> {
   const format = Object.hasOwn(formats, options.format) ? formats[options.format] : undefined;
   if (format === undefined)
-    throw new PlainError(
-      `--format: "${options.format}" is not known: ${Object.keys(formats).join(', ')} are`,
-    );
+    throw new PlainError(`--format: "${options.format}" is not one of ${Object.keys(formats).join(', ')}`);
   if (options.since !== undefined && options.state !== undefined)
-    throw new PlainError('--since and --state both say where to begin: give one of them');
+    throw new PlainError('--since and --state both say where to begin: give only one of them');
   if (format.isBinary && options.output === undefined && output.isTTY === true)
-    throw new PlainError(`${options.format} is nothing for a terminal: name a file with --output`);
+    throw new PlainError(
+      `${options.format} is binary and not shown on a terminal: name a file with --output`,
+    );
   const since = options.since === undefined ? await readState(options.state) : sinceOf(options.since);
   return within(where.dsn, 'export', async (session) => {
     const until = await session.position();
     if (since !== null && since > until)
       throw new PlainError(
-        `position ${since} has not come yet: the database is at ${until}, so it is another one, or was restored`,
+        `position ${since} is beyond the database, which is at ${until}: it is another database, or was restored`,
       );
     const relation = await relationOf(session, name, since !== null || options.state !== undefined);
     await session.rows('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
@@ -104,7 +104,7 @@ export async function exportCommand(
         ? await writeRows(session, format, output, io)
         : await intoFile(options.output, (to) => writeRows(session, format, to, io));
     if (rows === null) return interrupted;
-    // Only now: who was interrupted begins where the last one began.
+    // Saved only now: after an interruption the next run begins where this one began.
     if (options.state !== undefined) {
       await writeFile(`${options.state}.next`, `${until}\n`);
       await rename(`${options.state}.next`, options.state);
@@ -122,11 +122,11 @@ export async function exportCommand(
 function sinceOf(text: string): bigint {
   const position = parsePosition(text);
   if (position === null)
-    throw new PlainError(`--since: "${text}" is no position; an export says its own at the end`);
+    throw new PlainError(`--since: "${text}" is not a position; an export prints its own at the end`);
   return position;
 }
 
-/** null: there is none yet. */
+/** null: no position was saved yet. */
 async function readState(file: string | undefined): Promise<bigint | null> {
   if (file === undefined) return null;
   let text: string;
@@ -137,11 +137,12 @@ async function readState(file: string | undefined): Promise<bigint | null> {
     throw new PlainError(`--state: ${file} cannot be read`);
   }
   const position = parsePosition(text);
-  if (position === null) throw new PlainError(`--state: ${file} is no position that export has written`);
+  if (position === null)
+    throw new PlainError(`--state: ${file} does not hold a position that export has written`);
   return position;
 }
 
-/** As PostgreSQL writes its name. */
+/** The relation's name as PostgreSQL quotes it. */
 async function relationOf(session: Session, name: string, positioned: boolean): Promise<string> {
   const [row] = await session.rows(
     `SELECT format('%I.%I', n.nspname, c.relname) AS name, c.relkind::text AS kind FROM pg_catalog.pg_class c
@@ -150,11 +151,11 @@ JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regcla
   );
   if (row === undefined) throw new PlainError(`there is no table ${name}`);
   if (positioned && !['r', 'p'].includes(row['kind'] ?? ''))
-    throw new PlainError(`${name} is no table: its rows have no position`);
+    throw new PlainError(`${name} is not a table: its rows have no position`);
   return row['name'] ?? '';
 }
 
-/** The file has its name once it is whole and on the disk; `write` gives null where it was interrupted. */
+/** The file gets its name once it is complete and on the disk; `write` returns null if it was interrupted. */
 async function intoFile(
   file: string,
   write: (to: Writable) => Promise<number | null>,
@@ -177,14 +178,14 @@ async function intoFile(
   }
 }
 
-/** How many; null: interrupted. */
+/** Returns the number of rows; null: interrupted. */
 async function writeRows(
   session: Session,
   format: Format,
   to: Writable,
   io: CommandIo,
 ): Promise<number | null> {
-  // What goes wrong is told by the write that was waiting.
+  // The waiting write reports the error.
   to.on('error', () => {});
   const { fields } = await session.cells('FETCH 0 FROM exported');
   const encoder = await format.encoder(fields, session);
@@ -210,7 +211,7 @@ async function written(to: Writable, ask: (done: (error?: Error | null) => void)
 const unwritten = ({ message }: Error): PlainError =>
   new PlainError(`the rows cannot be written: ${message}`);
 
-/** As COPY … CSV writes it: an empty cell is NULL, an empty text stands in quotes. */
+/** As COPY … CSV writes it: NULL is an empty cell, an empty text is quoted. */
 function csvLine(cells: Cells): string {
   const text = (cell: string | null) =>
     cell === null

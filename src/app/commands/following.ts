@@ -1,10 +1,10 @@
 /**
- * The new rows of webhook tables as the requests that they were made of, over a command's own connection, in turn. Takes names of tables and
- * a place to go on from, gives each row once, and remembers the place behind those that are done with. Rows are found as the gateway's streams
- * find them (gateway/stream-table.ts); of a partitioned table each partition is followed. Throws DatabaseFailure.
+ * The new rows of webhook tables as the requests they were made from, over a command's own connection, one table after another. Takes table
+ * names and a place to continue from, returns each row once, and remembers the place after the rows that are done. Rows are found as the
+ * gateway's streams find them (gateway/stream-table.ts); a partitioned table is followed partition by partition. Throws DatabaseFailure.
  *
- * A place outlives connections: nothing is left out while there is none. What is new of a table that was not there before is what came since the
- * look before.
+ * A place outlives connections, so no row is missed while there is none. In a table that did not exist before, the rows since the previous
+ * look are new.
  */
 import { builtinTypes } from '../../gateway/sql-types.ts';
 import { encodersOf } from '../../gateway/row-text.ts';
@@ -27,7 +27,7 @@ export interface FollowedRow {
   readonly request: StoredRequest;
 }
 
-/** How far everything was read, as text for a file. */
+/** How far each table was read, as text for a file. */
 interface Saved {
   readonly since: string;
   readonly places: readonly string[];
@@ -41,19 +41,19 @@ export class Following {
   readonly #names: readonly string[];
   readonly #save: (state: string) => Promise<void>;
   readonly #pager = new Pager(limits.listenReceivedBytesMax);
-  /** What is new of a table without a place. null: it has not begun. */
+  /** In a table without a place, rows after this position are new. null: not begun. */
   #since: bigint | null = null;
-  /** By the oid of a table, or of a partition. */
+  /** Keyed by the oid of a table or partition. */
   readonly #places = new Map<string, Place>();
   readonly #readers = new Map<string, TableReader>();
 
-  /** `save`: told of each place that rows are done up to. */
+  /** `save`: called with each place up to which rows are done. */
   constructor(names: readonly string[], save: (state: string) => Promise<void>) {
     this.#names = names;
     this.#save = save;
   }
 
-  /** Goes on where another one was; false: that is no place. */
+  /** Continues from a saved state; false: the text is not one. */
   resume(state: string): boolean {
     try {
       const { since, places } = JSON.parse(state) as Saved;
@@ -71,13 +71,13 @@ export class Following {
     }
   }
 
-  /** With a new connection. Gives the tables, and whether the database is another one than that of the place. */
+  /** Begins on a new connection. Returns the tables, and whether the database is not the one of the place. */
   async begin(session: Session): Promise<{ tables: readonly StoredTable[]; isAnother: boolean }> {
     const tables = await storedTables(session, this.#names);
     const position = await session.position();
     this.#readers.clear();
     const furthest = [...this.#places.values()].map(furthestXid);
-    // Another server, or one that was made anew, counts from another number.
+    // Another server, or one that was recreated, counts transactions from another number.
     const isAnother = [this.#since ?? 0n, ...furthest].some((xid) => xid > position);
     if (isAnother) this.#places.clear();
     if (isAnother || this.#since === null) this.#since = position;
@@ -85,7 +85,7 @@ export class Following {
     return { tables, isAnother };
   }
 
-  /** One look at all of them. A row is done with when the next one is asked for. */
+  /** Looks at all tables once. A row is done when the next one is requested. */
   async *look(session: Session): AsyncGenerator<FollowedRow, void, undefined> {
     const tables = await storedTables(session, this.#names);
     const position = await session.position();
@@ -122,7 +122,7 @@ export class Following {
     }
   }
 
-  /** null: it is gone. */
+  /** null: the table is gone. */
   async #readerOf(lent: Lent, oid: string): Promise<TableReader | null> {
     const now = await unlessGone(tableNow(lent, byOid(Number(oid))));
     if (now === null) return null;
@@ -138,7 +138,7 @@ export class Following {
   }
 }
 
-/** null: the table was dropped, moved or rewritten, and is looked at anew. Throws DatabaseFailure. */
+/** null: the table was dropped, moved or rewritten, and the next look starts afresh. Throws DatabaseFailure. */
 async function unlessGone<T>(work: Promise<T>): Promise<T | null> {
   try {
     return await work;

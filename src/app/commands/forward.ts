@@ -1,6 +1,6 @@
 /**
- * A stored request on its way once more: with the headers that were kept and, where the sender is known, signed anew. Takes requests and
- * where they go, gives answers. Never follows a redirect. Rejects with SendError a secret that cannot sign, else when no answer comes.
+ * Sends a stored request again: with the headers that were kept and, if a sender is given, a new signature. Takes requests and
+ * their targets, returns answers. Never follows a redirect. Rejects with SendError if the secret cannot sign, or with another error if no answer arrives.
  */
 import { SendClient } from '../../senders/send-client.ts';
 import type { Answer } from '../../senders/send-client.ts';
@@ -11,7 +11,7 @@ import type { CommandIo } from '../../kit/terminal.ts';
 import type { StoredRequest } from './stored.ts';
 
 export interface ForwardOptions {
-  /** Whose signature they get. */
+  /** The sender whose signature the requests get. */
   readonly sender?: string;
   readonly secret?: string;
   readonly secretFile?: string;
@@ -36,7 +36,7 @@ export class Forwarder {
     const { sender: name, secret, secretFile } = options;
     if (name === undefined) {
       if (secret !== undefined || secretFile !== undefined)
-        throw new SendError('--secret signs for a sender: --sender names it');
+        throw new SendError('--secret needs --sender, which names the sender to sign for');
       return new Forwarder(null, io);
     }
     const sender = senders.get(name);
@@ -70,8 +70,8 @@ export class Forwarder {
         headers: { ...own, ...headers, ...lower(made.headers) },
       };
     } catch {
-      // What was thrown may quote the key.
-      throw new SendError(`${sender.name} cannot sign with this secret: it is ${sender.secret.what}`);
+      // The error may quote the key.
+      throw new SendError(`${sender.name} cannot sign with this secret: it must be ${sender.secret.what}`);
     }
   }
 }

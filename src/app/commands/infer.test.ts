@@ -51,6 +51,6 @@ test('names are quoted where they have to be, and what can be no column is told'
   );
   assert.match(statementOf('t', inferColumns([Buffer.from('{"data":{}}')])), /document = ''/);
   for (const name of ['', '\\u0000', 'x'.repeat(64)])
-    assert.throws(() => inferred(`{"${name}":1}`), /no column can be called/);
+    assert.throws(() => inferred(`{"${name}":1}`), /no column can be named/);
   assert.throws(() => inferred(), /no samples/);
 });

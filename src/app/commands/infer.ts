@@ -1,8 +1,8 @@
 /**
- * `headgate infer`: the CREATE TABLE that takes documents like the given ones. Takes newline-delimited JSON from a file or standard input,
- * or the documents of a table's JSONB column; gives a statement with a column for each key, its type, and a key where one
- * identifies every sample. Samples prove nothing about what comes later: what a type did not fit becomes JSONB or TEXT, and nothing
- * but the key is NOT NULL.
+ * `headgate infer`: prints a CREATE TABLE that accepts documents like the given ones. Takes newline-delimited JSON from a file or standard
+ * input, or the documents of a table's JSONB column; returns a statement with a typed column for each key, and a primary key if a column
+ * identifies every sample. Samples prove nothing about later documents: a column that no type fits becomes JSONB or TEXT, and only
+ * the primary key is NOT NULL.
  */
 import { isUtf8 } from 'node:buffer';
 import { Members } from '../../kit/json-walk.ts';
@@ -21,7 +21,7 @@ export interface InferOptions {
   readonly json?: boolean;
 }
 
-/** `file` undefined: a table's documents. */
+/** `file` undefined: reads the documents of a table. */
 export async function inferCommand(
   where: () => Promise<Where>,
   file: string | undefined,
@@ -29,7 +29,7 @@ export async function inferCommand(
   io: CommandIo,
 ): Promise<number> {
   if ((file === undefined) === (options.table === undefined))
-    throw new PlainError('give a file of samples (- is standard input), or --table');
+    throw new PlainError('give either a file of samples (- is standard input) or --table');
   const lines = file === undefined ? await documentsOf(await where(), options) : linesOf(await io.read(file));
   const columns = inferColumns(lines);
   const name = options.name ?? options.table?.split('.').at(-1) ?? 'events';
@@ -69,11 +69,11 @@ function linesOf(bytes: Buffer): Buffer[] {
   return lines;
 }
 
-/** null: a table's document that is no object. A line of a file that is none is told. */
+/** null: a document of a table that is not an object. In a file such a line is an error. */
 function checked(line: Buffer, number: number): Buffer | null {
   let value: unknown;
   try {
-    if (!isUtf8(line)) throw new SyntaxError('no UTF-8');
+    if (!isUtf8(line)) throw new SyntaxError('not UTF-8');
     value = JSON.parse(line.toString('utf8'));
   } catch {
     throw new PlainError(`line ${number} is not JSON`);
@@ -81,7 +81,7 @@ function checked(line: Buffer, number: number): Buffer | null {
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
     return line.subarray(line.indexOf(0x7b));
   if (number === 0) return null;
-  throw new PlainError(`line ${number} is not a JSON object: its keys would be the columns`);
+  throw new PlainError(`line ${number} is not a JSON object, whose keys would be the columns`);
 }
 
 export interface InferredColumn {
@@ -94,7 +94,7 @@ interface Seen {
   readonly types: Set<string>;
   count: number;
   nulls: number;
-  /** null: two samples had the same value. */
+  /** null: two samples have the same value. */
   values: Set<string> | null;
 }
 
@@ -121,11 +121,11 @@ function add(seen: Map<string, Seen>, name: string, text: string): void {
   if (known === undefined) {
     if (seen.size === limits.inferKeysMax)
       throw new PlainError(
-        `the samples have more than ${limits.inferKeysMax} keys: CREATE TABLE … (data JSONB) takes them whole`,
+        `the samples have more than ${limits.inferKeysMax} keys: CREATE TABLE … (data JSONB) stores them whole`,
       );
     if (name === '' || name.includes('\0') || Buffer.byteLength(name) > 63)
       throw new PlainError(
-        `no column can be called ${JSON.stringify(name)}: CREATE TABLE … (data JSONB) takes the samples whole`,
+        `no column can be named ${JSON.stringify(name)}: CREATE TABLE … (data JSONB) stores the samples whole`,
       );
     seen.set(name, (known = { types: new Set(), count: 0, nulls: 0, values: new Set() }));
   }
@@ -143,7 +143,7 @@ const moment = new RegExp(
   String.raw`^"${day}[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d(?::?\d\d)?)"$`,
 );
 
-/** Of a value as it is written. */
+/** The type of a value, from its JSON text. */
 function kindOf(text: string): string {
   if (text === 'true' || text === 'false') return 'BOOLEAN';
   const first = text[0] ?? '';
@@ -157,7 +157,7 @@ function kindOf(text: string): string {
   return uuid.test(text) ? 'UUID' : 'TEXT';
 }
 
-/** No 31st of February: of what Date makes of it, the day is another one. */
+/** Excludes days such as 31 February, which Date turns into another day. */
 function isDay(text: string): boolean {
   const day = text.slice(1, 11);
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
@@ -172,7 +172,7 @@ function typeOf(types: ReadonlySet<string>): string {
   return [...types].every((type) => texts.has(type)) ? 'TEXT' : 'JSONB';
 }
 
-/** The first key, by the likeliest name, of which every sample has a value of its own; null: none has, or there is one sample only. */
+/** The key with the likeliest name whose value differs in every sample, the first of several; null: none, or only one sample. */
 function keyOf(seen: ReadonlyMap<string, Seen>, samples: number): string | null {
   if (samples < 2) return null;
   const likely = [/^id$/i, /^(?:event|delivery|message|webhook)_?id$/i, /^uuid$|^guid$/i, /_?id$/i];
@@ -195,7 +195,7 @@ export function statementOf(name: string, columns: readonly InferredColumn[]): s
     ({ name: column, type, key }) => `  ${bareIdentifier(column)} ${type}${key ? ' PRIMARY KEY' : ''}`,
   );
   const table = name.split('.').map(bareIdentifier).join('.');
-  // The one document column would take documents whole.
+  // Otherwise a single JSONB column would be the document column and store documents whole.
   const whole = columns.length === 1 && columns[0]?.type === 'JSONB' ? ", document = ''" : '';
   return `CREATE TABLE ${table} (\n${lines.join(',\n')}\n) WITH (connector = 'webhook'${whole});\n`;
 }

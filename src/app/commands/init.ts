@@ -1,6 +1,6 @@
 /**
- * `headgate init`: an endpoint for a known sender in one go: a secret, a table that checks it, the sender's question where it asks one, a
- * test delivery, and what is left to do at the sender. What is there already is used, not changed. Gives the exit status.
+ * `headgate init`: creates an endpoint for a known sender: a secret and a table that checks it; then asks the sender's question, if it has
+ * one, sends a test delivery, and prints what remains to be done at the sender. Refuses a table that already exists. Returns the exit status.
  */
 import { PlainError } from '../../kit/plain-error.ts';
 import { quoteLiteral } from '../../kit/sql-text.ts';
@@ -27,7 +27,7 @@ export interface InitOptions {
 
 interface Made {
   readonly secret: string;
-  /** Made here, so that the sender has to be told; false: the sender's, or one that is there. */
+  /** Made here, so the sender has to be told; false: from --secret-file. */
   readonly isNew: boolean;
   readonly signingKey: string;
 }
@@ -42,12 +42,14 @@ export async function initCommand(
   if (sender === undefined) {
     const near = nearestSenders(name);
     throw new SendError(
-      `unknown sender "${name}"${near.length === 0 ? ': docs/senders lists them' : `: perhaps ${near.join(', ')}?`}`,
+      `unknown sender "${name}"${near.length === 0 ? ': docs/senders lists them' : `: did you mean ${near.join(', ')}?`}`,
     );
   }
   const table = options.table ?? `${name}_events`;
   if (!/^[^\0"'\\;]{1,50}$/.test(table))
-    throw new PlainError(`--table: "${table}" cannot be the name of a table here`);
+    throw new PlainError(
+      `--table: "${table}" cannot be used: a name has 1 to 50 characters, without quotes, backslashes and semicolons`,
+    );
   const key = await secretFor(sender, options, io);
   const answerKey = options.answerSecretFile === undefined ? '' : await textOf(options.answerSecretFile, io);
   const said = (text: string): void => (options.json === true ? undefined : io.print(`${text}\n`));
@@ -86,12 +88,12 @@ async function secretFor(sender: Sender, { secretFile }: InitOptions, io: Comman
   }
   const secret = await textOf(secretFile, io);
   if (sender.secretForm !== null && !sender.paired && !sender.secretForm.test(secret))
-    throw new PlainError(`the secret is not ${sender.secretForm.sentence}: it is ${sender.secret.what}`);
-  // Of a pair nobody but the sender can sign.
+    throw new PlainError(`the secret is not ${sender.secretForm.sentence}: it must be ${sender.secret.what}`);
+  // With a key pair only the sender can sign.
   return { secret, signingKey: sender.paired ? '' : secret, isNew: false };
 }
 
-/** In one transaction: an endpoint without its check is never there. */
+/** In one transaction, so that the endpoint never exists without its check. */
 async function create(
   session: Session,
   { id, format, answerSecret }: Sender,
@@ -102,7 +104,7 @@ async function create(
 ): Promise<void> {
   const [there] = await session.rows(`SELECT to_regclass($1)::text AS table`, [bareIdentifier(table)]);
   if (there?.['table'] !== null && there !== undefined)
-    throw new PlainError(`${table} is there already: --table names another one`);
+    throw new PlainError(`the table ${table} already exists: choose another name with --table`);
   const [name, second] = [bareIdentifier(`${table}_secret`), bareIdentifier(`${table}_answer_secret`)];
   const answers = answerSecret !== null && answerKey !== '';
   const option = format === 'json' ? '' : `, format = '${format}'`;
@@ -182,6 +184,6 @@ ${steps.map((step, i) => `  ${i + 1}. ${step}`).join('\n')}
 
   URL     ${url}
 ${isNew ? `  secret  ${secret}\n` : ''}${handshake === null ? '' : `\nBefore it delivers it asks: ${handshake}\n`}
-docs/senders/${id}.md tells more.
+See docs/senders/${id}.md for details.
 `;
 }

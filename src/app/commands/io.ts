@@ -1,4 +1,4 @@
-/** How commands show what they found: a table for people, one JSON object a line for programs. */
+/** How commands print results: a table for people, one JSON object per line for programs. */
 import { plain } from '../../kit/terminal.ts';
 
 export type Shown = Readonly<Record<string, string | number | boolean | null>>;

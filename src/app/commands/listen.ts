@@ -1,13 +1,13 @@
 /**
- * `headgate listen`: each new row of webhook tables is sent on to a program on the developer's machine as the request that it was made
- * of, one after the other, and its answer is shown. Gives the exit status; goes on until it is interrupted.
+ * `headgate listen`: forwards each new row of webhook tables to a program on the developer's machine, as the request the row was made
+ * from, one at a time, and shows the answer. Runs until it is interrupted; returns the exit status.
  *
  *   connecting ──reached──► looking ──rows──► sending ──answered──► looking
  *       ▲                      │                 └──nobody there──► sending the same one again, a little later
  *       └──── lost ◄───────────┘
  *
- * Nothing is skipped while either side is away: what was not answered is sent when both are back. A request whose answer was lost
- * is sent twice. With --state the place survives this program, too; without it a start begins with what comes from then on.
+ * Nothing is skipped while either side is unreachable: unanswered requests are sent when both are back. A request whose answer was lost
+ * is sent twice. With --state the place also survives a restart of the command; without it a start begins with new rows only.
  */
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { backoffMs } from '../../kit/backoff.ts';
@@ -76,15 +76,16 @@ class Listening {
     this.#following = new Following(names, (state) => this.#save(state));
   }
 
-  /** What is wrong from the beginning ends it; what breaks later is waited for. */
+  /** An error at the beginning ends the command; after a later one it waits and continues. */
   async run(): Promise<void> {
     const { state } = this.#options;
     const before = state === undefined ? null : await readState(state);
     if (before !== null && !this.#following.resume(before))
-      throw new PlainError(`--state: ${state ?? ''} is no place that listen has written`);
+      throw new PlainError(`--state: ${state ?? ''} does not hold a place that listen has written`);
     await staying(this.#where.dsn, 'listen', this.#io, async (session, begin) => {
       const { tables, isAnother } = await this.#following.begin(session);
-      if (isAnother) this.#io.note('the database is another one, or was restored: listening from now on\n');
+      if (isAnother)
+        this.#io.note('the database is another one, or was restored: forwarding only new rows\n');
       const what =
         this.#names.length === 0 ? 'all webhook tables' : tables.map(({ from }) => from).join(', ');
       this.#io.note(
@@ -102,7 +103,7 @@ class Listening {
         if (!(await this.#forward(row))) return;
         sent += 1;
       }
-      // What a look at many tables costs the database is a tenth of its time at most.
+      // Looking at many tables takes at most a tenth of the time.
       const tookMs = sent > 0 ? 0 : this.#io.elapsed() - began;
       await rest(this.#io, Math.max(limits.listenPauseMs, tookMs * limits.listenRestTimes));
     }
@@ -152,7 +153,7 @@ class Listening {
   }
 }
 
-/** null: there is none yet. */
+/** null: no state was saved yet. */
 async function readState(file: string): Promise<string | null> {
   try {
     return await readFile(file, 'utf8');

@@ -1,7 +1,7 @@
 /**
- * Rows as a Parquet file. Takes the columns of a query and its rows, as texts that PostgreSQL has written; gives pieces of the file, of which
- * the last makes it one, so that what is cut off cannot be read. Each column has the Parquet type that holds all its digits: a NUMERIC without a precision
- * is text. Throws PlainError for a value that the type has no place for (`infinity`, an array of arrays).
+ * Rows as a Parquet file. Takes the columns of a query and its rows, as texts written by PostgreSQL; returns pieces of the file, of which
+ * the last holds the metadata, so that a truncated file cannot be read. Each column has the Parquet type that holds all its digits: a NUMERIC
+ * without a precision is text. Throws PlainError for a value that the type cannot represent (`infinity`, an array of arrays).
  */
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import type { SchemaElement } from 'hyparquet-writer';
@@ -12,28 +12,28 @@ import { limits } from '../../tables/limits.ts';
 
 export interface Column {
   readonly name: string;
-  /** The type's oid, and what stands behind its name in brackets. */
+  /** The type's oid, and its modifier, such as the precision in `numeric(10, 2)`. */
   readonly dataTypeID: number;
   readonly dataTypeModifier: number;
 }
 
-/** Of a row, as PostgreSQL has written them. */
+/** The values of a row, as PostgreSQL wrote them. */
 export type Cells = readonly (string | null)[];
 
 interface Kind {
   readonly what: string;
   readonly element: Omit<SchemaElement, 'name'>;
-  /** Least and greatest of a row group are written with it. */
+  /** The minimum and maximum of each row group are written. */
   readonly ordered: boolean;
-  /** undefined: there is no place for it. */
+  /** undefined: the type cannot represent the value. */
   readonly value: (text: string) => unknown;
 }
 
-/** Settings under which `Parquet` reads what PostgreSQL writes, for the transaction. */
+/** Sets, for the transaction, the output formats that `Parquet` expects from PostgreSQL. */
 export const parquetSettings = `SELECT set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO', true),
   set_config('bytea_output', 'hex', true), set_config('extra_float_digits', '1', true)`;
 
-/** oid and elements' oid of the arrays among these types. */
+/** The array types among the given oids, with the oids of their elements. */
 export const arraysOf = `SELECT oid::text AS "array", typelem::text AS element FROM pg_catalog.pg_type
 WHERE typcategory = 'A' AND typarray = 0 AND oid = ANY ($1::oid[])`;
 
@@ -41,13 +41,14 @@ export class Parquet {
   readonly #columns: readonly { readonly name: string; readonly kind: Kind; readonly values: unknown[] }[];
   readonly #bytes = new ByteWriter();
   readonly #writer: ParquetWriter;
-  /** Of the row group that is being gathered. */
+  /** Of the row group being collected. */
   #rows = 0;
   #chars = 0;
 
-  /** `elements`: by an array's oid. */
+  /** `elements`: element type by array type, as oids. */
   constructor(columns: readonly Column[], elements: ReadonlyMap<number, number>) {
-    if (columns.length === 0) throw new PlainError('there are no columns, and no Parquet file is without');
+    if (columns.length === 0)
+      throw new PlainError('the table has no columns: a Parquet file needs at least one');
     this.#columns = columns.map(({ name, dataTypeID, dataTypeModifier }) => {
       const element = elements.get(dataTypeID);
       const kind = kindOf(element ?? dataTypeID, dataTypeModifier);
@@ -75,7 +76,7 @@ export class Parquet {
 
   end(): Buffer {
     this.#write();
-    // Some readers know a document by this name alone. Before its values are written, the writer would read them for it, and lose digits.
+    // Some readers recognise JSON only by this name. If it were set before the values are written, the writer would parse them and lose digits.
     this.#writer.schema = this.#writer.schema.map((element) =>
       element.logical_type?.type === 'JSON' ? { ...element, converted_type: 'JSON' } : element,
     );
@@ -103,7 +104,7 @@ export class Parquet {
 
 function noPlace(name: string, { what }: Kind, text: string): PlainError {
   return new PlainError(
-    `column ${plain(name)} holds ${plain(text.slice(0, 40))}, for which Parquet's ${what} has no place: export a view in which it is text`,
+    `column ${plain(name)} contains ${plain(text.slice(0, 40))}, which Parquet's ${what} cannot represent: export a view in which it is text`,
   );
 }
 
@@ -132,7 +133,7 @@ const moment = (isAdjustedToUTC: boolean): Kind =>
     microsOf,
   );
 
-/** By the oids of PostgreSQL's pg_type.dat; what is not here is text. */
+/** By the oids of PostgreSQL's pg_type.dat; all other types become text. */
 const kinds: ReadonlyMap<number, Kind> = new Map([
   [16, scalar('boolean', { type: 'BOOLEAN' }, (it) => it === 't')],
   [17, scalar('byte array', { type: 'BYTE_ARRAY' }, (it) => Buffer.from(it.slice(2), 'hex'), false)],
@@ -156,14 +157,14 @@ function kindOf(oid: number, modifier: number): Kind {
   return (oid === 1700 ? decimalOf(modifier) : kinds.get(oid)) ?? text;
 }
 
-/** What every reader takes for a decimal, in digits. */
+/** The precision that every reader accepts for a decimal, in digits. */
 const precisionMax = 38;
 
-/** undefined: any number of digits, or more than readers take, or none of them behind the point where it says so. */
+/** undefined: no precision, a precision that readers do not accept, or a scale that is negative or above the precision. */
 function decimalOf(modifier: number): Kind | undefined {
   if (modifier < 4) return undefined;
   const precision = (modifier - 4) >> 16;
-  // 11 bits, of which the first is the sign.
+  // 11 bits, the first is the sign.
   const scale = (((modifier - 4) & 0x7ff) ^ 1024) - 1024;
   if (precision > precisionMax || scale < 0 || scale > precision) return undefined;
   const value = (it: string): bigint | undefined => {
@@ -219,12 +220,12 @@ function daysOf(date: string): number | undefined {
   const [, years, month, day, bc] = /^(\d{4,})-(\d\d)-(\d\d)( BC)?$/.exec(date) ?? [];
   if (years === undefined) return undefined;
   const year = bc === undefined ? Number(years) : 1 - Number(years);
-  // The calendar is the same again after 400 years; a Date has fewer years than PostgreSQL.
+  // The calendar repeats every 400 years; Date covers fewer years than PostgreSQL.
   const cycles = Math.floor((year - 2_000) / 400);
   return Date.UTC(year - cycles * 400, Number(month) - 1, Number(day)) / dayMs + cycles * 146_097;
 }
 
-/** Since 1970. `2026-01-31 12:00:00.123456+00`; undefined: `infinity`, or behind the year 294246. */
+/** Since 1970. `2026-01-31 12:00:00.123456+00`; undefined: `infinity`, or after the year 294246. */
 function microsOf(moment: string): bigint | undefined {
   const [, date = '', hours, minutes, seconds, part = '', bc = ''] =
     /^(\S+) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:\+00)?( BC)?$/.exec(moment) ?? [];
@@ -232,6 +233,6 @@ function microsOf(moment: string): bigint | undefined {
   if (days === undefined) return undefined;
   const ofDay = (Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds);
   const micros = (BigInt(days) * 86_400n + BigInt(ofDay)) * 1_000_000n + BigInt(part.padEnd(6, '0'));
-  // PostgreSQL counts from 2000, and comes 29 years further.
+  // PostgreSQL counts from 2000, so its range ends 29 years later.
   return micros < 2n ** 63n ? micros : undefined;
 }

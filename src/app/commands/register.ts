@@ -1,6 +1,6 @@
 /**
- * The commands of every day, as the command line has them. Takes commander's program, gives it commands whose code is loaded when one
- * is run. Part of the composition root: what is read of the environment comes through `Shell`.
+ * The everyday commands. Adds commands to commander's program; the code of a command is loaded when it runs. Part of the composition
+ * root: the environment is read only through `Shell`.
  */
 import type { Command } from 'commander';
 import type { Settings } from '../../tables/settings.ts';
@@ -23,7 +23,7 @@ export interface Shell {
   readonly withSettings: (command: Command) => Command;
   readonly settings: (flags: Given) => Settings;
   readonly version: () => string;
-  /** Interrupted by a signal. */
+  /** A signal interrupts it. */
   readonly io: () => CommandIo;
 }
 
@@ -31,11 +31,11 @@ interface Placed extends WhereOptions {
   readonly dataDir?: string;
 }
 
-/** Ways to say what the commands have in common. */
+/** What the commands have in common. */
 interface Making {
   readonly shell: Shell;
   readonly command: (words: string, description: string) => Command;
-  /** One that speaks to a Headgate, here or elsewhere. */
+  /** A command that talks to a Headgate, here or elsewhere. */
   readonly placed: (command: Command) => Command;
   readonly where: (options: Placed) => Promise<Where>;
 }
@@ -52,7 +52,7 @@ export function registerCommands(program: Command, shell: Shell): void {
     shell
       .withDataDir(it)
       .option('--dsn <dsn>', 'a Headgate elsewhere: its SQL port, postgresql://…')
-      .option('--url <url>', 'where that one takes webhooks: scheme, host and port')
+      .option('--url <url>', 'where that Headgate receives webhooks: scheme, host and port')
       .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json');
   const where = async ({ dataDir, ...options }: Placed): Promise<Where> => {
     const { whereOf } = await import('./where.ts');
@@ -67,18 +67,18 @@ export function registerCommands(program: Command, shell: Shell): void {
 }
 
 function endpointCommands({ shell, command, placed, where }: Making): void {
-  placed(command('endpoints', 'list the webhook tables that are yours'))
-    .option('--json', 'one JSON object a line')
+  placed(command('endpoints', 'list the webhook tables that you own'))
+    .option('--json', 'print one JSON object per line')
     .action(async (options: Placed & { json?: boolean }) => {
       const { endpointsCommand } = await import('./endpoints.ts');
       await end(endpointsCommand(await where(options), options.json === true, shell.io()));
     });
 
-  placed(command('init <sender>', 'make an endpoint for a known sender, and try it'))
-    .option('--table <name>', 'what to call the table (default: the sender and _events)')
-    .option('--secret-file <file>', "the sender's secret; default: one that is made up")
-    .option('--answer-secret-file <file>', 'the second secret that the answers to some questions need')
-    .option('--json', 'one JSON object')
+  placed(command('init <sender>', 'create an endpoint for a known sender, and test it'))
+    .option('--table <name>', 'the name of the table (default: the name of the sender and _events)')
+    .option('--secret-file <file>', "the sender's secret (default: a new one)")
+    .option('--answer-secret-file <file>', 'the second secret, for handshakes that need one')
+    .option('--json', 'print one JSON object')
     .action(async (sender: string, options: Placed & InitOptions) => {
       const { initCommand } = await import('./init.ts');
       await end(initCommand(await where(options), sender, options, shell.io()));
@@ -88,25 +88,25 @@ function endpointCommands({ shell, command, placed, where }: Making): void {
 function sendingCommands({ shell, command, placed, where }: Making): void {
   const signing = (it: Command): Command =>
     it
-      .option('--sender <sender>', 'sign each request anew as this sender does')
-      .option('--secret <secret>', 'what it signs with')
+      .option('--sender <sender>', 'sign each request again, as this sender does')
+      .option('--secret <secret>', 'what the sender signs with')
       .option('--secret-file <file>', 'the same, read from a file')
-      .option('--allow-remote', 'send requests to another machine, too')
-      .option('--json', 'one JSON object a line');
+      .option('--allow-remote', 'allow sending to another machine')
+      .option('--json', 'print one JSON object per line');
 
-  signing(placed(command('listen [table...]', 'send each new request on to a program on this machine')))
-    .requiredOption('--forward-to <url>', 'where to, e.g. http://localhost:3000/hook')
-    .option('--state <file>', 'remember in this file what was sent, and go on from there')
+  signing(placed(command('listen [table...]', 'forward each new request to a program on this machine')))
+    .requiredOption('--forward-to <url>', 'the URL of the program, e.g. http://localhost:3000/hook')
+    .option('--state <file>', 'remember in this file what was sent, and continue from there')
     .action(async (tables: string[], options: Placed & ListenOptions) => {
       const { listenCommand } = await import('./listen.ts');
       await end(listenCommand(await where(options), tables, options, shell.io()));
     });
 
-  signing(placed(command('replay <table>', 'send stored requests once more')))
-    .requiredOption('--to <target>', 'a webhook table, or a URL of this machine')
-    .option('--since <span>', 'those that arrived in it: 90s, 15m, 1h, 7d')
-    .option('--where <condition>', 'those for which this SQL is true; the table is called t')
-    .option('--rate <n/s>', 'begin at most so many a second (default: 50)')
+  signing(placed(command('replay <table>', 'send stored requests again')))
+    .requiredOption('--to <target>', 'a webhook table, or a URL on this machine')
+    .option('--since <span>', 'only requests that arrived in this last span of time: 90s, 15m, 1h, 7d')
+    .option('--where <condition>', 'only requests for which this SQL is true; the table is called t')
+    .option('--rate <n/s>', 'start at most this many per second (default: 50)')
     .action(async (table: string, options: Placed & ReplayOptions) => {
       const { replayCommand } = await import('./replay.ts');
       await end(replayCommand(await where(options), table, options, shell.io()));
@@ -114,10 +114,10 @@ function sendingCommands({ shell, command, placed, where }: Making): void {
 }
 
 function readingCommands({ shell, command, placed, where }: Making): void {
-  placed(command('tail [table]', 'show what becomes of requests, as they come'))
-    .option('--json', 'one JSON object a line')
-    .option('--failed', 'only those that were refused')
-    .option('--body', "with what they held; here of tables with inspect = 'bodies'")
+  placed(command('tail [table]', 'show requests and their outcomes as they arrive'))
+    .option('--json', 'print one JSON object per line')
+    .option('--failed', 'only refused requests')
+    .option('--body', "show their contents, too; on this machine only for tables with inspect = 'bodies'")
     .action(async (table: string | undefined, options: Placed & TailOptions) => {
       const given = { ...options, table };
       if (options.dsn !== undefined || options.profile !== undefined) {
@@ -128,8 +128,8 @@ function readingCommands({ shell, command, placed, where }: Making): void {
       await tailCommand(shell.settings({ dataDir: options.dataDir }).dataDir, given, shell.io());
     });
 
-  placed(command('explain [id]', 'say why a request was refused, and what to do'))
-    .option('--json', 'one JSON object')
+  placed(command('explain [id]', 'show why a request was refused, and what to do'))
+    .option('--json', 'print one JSON object')
     .action(async (id: string | undefined, options: Placed & { json?: boolean }) => {
       const { explainCommand } = await import('./explain.ts');
       await end(explainCommand(await where(options), id ?? null, options.json === true, shell.io()));
@@ -137,28 +137,31 @@ function readingCommands({ shell, command, placed, where }: Making): void {
 
   placed(command('export <table>', 'write the rows of a table to standard output or a file'))
     .option('--format <format>', 'ndjson, csv or parquet', 'ndjson')
-    .option('--since <position>', 'only what is new since then; each export says its position at the end')
+    .option(
+      '--since <position>',
+      'only rows written after this position; each export prints its own at the end',
+    )
     .option('--state <file>', 'keep the position in this file: each run writes what is new')
-    .option('--output <file>', 'the file to write; it is there when it is complete')
-    .option('--json', 'tell rows and position, on standard error, as one JSON object')
+    .option('--output <file>', 'the file to write; it appears once it is complete')
+    .option('--json', 'report rows and position, on standard error, as one JSON object')
     .action(async (table: string, options: Placed & ExportOptions) => {
       const { exportCommand } = await import('./export.ts');
       await end(exportCommand(await where(options), table, options, process.stdout, shell.io()));
     });
 
-  placed(command('infer [file]', 'print the CREATE TABLE that takes documents like these'))
-    .option('--name <table>', 'what to call the table')
-    .option('--table <table>', 'look at the documents of this table instead of a file')
+  placed(command('infer [file]', 'print a CREATE TABLE that accepts documents like these'))
+    .option('--name <table>', 'the name of the new table')
+    .option('--table <table>', 'read the documents of this table instead of a file')
     .option('--column <column>', 'its column (default: data)')
-    .option('--json', 'one JSON object')
+    .option('--json', 'print one JSON object')
     .action(async (file: string | undefined, options: Placed & InferOptions) => {
       const { inferCommand } = await import('./infer.ts');
       await end(inferCommand(() => where(options), file, options, shell.io()));
     });
 
-  placed(command('sql', 'a prompt for SQL'))
-    .option('-c, --command <sql>', 'run this, and end')
-    .option('--json', 'each row as one JSON object')
+  placed(command('sql', 'open a prompt for SQL'))
+    .option('-c, --command <sql>', 'run this and exit')
+    .option('--json', 'print each row as one JSON object')
     .action(async (options: Placed & SqlOptions) => {
       const { sqlCommand } = await import('./sql.ts');
       const { stdin: input, stdout: output } = process;
@@ -168,14 +171,17 @@ function readingCommands({ shell, command, placed, where }: Making): void {
 }
 
 function websubCommands({ command, shell }: Making): void {
-  command('websub <topic>', 'subscribe a table to a feed at its WebSub hub, and renew that before it ends')
+  command(
+    'websub <topic>',
+    'subscribe a table to a feed at its WebSub hub, and keep the subscription renewed',
+  )
     .requiredOption('--callback <url>', 'the URL of the table, as the hub calls it')
-    .option('--hub <url>', 'the hub, instead of the one that the topic names')
-    .option('--secret <secret>', 'what the hub is to sign with: the text of CREATE SECRET')
+    .option('--hub <url>', 'the hub to use instead of the one that the topic names')
+    .option('--secret <secret>', 'what the hub must sign with: the text of CREATE SECRET')
     .option('--secret-file <file>', 'the same, read from a file')
-    .option('--lease <time>', 'how long the subscription is to last (default: 5 days)')
-    .option('--every <time>', 'how often it is renewed (default: twice a lease)')
-    .option('--once', 'subscribe, and end')
+    .option('--lease <time>', 'how long the subscription should last (default: 5 days)')
+    .option('--every <time>', 'how often to renew it (default: twice per lease)')
+    .option('--once', 'subscribe and exit')
     .option('--unsubscribe', 'end the subscription')
     .action(async (topic: string, options: Omit<WebsubOptions, 'topic'>) => {
       const [{ websubCommand }, { SendClient }, { setTimeout: pause }] = await Promise.all([
@@ -198,12 +204,12 @@ function websubCommands({ command, shell }: Making): void {
 
 function machineCommands(program: Command, { shell, command }: Making): void {
   shell
-    .withSettings(command('doctor', 'look for what is wrong, on this machine and in the database'))
+    .withSettings(command('doctor', 'look for problems on this machine and in the database'))
     .option('--dsn <dsn>', 'a Headgate elsewhere: its SQL port, postgresql://…')
-    .option('--url <url>', 'where that one takes webhooks: scheme, host and port')
+    .option('--url <url>', 'where that Headgate receives webhooks: scheme, host and port')
     .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json')
-    .option('--json', 'one JSON object a line')
-    .option('--alert', 'send a trial message to HEADGATE_ALERT_URL')
+    .option('--json', 'print one JSON object per line')
+    .option('--alert', 'send a test message to HEADGATE_ALERT_URL')
     .action(async ({ dsn, url, profile, json, alert, ...flags }: Given) => {
       const [{ doctorCommand }, { whereOf }] = await Promise.all([
         import('./doctor.ts'),
@@ -220,7 +226,7 @@ function machineCommands(program: Command, { shell, command }: Making): void {
       await end(doctorCommand(found, settings, about, shell.io()));
     });
 
-  command('completions <shell>', 'print what bash, zsh or fish need to complete this command line').action(
+  command('completions <shell>', 'print the completion script for bash, zsh or fish').action(
     async (name: string) => {
       const { completionsOf } = await import('./completions.ts');
       process.stdout.write(completionsOf(program, name));

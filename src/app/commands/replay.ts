@@ -1,7 +1,6 @@
 /**
- * `headgate replay`: stored requests of a table sent once more, in the order in which they lie there, to another table or to a program on
- * this machine, no faster than --rate. Gives the exit status: 0 when every answer was 2xx. Nothing of the table is changed; what it is sent to
- * may of course store it.
+ * `headgate replay`: sends stored requests of a table again, in their physical order, to another table or to a program on this machine, no
+ * faster than --rate. Returns the exit status: 0 if every answer was 2xx. Does not change the table.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { PlainError } from '../../kit/plain-error.ts';
@@ -43,10 +42,10 @@ export async function replayCommand(
   const forwarder = await Forwarder.open(options, io);
   try {
     return await within(where.dsn, 'replay', async (session) => {
-      // One picture of the table, although rows may come while it runs: what is replayed into it is not replayed again.
+      // One snapshot of the table, so that rows stored meanwhile, by the replay itself too, are not replayed again.
       await session.rows('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
       const [table] = await storedTables(session, [name]);
-      if (table === undefined) throw new PlainError(`there is no webhook table ${name} that is yours`);
+      if (table === undefined) throw new PlainError(`you own no webhook table ${name}`);
       const to = await targetOf(session, where, options, table.database);
       const from = `${table.from} t WHERE ${conditionOf(table, span, options.where)}`;
       const [counted] = await session.rows(`SELECT count(*)::text AS n FROM ${from}`);
@@ -69,7 +68,7 @@ export async function replayCommand(
 export function spanOf(text: string): number {
   const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
   if (count === undefined || unit === undefined)
-    throw new PlainError(`--since: "${text}" is no span of time, e.g. 15m, 1h or 7d`);
+    throw new PlainError(`--since: "${text}" is not a span of time such as 15m, 1h or 7d`);
   return Number(count) * { s: 1, m: 60, h: 3600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
 }
 
@@ -80,11 +79,11 @@ function conditionOf(
 ): string {
   if (seconds !== null && arrival === null)
     throw new PlainError(
-      `--since: ${table} keeps no time of arrival (INCLUDE TIMESTAMP AS column): choose rows with --where`,
+      `--since: ${table} does not keep the time of arrival (INCLUDE TIMESTAMP AS column): choose rows with --where`,
     );
   const parts = [
     ...(seconds === null ? [] : [`${arrival ?? ''} >= now() - interval '${seconds} seconds'`]),
-    // A line of its own, so that a comment ends with it.
+    // On its own line, so that a trailing SQL comment ends with it.
     ...(condition === undefined ? [] : [`(${condition}\n)`]),
   ];
   return parts.length === 0 ? 'true' : parts.join(' AND ');
@@ -102,7 +101,7 @@ async function targetOf(
     return to;
   }
   const [target] = await storedTables(session, [to]);
-  if (target === undefined) throw new PlainError(`there is no webhook table ${to} that is yours`);
+  if (target === undefined) throw new PlainError(`you own no webhook table ${to}`);
   return webhookUrl(where, database, target.schema, target.table);
 }
 
@@ -115,7 +114,7 @@ class Replay {
   readonly #io: CommandIo;
   readonly #answers = new Map<string, number>();
   #done = 0;
-  /** Without an answer, one after the other. */
+  /** Consecutive requests without an answer. */
   #silent = 0;
 
   constructor(
@@ -142,7 +141,7 @@ class Replay {
       for (let rows = await next(); rows.length > 0; rows = await next()) {
         for (const row of rows) {
           const waitMs = startedAt + this.#done * this.#everyMs - elapsed();
-          // The only way this pause fails is the signal.
+          // Only the signal makes this pause fail.
           if (waitMs > 0) await pause(waitMs, undefined, { signal }).catch(() => undefined);
           if (signal.aborted) return;
           await this.#send(row);

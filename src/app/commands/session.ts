@@ -1,6 +1,6 @@
 /**
- * A connection of a command, as the role of its connection string: it may do what that role may. Values come as texts, so that
- * no digit is lost. Throws PlainError in one line, without the password.
+ * The database connection of a command, with the rights of the role in its connection string. Values are returned as text, so that
+ * no digit is lost. Throws PlainError, without the password.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -14,7 +14,7 @@ import { onceOnDisk, positionNow } from '../../kit/position.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { limits } from '../../tables/limits.ts';
 
-/** Every value of a row. */
+/** The values of a row, by column. */
 export type Texts = Readonly<Record<string, string | null>>;
 
 export class Session {
@@ -31,7 +31,7 @@ export class Session {
     }
   }
 
-  /** The same with its columns, and rows in their order. */
+  /** The same with the columns' descriptions, and each row as an array. */
   async cells(text: string): Promise<QueryArrayResult<(string | null)[]>> {
     try {
       return await this.client.query({ text, rowMode: 'array' });
@@ -41,8 +41,8 @@ export class Session {
   }
 
   /**
-   * A position (kit/position.ts), once what says that its transactions have ended is on the disk: a crash may give other numbers out again.
-   * Outside of a transaction.
+   * A position (kit/position.ts), once the WAL that ends its transactions is on the disk: otherwise their numbers could be reused after a crash.
+   * Must be called outside a transaction.
    */
   async position(): Promise<bigint> {
     const ask = async () => {
@@ -54,7 +54,7 @@ export class Session {
       };
     };
     const found = await onceOnDisk(ask, (sql) => this.rows(sql), limits);
-    if (found === null) throw new DatabaseFailure('its log does not reach the disk', undefined);
+    if (found === null) throw new DatabaseFailure("the database's log does not reach the disk", undefined);
     return BigInt(found.position);
   }
 
@@ -63,9 +63,9 @@ export class Session {
   }
 }
 
-/** What the database said, or that it says nothing. */
+/** An error of the database, or of the connection to it. */
 export class DatabaseFailure extends PlainError {
-  /** It may be away for a moment only: nothing is wrong with what was asked. */
+  /** The database may be unreachable only briefly: the request itself is fine. */
   readonly mayPass: boolean;
 
   constructor(message: string, sqlstate: string | undefined) {
@@ -77,14 +77,14 @@ export class DatabaseFailure extends PlainError {
 
 export function databaseError(error: unknown): DatabaseFailure {
   const { message, hint, code } = error as { message?: string; hint?: string; code?: string };
-  // Of a connection that broke node-postgres tells nothing that helps.
+  // node-postgres says nothing useful about a connection that broke.
   const said = code === undefined || message === undefined ? 'the connection was lost' : message;
   return new DatabaseFailure(hint === undefined ? said : `${said}\n${hint}`, code);
 }
 
 export async function connect(dsn: string, command: string): Promise<Session> {
   const { servers, secrets } = parseDsn(dsn);
-  let why = 'it names no server';
+  let why = 'the connection string names no server';
   let sqlstate: string | undefined;
   for (let [server, ...others] = servers; server !== undefined; [server, ...others] = others) {
     const client = new Client({
@@ -93,7 +93,7 @@ export async function connect(dsn: string, command: string): Promise<Session> {
       connectionTimeoutMillis: limits.commandConnectMs,
       types: { getTypeParser: () => (value: string) => value },
     });
-    // What breaks the connection is told by the query that was waiting.
+    // The waiting query reports what breaks the connection.
     client.on('error', () => {});
     try {
       await client.connect();
@@ -112,7 +112,7 @@ export async function connect(dsn: string, command: string): Promise<Session> {
   );
 }
 
-/** Connected, asked, and closed again whatever happens. */
+/** Connects, runs `work`, and always closes the connection. */
 export async function within<T>(
   dsn: string,
   command: string,
@@ -127,8 +127,8 @@ export async function within<T>(
 }
 
 /**
- * Works on a connection, and on the next one when that breaks, until it is interrupted. What is wrong before `work` says that it has begun
- * ends it; what comes later and may pass is waited for. `begin` is told once for each connection, and gives whether it was the first.
+ * Runs `work` on a connection, and on a new one when that breaks, until interrupted. An error before `work` has called `begin` is thrown;
+ * after a later one that may pass, it waits and reconnects. `work` calls `begin` once per connection; it returns whether this is the first.
  */
 export async function staying(
   dsn: string,
@@ -155,7 +155,7 @@ export async function staying(
   }
 }
 
-/** The only way this pause fails is the signal. */
+/** Only the signal makes this pause fail. */
 export async function rest({ signal }: CommandIo, ms: number): Promise<void> {
   await pause(ms, undefined, { signal }).catch(() => undefined);
 }

@@ -1,6 +1,6 @@
 /**
  * `headgate sql`: a prompt for SQL without psql. Statements end with a semicolon; values are shown as the database writes them, with every digit.
- * Takes lines from a terminal, a file or -c; gives the exit status: 1 when a statement of -c or of a file failed.
+ * Takes lines from a terminal, a pipe or -c; returns the exit status: 1 if a statement of -c or of a pipe failed.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -55,9 +55,9 @@ export async function sqlCommand(
   }
 }
 
-const help = `\\d          tables and views        \\d NAME   columns and indexes of one
-\\endpoints  webhook tables          \\x        one value a line, on or off
-\\q          leave                   ;         ends a statement
+const help = `\\d          tables and views        \\d NAME   its columns and indexes
+\\endpoints  webhook tables          \\x        one value per line: on or off
+\\q          quit                    ;         ends a statement
 `;
 
 class Prompt {
@@ -93,12 +93,12 @@ class Prompt {
       this.#pending = '';
       output.write('^C\n');
       lines.setPrompt('headgate=> ');
-      // What was typed and not sent goes, too: to the end of the line, and back over all of it.
+      // Delete what was typed but not sent: move to the end of the line, and delete back to its beginning.
       lines.write('', { ctrl: true, name: 'e' });
       lines.write('', { ctrl: true, name: 'u' });
       ask();
     });
-    output.write('Type \\? for help, \\q to leave.\n');
+    output.write('Type \\? for help, \\q to quit.\n');
     ask();
     for await (const line of lines) {
       if (line.trim() !== '' && !holdsSecret(line) && history.at(-1) !== line) history.push(line);
@@ -129,7 +129,7 @@ class Prompt {
   async #line(line: string): Promise<boolean> {
     if (this.#pending === '' && line.trimStart().startsWith('\\')) return this.#backslash(line.trim());
     this.#pending += this.#pending === '' ? line : `\n${line}`;
-    // The splitter counts bytes, one for each character.
+    // The splitter expects one character per byte.
     const text = Buffer.from(this.#pending).toString('latin1');
     const statements = splitStatements(text, true);
     const last = statements.at(-1);
@@ -147,7 +147,7 @@ class Prompt {
     const [, word = '', name = ''] = /^\\(\S+)\s*(.*?);?$/.exec(line) ?? [];
     if (word === 'x') {
       this.#expanded = !this.#expanded;
-      this.#io.print(`one value a line: ${this.#expanded ? 'on' : 'off'}\n`);
+      this.#io.print(`one value per line: ${this.#expanded ? 'on' : 'off'}\n`);
     } else if (word === 'endpoints') return this.run('SHOW ENDPOINTS');
     else if (['d', 'dt', 'd+'].includes(word))
       return name === '' ? this.run(relations) : this.#describe(name);
@@ -167,7 +167,7 @@ WHERE a.attrelid = ${found}::regclass AND a.attnum > 0 AND NOT a.attisdropped OR
     );
   }
 
-  /** Whether all of it was done. */
+  /** Returns whether every statement succeeded. */
   async run(sql: string): Promise<boolean> {
     try {
       const answer: unknown = await this.#session.client.query({ text: sql, rowMode: 'array' });
@@ -211,18 +211,18 @@ function cell(value: string | null | undefined): string {
   return value.length > limits.promptCellCharsMax ? `${text}…` : text;
 }
 
-/** Keys and passwords are not written down. */
+/** Lines with keys and passwords are not kept. */
 function holdsSecret(line: string): boolean {
   return /secret|password|token|key\b|identified/i.test(line);
 }
 
-/** Where it cannot be written, there is none. */
+/** If the file cannot be written, no history is kept. */
 async function keepHistory(history: readonly string[]): Promise<void> {
   const file = historyFile();
   try {
     await mkdir(dirname(file), { recursive: true, mode: 0o700 });
     await writeFile(file, `${history.slice(-limits.promptHistoryMax).join('\n')}\n`, { mode: 0o600 });
   } catch {
-    // A home that is read-only.
+    // For example, a read-only home directory.
   }
 }

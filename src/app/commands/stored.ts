@@ -1,7 +1,7 @@
 /**
- * Requests as a table keeps them. Takes a webhook table's name, gives what each of its rows says of the request that it was made of:
- * the body as it came where INCLUDE BODY keeps it, else the document, else the row's own columns as JSON; and method, query
- * and headers where columns keep them. Only tables that are the role's own are found.
+ * Requests as a table keeps them. Takes a webhook table's name, returns what each of its rows tells about the request it was made from:
+ * the original body if INCLUDE BODY keeps it, else the document, else the row's own columns as JSON; and method, query
+ * and headers if columns keep them. Finds only tables that the role owns.
  */
 import { quoteIdentifier, quoteLiteral } from '../../kit/sql-text.ts';
 import { jsonObject } from '../../kit/json-object.ts';
@@ -25,7 +25,7 @@ export interface StoredTable {
 export interface StoredRequest {
   readonly method: string;
   readonly query: string | null;
-  /** By names in lower case. */
+  /** Keyed by names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
 }
@@ -45,13 +45,13 @@ JOIN pg_catalog.pg_class c ON c.oid = w.relation
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE headgate.owns_table(w.relation)`;
 
-/** `names`: as in SQL; none: all tables that are the role's own. */
+/** `names`: as in SQL; empty: all tables that the role owns. */
 export async function storedTables(session: Session, names: readonly string[]): Promise<StoredTable[]> {
   if (names.length === 0) return (await session.rows(`${ofTables} ORDER BY 3, 4`)).map(tableOf);
   const found: StoredTable[] = [];
   for (const name of names) {
     const [row] = await session.rows(`${ofTables} AND w.relation = to_regclass($1)`, [name]);
-    if (row === undefined) throw new PlainError(`there is no webhook table ${name} that is yours`);
+    if (row === undefined) throw new PlainError(`you own no webhook table ${name}`);
     found.push(tableOf(row));
   }
   return found;
@@ -109,7 +109,7 @@ function tableOf(row: Texts): StoredTable {
   };
 }
 
-/** Headers of one connection, or made anew for each request. */
+/** Headers that belong to one connection, or are set for each request. */
 const ofConnection =
   /^(?:host|connection|keep-alive|proxy-.*|transfer-encoding|te|trailer|upgrade|expect|content-length|content-encoding|accept-encoding|x-forwarded-.*|forwarded)$/;
 
@@ -123,7 +123,7 @@ export function requestOf(row: Texts): StoredRequest {
   };
 }
 
-/** A header that Node would not write is none of the request's. */
+/** Leaves out headers that Node refuses to write. */
 function headersOf(text: string | null | undefined): Record<string, string> {
   const all = jsonObject(text ?? '{}') ?? {};
   return Object.fromEntries(

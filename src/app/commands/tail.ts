@@ -1,8 +1,8 @@
 /**
  * `headgate tail` of a Headgate elsewhere, through its database: the rows of webhook tables as they are committed, and the requests that were
- * refused and kept. Takes the role of a connection string, whose tables it shows. Goes on until it is interrupted; gives the exit status.
+ * refused and kept. Shows the tables of the role in the connection string. Runs until interrupted; returns the exit status.
  *
- * Of a Headgate on this machine more is to be seen: every answer as it is given (console-commands.ts).
+ * For a Headgate on this machine it can show more: every answer as it is given (console-commands.ts).
  */
 import { writtenBetween } from '../../kit/position.ts';
 import { plain } from '../../kit/terminal.ts';
@@ -25,7 +25,7 @@ export async function tailElsewhere(where: Where, options: TailOptions, io: Comm
     const { isAnother } = await following.begin(session);
     if (isAnother) refusedSince = null;
     refusedSince ??= await session.position();
-    if (!begin()) io.note('looking again\n');
+    if (!begin()) io.note('connected again\n');
     while (!io.signal.aborted) {
       const began = io.elapsed();
       let shown = 0;
@@ -46,7 +46,7 @@ export async function tailElsewhere(where: Where, options: TailOptions, io: Comm
   return interrupted;
 }
 
-/** One that is tried again is no new one. */
+/** A request that is retried does not count as new. */
 function refusedBetween(
   session: Session,
   table: string | undefined,

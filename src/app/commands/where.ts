@@ -1,9 +1,9 @@
 /**
- * Which Headgate a command speaks to: one that runs on this machine, found by its data directory, or one elsewhere, named by
- * --dsn and --url or by a profile. Takes options, gives addresses; refuses with PlainError, one line, and quotes no password.
+ * Which Headgate a command talks to: one that runs on this machine, found by its data directory, or one elsewhere, named by
+ * --dsn and --url or by a profile. Takes options, returns addresses; refuses with PlainError, one line, without passwords.
  *
- * Profiles stand in ~/.config/headgate/profiles.json: `{"prod": {"dsn": "postgresql://…", "url": "https://…"}}`. They may
- * hold passwords, so that a file that others can read is refused.
+ * Profiles are in ~/.config/headgate/profiles.json: `{"prod": {"dsn": "postgresql://…", "url": "https://…"}}`. They may
+ * contain passwords, so a file that others can read is refused.
  */
 import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
@@ -20,9 +20,9 @@ export interface WhereOptions {
 }
 
 export interface Where {
-  /** Of the SQL port, or of the database itself. */
+  /** Of the SQL port or of the database itself. */
   readonly dsn: string;
-  /** Where webhooks go: scheme, host and port; null: nobody has said. */
+  /** Where webhooks go: scheme, host and port; null: unknown. */
   readonly url: string | null;
 }
 
@@ -41,14 +41,14 @@ export async function whereOf(options: WhereOptions, dataDir: string): Promise<W
     (options.dsn === undefined && profile.dsn === undefined ? local?.url : null);
   if (dsn === undefined)
     throw new PlainError(
-      `no Headgate runs on ${dataDir}: --data-dir names the folder of the one that does, --dsn or --profile one elsewhere`,
+      `no Headgate runs on ${dataDir}: name the data directory of a running one with --data-dir, or one elsewhere with --dsn or --profile`,
     );
   return { dsn, url: url === undefined || url === null ? null : baseOf(url) };
 }
 
 const configured = () => join(homedir(), '.config', 'headgate');
 
-/** Beside the profiles stands the history of the prompt. */
+/** The history of the prompt is kept next to the profiles. */
 export const historyFile = () => join(configured(), 'sql-history');
 
 async function readProfile(name: string): Promise<{ dsn?: string; url?: string }> {
@@ -57,7 +57,7 @@ async function readProfile(name: string): Promise<{ dsn?: string; url?: string }
   try {
     const { mode, size } = await stat(file);
     if (process.platform !== 'win32' && (mode & 0o077) !== 0)
-      throw new PlainError(`${file} can be read by others, and may hold passwords: chmod 600 it`);
+      throw new PlainError(`${file} may contain passwords but can be read by others: run chmod 600 on it`);
     if (size > limits.commandFileBytesMax) throw new PlainError(`${file} is too large`);
     text = await readFile(file, 'utf8');
   } catch (error) {
@@ -71,8 +71,8 @@ async function readProfile(name: string): Promise<{ dsn?: string; url?: string }
   if (typeof found !== 'object' || found === null)
     throw new PlainError(
       all === null
-        ? `${file} is no JSON object of profiles`
-        : `${file} has no profile "${name}": it has ${Object.keys(all).join(', ') || 'none'}`,
+        ? `${file} is not a JSON object of profiles`
+        : `${file} has no profile "${name}"; its profiles: ${Object.keys(all).join(', ') || 'none'}`,
     );
   const { dsn, url } = found as { dsn?: unknown; url?: unknown };
   return { ...(typeof dsn === 'string' ? { dsn } : {}), ...(typeof url === 'string' ? { url } : {}) };
@@ -84,7 +84,7 @@ export interface DoorAt {
   readonly port: number;
 }
 
-/** The doors of the Headgate that runs on this directory; none: none runs there. */
+/** The doors of the Headgate that runs on this directory; empty: none runs there. */
 export async function portsAt(dataDir: string): Promise<readonly DoorAt[]> {
   const ports = jsonObject(await readFile(join(dataDir, 'ports.json'), 'utf8').catch(() => '{}')) ?? {};
   return Object.entries(ports).flatMap(([name, at]) => {
@@ -116,15 +116,15 @@ function baseOf(url: string): string {
 export function httpUrl(text: string, option: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^https?:$/.test(url.protocol))
-    throw new PlainError(`${option}: "${text}" is no URL of http or https`);
+    throw new PlainError(`${option}: "${text}" is not an http or https URL`);
   return url;
 }
 
-/** Requests of customers leave this machine only where that was said in so many words. */
+/** Requests of customers leave this machine only if that was explicitly allowed. */
 export function refuseRemote(url: URL, option: string, allowed: boolean): void {
   if (allowed || isLoopbackHost(url.hostname.replace(/^\[(.*)\]$/, '$1'))) return;
   throw new PlainError(
-    `${option}: ${url.host} is not this machine; --allow-remote sends what was received there all the same`,
+    `${option}: ${url.host} is not this machine; --allow-remote allows sending received requests there`,
   );
 }
 
@@ -132,7 +132,7 @@ export function refuseRemote(url: URL, option: string, allowed: boolean): void {
 export function webhookUrl({ url }: Where, database: string, schema: string, table: string): string {
   if (url === null)
     throw new PlainError(
-      'where webhooks go is not known: --url names it, e.g. --url https://hooks.example.com',
+      'the URL of the webhook listener is not known: set it with --url, e.g. --url https://hooks.example.com',
     );
   return `${url}/webhook/${[database, schema, table].map(encodeURIComponent).join('/')}`;
 }

@@ -31,15 +31,15 @@ const relations = [
 export async function prepareHeadgate({ source, target }: Sides): Promise<void> {
   const migrations = readMigrations();
   const here = await catalogVersion(source);
-  if (here === 0) throw new MoveError('the source holds no schema headgate: nothing was ever served there');
+  if (here === 0) throw new MoveError('the source has no schema headgate: Headgate has never served it');
   if (here !== migrations.version) {
     throw new MoveError(
-      `the schema headgate of the source is of version ${here}, this Headgate makes ${migrations.version}: start this Headgate on the source once, and run it again`,
+      `the schema headgate of the source has version ${here}, this Headgate needs ${migrations.version}: start this Headgate on the source once, and run it again`,
     );
   }
   await migrate(target, migrations);
   const { rows } = await target.query<{ n: number }>('SELECT count(*)::int AS n FROM headgate.webhook_table');
-  if ((rows[0]?.n ?? 0) > 0) throw new MoveError('there are webhook tables on the other side already');
+  if ((rows[0]?.n ?? 0) > 0) throw new MoveError('the target already has webhook tables');
 }
 
 export async function copyHeadgate({ source, target }: Sides): Promise<void> {

@@ -61,8 +61,8 @@ export async function move(settings: Settings, options: MoveOptions, report: Mov
     await look(sides, options.leaveOut === true, report);
     await moveAll(sides, report);
     report.say(
-      `done: start Headgate with --database-url there and the same master key, and send it the webhooks. The source stays closed for
-writing; to open it again: SET default_transaction_read_only = off; ALTER DATABASE ${JSON.stringify(database)} RESET default_transaction_read_only`,
+      `done: start Headgate with --database-url naming the target and the same master key, and send the webhooks to it. The source stays
+read-only; to reopen it: SET default_transaction_read_only = off; ALTER DATABASE ${JSON.stringify(database)} RESET default_transaction_read_only`,
     );
   } finally {
     for (const client of open) await hangUp(client);
@@ -107,20 +107,20 @@ async function sameDatabase({ source, target }: Sides): Promise<void> {
       async (side) => (await side.query<{ id: string; encoding: string }>(ask).catch(() => null))?.rows[0],
     ),
   );
-  if (here !== undefined && here.id === there?.id) throw new MoveError('--to is the source itself');
+  if (here !== undefined && here.id === there?.id) throw new MoveError('--to names the source itself');
   if (there !== undefined && there.encoding !== here?.encoding && there.encoding !== 'UTF8')
-    throw new MoveError(`the database of --to is in ${there.encoding}: it has to be in UTF8`);
+    throw new MoveError(`the database of --to has the encoding ${there.encoding}: it must be UTF8`);
 }
 
 async function look({ source, target }: Sides, leaveOut: boolean, report: MoveReport): Promise<void> {
   const why = await whyNotClosed(source);
   if (why.length > 0) throw new MoveError(why.join('\n'));
   const { rows } = await source.query<{ what: string }>(leftOut);
-  for (const { what } of rows) report.warn(`not carried: ${what}`);
+  for (const { what } of rows) report.warn(`not moved: ${what}`);
   const { left } = await rolesThere({ source, target });
-  for (const { name, role } of left) report.warn(`not carried: ${name}, because there is no role ${role}`);
+  for (const { name, role } of left) report.warn(`not moved: ${name}, because there is no role ${role}`);
   if (rows.length > 0 && !leaveOut)
-    throw new MoveError('nothing was touched: move these by hand, and run it again with --leave-out');
+    throw new MoveError('nothing was changed: move these by hand, and run it again with --leave-out');
 }
 
 /** The last statements, divided by whether their role exists in the target. */
@@ -148,7 +148,7 @@ async function moveAll(sides: Sides, report: MoveReport): Promise<void> {
     report.say('indexes');
   }
   await closeSource(source);
-  report.say('the source takes no more writes: its webhooks answer 503');
+  report.say('the source accepts no more writes: its webhooks answer 503');
   for (const table of all) {
     const rows = await copyNew(sides, table);
     if (rows > 0) report.say(`${table.name}: ${rows} more rows`);
@@ -166,7 +166,7 @@ async function moveAll(sides: Sides, report: MoveReport): Promise<void> {
     await copyHeadgate(sides);
     await target.query('DROP SCHEMA headgate_move CASCADE');
   });
-  report.say(`${all.length} tables hold as many rows there as here`);
+  report.say(`${all.length} tables have as many rows in the target as in the source`);
 }
 
 /** Returns the steps that are done; if there are no marks yet, creates them and everything that rows need. */
@@ -182,9 +182,9 @@ async function marks(sides: Sides, report: MoveReport): Promise<ReadonlySet<stri
     const { rows } = await target.query<{ id: string }>('SELECT id FROM headgate_move.source');
     if (rows[0]?.id !== id[0]?.id)
       throw new MoveError(
-        'another database was being moved there: DROP SCHEMA headgate_move CASCADE and its tables, and run it again',
+        'a move of another database to the target was interrupted: there, DROP SCHEMA headgate_move CASCADE and drop the tables, and run it again',
       );
-    report.say('a move that was broken off goes on');
+    report.say('an interrupted move continues');
     const { rows: names } = await target.query<{ name: string }>(
       'SELECT name FROM headgate_move.table_state',
     );
@@ -199,6 +199,6 @@ async function marks(sides: Sides, report: MoveReport): Promise<ReadonlySet<stri
     await target.query('INSERT INTO headgate_move.source (id) VALUES ($1)', [id[0]?.id]);
     await runStatements(target, (await source.query<Statement>(beforeRows)).rows);
   });
-  report.say('schemas, types, functions and tables are there');
+  report.say('schemas, types, functions and tables are created');
   return new Set();
 }

@@ -75,7 +75,7 @@ export async function copyNew(sides: Sides, table: MovedTable): Promise<number> 
     return pipe(sides, table, '', table.name);
   });
   if (!(await sameCount(sides, table)))
-    throw new MoveError(`table ${table.name} has other rows on the other side: does somebody write there?`);
+    throw new MoveError(`table ${table.name} has other rows in the target: is something writing to it?`);
   return all;
 }
 

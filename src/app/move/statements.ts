@@ -50,7 +50,7 @@ async function tryStatement(client: Client, { name, statement }: Statement): Pro
     return null;
   } catch (error) {
     await client.query('rollback to savepoint one');
-    const refused = new MoveError(`${name} cannot be made there: ${(error as Error).message}`);
+    const refused = new MoveError(`${name} cannot be created in the target: ${(error as Error).message}`);
     if (mayComeLater(sqlstateOf(error))) return refused;
     throw refused;
   }

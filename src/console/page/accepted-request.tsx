@@ -1,6 +1,6 @@
 /**
- * One accepted request of a table with `inspect = 'bodies'`: what it held, as long as it is remembered. Where it is forgotten:
- * how to have the next ones shown.
+ * One accepted request of a table with `inspect = 'bodies'`: its contents, as long as they are kept in memory. If they are gone, says
+ * why, and links to the rows.
  */
 import type { JSX } from 'preact';
 import type { HeldRequest } from '../../tables/tail.ts';
@@ -29,8 +29,8 @@ export function AcceptedRequest({ held, ...table }: TableRef & { readonly held: 
       <Shown loaded={loaded}>{(value) => <Known request={value} rows={rows} />}</Shown>
       {loaded.failure === null ? null : (
         <p class="faint">
-          What accepted requests held is remembered for a while, in memory, where their table lets it be
-          shown. The rows stay: <a href={rows}>the last ones</a>.
+          Accepted requests are kept in memory for a while, if their table allows it. The rows remain:{' '}
+          <a href={rows}>the last rows</a>.
         </p>
       )}
     </>

@@ -1,6 +1,6 @@
 /**
- * Requests over time as bars, of `headgate.traffic`: stored, refused, and told to come again. A small one stands in the
- * list of endpoints, the large one on an endpoint's page, with the figures beside it for who cannot see bars.
+ * Requests over time as bars, from `headgate.traffic`: stored, refused, and told to retry. The list of endpoints shows a small
+ * chart, an endpoint's page the large one, with figures for readers who cannot see the bars.
  */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
@@ -13,14 +13,14 @@ import { Figure } from './overview.tsx';
 import { Sql, Wrong } from './parts.tsx';
 
 export interface Bar {
-  /** Bars since then: 0 is the present one. */
+  /** How many bars ago: 0 is the current one. */
   readonly ago: number;
   readonly good: number;
   readonly bad: number;
   readonly later: number;
 }
 
-/** `how long ago,stored,refused,unavailable` each, as `listTraffic` gives them. */
+/** Each is `how long ago,stored,refused,unavailable`, as returned by `listTraffic`. */
 export function barsOf(day: string): readonly Bar[] {
   return day.split(' ').flatMap((text) => {
     const [ago = NaN, good = 0, bad = 0, later = 0] = text.split(',').map(Number);
@@ -55,7 +55,7 @@ export function Bars({ bars, count, height, label }: BarsProps): JSX.Element {
             ['warn', later],
           ] as const
         ).map(([kind, requests]) => {
-          // One of a million is seen too.
+          // One request of a million must be visible, too.
           const size = requests === 0 ? 0 : Math.max(1, (requests / most) * height);
           top -= size;
           return size === 0 ? null : (
@@ -86,7 +86,7 @@ const barOf = (row: Row): Bar => ({
   later: Number(row['unavailable']),
 });
 
-/** A duration as `headgate.traffic` has it: the bound under which it lies. */
+/** A duration as `headgate.traffic` gives it: an upper bound. */
 export function boundText(ms: string | null): string {
   if (ms === null) return '–';
   return ms === 'Infinity' ? '> 10 s' : `≤ ${digitsText(ms)} ms`;
@@ -128,9 +128,9 @@ export function Chart({ of }: { readonly of: TableRef }): JSX.Element {
       <dl class="figures">
         <Figure name="stored" value={sum('stored')} />
         <Figure name="401" value={sum('unauthorized')} />
-        <Figure name="refused otherwise" value={sum('refused')} />
+        <Figure name="other refusals" value={sum('refused')} />
         <Figure name="try again 5xx" value={sum('unavailable')} />
-        <Figure name="99 % within, slowest minute" value={boundText(slowest)} />
+        <Figure name="p99, slowest minute" value={boundText(slowest)} />
       </dl>
       <Sql text={sql} />
     </section>

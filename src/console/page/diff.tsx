@@ -1,4 +1,4 @@
-/** Two refused requests beside each other: what differs in their heads and in their bodies, which are indented first. */
+/** Compares two refused requests: the differences of their heads and of their bodies, which are indented first. */
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { diffLines } from '../diff.ts';
@@ -12,7 +12,7 @@ import { to } from './route.ts';
 import { bytesOf, textOf } from './value.tsx';
 
 const linesMax = 2_000;
-/** Equal lines that stand around a difference. */
+/** Equal lines shown around a difference. */
 const around = 3;
 
 export function Diff({ first, second }: { readonly first: string; readonly second: string }): JSX.Element {
@@ -36,7 +36,7 @@ export function Diff({ first, second }: { readonly first: string; readonly secon
       </header>
       {failure === null ? null : <Wrong failure={failure} />}
       {gone ? (
-        <div class="empty">One of them is not there: it is not of a table of yours, or it is forgotten.</div>
+        <div class="empty">One of them cannot be found: its table is not yours, or it is no longer kept.</div>
       ) : null}
       {one !== undefined && other !== undefined ? <Differences one={one} other={other} /> : null}
       {failure === null && !gone && (one === undefined || other === undefined) ? <Skeleton /> : null}
@@ -82,7 +82,7 @@ function Differences({ one, other }: { readonly one: Row; readonly other: Row })
 const signs = { both: ' ', first: '−', second: '+' } as const;
 
 function Lines({ lines }: { readonly lines: readonly DiffLine[] }): JSX.Element {
-  if (lines.every((line) => line.in === 'both')) return <p class="faint">The same.</p>;
+  if (lines.every((line) => line.in === 'both')) return <p class="faint">No differences.</p>;
   const near = (i: number): boolean =>
     lines.slice(Math.max(0, i - around), i + around + 1).some((line) => line.in !== 'both');
   const shown = lines.map((line, i) => ({ ...line, i })).filter(({ i }) => near(i));

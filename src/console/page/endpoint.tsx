@@ -1,4 +1,4 @@
-/** One endpoint: what comes at this moment, its last rows, what was refused and why, a check of a request, its definition. */
+/** One endpoint: requests as they arrive, its last rows, what was refused and why, a check of a request, its definition. */
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { qualified, shellWord } from '../quote.ts';
@@ -62,7 +62,7 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
         <Copy text={curl} label="Copy curl" hotkey="c" />
         {me.value?.public === false ? (
           <span class="faint">
-            This machine's own address. Senders call the one that leads here; HEADGATE_PUBLIC_URL says it.
+            This is the address on this machine. Set HEADGATE_PUBLIC_URL to the address that senders call.
           </span>
         ) : null}
       </div>
@@ -93,10 +93,10 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
   );
 }
 
-/** Fewer rows where so many are more than an answer holds. */
+/** How many rows to ask for when the answer was too large. */
 const fewer: Readonly<Record<number, number>> = { 50: 5, 5: 1 };
 
-/** Asked again when something has come, and now and then: rows come through other doors as well. */
+/** Asks again when a request has arrived, and from time to time, because rows arrive through other doors as well. */
 function Rows({ of }: { readonly of: TableRef }): JSX.Element {
   const [max, setMax] = useState(50);
   const sql = lastRows(of, max);
@@ -112,11 +112,11 @@ function Rows({ of }: { readonly of: TableRef }): JSX.Element {
     <>
       {failure === null || less !== undefined ? null : <Wrong failure={failure} />}
       {table === undefined ? (failure === null || less !== undefined) && <Skeleton /> : null}
-      {table?.rows.length === 0 ? <div class="empty">There is no row yet.</div> : null}
+      {table?.rows.length === 0 ? <div class="empty">No rows yet.</div> : null}
       {table !== undefined && table.rows.length > 0 ? (
         <Result table={table} of={of} changed={refresh} />
       ) : null}
-      {max < 50 ? <p class="faint">The last {max} only: more would be larger than 8 MiB.</p> : null}
+      {max < 50 ? <p class="faint">Only the last {max}: more would exceed 8 MiB.</p> : null}
       <Sql text={sql} />
     </>
   );
@@ -131,7 +131,7 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
       <Listing
         loaded={loaded}
         max={listMax.reasons}
-        empty={<>Nothing of this table was refused, or it is forgotten by now.</>}
+        empty={<>No refused requests are kept for this table.</>}
       >
         {(rows) => (
           <div class="scroll" tabIndex={0} role="region" aria-label="Reasons">
@@ -161,7 +161,7 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
                       <Ago at={timeOf(row['last_at'] ?? null)} />
                     </td>
                     <td>
-                      <a href={to(['refused'], { schema, table, code: row['code'] ?? '' })}>all of them</a>
+                      <a href={to(['refused'], { schema, table, code: row['code'] ?? '' })}>show all</a>
                     </td>
                   </tr>
                 ))}
@@ -175,16 +175,16 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
   );
 }
 
-/** Statements to fill in, for the SQL page. */
+/** Statements to be completed on the SQL page. */
 function changesOf({ schema, table }: TableRef): readonly (readonly [string, string])[] {
   const name = qualified(schema, table);
   return [
-    ['Let a sender be checked', `ALTER TABLE ${name} VALIDATE SECRET name_of_the_secret USING github`],
+    ['Check a sender', `ALTER TABLE ${name} VALIDATE SECRET name_of_the_secret USING github`],
     [
-      'Take a new secret too',
+      'Accept a second secret',
       `CREATE SECRET new_secret WITH (backend = 'meta') AS 'the new key';\nALTER TABLE ${name} VALIDATE SECRET old_secret, new_secret USING github;`,
     ],
-    ['Let anybody write', `ALTER TABLE ${name} DROP VALIDATE`],
+    ['Let anyone write', `ALTER TABLE ${name} DROP VALIDATE`],
   ];
 }
 
@@ -196,7 +196,7 @@ function Definition({ of }: { readonly of: TableRef }): JSX.Element {
     <>
       <Shown loaded={loaded}>{({ tables }) => <Code text={tables.at(-1)?.rows[0]?.at(-1) ?? ''} />}</Shown>
       <Sql text={sql} />
-      <h2>Its check</h2>
+      <h2>Check</h2>
       <p>
         {changesOf(of).map(([label, text]) => (
           <a key={label} class="button" href={to(['sql'], { sql: text })}>
@@ -204,17 +204,17 @@ function Definition({ of }: { readonly of: TableRef }): JSX.Element {
           </a>
         ))}
       </p>
-      <h2>Look at what accepted requests held</h2>
+      <h2>Show accepted requests</h2>
       <p class="faint">
-        Under Live each of the next ones leads to its headers and its body, from memory, while it is
-        remembered. Headers that may hold credentials are masked.
+        Under Live, each new request links to its headers and body, as long as they are kept in memory.
+        Headers that may contain credentials are masked.
       </p>
       <div class="row-of wrap">
-        <Action label="Look at them" sql={inspect(of, 'bodies')} done={reload} />
-        <Action label="No longer" sql={inspect(of, 'off')} done={reload} />
+        <Action label="Show them" sql={inspect(of, 'bodies')} done={reload} />
+        <Action label="Stop showing them" sql={inspect(of, 'off')} done={reload} />
       </div>
-      <h2>Drop it</h2>
-      <p class="faint">The table goes with all its rows, and its address answers 404.</p>
+      <h2>Drop</h2>
+      <p class="faint">The table is deleted with all its rows, and its address answers 404.</p>
       <Action
         label="Drop the table"
         kind="danger"

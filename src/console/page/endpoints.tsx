@@ -1,7 +1,7 @@
 /**
- * All webhook tables of the role: where they are called, whose check guards them, when something came last, what came in
- * a day, and what was refused in the last hour (SHOW ENDPOINTS, `headgate.traffic`, `headgate.rejected_requests`; rows are
- * the engine's own estimate).
+ * All webhook tables of the role: their addresses, whose check guards them, the last request, the traffic of the last day,
+ * and what was refused in the last hour (SHOW ENDPOINTS, `headgate.traffic`, `headgate.rejected_requests`; the numbers of rows
+ * are the engine's estimates).
  */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
@@ -18,7 +18,7 @@ import { go, to } from './route.ts';
 import { me } from './server.ts';
 import { rowOf, stateOf } from './trouble.tsx';
 
-/** As a sender calls it. */
+/** The URL that a sender calls. */
 export function urlOf(schema: string, table: string): string {
   const { base = null, database = '' } = me.value ?? {};
   const path = [database, schema, table].map(encodeURIComponent).join('/');
@@ -57,9 +57,9 @@ export function Endpoints(): JSX.Element {
 }
 
 interface Counted {
-  /** Of SHOW ENDPOINTS; null: it has not come yet. */
+  /** From SHOW ENDPOINTS; null: not loaded yet. */
   readonly known: readonly Row[] | null;
-  /** Of listTraffic. */
+  /** From listTraffic. */
   readonly traffic: readonly Row[] | null;
 }
 
@@ -76,7 +76,7 @@ function Table({ rows, text, clear, ...counted }: TableProps): JSX.Element {
   if (wanted.length === 0)
     return (
       <div class="empty">
-        No endpoint is called like that.{' '}
+        No endpoint matches.{' '}
         <button type="button" onClick={clear}>
           Show all
         </button>
@@ -153,7 +153,7 @@ function EndpointRow({ row, known, traffic }: { readonly row: Row } & Counted): 
           bars={barsOf(hour?.['day'] ?? '')}
           count={96}
           height={16}
-          label={`In 24 hours ${sum('Stored')} stored, ${sum('Unauthorized')} with 401, ${sum('Refused')} refused otherwise, ${sum('Unavailable')} told to come again`}
+          label={`In 24 hours ${sum('Stored')} stored, ${sum('Unauthorized')} with 401, ${sum('Refused')} other refusals, ${sum('Unavailable')} told to retry`}
         />
       </td>
       <td class="right mono">{boundText(shown?.['P99 ms'] ?? null)}</td>

@@ -1,6 +1,6 @@
 /**
- * Events of one's own application: documents for the events gateway, checked line by line as they are written, and the
- * calls that send them. Nothing is sent from here: the gateway writes as a role of its own.
+ * Events of an application: documents for the events gateway, checked line by line while they are typed, and the calls that
+ * send them. The page itself sends nothing: the gateway writes as a role of its own.
  */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
@@ -28,8 +28,8 @@ export function Events(): JSX.Element {
         <h1>Events</h1>
       </header>
       <p class="faint">
-        What is no webhook needs no signature: the events gateway writes documents into any table, one a line,
-        all of a call or none.
+        Events of your own application need no signature: the events gateway writes documents into any table,
+        one per line, all of a call or none.
       </p>
       {tables.failure === null ? null : <Wrong failure={tables.failure} />}
       <div class="form">
@@ -43,16 +43,16 @@ export function Events(): JSX.Element {
             ))}
           </select>
         </label>
-        <Area label="Documents, one a line" rows={8} value={text} change={setText} />
+        <Area label="Documents, one per line" rows={8} value={text} change={setText} />
         <p role="status">
           {wrong.length === 0 ? (
             <Badge kind="good">{lines.length} documents</Badge>
           ) : (
             <>
-              <Badge kind="bad">no JSON object</Badge> in line {wrong.slice(0, 20).join(', ')}
+              <Badge kind="bad">not a JSON object</Badge> in line {wrong.slice(0, 20).join(', ')}
             </>
           )}
-          {lines.length > linesMax ? ' That is much for a command line: put them into a file.' : ''}
+          {lines.length > linesMax ? ' That is too much for a command line: put them into a file.' : ''}
         </p>
       </div>
       <h2>With curl</h2>

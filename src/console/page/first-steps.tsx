@@ -1,4 +1,4 @@
-/** What somebody sees who has no endpoint yet: three ways to the first one. */
+/** Shown while there is no endpoint yet: three ways to create the first one. */
 import type { JSX } from 'preact';
 import { to } from './route.ts';
 
@@ -6,21 +6,21 @@ export function FirstSteps(): JSX.Element {
   return (
     <section class="first">
       <h2>No endpoint yet</h2>
-      <p class="faint">A table is an endpoint. Three ways to the first one:</p>
+      <p class="faint">A table is an endpoint. Three ways to create the first one:</p>
       <div class="cards">
         <a class="card" data-row href={to(['new', 'sender'])}>
           <b>From a sender</b>
           <span>
-            GitHub, Stripe, Slack and more: the signature is checked, what to click there stands beside it.
+            GitHub, Stripe, Slack and more: the signature is checked, and the steps at the sender are shown.
           </span>
         </a>
         <a class="card" data-row href={to(['new', 'anything'])}>
           <b>Catch anything</b>
-          <span>A table that takes every JSON document. Open to anyone who knows its address.</span>
+          <span>A table that accepts every JSON document. Open to anyone who knows its address.</span>
         </a>
         <a class="card" data-row href={to(['sql'])}>
           <b>Write SQL</b>
-          <span>Columns, keys, a check of your own: CREATE TABLE … VALIDATE.</span>
+          <span>Columns, keys, your own check: CREATE TABLE … VALIDATE.</span>
         </a>
       </div>
     </section>

@@ -1,4 +1,4 @@
-/** How large the role's tables are, and by how much they grew in the last 24 hours (`headgate.traffic`); when that fills the disk. */
+/** The sizes of the role's tables, their growth in the last 24 hours (`headgate.traffic`), and when that fills the disk. */
 import type { JSX } from 'preact';
 import { digitsText, sizeText } from '../shown.ts';
 import { listGrowth, listMax } from '../statements.ts';
@@ -6,11 +6,11 @@ import { useRows } from './load.ts';
 import { Listing, Sql, Text } from './parts.tsx';
 import { to } from './route.ts';
 
-/** `freeBytes`: of the disk that they are on; null: nobody knows. */
+/** `freeBytes`: on the disk that holds the tables; null: unknown. */
 export function Growth({ freeBytes }: { readonly freeBytes: number | null }): JSX.Element {
   const loaded = useRows(listGrowth, 60_000);
   const grew = (loaded.value ?? []).reduce(
-    // What is kept for a time, or up to a number, does not grow for ever.
+    // A table that keeps rows only for a time, or up to a number, does not grow without limit.
     (sum, row) => sum + (row['keep'] === null ? Number(row['bytes_a_day'] ?? 0) : 0),
     0,
   );
@@ -19,10 +19,10 @@ export function Growth({ freeBytes }: { readonly freeBytes: number | null }): JS
       <h2>Growth of tables</h2>
       {freeBytes === null || grew === 0 ? null : (
         <p role="status">
-          If it goes on as in the last 24 hours, the disk is full in <b>{daysText(freeBytes / grew)}</b>.
+          At the growth of the last 24 hours, the disk is full in <b>{daysText(freeBytes / grew)}</b>.
         </p>
       )}
-      <Listing loaded={loaded} max={listMax.growth} empty={<>No table of yours takes webhooks.</>}>
+      <Listing loaded={loaded} max={listMax.growth} empty={<>You own no webhook tables.</>}>
         {(rows) => (
           <div class="scroll" tabIndex={0} role="region" aria-label="Growth of tables">
             <table class="rows">

@@ -1,6 +1,6 @@
 /**
- * How Headgate is: ready or why not, the engine, what was answered since the start, and its processes (`/metrics`); how the
- * tables grow; and, for whom PostgreSQL tells such things, the disk, the spool and the certificates.
+ * The state of Headgate: ready or why not, the engine, the answers since the start, and its processes (`/metrics`); the growth of
+ * the tables; and, for roles that PostgreSQL lets monitor it, the disk, the spool and the certificates.
  */
 import type { JSX } from 'preact';
 import type { CertificateInfo, Health, Machine } from '../api.ts';
@@ -42,7 +42,7 @@ export function HealthScreen(): JSX.Element {
   );
 }
 
-/** What the role may not see is left out. */
+/** Leaves out what the role may not see. */
 function Disk({ machine }: { readonly machine: Machine | null }): JSX.Element {
   const engine = useRows(readEngine, 15_000).value?.[0];
   const wal = useRowsIf(machine === null ? null : readWal, 15_000).value?.[0];
@@ -68,19 +68,19 @@ function Disk({ machine }: { readonly machine: Machine | null }): JSX.Element {
           />
         )}
         {disk === null || disk.flushMs === null ? null : (
-          <Figure name="a write is on it after" value={`${disk.flushMs.toFixed(2)} ms`} wrong={disk.slow} />
+          <Figure name="flush time" value={`${disk.flushMs.toFixed(2)} ms`} wrong={disk.slow} />
         )}
         <Figure name="PostgreSQL" value={engine?.['server_version'] ?? '…'} />
         {node === '' ? null : <Figure name="Node" value={node} />}
       </dl>
       {disk?.embedded === false ? (
         <p class="faint">
-          That is the disk of Headgate. The database is on another one, which is not known here.
+          This is Headgate's own disk. The database is on another one, which Headgate cannot see.
         </p>
       ) : null}
       {machine === null ? (
         <p class="faint">
-          What the machine is like is shown to superusers and members of <code>pg_monitor</code>.
+          The machine is shown only to superusers and members of <code>pg_monitor</code>.
         </p>
       ) : null}
       <Sql text={[readEngine, ...(machine === null ? [] : [readWal])].join(';\n')} />
@@ -111,7 +111,7 @@ function Known({ health }: { readonly health: Health }): JSX.Element {
     <>
       <p class={notReady === null ? 'verdict good' : 'verdict bad'}>
         {notReady === null ? <Badge kind="good">ready</Badge> : <Badge kind="bad">not ready</Badge>}{' '}
-        {notReady ?? 'Requests can be taken and committed.'}
+        {notReady ?? 'Requests can be accepted and committed.'}
       </p>
       <dl class="figures">
         <Figure name="engine" value={engine} />
@@ -123,7 +123,7 @@ function Known({ health }: { readonly health: Health }): JSX.Element {
       </dl>
       <h2>Answers since the start</h2>
       {requests.length === 0 ? (
-        <div class="empty">No request has come.</div>
+        <div class="empty">No requests yet.</div>
       ) : (
         <table class="rows short">
           <thead>
@@ -153,14 +153,14 @@ function Known({ health }: { readonly health: Health }): JSX.Element {
             {listeners.map((it) => (
               <li key={it.listener}>
                 {it.listener}:{' '}
-                {it.serving ? <Badge kind="good">serves</Badge> : <Badge kind="bad">away</Badge>}{' '}
+                {it.serving ? <Badge kind="good">serving</Badge> : <Badge kind="bad">down</Badge>}{' '}
                 {it.connections} connections
               </li>
             ))}
           </ul>
         </>
       )}
-      <p class="faint">Graphs and alerts over time: Prometheus and Grafana read /metrics.</p>
+      <p class="faint">For graphs and alerts, Prometheus and Grafana can read /metrics.</p>
     </>
   );
 }

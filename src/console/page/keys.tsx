@@ -1,4 +1,4 @@
-/** The keyboard: j and k go through the rows of a list, Enter opens, / searches, ? shows this. */
+/** The keyboard: j and k move through the rows of a list, Enter opens one, / searches, ? shows the keys. */
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
@@ -6,14 +6,14 @@ import { useEffect, useRef } from 'preact/hooks';
 const shown = signal(false);
 
 const keys: readonly (readonly [string, string])[] = [
-  ['j  k', 'the next, the one before'],
-  ['Enter', 'open it'],
+  ['j  k', 'next, previous'],
+  ['Enter', 'open'],
   ['/', 'search'],
   ['r', 'retry this request'],
   ['c', 'copy as curl'],
   ['Ctrl Enter', 'run the SQL'],
   ['Esc', 'leave a field, close this'],
-  ['?', 'these keys'],
+  ['?', 'show these keys'],
 ];
 
 export function watchKeys(): void {

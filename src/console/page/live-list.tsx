@@ -1,4 +1,4 @@
-/** Outcomes as they come, the newest on top; of one table or of all that the role may see. Can be held while one reads. */
+/** Outcomes as they arrive, the newest on top, for one table or for all that the role may see. Can be paused. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { TableRef } from '../statements.ts';
@@ -12,7 +12,7 @@ const shownMax = 100;
 
 interface Props {
   readonly only: TableRef | null;
-  /** What to say while nothing has come. */
+  /** Shown while nothing has arrived. */
   readonly empty: JSX.Element;
   readonly max?: number;
 }
@@ -33,31 +33,27 @@ export function LiveList({ only, empty, max = shownMax }: Props): JSX.Element {
       <div class="row-of bar">
         <span class={connected.value ? 'dot on' : 'dot'} />
         <span class="grow" role="status">
-          {held !== null
-            ? `held, ${fresh} new`
-            : connected.value
-              ? 'live'
-              : 'not connected, it is tried again'}
-          {skipped.value > 0 ? <span class="faint"> · {skipped.value} more came than are shown</span> : null}
+          {held !== null ? `paused, ${fresh} new` : connected.value ? 'live' : 'not connected, retrying'}
+          {skipped.value > 0 ? <span class="faint"> · {skipped.value} more are not shown</span> : null}
         </span>
         <label>
           <input type="checkbox" checked={failed} onChange={() => setFailed(!failed)} /> refused only
         </label>
         <button type="button" class="small" onClick={() => setHeld(held === null ? lines.value : null)}>
-          {held === null ? 'Hold' : 'Go on'}
+          {held === null ? 'Pause' : 'Resume'}
         </button>
       </div>
       {wanted.length === 0 ? (
         <div class="empty">{empty}</div>
       ) : (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Requests as they come">
+        <div class="scroll" tabIndex={0} role="region" aria-label="Requests as they arrive">
           <table>
             <thead>
               <tr>
                 <th>time</th>
                 <th>answer</th>
                 {only === null ? <th>table</th> : null}
-                <th>what</th>
+                <th>result</th>
                 <th class="right">body</th>
                 <th class="right">took</th>
                 <th>from</th>
@@ -107,7 +103,7 @@ function Line({ line, table }: { readonly line: LiveLine; readonly table: boolea
   );
 }
 
-/** What leads to the request, where it is kept or held. */
+/** The result; a link to the request if it is kept or held. */
 function What({ line }: { readonly line: LiveLine }): JSX.Element {
   const { schema, table, status, code, rows, held } = line;
   const word = code === 'committed' ? `${rows} ${rows === 1 ? 'row' : 'rows'}` : code;

@@ -1,4 +1,4 @@
-/** Outcomes as they come: one stream for the whole page, its last lines, and when each table was last written to. */
+/** Outcomes as they arrive: one stream for the whole page, its last lines, and when each table was last written to. */
 import { signal } from '@preact/signals';
 import type { TailLine } from '../../tables/tail.ts';
 import { tail, token } from './server.ts';
@@ -8,22 +8,22 @@ const pauseMinMs = 500;
 const pauseMaxMs = 10_000;
 
 export interface LiveLine extends TailLine {
-  /** Of this page. */
+  /** Numbered within this page. */
   readonly n: number;
 }
 
 export const lines = signal<readonly LiveLine[]>([]);
-/** Of all that came, so many were not shown. */
+/** How many lines were not shown. */
 export const skipped = signal(0);
 export const connected = signal(false);
-/** By `schema.table` as JSON. */
+/** Keyed by schema and table, as JSON. */
 export const lastSeen = signal<ReadonlyMap<string, TailLine>>(new Map());
 
 let count = 0;
 
 export const keyOf = (schema: string, table: string): string => JSON.stringify([schema, table]);
 
-/** Watches while somebody is logged in; goes on by itself after the stream has broken. */
+/** Watches while somebody is logged in; reconnects when the stream breaks. */
 export function watchLive(): void {
   let ending: AbortController | null = null;
   token.subscribe((value) => {
@@ -41,7 +41,7 @@ export function watchLive(): void {
 async function watch(signal: AbortSignal): Promise<void> {
   let pauseMs = pauseMinMs;
   while (!signal.aborted) {
-    // After a break the stream begins with what is remembered again.
+    // After a break the stream begins again with what the server remembers.
     let fresh = true;
     try {
       await tail((event) => {

@@ -1,21 +1,21 @@
-/** What a view shows of the server: asked when it opens, again now and then, and kept on the screen while it cannot be asked. */
+/** What a view shows from the server: requested when it opens, then periodically, and kept on the screen while the server does not answer. */
 import { useEffect, useState } from 'preact/hooks';
 import type { SqlTable } from '../api.ts';
 import type { CallOptions } from './server.ts';
 import { Failure, run } from './server.ts';
 
 export interface Loaded<T> {
-  /** null: it has not come yet, or could not. */
+  /** null: not loaded yet, or loading failed. */
   readonly value: T | null;
   readonly failure: Failure | null;
   readonly reload: () => void;
-  /** The same by itself: nobody has asked for it. */
+  /** The same, but not on behalf of the user. */
   readonly refresh: () => void;
 }
 
 type Load<T> = (options: Omit<CallOptions, 'body'>) => Promise<T>;
 
-/** `key`: another one is another question. `everyMs`: 0: asked once. */
+/** A different `key` means a different request. `everyMs` 0: loads once. */
 export function useLoaded<T>(key: string, load: Load<T>, everyMs = 0): Loaded<T> {
   const [state, setState] = useState<{ key: string; value: T | null; failure: Failure | null }>({
     key,
@@ -58,7 +58,7 @@ export interface AskedFor<T> {
   readonly ask: (answering: Promise<T>) => void;
 }
 
-/** What a button asks for. */
+/** The answer to a request that a button starts. */
 export function useAsked<T>(): AskedFor<T> {
   const [state, setState] = useState<Omit<AskedFor<T>, 'ask'>>({ answer: null, failure: null });
   const ask = (answering: Promise<T>): void => {
@@ -73,12 +73,12 @@ export function useAsked<T>(): AskedFor<T> {
 
 export type Row = Readonly<Record<string, string | null>>;
 
-/** The rows of one statement that only reads, by the names of its columns. */
+/** The rows of one read-only statement, keyed by column name. */
 export function useRows(sql: string, everyMs = 0): Loaded<readonly Row[]> {
   return useLoaded(sql, async (options) => rowsOf((await run(sql, false, options)).tables.at(-1)), everyMs);
 }
 
-/** `null`: not now. */
+/** `null`: runs nothing for now. */
 export function useRowsIf(sql: string | null, everyMs = 0): Loaded<readonly Row[]> {
   const none = async (): Promise<readonly Row[]> => [];
   const load: Load<readonly Row[]> =

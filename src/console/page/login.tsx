@@ -1,4 +1,4 @@
-/** Getting in: by the link that Headgate printed, or with the role and password of the SQL port. */
+/** Login: by the link that Headgate printed, or with a role and password of the SQL port. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { LoginInfo } from '../api.ts';
@@ -8,7 +8,7 @@ import { Skeleton, Wrong } from './parts.tsx';
 import { call, loggedOut, logIn } from './server.ts';
 import type { Failure } from './server.ts';
 
-/** A link is good once, and its key is taken out of the address, and so out of the history, before it is used. */
+/** A link works once. Its key is removed from the address, and thus from the browser's history, before it is used. */
 export async function enterByLink(): Promise<void> {
   const link = /^#t=([\w-]+)$/.exec(location.hash)?.[1];
   if (link === undefined) return;
@@ -16,7 +16,7 @@ export async function enterByLink(): Promise<void> {
   try {
     await logIn({ link });
   } catch {
-    loggedOut.value = 'This link has been used, or is older than ten minutes.';
+    loggedOut.value = 'This link was already used, or is older than ten minutes.';
   }
 }
 
@@ -43,7 +43,7 @@ export function LoginScreen(): JSX.Element {
 function ByLink(): JSX.Element {
   return (
     <>
-      <p>A link lets you in. It is good once, for ten minutes. On the machine that Headgate runs on:</p>
+      <p>Log in with a link, which works once and for ten minutes. On the machine that runs Headgate:</p>
       <pre class="code">headgate console</pre>
       <p class="faint">
         In a container: docker compose exec headgate node /opt/headgate/dist/src/app/cli.js console
@@ -77,7 +77,7 @@ function ByPassword({ database }: { readonly database: string }): JSX.Element {
         enter(event.currentTarget);
       }}
     >
-      <p>Role and password are those of the SQL port. You see here what the role may see there.</p>
+      <p>Use a role and password of the SQL port. You see what that role may see there.</p>
       <label>
         Role <input name="user" required autocomplete="username" autofocus />
       </label>

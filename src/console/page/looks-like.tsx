@@ -1,4 +1,4 @@
-/** Whose request it looks like, by the names of its headers, where another check, or none, guards the table. */
+/** Guesses the sender of a request by its header names, if the table has another check, or none. */
 import type { JSX } from 'preact';
 import type { SenderInfo } from '../api.ts';
 import { qualified } from '../quote.ts';
@@ -35,8 +35,8 @@ export function LooksLike({ table, headers }: Props): JSX.Element | null {
           </a>
         </>
       ))}
-      {own === null ? '.' : <>, and the table checks for {own}.</>} Make it an endpoint of its own, or give
-      this table that check:
+      {own === null ? '.' : <>, but the table checks for {own}.</>} Create an endpoint for it, or give this
+      table that check:
       <Code
         text={`ALTER TABLE ${qualified(table.schema, table.table)} VALIDATE SECRET ${first.id}_secret USING ${first.id}`}
       />

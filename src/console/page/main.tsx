@@ -1,4 +1,4 @@
-/** The page: who is in, which screen, and what is the same on all of them. */
+/** The page: login, the current screen, and what all screens share. */
 import { render } from 'preact';
 import type { JSX } from 'preact';
 import { AcceptedRequest } from './accepted-request.tsx';
@@ -136,13 +136,13 @@ function Page(): JSX.Element {
         href="#main"
         onClick={(event) => (event.preventDefault(), document.querySelector('main')?.focus())}
       >
-        To the content
+        Skip to content
       </a>
       <Navigation />
       <main id="main" tabIndex={-1}>
         {away.value === null ? null : (
           <div class="strip" role="status">
-            {away.value}: what you see is what was there before. It is tried again.
+            {away.value}: you see the last known state. Retrying.
           </div>
         )}
         <Screen />

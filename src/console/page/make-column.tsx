@@ -1,4 +1,4 @@
-/** A value of a document becomes a column of its table: pick its path, see the SQL, run it (`ALTER TABLE … ADD COLUMN`). */
+/** Turns a value of a document into a column of its table: pick its path, see the SQL, run it (`ALTER TABLE … ADD COLUMN`). */
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { makeColumn, nameOf, pathsOf } from '../paths.ts';
@@ -55,12 +55,12 @@ export function MakeColumn({ table, from, text, done }: Props): JSX.Element | nu
         </div>
         <Code text={sql} />
         <p class="faint">
-          The rows that are there get it too, for which PostgreSQL writes the table anew: requests wait
-          meanwhile. Where a document holds another kind of value it is NULL.
+          Existing rows get it, too: PostgreSQL rewrites the table, and requests wait meanwhile. It is NULL if
+          the document has another kind of value there.
         </p>
         <Action
           label="Add the column"
-          confirm="Write the table anew?"
+          confirm="Rewrite the table?"
           disabled={column === ''}
           sql={sql}
           done={() => {
@@ -73,7 +73,7 @@ export function MakeColumn({ table, from, text, done }: Props): JSX.Element | nu
             <b>
               <Text of={made} max={80} />
             </b>{' '}
-            is a column now.
+            is now a column.
           </p>
         )}
       </div>
@@ -81,6 +81,6 @@ export function MakeColumn({ table, from, text, done }: Props): JSX.Element | nu
   );
 }
 
-/** An option holds text alone: what nobody sees is left out of it. */
+/** An option can hold only text: invisible characters are replaced. */
 const plain = (text: string): string =>
   text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd').slice(0, 160);

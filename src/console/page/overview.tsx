@@ -1,6 +1,6 @@
 /**
- * What is going on: whether requests can be taken, what was answered since the start (`/metrics`), what comes at this
- * moment, and why something was refused (`headgate.rejected_requests`). Without an endpoint: how to get one.
+ * The overview: whether requests can be accepted, what was answered since the start (`/metrics`), requests as they arrive, and
+ * why requests were refused (`headgate.rejected_requests`). Without an endpoint: how to create one.
  */
 import type { JSX } from 'preact';
 import type { Health } from '../api.ts';
@@ -35,11 +35,7 @@ export function Overview(): JSX.Element {
       <div class="two">
         <section class="card wide">
           <h2>Requests</h2>
-          <LiveList
-            only={null}
-            max={40}
-            empty={<>Nothing has come yet. What comes is shown here within a second.</>}
-          />
+          <LiveList only={null} max={40} empty={<>No requests yet. They appear here within a second.</>} />
         </section>
         <section class="card">
           <h2>
@@ -110,8 +106,8 @@ function Figures({
       <Figure name="answered 2xx" value={digitsText(String(good))} />
       <Figure name="refused 4xx" value={digitsText(String(refused))} />
       <Figure name="try again 5xx" value={digitsText(String(later))} />
-      <Figure name="half within" value={time(p50)} />
-      <Figure name="99 % within" value={time(p99)} />
+      <Figure name="median" value={time(p50)} />
+      <Figure name="p99" value={time(p99)} />
       <Figure name="rows waiting" value={digitsText(String(waitingRows))} />
     </dl>
   );

@@ -1,4 +1,4 @@
-/** Pieces that the screens are made of. All of them show text as text, and what came from strangers with marks. */
+/** Building blocks of the screens. All of them show text as text, and mark invisible characters in text from strangers. */
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { agoText, cut, pieces } from '../shown.ts';
@@ -50,7 +50,7 @@ export function Copy({
   );
 }
 
-/** Without TLS and under another name than localhost a browser gives no clipboard: then as it was done before. */
+/** Without TLS, and under a name other than localhost, a browser offers no clipboard API: then the older way is used. */
 async function copy(text: string): Promise<void> {
   if (isSecureContext) return navigator.clipboard.writeText(text);
   const area = document.createElement('textarea');
@@ -61,7 +61,7 @@ async function copy(text: string): Promise<void> {
   area.remove();
 }
 
-/** A statement, shut until it is asked for. */
+/** A statement, collapsed at first. */
 export function Sql({
   text,
   label = 'SQL',
@@ -94,7 +94,7 @@ export function Code({
   );
 }
 
-/** A text of several lines that somebody writes, under its name. */
+/** A labelled input of several lines. */
 export function Area({
   label,
   value,
@@ -123,14 +123,14 @@ export interface ActionProps {
   readonly label: string;
   readonly sql: string;
   readonly done?: (answer: SqlAnswer) => void;
-  /** Asked before; null: nothing to ask. */
+  /** A question to confirm first; null: none. */
   readonly confirm?: string | null;
   readonly kind?: 'primary' | 'danger' | 'plain';
   readonly hotkey?: string;
   readonly disabled?: boolean;
 }
 
-/** A button that runs a statement which changes something, with the statement beside it. */
+/** A button that runs a writing statement, shown with the statement. */
 export function Action({
   label,
   sql,
@@ -179,7 +179,7 @@ export function Action({
   );
 }
 
-/** An error of the engine or of Headgate, with what it says to do. */
+/** An error of the engine or of Headgate, with its hint. */
 export function Wrong({ failure }: { readonly failure: Failure }): JSX.Element {
   const { error, code, sqlstate, detail, hint } = failure.info;
   return (
@@ -205,7 +205,7 @@ interface ShownProps<T> {
   readonly children: (value: T) => ComponentChildren;
 }
 
-/** What was asked for, in all its states: loading, failed, there, and failed with what was there before. */
+/** A loaded value in all its states: loading, failed, loaded, and failed with the previous value. */
 export function Shown<T>({ loaded: { value, failure, reload }, children }: ShownProps<T>): JSX.Element {
   if (value === null && failure === null) return <Skeleton />;
   return (
@@ -224,13 +224,13 @@ export function Shown<T>({ loaded: { value, failure, reload }, children }: Shown
 }
 
 interface ListingProps<T> extends ShownProps<readonly T[]> {
-  /** What to say, and to do next, where there is nothing. */
+  /** Shown when there is nothing: what that means, and what to do next. */
   readonly empty: ComponentChildren;
-  /** So many are asked for at most. */
+  /** The most rows that are requested. */
   readonly max?: number;
 }
 
-/** A list: as what was asked for, and empty, and longer than it is shown. */
+/** A list in the states of `Shown`, and empty, and longer than shown. */
 export function Listing<T>({ loaded, empty, max = Infinity, children }: ListingProps<T>): JSX.Element {
   return (
     <Shown loaded={loaded}>
@@ -238,7 +238,7 @@ export function Listing<T>({ loaded, empty, max = Infinity, children }: ListingP
         <>
           {rows.length === 0 ? <div class="empty">{empty}</div> : children(rows)}
           {rows.length < max ? null : (
-            <p class="faint">The first {max}; there may be more. SQL shows all of them.</p>
+            <p class="faint">The first {max}; there may be more. Use SQL to see all of them.</p>
           )}
         </>
       )}
@@ -256,7 +256,7 @@ export function Skeleton(): JSX.Element {
   );
 }
 
-/** How long ago, and the time itself for who asks. */
+/** How long ago; the tooltip shows the time itself. */
 export function Ago({ at }: { readonly at: number }): JSX.Element {
   const [, tick] = useState(0);
   useEffect(() => {

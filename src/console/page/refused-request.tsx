@@ -1,4 +1,4 @@
-/** One refused request: why, what came, what was left out of it, the steps of its check, and another attempt. */
+/** One refused request: the reason, its contents, what was left out, the steps of its check, and a retry. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { forgetOne, readRefused, retryOne } from '../statements.ts';
@@ -24,7 +24,7 @@ export function RefusedRequest({ id }: { readonly id: string }): JSX.Element {
         loaded={loaded}
         empty={
           <>
-            There is no such request: it is not of a table of yours, or it is forgotten.{' '}
+            There is no such request: its table is not yours, or it is no longer kept.{' '}
             <a href={to(['refused'])}>All refused requests</a>
           </>
         }
@@ -71,12 +71,12 @@ function Request({ row }: { readonly row: Row }): JSX.Element {
         </a>
         {' · '}
         <Ago at={timeOf(row['received_at'] ?? null)} /> · from {row['remote_address']} ·{' '}
-        {checked ? 'VALIDATE accepted it, or there is none' : 'VALIDATE did not accept it'}
+        {checked ? 'VALIDATE accepted it, or the table has none' : 'VALIDATE did not accept it'}
       </p>
       <Actions row={row} came={came} checked={checked} />
       {row['retry_outcome'] === null ? null : (
         <p role="status">
-          Tried again: <Outcome outcome={row['retry_outcome'] ?? ''} />{' '}
+          Retried: <Outcome outcome={row['retry_outcome'] ?? ''} />{' '}
           <span class="faint">
             <Text of={row['retry_reason'] ?? ''} max={2_000} />
           </span>
@@ -107,8 +107,8 @@ function Actions({ row, came, checked }: ActionsProps): JSX.Element {
       />
       <Copy text={curlOf(came)} label="Copy as curl" hotkey="c" />
       <Action
-        label="Forget it"
-        confirm="Forget it for good?"
+        label="Delete it"
+        confirm="Delete it for good?"
         sql={forgetOne(id)}
         done={() => go(['refused'])}
       />

@@ -1,6 +1,6 @@
 /**
- * What was refused, of all tables of the role: filters that stand in the address, and a retry of all that they match
- * (`headgate.rejected_requests`). A page is a hundred, and the next begins behind its last id.
+ * Refused requests of all tables of the role: filters, which are part of the address, and a retry of all that they match
+ * (`headgate.rejected_requests`). A page has a hundred requests, and the next one begins after its last id.
  */
 import type { JSX } from 'preact';
 import { sizeText } from '../shown.ts';
@@ -38,16 +38,16 @@ export function Refused({ query }: { readonly query: URLSearchParams }): JSX.Ele
               Nothing matches. <a href={to(['refused'])}>Clear the filters</a>
             </>
           ) : (
-            <>Nothing was refused. Requests that are stand here, with why, and can be tried again.</>
+            <>Nothing was refused. Refused requests appear here with the reason, and can be retried.</>
           )
         }
       >
         {(rows) => <Requests rows={rows} />}
       </Listing>
       <div class="row-of">
-        {before === '' ? null : <a href={to(['refused'], { ...filter })}>The newest</a>}
+        {before === '' ? null : <a href={to(['refused'], { ...filter })}>Newest</a>}
         {loaded.value?.length === pageRows ? (
-          <a href={to(['refused'], { ...filter, before: last })}>Older ones</a>
+          <a href={to(['refused'], { ...filter, before: last })}>Older</a>
         ) : null}
       </div>
       {loaded.value === null || loaded.value.length === 0 ? null : <RetryAll filter={filter} />}

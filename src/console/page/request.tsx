@@ -1,4 +1,4 @@
-/** A request as it came, for the pages of refused and of accepted ones: what is shown of it, explained, and sent again. */
+/** A request as it arrived, for the pages of refused and of accepted requests: shown, explained, and sent again. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { shellWord } from '../quote.ts';
@@ -16,12 +16,12 @@ export interface Came {
   /** Path and query. */
   readonly target: string;
   readonly headers: readonly (readonly [string, string])[];
-  /** Names of headers that were not kept, and how they looked. */
+  /** Names of headers that were not kept; `masked` says how they looked. */
   readonly leftOut: readonly string[];
   readonly masked: Readonly<Record<string, unknown>>;
-  /** In base64; null: it was not read. */
+  /** In base64; null: the body was not read. */
   readonly body: string | null;
-  /** Of all of it. */
+  /** Of the whole body. */
   readonly bodyBytes: number;
   /** Seconds since 1970. */
   readonly at: string;
@@ -44,8 +44,8 @@ export function RequestAsItCame({
         {method} <Text of={target} max={2_000} />
       </p>
       <Headers came={came} />
-      {body === null ? <p class="faint">Its body was not read.</p> : <Body base64={body} />}
-      {cut ? <p class="faint">Only the beginning was kept; all of it were {bodyBytes} bytes.</p> : null}
+      {body === null ? <p class="faint">The body was not read.</p> : <Body base64={body} />}
+      {cut ? <p class="faint">Only the beginning was kept; the whole body had {bodyBytes} bytes.</p> : null}
       <LooksLike table={table} headers={[...headers.map(([name]) => name), ...leftOut]} />
       {explained ? <ExplainThis came={came} /> : null}
       {body === null ? null : (
@@ -98,7 +98,7 @@ function wordsOf(masked: unknown): string {
   return typeof masked === 'string' ? masked : JSON.stringify(masked);
 }
 
-/** Headers that were not kept can be given again: they are known to the sender. */
+/** Headers that were not kept can be entered again: the sender knows them. */
 function ExplainThis({ came }: { readonly came: Came }): JSX.Element {
   const { table, headers, leftOut, body, method, at } = came;
   const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
@@ -109,12 +109,12 @@ function ExplainThis({ came }: { readonly came: Came }): JSX.Element {
   const parts = { headers: [...headers, ...more], body: body ?? '', url: '', method, now: at };
   return (
     <section class="card">
-      <h2>Explain this very request</h2>
+      <h2>Explain this request</h2>
       <p class="faint">
-        Checked again by what guards the table now, at the time of its arrival.
+        Checks it again with the table's present VALIDATE, as of the time of its arrival.
         {leftOut.length === 0
           ? ''
-          : ' Headers with credentials were not kept: paste them from the sender, or leave them out.'}
+          : ' Headers with credentials were not kept: paste them from the sender, or leave them empty.'}
       </p>
       {leftOut.map((name) => (
         <label key={name}>

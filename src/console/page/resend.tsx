@@ -1,6 +1,6 @@
 /**
- * A request to one of the role's own tables, as it came or changed, signed anew as the table's sender signs: through this
- * Headgate's own listener, and nowhere else (`/console/api/replay`). The secret does not come to the page.
+ * Sends a request to one of the role's own tables again, unchanged or changed, with a new signature of the table's sender: only
+ * through this Headgate's own listener (`/console/api/replay`). The secret never reaches the page.
  */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
@@ -36,22 +36,22 @@ export function Resend({ table, method, query, headers, body }: Props): JSX.Elem
     query,
     sign,
     headers: headersOf(lines),
-    // What is no text is sent as it came, and cannot be changed here.
+    // A body that is not text is sent unchanged and cannot be edited here.
     body: whole === null ? body : base64Of(new TextEncoder().encode(text)),
   };
   return (
     <details class="resend">
       <summary>Change it, and send it again</summary>
       <div class="form">
-        <Area label="Headers, one a line" rows={5} value={lines} change={setLines} />
+        <Area label="Headers, one per line" rows={5} value={lines} change={setLines} />
         {whole === null ? (
-          <p class="faint">The body is no text: it is sent as it came.</p>
+          <p class="faint">The body is not text: it is sent unchanged.</p>
         ) : (
           <Area label="Body" rows={8} value={text} change={setText} />
         )}
         <label class="check">
-          <input type="checkbox" checked={sign} onChange={() => setSign(!sign)} /> signed anew, with the
-          secret of the table
+          <input type="checkbox" checked={sign} onChange={() => setSign(!sign)} /> sign again with the secret
+          of the table
         </label>
         <div class="row-of">
           <button
@@ -61,7 +61,7 @@ export function Resend({ table, method, query, headers, body }: Props): JSX.Elem
           >
             Send it
           </button>
-          <span class="faint">To this Headgate itself. Where it is accepted it stores a row.</span>
+          <span class="faint">To this Headgate itself. If accepted, it stores a row.</span>
         </div>
         <Code text={curlOf(table, request, text)} />
         {failure === null ? null : <Wrong failure={failure} />}
@@ -77,7 +77,7 @@ function curlOf(
   body: string,
 ): string {
   const url = shellWord(`${urlOf(schema, table)}${query}`);
-  const signature = sign ? ['# and the headers of a new signature'] : [];
+  const signature = sign ? ['# plus the headers of a new signature'] : [];
   return [
     `curl -X ${method} ${url}`,
     ...headers.map(([name, value]) => `-H ${shellWord(`${name}: ${value}`)}`),
@@ -87,7 +87,7 @@ function curlOf(
     .concat('\n', ...signature);
 }
 
-/** What the listener has said to it. */
+/** The listener's answer. */
 export function Answered({
   answer,
   table,

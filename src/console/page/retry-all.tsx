@@ -1,6 +1,6 @@
 /**
- * A retry of all that the filters match: asked for once, and run by Headgate behind the page's back, which may be left
- * meanwhile. Shows how far it is, what became of it, and a way to end it (`/console/api/retry`).
+ * A retry of all requests that match the filters: started once, and run by Headgate in the background, even if the page is left.
+ * Shows its progress and outcomes, and can cancel it (`/console/api/retry`).
  */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
@@ -25,13 +25,13 @@ export function RetryAll({ filter }: { readonly filter: RefusedFilter }): JSX.El
   };
   return (
     <section class="card">
-      <h2>Try all of them again</h2>
+      <h2>Retry all of them</h2>
       <p class="faint">
-        All that the filters match, the oldest first, in the background. What VALIDATE did not accept is
-        stored only without its check: its signature was not kept.
+        All requests that match the filters, the oldest first, in the background. Those that VALIDATE did not
+        accept can be stored only without their check, because their signatures were not kept.
       </p>
       <label>
-        <input type="checkbox" checked={force} onChange={() => setForce(!force)} /> store unchecked ones too
+        <input type="checkbox" checked={force} onChange={() => setForce(!force)} /> store unchecked ones, too
         (force)
       </label>
       <div class="action">
@@ -41,7 +41,7 @@ export function RetryAll({ filter }: { readonly filter: RefusedFilter }): JSX.El
           disabled={running}
           onClick={() => (asking ? tell('retry', { filter, force }) : setAsking(true))}
         >
-          {asking ? (force ? 'Store them, unchecked?' : 'Retry them?') : 'Retry all that match'}
+          {asking ? (force ? 'Store them unchecked?' : 'Retry them?') : 'Retry all that match'}
         </button>
         {asking ? (
           <button type="button" class="quiet" onClick={() => setAsking(false)}>

@@ -1,4 +1,4 @@
-/** Where the page is: `#/place/of?filter=value`. Everything that can be looked at has an address that can be kept. */
+/** The page's address: `#/place/of?filter=value`. Every view has an address that can be bookmarked. */
 import { signal } from '@preact/signals';
 
 export interface Route {
@@ -26,7 +26,7 @@ export function watchRoute(): void {
   addEventListener('hashchange', () => (route.value = read()));
 }
 
-/** The address of a place; '' in `query` is left out. */
+/** The address of a place; empty values in `query` are left out. */
 export function to(parts: readonly string[], query: Readonly<Record<string, string>> = {}): string {
   const kept = Object.entries(query).filter(([, value]) => value !== '');
   const words = new URLSearchParams(kept).toString();

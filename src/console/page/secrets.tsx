@@ -1,4 +1,4 @@
-/** Secrets by name: whose they are, what uses them, when they were set. No statement shows a value, and neither does this. */
+/** Secrets by name: their owners, what uses them, when they were set. No statement shows a value, and neither does this page. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { alterSecret, createSecret, dropSecret, listMax, listSecrets } from '../statements.ts';
@@ -17,12 +17,12 @@ export function Secrets(): JSX.Element {
           New secret
         </button>
       </header>
-      <p class="faint">A value is sealed before it is stored. It cannot be read again, by nobody.</p>
+      <p class="faint">A value is sealed before it is stored, and is not shown again.</p>
       {open === 'new' ? <NewSecret done={loaded.reload} /> : null}
       <Listing
         loaded={loaded}
         max={listMax.secrets}
-        empty={<>There is no secret of yours. A new endpoint makes its own.</>}
+        empty={<>You own no secrets. A new endpoint creates its own.</>}
       >
         {(rows) => (
           <div class="scroll" tabIndex={0} role="region" aria-label="Secrets">
@@ -32,7 +32,7 @@ export function Secrets(): JSX.Element {
                   <th>name</th>
                   <th>owner</th>
                   <th>used by</th>
-                  <th>made</th>
+                  <th>created</th>
                   <th>changed</th>
                   <th />
                 </tr>

@@ -1,4 +1,4 @@
-/** The one file that talks to the server: `/console/api/…`, with the session's token, which lives as long as the tab. */
+/** The only file that talks to the server: `/console/api/…`, with the session's token, which lives as long as the tab. */
 import { signal } from '@preact/signals';
 import type { ApiError, Login, LoginRequest, Me, SqlAnswer, TailEvent } from '../api.ts';
 
@@ -6,12 +6,12 @@ const tokenKey = 'headgate-token';
 
 export const token = signal<string | null>(sessionStorage.getItem(tokenKey));
 export const me = signal<Me | null>(null);
-/** Why the last question had no answer; what was there before stays on the screen. */
+/** Why the last request got no answer; the screen keeps what it showed. */
 export const away = signal<string | null>(null);
 /** Why the session has ended. */
 export const loggedOut = signal<string | null>(null);
 
-/** What the server said instead of an answer. */
+/** A refusal of the server. */
 export class Failure extends Error {
   readonly info: ApiError;
 
@@ -25,7 +25,7 @@ export class Failure extends Error {
 export interface CallOptions {
   readonly body?: unknown;
   readonly signal?: AbortSignal | null;
-  /** The page asks by itself: that does not keep the session alive. */
+  /** Sent by the page, not by the user: it does not keep the session alive. */
   readonly auto?: boolean;
 }
 
@@ -37,7 +37,7 @@ function headersOf(auto: boolean): Record<string, string> {
   };
 }
 
-/** Throws Failure, or an AbortError when `signal` says so. */
+/** Throws Failure, or an AbortError if `signal` aborts. */
 export async function call<T>(
   path: string,
   { body, signal: abort = null, auto = false }: CallOptions = {},
@@ -58,7 +58,7 @@ export async function call<T>(
   }
   const unread = { error: 'the answer cannot be read', code: 'away' };
   const answer = (await response.json().catch(() => unread)) as unknown;
-  // A view that is left, or a connection that ends, can cut an answer off behind its status.
+  // Leaving a view, or the end of the connection, can cut an answer off after its status.
   if (response.ok && answer !== unread) {
     away.value = null;
     return answer as T;
@@ -92,7 +92,7 @@ function leave(why: string | null): void {
   loggedOut.value = why;
 }
 
-/** Until it ends or `signal` ends it; throws Failure when it cannot begin. EventSource could not show the token. */
+/** Runs until the stream ends or `signal` aborts; throws Failure if it cannot begin. EventSource cannot send the token. */
 export async function tail(told: (event: TailEvent) => void, signal: AbortSignal): Promise<void> {
   const response = await fetch('/console/api/tail', { headers: headersOf(true), signal, cache: 'no-store' });
   if (response.status === 401) leave('The session has ended.');

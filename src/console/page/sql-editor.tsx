@@ -1,6 +1,6 @@
 /**
- * Where a statement is written: a plain text field, with what the word before the caret may become under it. Tables and
- * columns are those that the role may read (`pg_attribute`), secrets and senders those that there are.
+ * The SQL editor: a plain text field, with completions for the word before the caret below it. It completes tables and columns
+ * that the role may read (`pg_attribute`), secrets, and senders.
  */
 import { useSignal } from '@preact/signals';
 import type { Signal } from '@preact/signals';
@@ -32,7 +32,7 @@ export function Editor({ area, draft, write, busy, start, cancel, toggle }: Edit
     const found = completionOf(value, selectionStart, names);
     offered.value = found === null ? null : { ...found, chosen: 0 };
   };
-  // What is known may come behind what is typed.
+  // The names may arrive after the first letters were typed.
   const known = names.columns.length + names.secrets.length + names.senders.length;
   useEffect(() => {
     if (document.activeElement === area.current && draft.value !== '') look();
@@ -95,7 +95,7 @@ function Buttons({ write, busy, start, cancel, toggle }: Omit<EditorProps, 'area
   return (
     <div class="row-of">
       <button type="button" class={write ? 'danger' : 'primary'} disabled={busy} onClick={start}>
-        {write ? 'Run, and write' : 'Run'}
+        {write ? 'Run and write' : 'Run'}
       </button>
       {busy ? (
         <button type="button" onClick={cancel}>
@@ -106,7 +106,7 @@ function Buttons({ write, busy, start, cancel, toggle }: Omit<EditorProps, 'area
         <input type="checkbox" checked={write} onChange={toggle} /> may write
       </label>
       <span class="faint">
-        {write ? 'several statements too; each is committed' : 'one statement, read only'}; Tab completes a
+        {write ? 'one or more statements; each is committed' : 'one statement, read-only'}; Tab completes a
         word
       </span>
     </div>
@@ -128,7 +128,7 @@ function Options({ offered, take }: OptionsProps): JSX.Element {
           id={`offered-${i}`}
           role="option"
           aria-selected={i === now.chosen}
-          // Before the field loses the focus.
+          // On mousedown, before the field loses the focus.
           onMouseDown={(event) => {
             event.preventDefault();
             take(option, now.from);
@@ -155,7 +155,7 @@ function useNames(): Names {
   return {
     columns: columns.flatMap(({ nspname, relname, names }) => [
       [nspname ?? '', relname ?? '', ''] as const,
-      // Names hold no zero byte, but they may hold anything else.
+      // A name may contain any character but a zero byte.
       ...(JSON.parse(names ?? '[]') as string[]).map((name) => [nspname ?? '', relname ?? '', name] as const),
     ]),
     secrets: secrets.map((row) => row['name'] ?? ''),

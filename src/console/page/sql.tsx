@@ -1,4 +1,4 @@
-/** Any statement, as the role. Read only until the switch is set; what has run in this tab can be called back. */
+/** Runs any statement as the role. Read-only until the switch is set; statements that ran in this tab can be recalled. */
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
@@ -10,7 +10,7 @@ import { Editor } from './sql-editor.tsx';
 import { Result } from './value.tsx';
 
 const historyMax = 50;
-/** Of this tab alone, and gone with it. */
+/** Only for this tab, and lost with it. */
 const history = signal<readonly string[]>([]);
 const draft = signal('');
 
@@ -69,7 +69,7 @@ export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
   );
 }
 
-/** Selects what the engine points to. */
+/** Selects the word at the position of the error. */
 function point(area: HTMLTextAreaElement | null, position: number | undefined): void {
   if (area === null || position === undefined) return;
   const before = Array.from(area.value)
@@ -120,13 +120,13 @@ function Before(): JSX.Element | null {
   if (history.value.length === 0) return null;
   return (
     <section>
-      <h2>Ran before</h2>
+      <h2>History</h2>
       <p class="faint">In this tab, until it is closed.</p>
       <ul class="list">
         {history.value.map((sql) => (
           <li key={sql} class="row-of">
             <button type="button" class="small quiet" onClick={() => (draft.value = sql)}>
-              Take
+              Use
             </button>
             <div class="grow">
               <Code text={withoutSecrets(sql)} copied={sql} />

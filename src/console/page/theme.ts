@@ -1,4 +1,4 @@
-/** Light, dark, or as the system has it. */
+/** Light, dark, or as the system is set. */
 import { effect, signal } from '@preact/signals';
 
 export const theme = signal(localStorage.getItem('headgate-theme') ?? 'auto');

@@ -1,6 +1,6 @@
 /**
- * What is wrong with an endpoint, in one word and in one sentence: it cannot be used, all of the last hour was refused, some
- * was. From SHOW ENDPOINTS and the counts of the last hour (`headgate.traffic`).
+ * What is wrong with an endpoint, in a word and in a sentence: it cannot be used, or all or some requests of the last hour were
+ * refused. From SHOW ENDPOINTS and the counts of the last hour (`headgate.traffic`).
  */
 import type { JSX } from 'preact';
 import { listTraffic, showEndpoints } from '../statements.ts';
@@ -13,11 +13,11 @@ import { to } from './route.ts';
 export interface State {
   readonly kind: 'good' | 'bad' | 'warn' | 'plain';
   readonly word: string;
-  /** null: nothing is to be said. */
+  /** null: nothing to say. */
   readonly sentence: string | null;
 }
 
-/** `known`: of SHOW ENDPOINTS; `hour`: of listTraffic; undefined: nothing came. */
+/** `known`: from SHOW ENDPOINTS; `hour`: from listTraffic; undefined: no requests. */
 export function stateOf(known: Row | undefined, hour: Row | undefined): State {
   const check = known?.['Check'] ?? '';
   if (check.startsWith('unusable')) return { kind: 'bad', word: 'unusable', sentence: check };
@@ -35,14 +35,14 @@ export function stateOf(known: Row | undefined, hour: Row | undefined): State {
     return {
       kind: 'bad',
       word: 'failing signatures',
-      sentence: `${none ?? `${forged} of ${all} requests of the last hour were refused`}, likely another secret.`,
+      sentence: `${none ?? `${forged} of ${all} requests of the last hour were refused`}, probably because of another secret.`,
     };
   if (none !== null)
     return later > misfit
       ? {
           kind: 'warn',
           word: 'not available',
-          sentence: `${none} for now: the database or the table was not available.`,
+          sentence: `${none}, because the database or the table was not available.`,
         }
       : { kind: 'bad', word: 'all refused', sentence: `${none}: they do not fit the table.` };
   return forged + misfit + later === 0

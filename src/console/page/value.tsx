@@ -1,4 +1,4 @@
-/** Values as they are: JSON indented token by token, text, bytes in hexadecimal, and tables of results. No digit is read. */
+/** Values as they are: JSON indented token by token, text, bytes in hexadecimal, and tables of results. Numbers are never parsed. */
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { SqlTable } from '../api.ts';
@@ -11,14 +11,14 @@ import { Copy, Text } from './parts.tsx';
 
 const firstChars = 64 * 1024;
 const cellChars = 120;
-/** Rows that are drawn at once: a thousand of strangers' texts would hold up the tab. */
+/** Rows that are drawn at once: a thousand rows of arbitrary text would block the tab. */
 const rowsStep = 100;
 /** OIDs in pg_type. */
 const jsonbType = 3802;
-/** Of numbers: they stand at the right. */
+/** OIDs of numbers, which are right-aligned. */
 const numbers = new Set([20, 21, 23, 26, 700, 701, 1700]);
 
-/** A text that may be JSON. */
+/** Text that may be JSON. */
 export function Value({
   text,
   copied = text,
@@ -50,7 +50,7 @@ export function Value({
       <span class="buttons">
         {tokens === null ? null : (
           <button type="button" class="small quiet" onClick={() => setRaw(!raw)}>
-            {raw ? 'Indented' : 'As it came'}
+            {raw ? 'Indented' : 'Raw'}
           </button>
         )}
         {shown.whole ? null : (
@@ -74,7 +74,7 @@ export function base64Of(bytes: Uint8Array): string {
   return btoa(text);
 }
 
-/** A body as it came. */
+/** A body as it arrived. */
 export function Body({ base64 }: { readonly base64: string }): JSX.Element {
   const bytes = useMemo(() => bytesOf(base64), [base64]);
   const text = useMemo(() => textOf(bytes), [bytes]);
@@ -96,14 +96,14 @@ export function Body({ base64 }: { readonly base64: string }): JSX.Element {
           Hex
         </button>
         <span class="faint">{sizeText(bytes.length)}</span>
-        {text === null ? <span class="faint">no UTF-8</span> : null}
+        {text === null ? <span class="faint">not UTF-8</span> : null}
       </div>
       <Value text={hex || text === null ? hexLines(bytes) : text} copied={text ?? base64} />
     </>
   );
 }
 
-/** null: it is no UTF-8. */
+/** null: not UTF-8. */
 export function textOf(bytes: Uint8Array): string | null {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -114,12 +114,12 @@ export function textOf(bytes: Uint8Array): string | null {
 
 interface ResultProps {
   readonly table: SqlTable;
-  /** The table whose rows they are, where they are of one alone, and what to do when it has got a column more. */
+  /** The table that the rows are from, if it is only one; `changed` is called when it has got another column. */
   readonly of?: TableRef;
   readonly changed?: () => void;
 }
 
-/** Rows of a statement; a cell that is long opens below. */
+/** Rows of a statement; a long cell opens below. */
 export function Result({ table, of, changed }: ResultProps): JSX.Element {
   const [open, setOpen] = useState<{ readonly row: number; readonly column: number } | null>(null);
   const [max, setMax] = useState(rowsStep);
@@ -156,7 +156,7 @@ export function Result({ table, of, changed }: ResultProps): JSX.Element {
       )}
       {rows.length <= max ? null : (
         <button type="button" onClick={() => setMax(max + rowsStep)}>
-          Show more: {max} of {rows.length} are shown
+          Show more ({max} of {rows.length} are shown)
         </button>
       )}
       {rows.length === 0 ? null : <Csv table={table} />}
@@ -187,7 +187,7 @@ export function Result({ table, of, changed }: ResultProps): JSX.Element {
   );
 }
 
-/** What is shown, as a file of the browser's own. */
+/** Saves what is shown as a file, made in the browser. */
 function Csv({ table }: { readonly table: SqlTable }): JSX.Element {
   const save = (): void => {
     const url = URL.createObjectURL(new Blob([csvOf(table)], { type: 'text/csv' }));

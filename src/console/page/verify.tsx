@@ -1,6 +1,6 @@
 /**
- * Why is it refused, or would it be taken: EXPLAIN VALIDATE of a request as green and red steps. Values that are secret,
- * or made of a secret, do not leave the server: they come as `********`.
+ * Why a request is refused, or whether it would be accepted: EXPLAIN VALIDATE as green and red steps. Values that are secret,
+ * or computed from a secret, do not leave the server: they appear as `********`.
  */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
@@ -19,7 +19,7 @@ interface StepsProps {
   readonly label: string;
 }
 
-/** A button that explains, and what it has found. */
+/** A button that explains, and its result. */
 export function Explain({ table, parts, label }: StepsProps): JSX.Element {
   const { answer, failure, ask } = useAsked<SqlAnswer>();
   const sql = explainValidate(table, parts);
@@ -68,7 +68,7 @@ function kindOf(value: string): string {
   return value === 'not evaluated' ? 'faint' : '';
 }
 
-/** `Name: value`, one a line, as a request has them. */
+/** `Name: value`, one per line, as in a request. */
 export function headersOf(text: string): readonly (readonly [string, string])[] {
   return text.split('\n').flatMap((line) => {
     const at = line.indexOf(':');
@@ -85,14 +85,14 @@ export function Verify({ table }: { readonly table: TableRef }): JSX.Element {
   return (
     <div class="form">
       <p class="faint">
-        Paste a request as its sender shows it. Every byte of the body counts, a line break at its end too. A
-        request that came and was refused is explained where it stands, under Refused.
+        Paste a request as its sender shows it. Every byte of the body counts, including a line break at the
+        end. To explain a request that was refused, open it under Refused.
       </p>
-      <Area label="Headers, one a line" rows={5} value={headers} change={setHeaders} />
+      <Area label="Headers, one per line" rows={5} value={headers} change={setHeaders} />
       <Area label="Body" rows={6} value={body} change={setBody} />
       <div class="row-of">
         <label class="grow">
-          URL, where the sender signs it
+          URL, if the sender signs it
           <input value={url} placeholder="https://…" onInput={(event) => setUrl(event.currentTarget.value)} />
         </label>
         <label>

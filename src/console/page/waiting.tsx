@@ -1,4 +1,4 @@
-/** An endpoint that was just made: its address, a request to try, and the first one that comes, with its row. */
+/** An endpoint that was just created: its address, a request to try, and the first one that arrives, with its row. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { SenderInfo, SqlNotice, TestAnswer } from '../api.ts';
@@ -33,7 +33,7 @@ export function Waiting({ sender, made, notices }: Props): JSX.Element {
   return (
     <div class="form">
       <h2>
-        <Badge kind="good">made</Badge> <Text of={made.table} max={80} />
+        <Badge kind="good">created</Badge> <Text of={made.table} max={80} />
       </h2>
       {notices.map((notice, i) => (
         <div key={i} class={notice.severity === 'WARNING' ? 'strip' : 'faint'}>
@@ -56,7 +56,7 @@ export function Waiting({ sender, made, notices }: Props): JSX.Element {
         )}
         {stored === undefined && came.length > 0 ? (
           <p>
-            <Badge kind="bad">{came.at(-1)?.code}</Badge> {came.length} came and{' '}
+            <Badge kind="bad">{came.at(-1)?.code}</Badge> {came.length} arrived and{' '}
             {came.length === 1 ? 'was' : 'were'} refused:{' '}
             <a href={to(['endpoint', ref.schema, ref.table, 'refused'])}>why?</a>
           </p>
@@ -64,7 +64,7 @@ export function Waiting({ sender, made, notices }: Props): JSX.Element {
         {row?.['data'] === undefined || row['data'] === null ? null : <Value text={row['data']} />}
       </section>
       <a class="button" href={to(['endpoint', ref.schema, ref.table])}>
-        To the endpoint
+        Go to the endpoint
       </a>
     </div>
   );
@@ -79,7 +79,7 @@ function Arrived({ line }: { readonly line: LiveLine }): JSX.Element {
   );
 }
 
-/** What keeps a sender from reaching it. */
+/** Why a sender may not reach it. */
 function Reachable(): JSX.Element | null {
   if (me.value === null || me.value.public) return null;
   return (
@@ -115,7 +115,7 @@ function Try({
             Send a test request
           </button>
           <span class="faint">
-            {sender === null ? 'It stores a row.' : `Signed as ${sender.name} signs. It stores a row.`}
+            {sender === null ? 'Stores a row.' : `Signed as ${sender.name} signs. Stores a row.`}
           </span>
         </div>
       )}

@@ -1,6 +1,6 @@
 /**
- * A new endpoint: pick a sender (or none), its secret and a name; the statements stand beside it before they run. Then it
- * waits for the first request, which is shown as it comes.
+ * A new endpoint: pick a sender (or none), its secret and a name; the statements are shown before they run. Then it waits for
+ * the first request and shows it.
  */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
@@ -43,7 +43,7 @@ function Choose({ senders }: { readonly senders: readonly SenderInfo[] }): JSX.E
   return (
     <>
       <p>
-        Who sends? <span class="faint">Its signature is then checked before anything is stored.</span>
+        Who sends? <span class="faint">The sender's signature is checked before anything is stored.</span>
       </p>
       <input
         data-search
@@ -71,21 +71,21 @@ function Choose({ senders }: { readonly senders: readonly SenderInfo[] }): JSX.E
       </ul>
       {wanted.length === 0 ? (
         <div class="empty">
-          No sender is called like that.{' '}
+          No sender matches.{' '}
           <button type="button" onClick={() => setText('')}>
             Show all
           </button>
         </div>
       ) : null}
       <p class="faint">
-        None of them: <a href={to(['new', 'anything'])}>a table that takes anything</a>, or{' '}
-        <a href={to(['sql'])}>a check of your own in SQL</a>.
+        None of these: <a href={to(['new', 'anything'])}>a table that accepts anything</a>, or{' '}
+        <a href={to(['sql'])}>your own check in SQL</a>.
       </p>
     </>
   );
 }
 
-/** What has been made. */
+/** What was created. */
 interface Made {
   readonly it: NewEndpoint;
   readonly notices: readonly SqlNotice[];
@@ -168,25 +168,25 @@ function Fields({ sender, it, set, create }: FieldsProps): JSX.Element {
         />
       </label>
       {sender === null ? (
-        <p class="strip">Whoever knows its address can write into it. A check can be added later.</p>
+        <p class="strip">Anyone who knows its address can write to it. You can add a check later.</p>
       ) : (
         <SecretFields sender={sender} it={it} set={set} />
       )}
       <fieldset>
-        <legend>Beside the document</legend>
+        <legend>Besides the document</legend>
         {delivery === null ? null : (
           <Check
             on={it.deliveryHeader !== null}
             set={(on) => set({ deliveryHeader: on ? delivery : null })}
-            label={`a delivery that is repeated is stored once, by ${delivery}`}
+            label={`store a repeated delivery once, by ${delivery}`}
           />
         )}
         <Check
           on={it.arrival}
           set={(arrival) => set({ arrival })}
-          label="the time of arrival, as received_at"
+          label="store the time of arrival as received_at"
         />
-        <Check on={it.headers} set={(headers) => set({ headers })} label="the headers, as headers" />
+        <Check on={it.headers} set={(headers) => set({ headers })} label="store the headers as headers" />
       </fieldset>
       <button
         type="submit"
@@ -237,7 +237,7 @@ function SecretFields({
         Secret <span class="faint">{plain(`${sender.what} (${sender.where})`)}</span>
         <input
           name="secret"
-          // Its type may change; the types of JSX know one at a time.
+          // The input's type changes; the types of JSX accept only one.
           type={(shown ? 'text' : 'password') as 'password'}
           value={it.secret}
           required
@@ -255,7 +255,7 @@ function SecretFields({
         <button type="button" class="small quiet" onClick={() => setShown(!shown)}>
           {shown ? 'Hide' : 'Show'}
         </button>
-        {sender.form === null ? null : <span class="faint">It is {plain(sender.form)}.</span>}
+        {sender.form === null ? null : <span class="faint">It must be {plain(sender.form)}.</span>}
       </div>
       <label>
         Name of the secret
@@ -270,7 +270,7 @@ function SecretFields({
   );
 }
 
-/** The texts of senders are Markdown. */
+/** The senders' texts are Markdown. */
 const plain = (text: string): string => text.replaceAll('`', '');
 
 function AtTheSender({ sender }: { readonly sender: SenderInfo }): JSX.Element {
@@ -286,11 +286,11 @@ function AtTheSender({ sender }: { readonly sender: SenderInfo }): JSX.Element {
       </ol>
       {sender.handshake === null ? null : (
         <p class="strip">
-          It asks before it delivers: <Text of={plain(sender.handshake)} />
+          Before it delivers, it asks: <Text of={plain(sender.handshake)} />
         </p>
       )}
       {sender.signsUrl && me.value?.public === false ? (
-        <p class="strip">It signs the URL that it calls: start Headgate with HEADGATE_PUBLIC_URL.</p>
+        <p class="strip">It signs the URL that it calls: set HEADGATE_PUBLIC_URL.</p>
       ) : null}
     </section>
   );
