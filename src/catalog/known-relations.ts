@@ -88,7 +88,11 @@ export class KnownRelations<Row, Mode> {
       const next = this.#looking.get(name);
       if (next !== undefined && next !== underway) return next;
     }
-    const look = this.#options.look(name).then((row) => this.#remember(name, row));
+    const look: Promise<Known<Row, Mode>> = this.#options.look(name).then((row) => {
+      // A relation that was forgotten meanwhile may have changed since it was looked up.
+      const isCurrent = this.#looking.get(name) === look;
+      return isCurrent ? this.#remember(name, row) : { row, until: 0, targets: new Map() };
+    });
     this.#looking.set(name, look);
     try {
       return await look;

@@ -55,7 +55,7 @@ export function parseDsn(databaseUrl: string, stores: readonly string[] = system
   const texts = splitHosts(bySystem ? databaseUrl.replace('sslrootcert=system', '') : databaseUrl);
   if (texts === null) return fail('its hosts and ports do not belong together');
   if (texts.length > serversMax) fail(`it names more than ${serversMax} hosts`);
-  const wanted = /[?&]target_session_attrs=([^&]*)/.exec(databaseUrl)?.[1];
+  const wanted = /[?&]target_session_attrs=([^&#]*)/.exec(databaseUrl)?.[1];
   const sessions = sessionKinds.find((kind) => kind === wanted);
   if (wanted !== undefined && sessions === undefined)
     fail(`target_session_attrs must be one of ${sessionKinds.join(', ')}, because Headgate writes`);

@@ -76,7 +76,7 @@ const readSealed = `
   union all
   select 'answer', a.seal_id::text, a.relation::text, a.seal_id::text, a.sealed from headgate.webhook_answer a
   union all
-  select 'key', '', 'of the master key''s own', k.seal_id::text, k.sealed from headgate.key_check k`;
+  select 'key', '', '', k.seal_id::text, k.sealed from headgate.key_check k`;
 /** Older catalogs do not have this table. */
 const readAcme = `
   select 'acme' as what, c.name as id, '' as name, c.seal_id::text, c.sealed from headgate.acme c where c.sealed is not null`;
@@ -95,7 +95,7 @@ const shownAs = {
   expression: 'VALIDATE of',
   answer: 'ANSWER of',
   acme: 'the certificate of the webhook listener',
-  key: 'VALIDATE of',
+  key: 'the check of the master key',
 };
 
 /** Step 2, for one database; null: it has no secrets. */
@@ -121,7 +121,7 @@ export async function resealDatabase(
     let resealed = 0;
     for (const row of rows) {
       const sealed = reseal(row, sealing, identities);
-      if (sealed === null) unopened.push(`${shownAs[row.what]} ${JSON.stringify(row.name)}`);
+      if (sealed === null) unopened.push(shown(row));
       else if (sealed !== row.sealed) {
         await client.query(writeSealed[row.what], [row.id, sealed]);
         if (row.what !== 'key') resealed += 1;
@@ -133,6 +133,11 @@ export async function resealDatabase(
     await client.query('rollback').catch(() => {});
     throw error;
   }
+}
+
+/** For the terminal. Some have no name. */
+function shown({ what, name }: SealedRow): string {
+  return name === '' ? shownAs[what] : `${shownAs[what]} ${JSON.stringify(name)}`;
 }
 
 /** null: no key opens it. */

@@ -60,7 +60,7 @@ const conditions: readonly (readonly [string, (it: Stage) => void, (it: Stage) =
   ['HeadgateSpoolTrouble', (it) => it.add('headgate_spool_held'), (it) => it.counts.clear()],
   [
     'HeadgateBodiesInFlight',
-    (it) => it.add('headgate_listener_bytes_in_flight', {}, 2 ** 28),
+    (it) => it.add('headgate_listener_bytes_in_flight', {}, limits.bodiesInFlightBytesMax * 0.8),
     (it) => it.counts.clear(),
   ],
   [

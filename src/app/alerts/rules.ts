@@ -215,7 +215,7 @@ export const rules: readonly Rule[] = [
     holdMs: minutes(1),
     wrong: ({ of }) =>
       when(
-        sum(of('headgate_listener_bytes_in_flight')) > 200 * 1024 * 1024,
+        sum(of('headgate_listener_bytes_in_flight')) > limits.bodiesInFlightBytesMax * 0.75,
         'almost as many bodies are held as may be',
       ),
   },
