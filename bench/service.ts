@@ -141,9 +141,9 @@ export async function measure(job: Job, pid: number, enginePid = pid): Promise<M
   return measured;
 }
 
-/** What a load takes of the program `pid` and of the engine below `enginePid`. */
+/** What a load takes of the program `pid`, or of several together, and of the engine below `enginePid`. */
 export async function measureAny(
-  pid: number,
+  pid: number | readonly number[],
   enginePid: number,
   run: () => Promise<LoadResult>,
 ): Promise<Measured> {
