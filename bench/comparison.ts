@@ -15,6 +15,7 @@ import {
 } from './contestants.ts';
 import type { Contestant } from './contestants.ts';
 import { convoy } from './convoy.ts';
+import { n8n } from './n8n.ts';
 import { spread, stamp, table } from './report.ts';
 import type { Bench } from './report.ts';
 import { startService } from './service.ts';
@@ -36,6 +37,7 @@ const entries: readonly Entry[] = [
   fastify.plain,
   fastify.prepared,
   { name: 'Node-RED', open: nodeRed },
+  { name: 'n8n', open: n8n },
   { name: 'Redpanda Connect', open: redpanda },
   { name: 'Convoy', open: convoy },
   { name: '`webhook` + psql', open: webhookPsql },
