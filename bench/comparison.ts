@@ -10,9 +10,12 @@ import {
   nodeRed,
   pgbenchInserts,
   redpanda,
+  rowsOf,
   webhookPsql,
 } from './contestants.ts';
 import type { Contestant } from './contestants.ts';
+import { convoy } from './convoy.ts';
+import { n8n } from './n8n.ts';
 import { spread, stamp, table } from './report.ts';
 import type { Bench } from './report.ts';
 import { startService } from './service.ts';
@@ -34,7 +37,9 @@ const entries: readonly Entry[] = [
   fastify.plain,
   fastify.prepared,
   { name: 'Node-RED', open: nodeRed },
+  { name: 'n8n', open: n8n },
   { name: 'Redpanda Connect', open: redpanda },
+  { name: 'Convoy', open: convoy },
   { name: '`webhook` + psql', open: webhookPsql },
   { name: 'pgbench, one INSERT a transaction', open: pgbenchInserts },
 ];
@@ -71,9 +76,9 @@ async function race(
 async function verify(service: Service, running: readonly Running[], failed: Map<string, string>): Promise<void> {
   for (const { name, contestant, results } of running) {
     if (contestant.table === null || failed.has(name)) continue;
-    const { rows } = await service.client.query<{ n: string }>(`SELECT count(*) AS n FROM ${contestant.table}`);
+    const stored = await (contestant.stored?.() ?? rowsOf(service.client, contestant.table));
     const answered = results.reduce((sum, { requests }) => sum + requests, 0);
-    if (Number(rows[0]?.n) < answered) failed.set(name, `${answered} requests were answered 2xx, ${rows[0]?.n} rows stored`);
+    if (stored < answered) failed.set(name, `${answered} requests were answered 2xx, ${stored} rows stored`);
   }
 } // prettier-ignore
 

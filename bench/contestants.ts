@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { Client } from 'pg';
 import { childrenOf, freePort, runJson, script, source, start } from './processes.ts';
 import type { Started } from './processes.ts';
 import { measureAny } from './service.ts';
@@ -25,6 +26,8 @@ export interface Contestant {
   readonly note?: string;
   /** The table with its rows; null: it stores nothing. */
   readonly table: string | null;
+  /** How many rows there are, where its table is in another database of the engine. */
+  readonly stored?: () => Promise<number>;
   /** One run of the load. */
   run(seconds: number): Promise<Measured>;
   stop(): Promise<void>;
@@ -33,30 +36,82 @@ export interface Contestant {
 const execute = promisify(execFile);
 const headers = signedHeaders(body);
 
-function overHttp(service: Service, started: Started, url: string, table: string | null): Contestant {
+export interface Beside {
+  /** Other processes that it needs. */
+  readonly pids?: readonly number[];
+  /** Ends when what was answered in this run is done with: a part of what it costs. */
+  readonly after?: (load: LoadResult) => Promise<void>;
+  /** Ends when it does nothing more for requests that nobody waits for, which would be a load for whoever is next. */
+  readonly settle?: () => Promise<void>;
+}
+
+export function overHttp(
+  service: Service,
+  started: Started,
+  url: string,
+  table: string | null,
+  { pids = [], after, settle }: Beside = {},
+): Contestant {
   return {
     table,
     run: async (seconds) => {
       const job = { url, connections, seconds, headers, bodies: [body] };
-      const measured = await measureAny(started.pid, service.enginePid, () =>
-        runJson<LoadResult>(script('./load.js'), job),
-      );
+      const measured = await measureAny([started.pid, ...pids], service.enginePid, async () => {
+        const load = await runJson<LoadResult>(script('./load.js'), job);
+        await after?.(load);
+        return load;
+      });
       if (measured.requests === 0) throw new Error('no request was answered 2xx');
-      // Work for requests that nobody waits for any more would slow the next contestant.
-      for (let waited = 0; waited < 200 && childrenOf(started.pid) > 0; waited++) await delay(100);
+      await settle?.();
       return measured;
     },
     stop: () => started.stop(),
   };
 }
 
-async function tableFor(service: Service, name: string): Promise<string> {
+export async function tableFor(service: Service, name: string): Promise<string> {
   await service.client.query(`CREATE TABLE ${name} (data JSONB)`);
   return name;
 }
 
+/** Creates another database in the same engine, for what else a contestant keeps; returns a client of it. */
+export async function databaseFor({ engine }: Service, database: string): Promise<Client> {
+  const owner = new Client(engine);
+  await owner.connect();
+  try {
+    await owner.query(`CREATE DATABASE ${database}`);
+  } finally {
+    await owner.end();
+  }
+  const client = new Client({ ...engine, database });
+  await client.connect();
+  return client;
+}
+
+/** Resolves when the process has no descendants. */
+async function childless({ pid }: Started): Promise<void> {
+  for (let waited = 0; waited < 200 && childrenOf(pid) > 0; waited++) await delay(100);
+}
+
+/** Resolves when no row has been added for two seconds. */
+export async function noMoreRows(client: Client, table: string): Promise<void> {
+  for (
+    let before = -1, now = await rowsOf(client, table);
+    now !== before;
+    now = await rowsOf(client, table)
+  ) {
+    before = now;
+    await delay(2_000);
+  }
+}
+
+export async function rowsOf(client: Client, table: string): Promise<number> {
+  const { rows } = await client.query<{ n: string }>(`SELECT count(*) AS n FROM ${table}`);
+  return Number(rows[0]?.n);
+}
+
 /** Whether a server listens there and answers 200 to a signed request. */
-function answers(url: string): Promise<boolean> {
+export function answers(url: string): Promise<boolean> {
   return new Promise((resolve) => {
     const sent = request(url, { method: 'POST', headers, agent: false }, (response) => {
       response.resume().once('end', () => resolve(response.statusCode === 200));
@@ -175,7 +230,7 @@ export async function webhookPsql(service: Service): Promise<Contestant> {
       env: { PGHOST: host, PGPORT: String(enginePort), PGUSER: user, PGDATABASE: database },
       probe: () => answers(url),
     });
-    const contestant = overHttp(service, started, url, table);
+    const contestant = overHttp(service, started, url, table, { settle: () => childless(started) });
     return {
       ...contestant,
       note: `${stdout.trim()}, one psql a request`,

@@ -126,9 +126,9 @@ export interface Usage {
 }
 
 export interface TreeUsage {
-  /** The process and its descendants that are not PostgreSQL's. */
+  /** The processes and their descendants that are not PostgreSQL's. */
   readonly program: Usage & { readonly largestRssBytes: number };
-  /** PostgreSQL's processes among its descendants; `pssBytes` counts shared pages proportionally. */
+  /** PostgreSQL's processes among their descendants; `pssBytes` counts shared pages proportionally. */
   readonly engine: Usage & { readonly pssBytes: number };
 }
 
@@ -162,15 +162,16 @@ function statOf(pid: number): Stat | null {
   };
 }
 
-/** The process and its descendants. */
-function treeOf(pid: number): Stat[] {
+/** The processes and their descendants. */
+function treeOf(pids: number | readonly number[]): Stat[] {
+  const tops = typeof pids === 'number' ? [pids] : pids;
   const all = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => statOf(Number(name)) ?? []);
   const parents = new Map(all.map((stat) => [stat.pid, stat.parent]));
   return all.filter((stat) => {
     for (let at: number | undefined = stat.pid; at !== undefined && at > 1; at = parents.get(at))
-      if (at === pid) return true;
+      if (tops.includes(at)) return true;
     return false;
   });
 }
@@ -187,9 +188,9 @@ function pssBytes(pid: number): number {
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-/** CPU time so far and present memory. */
-export function treeUsage(pid: number): TreeUsage {
-  const tree = treeOf(pid);
+/** CPU time so far and present memory of one process and its descendants, or of several together. */
+export function treeUsage(pids: number | readonly number[]): TreeUsage {
+  const tree = treeOf(pids);
   const usage = (list: readonly Stat[]): Usage => ({
     cpuSeconds: sum(list.map((stat) => stat.cpuSeconds)),
     rssBytes: sum(list.map((stat) => stat.rssBytes)),

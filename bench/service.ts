@@ -141,9 +141,9 @@ export async function measure(job: Job, pid: number, enginePid = pid): Promise<M
   return measured;
 }
 
-/** What a load costs the program `pid` and the engine below `enginePid`. */
+/** What a load costs the program `pid`, or several together, and the engine below `enginePid`. */
 export async function measureAny(
-  pid: number,
+  pid: number | readonly number[],
   enginePid: number,
   run: () => Promise<LoadResult>,
 ): Promise<Measured> {
