@@ -6,6 +6,8 @@
  * Targets; refuses with `relation_not_found`, `relation_not_writable` and `key_missing`. Uses the database through the
  * one function that it is given, each call of which is a transaction of its own.
  */
+import { isMisnamed } from '../engine/sqlstate.ts';
+import { mayNameRelation } from '../kit/sql-text.ts';
 import type { Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import { hasGatewayFunctions } from './gateway-functions.ts';
@@ -60,13 +62,12 @@ export function openRelations(options: RelationsOptions): KnownRelations<FoundRo
 }
 
 async function look({ query }: RelationsOptions, name: string): Promise<FoundRow> {
-  // In later versions to_regclass() takes a number for an oid.
-  if (name.includes('\0') || /^\s*[-+\d]/.test(name)) throw notFound(name);
+  if (!mayNameRelation(name)) throw notFound(name);
   let rows: readonly FoundRow[];
   try {
     rows = (await query(lookup, [name])) as readonly FoundRow[];
   } catch (error) {
-    if (isBadName(error)) throw notFound(name);
+    if (isMisnamed(error)) throw notFound(name);
     throw error;
   }
   const [row] = rows;
@@ -98,13 +99,4 @@ function toTarget(database: string, name: string, row: FoundRow, writeMode: Writ
     code: row.has_functions ? { ...code, functionsIn: 'headgate_functions' } : code,
     intake: plainIntake,
   };
-}
-
-/**
- * The text is not a name, or names another database. Versions before 16 raise an error; later ones find nothing. Only
- * errors of the name parser, and bytes that are not text: any other error is a failure of the engine.
- */
-function isBadName(error: unknown): boolean {
-  if (!(error instanceof Error) || !('code' in error)) return false;
-  return ['42601', '42602', '0A000', '22021', '42622'].includes(String(error.code));
 }

@@ -47,7 +47,8 @@ export const mayNameRwCatalog = (sql: string): boolean =>
 
 /** Null: the statement contains no such name. */
 export function rwCatalog(statement: Statement, lexical: Lexical): Plan | null {
-  if (!mayNameRwCatalog(lexical.text)) return null;
+  // Its own text only: there may be a million statements.
+  if (!mayNameRwCatalog(lexical.text.slice(statement.start, statement.end))) return null;
   const cursor = new Cursor(statement, lexical);
   const { tokens } = statement;
   const pieces: Piece[] = [];

@@ -136,6 +136,8 @@ test('takes linear time for what invites backtracking', () => {
     `'a'${'\n'.repeat(n)}x`,
     '/*'.repeat(n),
     `E'${'\\'.repeat(n)}`,
+    '+/**/'.repeat(n / 4),
+    '-/**/'.repeat(n / 4),
   ]) {
     const started = performance.now();
     tokens(text);

@@ -41,7 +41,8 @@ const number =
   /(?:0[xX][0-9A-Fa-f_]+|[0-9][0-9_]*(?:\.(?!\.)[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9][0-9_]*)?/y;
 const param = /\$[0-9]+/y;
 const dollarTag = /\$(?:[A-Za-z_\x80-\xff][A-Za-z0-9_\x80-\xff]*)?\$/y;
-const operator = /[~!@#^&|`?+\-*/%<>=]+/y;
+/** Ends where a comment begins, which may be directly after an operator: of a text of both, each part is read once. */
+const operator = /(?:[~!@#^&|`?+*%<>=]|-(?!-)|\/(?!\*))+/y;
 function match(pattern: RegExp, text: string, at: number): number {
   pattern.lastIndex = at;
   return pattern.test(text) ? pattern.lastIndex : -1;
@@ -118,11 +119,7 @@ export class Scanner {
     const digits = match(number, text, start);
     if (digits >= 0) return this.#token('number', start, digits);
     const signs = match(operator, text, start);
-    if (signs >= 0) {
-      // A comment may begin directly after an operator.
-      const comment = text.slice(start, signs).search(/--|\/\*/);
-      return this.#token('symbol', start, comment < 0 ? signs : start + comment);
-    }
+    if (signs >= 0) return this.#token('symbol', start, signs);
     return this.#token('()[],;.:'.includes(char ?? '') ? 'symbol' : 'broken', start, start + 1);
   }
 

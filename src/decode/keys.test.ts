@@ -47,3 +47,17 @@ test('only the outermost object counts, and so many unknown keys are remembered'
   assert.equal(keys.remembered[1], 'k1');
   assert.deepEqual(counted(keys, `{"${'x'.repeat(1_000_000)}":1}`), [0, 1]);
 });
+
+test('a document without a column costs the same in a table of very many columns', () => {
+  const keys = new Keys(
+    Array.from({ length: 1_600 }, (_, i) => `column_${i}`),
+    false,
+  );
+  const document = Buffer.from('{"x":1}');
+  const started = performance.now();
+  for (let i = 0; i < 100_000; i++) {
+    scanJson(document, { depthMax: 8, keys });
+    assert.equal(keys.problem(document, 0, false)?.code, 'no_column_matched');
+  }
+  assert.ok(performance.now() - started < 2_000);
+});

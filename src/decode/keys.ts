@@ -15,6 +15,15 @@ interface Entry {
   next: Entry | null;
 }
 
+interface Sayable {
+  readonly list: string;
+  readonly byLower: ReadonlyMap<string, string>;
+}
+
+function sayable(names: readonly string[]): Sayable {
+  return { list: list(names), byLower: new Map(names.map((name) => [name.toLowerCase(), name])) };
+}
+
 const backslash = 0x5c;
 /** PostgreSQL's bound on a name, in bytes, and some more for keys that are no columns: longer ones are not remembered. */
 const rememberedBytesMax = 128;
@@ -26,6 +35,8 @@ export class Keys implements KeySink {
   /** The first keys that were no columns, each with `keyShownCharsMax` characters at most. */
   readonly remembered: string[] = [];
   readonly #names: ReadonlySet<string>;
+  /** What messages need of the names: made once, as a body may have a line at fault every few bytes. */
+  #said: Sayable | null = null;
   readonly #rejects: boolean;
   readonly #slots: Entry[][];
   /** Comes before the first key. */
@@ -81,11 +92,12 @@ export class Keys implements KeySink {
 
   #mismatch(bytes: Buffer, start: number): string {
     const keys = keysOf(bytes, start);
-    const lower = new Map([...this.#names].map((name) => [name.toLowerCase(), name]));
-    const twin = keys.find((key) => lower.has(key.toLowerCase()));
-    const sentence = `the document has ${list(keys)}, the table ${list([...this.#names])}`;
+    this.#said ??= sayable([...this.#names]);
+    const { list: columns, byLower } = this.#said;
+    const twin = keys.find((key) => byLower.has(key.toLowerCase()));
+    const sentence = `the document has ${list(keys)}, the table ${columns}`;
     if (twin === undefined) return sentence;
-    return `${sentence}; ${shown(twin)} and ${shown(lower.get(twin.toLowerCase()) ?? '')} differ in case`;
+    return `${sentence}; ${shown(twin)} and ${shown(byLower.get(twin.toLowerCase()) ?? '')} differ in case`;
   }
 
   #find(bytes: Uint8Array, start: number, end: number): Entry | null {

@@ -47,6 +47,11 @@ class Lines {
     this.#allUtf8 = isUtf8(body);
   }
 
+  /** Where the next line begins. */
+  get position(): number {
+    return this.#next;
+  }
+
   next(): boolean {
     const body = this.#body;
     let at = this.#next;
@@ -141,12 +146,14 @@ function* rowsInSlices(reading: Reading, out: RowBytes | null): Generator<void, 
   const spans = new Spans(Math.ceil(body.length / expectedLineBytes));
   const keeps = new Keeps();
   let sliceEnd = limits.decodeSliceBytes;
-  while (lines.next()) {
-    const { start, end, number } = lines;
-    if (start + (out?.length ?? 0) > sliceEnd) {
+  for (;;) {
+    // Before a line is scanned: what the plan knows of its keys is lost in a pause, in which other documents of the table are scanned.
+    if (lines.position + (out?.length ?? 0) > sliceEnd) {
       yield;
-      sliceEnd = start + (out?.length ?? 0) + limits.decodeSliceBytes;
+      sliceEnd = lines.position + (out?.length ?? 0) + limits.decodeSliceBytes;
     }
+    if (!lines.next()) break;
+    const { start, end, number } = lines;
     if (lines.problem !== null) {
       onProblem(number, lines.problem);
       continue;

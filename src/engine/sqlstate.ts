@@ -90,6 +90,17 @@ export function isConnectionLost(error: unknown): boolean {
   return lostTexts.test(error.message);
 }
 
+/**
+ * Of the parser of names, and for bytes that are no text, or none in the database's encoding (22P05). With any other error the engine has
+ * failed.
+ */
+const misnamed = /^(?:42601|42602|42622|0A000|22021|22023|22P05)$/;
+
+/** Whether a text that was looked up as the name of a relation is no name there. */
+export function isMisnamed(error: unknown): boolean {
+  return misnamed.test(sqlstateOf(error) ?? '');
+}
+
 /** PgBouncer accepts only the few startup parameters that it can track for each of its clients. */
 export function refusesParameters(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('unsupported startup parameter');

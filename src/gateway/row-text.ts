@@ -39,12 +39,13 @@ export function encodersOf(fields: readonly Field[], known: TypeLookup): Encoder
 /** A row is an object: the second column called `a` becomes `a_2`. */
 export function uniqueNames(fields: readonly Field[]): string[] {
   const taken = new Set(fields.map((field) => field.name));
-  const given = new Set<string>();
+  /** How often each name has come, numbers that are taken included. */
+  const counts = new Map<string, number>();
   return fields.map(({ name }) => {
-    let unique = name;
-    for (let n = 2; given.has(unique) || (unique !== name && taken.has(unique)); n++) unique = `${name}_${n}`;
-    given.add(unique);
-    return unique;
+    let n = (counts.get(name) ?? 0) + 1;
+    while (n > 1 && taken.has(`${name}_${n}`)) n++;
+    counts.set(name, n);
+    return n === 1 ? name : `${name}_${n}`;
   });
 }
 

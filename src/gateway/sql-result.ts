@@ -31,6 +31,9 @@ export class ResultMemory {
 
 /** The cost of a waiting value in addition to its text, in bytes. */
 const waitingValueBytes = 64;
+/** The cost of a statement, once for its columns and once for its end, and of a column in addition to its name, in bytes. */
+const statementBytes = 192;
+const columnBytes = 256;
 const chunkChars = 64 * 1024;
 
 interface Statement {
@@ -97,15 +100,17 @@ export class SqlResult {
     return this.#memory.all.fits(limits.gatewayResultRoomBytes);
   }
 
-  /** The column descriptions of the statement whose rows follow. */
-  describe(fields: readonly Field[]): void {
-    this.#open = newStatement(fields);
-    this.#open.encoders = encodersOf(fields, this.#known);
+  /** The column descriptions of the statement whose rows follow. Returns whether there was room. */
+  describe(fields: readonly Field[]): boolean {
+    const names = fields.reduce((sum, { name }) => sum + columnBytes + 2 * name.length, 0);
+    if (!this.#hold(statementBytes + names)) return false;
+    this.#open = newStatement(fields, encodersOf(fields, this.#known));
+    return true;
   }
 
   /** Returns whether there was room for the row. */
   row(values: readonly (string | null)[]): boolean {
-    const statement = (this.#open ??= newStatement([]));
+    const statement = (this.#open ??= newStatement([], []));
     statement.rows++;
     if (statement.encoders === null) {
       statement.waiting.push(values);
@@ -132,14 +137,16 @@ export class SqlResult {
     return true;
   }
 
-  /** `tag`: e.g. `INSERT 0 3`, `CREATE TABLE`. */
-  complete(tag: string): void {
-    const statement = this.#open ?? newStatement([]);
+  /** `tag`: e.g. `INSERT 0 3`, `CREATE TABLE`. Returns whether there was room. */
+  complete(tag: string): boolean {
+    if (!this.#hold(statementBytes)) return false;
+    const statement = this.#open ?? newStatement([], [], noText);
     this.#open = null;
     const words = /^(.*?)(?: (\d+))?(?: (\d+))?$/.exec(tag);
     statement.command = words?.[1] ?? tag;
     statement.affected = Number(words?.[3] ?? words?.[2] ?? 0);
     this.#statements.push(statement);
+    return true;
   }
 
   /** Replaces the name of each command. */
@@ -194,9 +201,21 @@ export class SqlResult {
     return this.#statements.reduce((sum, statement) => sum + statement.affected, 0);
   }
 
-  /** The body in pieces; call `release` once they have been sent or are not wanted. */
+  /** The body in pieces of some size; call `release` once they have been sent or are not wanted. */
   *body(): Iterable<string | Buffer> {
-    const last = this.#statements.at(-1) ?? newStatement([]);
+    let text = '';
+    for (const piece of this.#parts()) {
+      if (typeof piece === 'string') text += piece;
+      if (typeof piece === 'string' && text.length < chunkChars) continue;
+      if (text !== '') yield text;
+      if (typeof piece !== 'string') yield piece;
+      text = '';
+    }
+    if (text !== '') yield text;
+  }
+
+  *#parts(): Iterable<string | Buffer> {
+    const last = this.#statements.at(-1) ?? newStatement([], [], noText);
     yield '{';
     yield* statementBody(last);
     if (this.#statements.length > 1) {
@@ -242,8 +261,13 @@ export class SqlResult {
   }
 }
 
-function newStatement(fields: readonly Field[]): Statement {
-  return { fields, encoders: [], waiting: [], text: new Text(), rows: 0, affected: 0, command: '' };
+function newStatement(
+  fields: readonly Field[],
+  encoders: Encoders | null,
+  text: Text = new Text(),
+): Statement {
+  const waiting = encoders === null ? [] : noRows;
+  return { fields, encoders, waiting, text, rows: 0, affected: 0, command: '' };
 }
 
 function* statementBody(statement: Statement): Iterable<string | Buffer> {
@@ -321,3 +345,7 @@ function wholeCharacters(text: string, end: number): number {
   const last = text.charCodeAt(end - 1);
   return last >= 0xd8_00 && last < 0xdc_00 ? end + 1 : end;
 }
+
+/** For the many statements that have none. Never written to. */
+const noText = new Text();
+const noRows: Statement['waiting'] = [];

@@ -225,17 +225,21 @@ class StatementRun extends Run {
   }
 
   override handleRowDescription({ fields }: { readonly fields: readonly Field[] }): void {
-    this.#result.describe(fields);
+    this.#bound(this.#tooLarge || this.#result.describe(fields));
   }
 
   override handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
-    if (this.#tooLarge || this.#result.row(fields)) return;
-    this.#tooLarge = true;
-    this.#finish({ kind: 'too_large' });
+    this.#bound(this.#tooLarge || this.#result.row(fields));
   }
 
   override handleCommandComplete({ text }: { readonly text: string }): void {
-    this.#result.complete(text);
+    this.#bound(this.#tooLarge || this.#result.complete(text));
+  }
+
+  #bound(there: boolean): void {
+    if (there) return;
+    this.#tooLarge = true;
+    this.#finish({ kind: 'too_large' });
   }
 
   override handleCopyInResponse(): void {

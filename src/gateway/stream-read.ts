@@ -5,9 +5,9 @@
  */
 import type { ClientBase, Connection, DatabaseError } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
-import { sqlstateOf } from '../engine/sqlstate.ts';
+import { isMisnamed, sqlstateOf } from '../engine/sqlstate.ts';
 import { onceOnDisk, writtenBetween } from '../kit/position.ts';
-import { quoteLiteral, relationName } from '../kit/sql-text.ts';
+import { mayNameRelation, quoteLiteral, relationName } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import { addRow, inside } from './row-text.ts';
@@ -65,17 +65,18 @@ const nowOf = (oid: string): string => `
   from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = ${oid}`;
 
 export const byOid = (oid: number): string => `${oid}`;
-export const byName = (name: string): string => `pg_catalog.to_regclass(${quoteLiteral(name)})`;
-
-/** The SQLSTATEs of a malformed name. */
-const misnamed = /^(?:42601|42602|0A000|22023)$/;
+/** Throws Refused. */
+export function byName(name: string): string {
+  if (!mayNameRelation(name)) throw new Refused('relation_not_found');
+  return `pg_catalog.to_regclass(${quoteLiteral(name)})`;
+}
 
 /** `which`: `byOid` or `byName`. Waits until everything committed is on the disk. */
 export async function tableNow({ client }: Lent, which: string): Promise<TableNow> {
   const query = nowOf(which);
   const ask = async (): Promise<NowRow> => {
     const { rows } = await client.query<NowRow>(query).catch((error: unknown) => {
-      throw misnamed.test(sqlstateOf(error) ?? '') ? new Refused('relation_not_found') : error;
+      throw isMisnamed(error) ? new Refused('relation_not_found') : error;
     });
     const [now] = rows;
     if (now === undefined) throw new Refused('relation_not_found');

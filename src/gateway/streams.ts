@@ -64,6 +64,7 @@ export class Streams {
    */
   async follow(request: StreamRequest, gone: AbortSignal): Promise<AsyncGenerator<Piece, void, undefined>> {
     const after = request.after === null ? null : placeOf(request.after);
+    const named = byName(request.name);
     if (this.#draining) throw new Refused('draining');
     if (this.#open.size >= limits.streamsMax) throw new Refused('overloaded', 'too many streams are open');
     const ending = new AbortController();
@@ -72,9 +73,7 @@ export class Streams {
     try {
       gone.addEventListener('abort', end, { once: true });
       if (gone.aborted) end();
-      const now = await this.#sessions.lend(request.database, ending.signal, (lent) =>
-        tableNow(lent, byName(request.name)),
-      );
+      const now = await this.#sessions.lend(request.database, ending.signal, (lent) => tableNow(lent, named));
       const place = after === null ? wholly(now.oid, now.file, now.position) : resumed(after, now);
       const followed = this.#feed(request.database, now, request.form);
       followed.readers += 1;

@@ -90,7 +90,7 @@ export class ScopedTokens {
 
   async #answerTo({ database, token, origin, allowOrigin }: Shown): Promise<TokenAnswer> {
     if (this.#ask === null) return { grant: null, originKnown: false };
-    const asked = origin !== undefined && origin.length <= limits.originCharsMax ? origin : null;
+    const asked = origin !== undefined && mayBeOrigin(origin) ? origin : null;
     const hash = token === null ? null : createHash('sha256').update(token).digest('hex');
     const answer = await this.#ask(database, { hash, origin: asked });
     if (answer.originKnown && asked !== null) allowOrigin(asked);
@@ -113,6 +113,11 @@ export class ScopedTokens {
       retryAfterSeconds: Math.ceil(waitMs / 1_000),
     };
   }
+}
+
+/** Questions of several callers are one statement, and with a character that the database's encoding lacks all of them would fail. */
+function mayBeOrigin(text: string): boolean {
+  return text.length <= limits.originCharsMax && /^[\x21-\x7e]+$/.test(text);
 }
 
 /** A token's list of pages does not apply to a caller that is no page (it sends no Origin, and no browser marks it as cross-site). */

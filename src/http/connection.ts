@@ -26,7 +26,6 @@ export interface LiveRequest {
 /** The part of Node's HTTPParser that is needed here. */
 interface Parser {
   readonly constructor: { readonly kOnHeadersComplete?: number; readonly kOnBody?: number };
-  readonly socket?: Socket | null;
   [callback: number]: unknown;
 }
 
@@ -60,6 +59,8 @@ export class Connection {
   #limits: Limits;
   #ending = false;
   #chunks: Chunks | null = null;
+  /** What gives the parser its callbacks back, in the order in which they were replaced. */
+  #replaced: (() => void)[] = [];
 
   constructor(socket: Socket, limits: Limits, endings: PerTurn) {
     this.socket = socket;
@@ -136,14 +137,14 @@ export class Connection {
     const { bodyPiecesMax, bodyPieceBytes } = this.#limits;
     this.#callBack('kOnBody', (parser, before) => (...given) => {
       const [chunk] = given as [Buffer];
-      // Node has taken the parser from this connection, which has changed its protocol, and given it to another one.
-      if (parser.socket !== this.socket) return before.apply(parser, given);
       chunks.number += 1;
       chunks.bytes += chunk.length;
       const { exceeded } = chunks;
       if (exceeded === null || chunks.number <= bodyPiecesMax + chunks.bytes / bodyPieceBytes)
         return before.apply(parser, given);
       this.#callBack('kOnBody', () => null);
+      // A request that follows would be read without its body.
+      this.stopParsing();
       return exceeded();
     });
     return chunks;
@@ -159,9 +160,22 @@ export class Connection {
     const before = parser[name];
     if (typeof before !== 'function') return;
     parser[name] = make(parser, before as ParserCallback);
-    // Parsers are reused for other connections.
-    this.socket.prependOnceListener('close', () => (parser[name] = before));
+    if (this.#replaced.length === 0) this.socket.prependOnceListener('close', this.#whenClosed);
+    this.#replaced.push(() => (parser[name] = before));
   }
+
+  /**
+   * Node reuses parsers for other connections. Must be called when Node has taken the parser from this one, whose protocol changes:
+   * with what was replaced, bodies of other senders would be dropped.
+   */
+  releaseParser(): void {
+    this.socket.off('close', this.#whenClosed);
+    for (const restore of this.#replaced.toReversed()) restore();
+    this.#replaced = [];
+    this.#chunks = null;
+  }
+
+  readonly #whenClosed = (): void => this.releaseParser();
 
   takePassedOver(): Refusal | null {
     const why = this.passedOver;

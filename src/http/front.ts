@@ -142,10 +142,9 @@ export class Front<E extends Exchange> {
   }
 
   /**
-   * A proxy that keeps connections open may be sending a request on one at this very moment. Closing the connection would break
-   * off the request, and the proxy could not know whether to repeat it. So new connections are refused, which every proxy may
-   * take elsewhere, and on open ones the next answer says that it is the last. When this resolves, the caller must close those that are
-   * still idle at once.
+   * A proxy may be sending a request on an open connection at this moment. Closing it would break off the request, and the proxy could not
+   * know whether to repeat it. So new connections are refused, which every proxy may take elsewhere, and on open ones the next answer says
+   * that it is the last. When this resolves, the caller must close those that are still idle at once.
    */
   async ebb(): Promise<void> {
     this.hall.closingListener = true;
@@ -156,11 +155,8 @@ export class Front<E extends Exchange> {
     this.#stopped = true;
     if (this.#connections.size === 0) return;
     // As long as requests arrive, the proxy has not gone elsewhere yet.
-    for (
-      let [before, rounds] = [-1, 0];
-      this.#begun !== before && rounds < this.#limits.drainIdleRoundsMax;
-      rounds++
-    ) {
+    let before = -1;
+    for (let rounds = 0; this.#begun !== before && rounds < this.#limits.drainIdleRoundsMax; rounds++) {
       before = this.#begun;
       await within(this.#limits.drainIdleMs, this.#emptied.promise, undefined);
     }
@@ -328,6 +324,7 @@ export class Front<E extends Exchange> {
   #offered(http: HttpServer, request: IncomingMessage, socket: Socket, head: Buffer): void {
     const { offers } = this.#door;
     const connection = this.#connections.get(socket);
+    connection?.releaseParser();
     const failed = () => void socket.destroy();
     socket.on('error', failed);
     if (connection === undefined) return void socket.destroy();
@@ -372,6 +369,7 @@ export class Front<E extends Exchange> {
   /** Ends a connection that Node's HTTP server has released, with a message. */
   refuseTunnel(socket: Socket, why: Refusal): void {
     const connection = this.#connections.get(socket);
+    connection?.releaseParser();
     // Node has released the socket: its errors must be handled here, and they only end it.
     socket.on('error', () => socket.destroy());
     if (connection === undefined) socket.destroy();

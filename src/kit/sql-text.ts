@@ -13,3 +13,8 @@ export function quoteLiteral(text: string): string {
   const quoted = `'${text.replaceAll("'", "''")}'`;
   return text.includes('\\') ? ` E${quoted.replaceAll('\\', '\\\\')}` : quoted;
 }
+
+/** Whether a text can be the name of a relation for to_regclass(), which takes a number for an oid in later versions. */
+export function mayNameRelation(text: string): boolean {
+  return !text.includes('\0') && !/^\s*[-+\d]/.test(text);
+}

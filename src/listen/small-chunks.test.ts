@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from '../../test/support/both-paths.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import { startListener } from '../../test/support/test-listener.ts';
+import { deferred } from '../kit/deferred.ts';
 
 const path = '/webhook/dev/public/t';
 const ones = (n: number) => Array.from({ length: n }, () => 'x');
@@ -45,4 +46,60 @@ test('what is refused before its body is read does not have it read chunk by chu
   assert.equal((await client.answer())?.status, 404);
   await client.closed;
   assert.equal(client.unread, '');
+});
+
+const offer = 'GET /none HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n';
+
+test('what follows in the same piece is not read without its body, and no other connection is', async (t) => {
+  for (const following of [post(path, 'a body'), offer, offer + post(path, 'a body')]) {
+    const server = await startListener({ ...bounds, limits: { ...bounds.limits, lingerMs: 60_000 } });
+    t.after(() => server.close());
+    const client = await RawClient.connect(server.port);
+    client.send(chunked(path, ones(110)) + following);
+    assert.equal((await client.answer())?.status, 400);
+    // The refused connection still lingers.
+    const other = await RawClient.connect(server.port);
+    other.send(chunked(path, ['all', ' of it']));
+    assert.equal((await other.answer())?.status, 200);
+    assert.deepEqual(server.bodies.map(String), ['all of it']);
+    other.destroy();
+    client.destroy();
+  }
+});
+
+test('the bound holds after an offer of another protocol, which was passed over', async (t) => {
+  const server = await startListener(bounds);
+  t.after(() => server.close());
+  const client = await RawClient.connect(server.port);
+  client.send(chunked(path, ['1']) + offer);
+  assert.equal((await client.answer())?.status, 200);
+  assert.equal((await client.answer())?.status, 404);
+  client.send(chunked(path, ones(300)));
+  assert.equal((await client.answer())?.status, 400);
+  await client.closed;
+});
+
+test('the end of a connection that had offered another protocol leaves the bound of others as it is', async (t) => {
+  const waits = deferred<void>();
+  const server = await startListener({
+    ...bounds,
+    commit: (body) => {
+      if (String(body) !== 'waits') return Promise.resolve({ kind: 'committed', rows: 1 });
+      waits.resolve();
+      return new Promise(() => {});
+    },
+  });
+  t.after(() => server.close());
+  const first = await RawClient.connect(server.port);
+  first.send(chunked(path, ['waits']) + offer);
+  await waits.promise;
+  // It gets the parser that Node has taken from the first one.
+  const second = await RawClient.connect(server.port);
+  second.send(chunked(path, ['2']));
+  assert.equal((await second.answer())?.status, 200);
+  first.reset();
+  while (server.listener.load.connections > 1) await new Promise(setImmediate);
+  second.send(chunked(path, ones(300)));
+  assert.equal((await second.answer())?.status, 400);
+  await second.closed;
 });

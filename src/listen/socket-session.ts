@@ -229,12 +229,12 @@ export class SocketSession {
     try {
       const opening = { ...this.#opening, arrivedAtMs, body: init };
       this.#stream = await this.#room.openStream(opening, { target: (name) => void (this.#table = name) });
+      // The connection has ended meanwhile, and nothing else ends its stream.
+      if (this.#state !== 'opening') return this.#stream.end();
       readInit(init, arrivedAtMs, this.#room.limits.websocketSkewMs);
     } catch (error) {
       return this.#refuse(error instanceof Refused ? lookupFailed(error.refusal) : this.#bug(error));
     }
-    // The connection has ended meanwhile, and nothing else ends its stream.
-    if (this.#state !== 'opening') return this.#stream.end();
     this.#become('open');
     this.#opened = true;
     if (this.#table !== null)

@@ -15,6 +15,7 @@ import { Backlogs } from './unacked.ts';
 
 const nowMs = 1_000_000;
 const init = Buffer.from(JSON.stringify({ type: 'init', timestamp: nowMs }));
+const late = Buffer.from(JSON.stringify({ type: 'init', timestamp: 0 }));
 const batch = (id: number) =>
   Buffer.from(`{"dml_batch_id":${id},"items":[{"op":"insert","data":{"n":${id}}}]}`);
 
@@ -156,6 +157,7 @@ test('a WebSocket, in every state, at every event', async () => {
         'the table is not opened': '{"fatal":"Signature verification failed"}, close 1008, signature_failed',
       },
       'opening, closed meanwhile': { ...nothing, 'the table is found': 'stream ended' },
+      'opening with a wrong clock, closed meanwhile': { ...nothing, 'the table is found': 'stream ended' },
       open: {
         ...streaming,
         'a batch comes': 'submitted',
@@ -183,6 +185,7 @@ test('a WebSocket, in every state, at every event', async () => {
       silent: () => new Bench(),
       opening,
       'opening, closed meanwhile': () => opening().drain(),
+      'opening with a wrong clock, closed meanwhile': () => new Bench().message(late).drain(),
       open,
       'open, one is not answered': answering,
       'ending, one is not answered': async () => (await answering()).drain(),

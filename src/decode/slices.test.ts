@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { documentsOf, typedTarget } from '../../test/support/documents.ts';
+import { plainHead } from '../../test/support/rows.ts';
+import { limits } from '../tables/limits.ts';
+import type { Intake } from '../tables/flow.ts';
+import { Refused } from '../tables/refusals.ts';
+import { decodeInSlices, decodeRequest } from './decode.ts';
+
+const request = (body: string) => ({ ...plainHead, body: Buffer.from(body), rawHeaders: [], arrivedAtMs: 0 });
+
+/** The rows of a large batch, or its refusal, with `between` decoded for the same table in each of its pauses. */
+function decoded(unknown: Intake['unknown'], line: string, between: string): readonly string[] | string {
+  const target = typedTarget({ id: 'int8', rest: 'jsonb' }, { batched: true, unknown });
+  const work = decodeInSlices(target, request(`${line}\n`.repeat(lines)));
+  try {
+    for (let pauses = 0; ; pauses++) {
+      const step = work.next();
+      if (step.done === true) {
+        assert.ok(pauses > 2);
+        return documentsOf(step.value);
+      }
+      try {
+        decodeRequest(target, request(between));
+      } catch (error) {
+        assert.ok(error instanceof Refused);
+      }
+    }
+  } catch (error) {
+    assert.ok(error instanceof Refused);
+    return error.refusal.code;
+  }
+}
+
+const lines = Math.ceil((4 * limits.decodeSliceBytes) / 500);
+const padding = 'x'.repeat(500);
+
+test('a batch that is decoded in slices is not affected by what else is decoded for its table meanwhile', () => {
+  const [good, bad, more] = [`{"id":1}`, `{"other":1}`, `{"id":1,"more":"${padding}"}`];
+  const all = (row: string) => Array.from({ length: lines }, () => row);
+  assert.deepEqual(decoded('ignore', more, bad), all(more));
+  const collected = `{"id":1,"rest":{"more":"${padding}"}}`;
+  assert.deepEqual(decoded({ into: 'rest' }, more, good), all(collected));
+  assert.deepEqual(
+    decoded('reject', `{"id":1,"rest":"${padding}"}`, bad),
+    all(`{"id":1,"rest":"${padding}"}`),
+  );
+  assert.equal(decoded('reject', more, good), 'key_unknown');
+});
