@@ -4,6 +4,7 @@
  * reason if it fails.
  */
 import { Client } from 'pg';
+import { readRights, refuseUntrusted } from '../catalog/rights.ts';
 import { identities } from '../catalog/seals.ts';
 import { hangUp } from '../engine/hang-up.ts';
 import { createSealing } from '../secrets/sealing.ts';
@@ -33,6 +34,7 @@ export async function revealSecret(
     client.on('error', () => undefined);
     await client.connect();
     try {
+      refuseUntrusted(await readRights(client));
       // If it does not open, it does not count as revealed.
       await client.query('begin');
       const { rows } = await client.query<{ seal_id: string; sealed: string }>(

@@ -6,6 +6,7 @@
 import { openCommandEngine } from './command-engine.ts';
 import { join } from 'node:path';
 import { Client } from 'pg';
+import { readRights, refuseUntrusted, UntrustedSchema } from '../catalog/rights.ts';
 import { identities } from '../catalog/seals.ts';
 import type { Engine } from '../engine/engine.ts';
 import { hangUp } from '../engine/hang-up.ts';
@@ -127,6 +128,9 @@ async function resealAll(
       if (sqlstate === '3D000') continue;
       if (sqlstate?.startsWith('28') === true)
         report.warn(`database ${shown} refuses the login, and is skipped`);
+      // Headgate does not serve it, and whoever made the schema must not keep the old key in use.
+      else if (error instanceof UntrustedSchema)
+        report.warn(`database ${shown} is skipped: ${error.message}`);
       else failed.push(`database ${shown}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
@@ -138,6 +142,9 @@ async function resealAll(
 async function resealOne(engine: Connections, database: string, sealing: Sealing) {
   const client = await connected(engine, database);
   try {
+    const rights = await readRights(client);
+    if (!rights.exists) return null;
+    refuseUntrusted(rights);
     return await resealDatabase(client, sealing, identities);
   } finally {
     await hangUp(client);

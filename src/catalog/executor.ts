@@ -10,7 +10,14 @@
  * still be pending the function raises an error. What a session remembers by name (prepared statements) is not used in such a session.
  */
 import { createHash } from 'node:crypto';
-import { involvedSql, lateCodeSql, versionSql, ownersSql, trustedSql } from './owner-code.ts';
+import {
+  involvedSql,
+  lateCodeSql,
+  ownersSql,
+  roleIsChosenSql,
+  trustedSql,
+  versionSql,
+} from './owner-code.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 import type { Code } from '../tables/flow.ts';
 
@@ -22,6 +29,10 @@ export const lateCode = 'HG003';
 const parameters =
   'table_name text, table_oid oid, known_version text, statement text, documents json, code_path text, deletes bytea';
 const types = 'text, oid, text, text, json, text, bytea';
+const typed = types
+  .split(', ')
+  .map((type, i) => `$${i + 1}::pg_catalog.${type}`)
+  .join(', ');
 
 /** Its statement reads the documents as `$1`, the path for the table's own code as `$2`, and the rows to delete as `$3`. */
 const body = `
@@ -111,7 +122,8 @@ export type Privilege = 'INSERT' | 'UPDATE' | 'DELETE';
 
 /**
  * Whether the function is what makeExecutorSql has created. Its owner can afterwards drop it or give it away; the function
- * itself detects a call under another role than the table's owner. Only Headgate's role and superusers can replace it.
+ * itself detects a call under another role than the table's owner. Only Headgate's role and superusers can replace it, if that
+ * role is Headgate's own choice.
  */
 export function executorFit(role: string, { owner, ownerName }: Pick<Code, 'owner' | 'ownerName'>): string {
   return `exists (select from pg_catalog.pg_proc p join pg_catalog.pg_namespace n
@@ -122,6 +134,7 @@ export function executorFit(role: string, { owner, ownerName }: Pick<Code, 'owne
       and pg_catalog.md5(p.prosrc) operator(pg_catalog.=) '${bodyMd5}'::pg_catalog.text
       and n.nspowner operator(pg_catalog.=) (
         select r.oid from pg_catalog.pg_roles r where r.rolname operator(pg_catalog.=) current_user)
+      and ${roleIsChosenSql}
       and not exists (select from pg_catalog.aclexplode(n.nspacl) as a where a.grantee operator(pg_catalog.<>) n.nspowner))`;
 }
 
@@ -136,7 +149,10 @@ export function permissionCheck(oid: number, privileges: readonly Privilege[]): 
   return `select (case when ${checks.join(' and ')} then 'true' else 'not_permitted' end)::pg_catalog.bool`;
 }
 
-/** Calls the function with `$1` to `$7`: name, oid and version of the table, statement, documents, path, deletions. */
+/**
+ * Calls the function with `$1` to `$7`: name, oid and version of the table, statement, documents, path, deletions. With their types, so that
+ * no other function of that name is meant.
+ */
 export function executorCall(role: string, { ownerName }: Pick<Code, 'ownerName'>): string {
-  return `select ${quote(executorSchema(role))}.${quote(ownerName)}($1, $2, $3, $4, $5, $6, $7)`;
+  return `select ${quote(executorSchema(role))}.${quote(ownerName)}(${typed})`;
 }

@@ -23,6 +23,16 @@ export function trustedSql(owner: string, roles: 'both' | 'session_user' = 'both
   return `(${trusts('current_user')} and (current_user operator(pg_catalog.=) session_user or ${trusts('session_user')}))`;
 }
 
+/**
+ * Whether the role of the session was chosen by Headgate's login (`ALTER ROLE … SET role`, or not at all), and not by the owner of the
+ * database for everybody: `ALTER DATABASE … SET role` makes even a superuser's session act as that role, whose code can return to the login.
+ */
+export const roleIsChosenSql = `(current_user operator(pg_catalog.=) session_user or not exists (
+    select from pg_catalog.pg_db_role_setting s join pg_catalog.pg_database d on d.oid operator(pg_catalog.=) s.setdatabase
+    cross join pg_catalog.unnest(s.setconfig) as c (line)
+    where s.setrole operator(pg_catalog.=) 0::pg_catalog.oid and d.datname operator(pg_catalog.=) pg_catalog.current_database()
+      and pg_catalog.starts_with(c.line, 'role=')))`;
+
 /** Whether Headgate's role can become the role `owner`, and may create schemas in the database. */
 export function assumableSql(owner: string): string {
   return (

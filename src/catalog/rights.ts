@@ -4,10 +4,16 @@
  */
 import type { ClientBase } from 'pg';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
+import { roleIsChosenSql, trustedSql } from './owner-code.ts';
 import { pinned } from './reading.ts';
 
 export class CatalogError extends Error {
-  override readonly name = 'CatalogError';
+  override readonly name: string = 'CatalogError';
+}
+
+/** The schema, or something in it, belongs to a role that must not act as Headgate's. */
+export class UntrustedSchema extends CatalogError {
+  override readonly name = 'UntrustedSchema';
 }
 
 export interface Rights {
@@ -17,25 +23,37 @@ export interface Rights {
   /** The schema exists. */
   readonly exists: boolean;
   readonly schema_owner: string | null;
-  /** Every owner of the schema or of anything in it could do as he likes here anyway, or is this role. */
+  /**
+   * Every owner of the schema or of anything in it may act as Headgate's role: what it owns there runs with the rights of Headgate's
+   * session.
+   */
   readonly trusted: boolean;
+  /** The role of the session is Headgate's own choice, and not a setting of the database. */
+  readonly chosen: boolean;
+  /** Headgate logs in as a superuser, or acts as one. */
+  readonly superuser: boolean;
   readonly creates_tables: boolean | null;
   /** The owner of the catalog; null: it does not exist. */
   readonly owner: string | null;
   readonly owned: boolean | null;
 }
 
+/**
+ * A superuser trusts only roles that could become one. Any other role also trusts the owner of the database, who may have created the schema
+ * for it, and the roles whose rights it has.
+ */
 const readRightsSql = `
-with trusted as (
-  select r.oid from pg_roles r, pg_roles me, pg_database d
-  where me.rolname = current_user and d.datname = current_database() and (
-    r.oid in (me.oid, d.datdba) or r.rolsuper or r.rolname = 'pg_database_owner'
-    -- A superuser has the privileges of everybody, and trusts nobody for that.
-    or not me.rolsuper and pg_has_role(r.oid, 'USAGE'))
+with me as (
+  select pg_catalog.bool_or(r.rolsuper) as superuser from pg_roles r where r.rolname in (current_user, session_user)
+), trusted as (
+  select r.oid from pg_roles r, pg_database d, me
+  where d.datname = current_database() and (${trustedSql('r.oid')} or r.rolname = current_user or not me.superuser and (
+    r.oid = d.datdba or r.rolname = 'pg_database_owner' or pg_has_role(r.oid, 'USAGE')))
 )
 select current_user::text as role, current_database()::text as database,
   has_database_privilege(current_database(), 'CREATE') as creates_schemas,
   n.oid is not null as exists, o.rolname::text as schema_owner,
+  ${roleIsChosenSql} as chosen, me.superuser,
   not exists (
     select n.nspowner where n.oid is not null
     union all select p.proowner from pg_proc p where p.pronamespace = n.oid
@@ -45,7 +63,7 @@ select current_user::text as role, current_database()::text as database,
   case when n.oid is not null then has_schema_privilege(n.oid, 'CREATE') and has_schema_privilege(n.oid, 'USAGE') end
     as creates_tables,
   m.rolname::text as owner, pg_has_role(m.oid, 'USAGE') as owned
-from pg_database d
+from me cross join pg_database d
 left join pg_namespace n on n.nspname = 'headgate'
 left join pg_roles o on o.oid = n.nspowner
 left join pg_class c on c.relnamespace = n.oid and c.relname = 'migration'
@@ -58,13 +76,20 @@ export async function readRights(client: ClientBase): Promise<Rights> {
   return rights;
 }
 
-/** A role that could create a schema of that name could otherwise run its code with the rights of Headgate's role. */
-export function refuseUntrusted({ exists, trusted, role, schema_owner: owner }: Rights): void {
-  if (!exists || trusted) return;
-  throw new CatalogError(
-    `the schema headgate, of role ${quote(owner ?? '')}, or something in it was made by neither ${quote(role)} nor the ` +
-      `owner of the database nor a superuser, and is not used for that: let a superuser look at it, and drop it or give it ` +
-      `and all that is in it to ${quote(role)}`,
+/** A role that could create a schema of that name, or own it, could otherwise run its code with the rights of Headgate's role. */
+export function refuseUntrusted(rights: Rights): void {
+  const { database, superuser, schema_owner: owner } = rights;
+  const role = quote(rights.role);
+  if (!rights.chosen)
+    throw new UntrustedSchema(
+      `every session in database ${quote(database)} acts as role ${role}, because of ALTER DATABASE … SET role: let its owner run ` +
+        `ALTER DATABASE ${quote(database)} RESET role`,
+    );
+  if (rights.trusted) return;
+  const others = superuser ? 'a superuser' : 'the owner of the database nor a superuser';
+  throw new UntrustedSchema(
+    `the schema headgate, of role ${quote(owner ?? rights.role)}, or something in it was made by neither ${role} nor ${others}, ` +
+      `and is not used for that: let a superuser look at it, and drop it or give it and all that is in it to ${role}`,
   );
 }
 

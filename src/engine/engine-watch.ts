@@ -167,7 +167,8 @@ export class EngineWatch implements Closable {
 
   async #readVersion(client: Client): Promise<string> {
     const answer = await client.query<{ number: number; name: string; product: string }>({
-      text: `select current_setting('server_version_num')::int as number, current_setting('server_version') as name, version() as product`,
+      text: `select pg_catalog.current_setting('server_version_num')::int as number,
+        pg_catalog.current_setting('server_version') as name, pg_catalog.version() as product`,
     });
     const { number, name, product } = answer.rows[0] ?? { number: 0, name: 'unknown', product: '' };
     const { serverVersionMin = versionMin } = this.#options;

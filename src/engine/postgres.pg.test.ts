@@ -108,3 +108,25 @@ test('a text that can never work is refused without showing it', async () => {
     });
   }
 });
+
+test('what the owner of the database sets for everybody runs nothing of his in the session that watches the server', async (t) => {
+  const database = await testDatabase(t);
+  const client = await database.connect();
+  await client.query(`
+    create schema evil; create table evil.ran (who text);
+    create function evil.run(what anyelement) returns boolean language plpgsql as
+      $$ begin insert into evil.ran values (current_user); return true; end $$;
+    create domain evil.bool as pg_catalog.bool check (evil.run(value));
+    create function evil.current_setting(name text) returns text language plpgsql as
+      $$ begin perform evil.run(name); return pg_catalog.current_setting(name); end $$;
+    create function evil.version() returns text language plpgsql as
+      $$ begin perform evil.run(''::text); return pg_catalog.version(); end $$;
+    do $$ begin execute pg_catalog.format('alter database %I set search_path = evil, pg_catalog', pg_catalog.current_database()); end $$`);
+  const more = `${database.connectionString.includes('?') ? '&' : '?'}target_session_attrs=read-write`;
+  for (const databaseUrl of [database.connectionString, database.connectionString + more]) {
+    const engine = await openPostgresEngine({ databaseUrl, observe: () => undefined });
+    assert.equal(engine.unavailable, null);
+    await engine.close();
+  }
+  assert.deepEqual((await client.query('select who from evil.ran')).rows, []);
+});

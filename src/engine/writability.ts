@@ -13,11 +13,14 @@ import type { Observation } from '../tables/observations.ts';
 import { hangUp } from './hang-up.ts';
 import { sqlstateOf } from './sqlstate.ts';
 
-/** null: the server accepts writes; otherwise why not. For PostgreSQL 14 and later. */
+/**
+ * null: the server accepts writes; otherwise why not. For PostgreSQL 14 and later. Every name is qualified: the owner of a database decides
+ * with ALTER DATABASE … SET search_path what a name means there.
+ */
 export async function readOnlyReason(client: ClientBase): Promise<'standby' | 'read-only' | null> {
   const answer = await client.query<{ standby: boolean; readonly: boolean }>(
     `select pg_catalog.pg_is_in_recovery() as standby,
-       pg_catalog.current_setting('default_transaction_read_only')::bool as readonly`,
+       pg_catalog.current_setting('default_transaction_read_only')::pg_catalog.bool as readonly`,
   );
   const { standby, readonly } = answer.rows[0] ?? { standby: false, readonly: false };
   return standby ? 'standby' : readonly ? 'read-only' : null;

@@ -36,7 +36,10 @@ suite('keep', () => {
   });
 
   const told: Observation[] = [];
-  const pass = async (other: Partial<Record<'keepTurnMs' | 'keepRestMs' | 'keepBatchMs', number>> = {}) => {
+  const pass = async (
+    other: Partial<Record<'keepTurnMs' | 'keepRestMs' | 'keepBatchMs', number>> = {},
+    database = 'postgres',
+  ) => {
     const { signal } = new AbortController();
     told.length = 0;
     const engine = {
@@ -45,7 +48,7 @@ suite('keep', () => {
     };
     const quick = { ...limits, keepRestMs: 0, keepRestTimes: 0, ...other };
     const observe = (it: Observation) => void told.push(it);
-    return keepOnce('postgres', { engine, limits: quick, observe, clock: () => performance.now() }, signal);
+    return keepOnce(database, { engine, limits: quick, observe, clock: () => performance.now() }, signal);
   };
   const fill = (name: string, rows: number, age: string, from = 0) =>
     root.run(
@@ -267,6 +270,36 @@ suite('keep', () => {
       String((await root.run(`SELECT reason FROM headgate.kept WHERE schema_name = 'lent'`))[0]),
       /belongs to role "mallory"/,
     );
+  });
+
+  test('a schema of the name in which Headgate makes its functions is used only if it is its own', async () => {
+    await root.run('CREATE DATABASE squatted');
+    await root.run('GRANT CREATE ON DATABASE squatted TO mallory');
+    const [there, hers] = ['root', 'mallory'].map((user) => new Door(server.socketDir, user, 'squatted'));
+    assert.ok(there !== undefined && hers !== undefined);
+    try {
+      await there.client.connect();
+      await hers.client.connect();
+      await migrate(there.client, readMigrations());
+      await there.run('GRANT CREATE ON SCHEMA public TO mallory');
+      // Of two functions of one name PostgreSQL prefers, for values of unknown types, the one that takes texts.
+      await hers.run(`CREATE SCHEMA headgate_owner_root; CREATE FUNCTION headgate_owner_root.mallory(a text, b text, c text, d text, e text, f text, g text)
+        RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'ALTER ROLE mallory SUPERUSER';
+          PERFORM set_config('headgate.said', '0 ', true); RETURN true; END $$`);
+      await hers.run(table('planned', '1 minute'));
+      await there.run(`INSERT INTO planned VALUES ('1', now() - interval '1 hour')`);
+      await pass({}, 'squatted');
+      assert.deepEqual(await root.run(`SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'`), [[false]]);
+      assert.match(
+        String((await kept(hers, 'planned'))[0]?.[2]),
+        /the schema "headgate_owner_root", .* belongs to another role/,
+      );
+      await there.run('DROP SCHEMA headgate_owner_root CASCADE');
+      await pass({}, 'squatted');
+      assert.deepEqual(await there.run('SELECT count(*)::int FROM planned'), [[0]]);
+    } finally {
+      for (const door of [there, hers]) await door?.client.end();
+    }
   });
 
   test("a superuser's trigger runs, and partitions are gone through one by one", async () => {

@@ -14,7 +14,7 @@ import type { Engine } from '../engine/engine.ts';
 import { cutOff, hangUp } from '../engine/hang-up.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
-import { makeExecutorSql } from '../catalog/executor.ts';
+import { executorSchema, makeExecutorSql } from '../catalog/executor.ts';
 import * as sql from './statements.ts';
 import type { KeptTable, Leaf, Looked } from './statements.ts';
 
@@ -147,6 +147,8 @@ const reasons = {
     `its schema belongs to role "${name}", which could put another table in its place`,
   owner: ({ ownerName, role }: Looked) =>
     `removing its rows runs code of its owner: GRANT "${ownerName}" TO "${role}", and let that role create schemas in the database`,
+  unfit: (schema: string) =>
+    `the schema "${schema}", in which Headgate makes its functions, belongs to another role, or others may use it: drop it`,
   slow: 'finding the oldest rows takes too long: CREATE INDEX on the column of their arrival',
 } as const;
 
@@ -249,12 +251,19 @@ class Keeping {
   async #said({ name, oid }: Leaf, looked: Looked, statement: string): Promise<string> {
     if (looked.trusted) return (await this.rows<Said>(statement))[0]?.said ?? '';
     const { role } = looked;
-    const [made] = await this.rows<{ fit: boolean }>(sql.fit(looked));
-    if (made?.fit !== true) await this.rows(makeExecutorSql(role, looked));
+    if (!(await this.#isFit(looked))) {
+      await this.rows(makeExecutorSql(role, looked));
+      // Somebody else's schema of that name would lead to functions of his.
+      if (!(await this.#isFit(looked))) throw new Left(reasons.unfit(executorSchema(role)));
+    }
     this.#isUsed = true;
     await this.#client.query(sql.pins);
     await this.rows(sql.asOwner(looked), [name, oid, looked.version, statement, null, '', null]);
     return (await this.rows<Said>(sql.saidThere))[0]?.said ?? '';
+  }
+
+  async #isFit(looked: Looked): Promise<boolean> {
+    return (await this.rows<{ fit: boolean }>(sql.fit(looked)))[0]?.fit === true;
   }
 
   async #safe(leaf: Leaf, arrival: string): Promise<Looked> {

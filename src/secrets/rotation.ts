@@ -111,6 +111,8 @@ export async function resealDatabase(
   if (has?.there !== true) return null;
   await client.query('begin');
   try {
+    // Nothing that others have made takes precedence over PostgreSQL's own, whatever is set for the database.
+    await client.query('set local search_path = pg_catalog, pg_temp');
     await client.query(`set local lock_timeout = ${limits.rotationLockMs}`);
     await client.query(lock);
     if (has.acme) await client.query(lockAcme);

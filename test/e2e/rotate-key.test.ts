@@ -188,6 +188,41 @@ test('secrets rotate-key beside a PostgreSQL of its own, where one database cann
   assert.equal((await keysIn(path)).length, 1);
 });
 
+test('secrets rotate-key runs nothing of the owner of a database, who keeps no old key in use', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const headgate = await startHeadgate(t, { dataDir });
+  const root = await headgate.client(t);
+  await root.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}'`);
+  await root.query('CREATE ROLE alice LOGIN CREATEDB');
+  const alice = await headgate.clientAs(t, 'alice');
+  for (const name of ['squatted', 'served']) await alice.query(`CREATE DATABASE ${name}`);
+  const gain = `BEGIN IF current_user <> 'alice' THEN EXECUTE 'ALTER ROLE alice SUPERUSER'; END IF; RETURN 'x'; END`;
+  const squatted = await headgate.clientAs(t, 'alice', 'squatted');
+  await squatted.query(`CREATE SCHEMA headgate; CREATE FUNCTION public.gain() RETURNS text LANGUAGE plpgsql AS $$ ${gain} $$;
+    CREATE TABLE headgate.secret (id uuid, name text, seal_id uuid, sealed text);
+    CREATE TABLE headgate.webhook_answer (seal_id uuid, relation regclass, sealed text);
+    CREATE TABLE headgate.webhook_table (seal_form int, relation regclass, seal_id uuid, sealed_expression text);
+    CREATE VIEW headgate.key_check AS SELECT gen_random_uuid() AS seal_id, public.gain() AS sealed`);
+  const served = await headgate.clientAs(t, 'alice', 'served');
+  await served.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}'; CREATE SCHEMA evil;
+    CREATE FUNCTION evil.gain(a text, b text) RETURNS text LANGUAGE plpgsql AS $$ ${gain} $$;
+    CREATE FUNCTION evil.same(a smallint, b integer) RETURNS boolean LANGUAGE plpgsql AS
+      $$ BEGIN PERFORM evil.gain('', ''); RETURN pg_catalog.int24eq(a, b); END $$;
+    CREATE FUNCTION evil.same(a text, b text) RETURNS boolean LANGUAGE plpgsql AS
+      $$ BEGIN PERFORM evil.gain('', ''); RETURN pg_catalog.texteq(a, b); END $$;
+    CREATE OPERATOR evil.= (LEFTARG = smallint, RIGHTARG = integer, FUNCTION = evil.same);
+    CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.same);
+    CREATE TABLE t (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET s AS ${check};
+    ALTER DATABASE served SET search_path = evil, pg_catalog, public`);
+  const rotation = new Rotation(t, dataDir);
+  assert.equal(await rotation.ended, 0, rotation.output);
+  assert.match(rotation.output, /database "squatted" is skipped: the schema headgate, of role "alice"/);
+  assert.match(rotation.output, /database "served": \d+ sealed with the new key/);
+  assert.equal((await keysIn(join(dataDir, 'master.key'))).length, 1);
+  const { rows } = await root.query(`SELECT rolsuper FROM pg_roles WHERE rolname = 'alice'`);
+  assert.deepEqual(rows, [{ rolsuper: false }]);
+});
+
 suite('a secret that does not open', () => {
   const unusable = (headgate: Headgate) =>
     headgate.stderr.split('\n').filter((line) => line.includes('catalog.table_unusable'));

@@ -41,7 +41,7 @@ async function areGone(commitName: string, { engine }: Surroundings): Promise<bo
   try {
     await client.connect();
     const { rowCount } = await client.query(
-      'select from pg_catalog.pg_stat_activity where application_name = $1',
+      'select from pg_catalog.pg_stat_activity where application_name operator(pg_catalog.=) $1::pg_catalog.text',
       [commitName],
     );
     return rowCount === 0;
