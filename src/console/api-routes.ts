@@ -199,7 +199,7 @@ export class ConsoleApi {
     const sql =
       'SELECT pg_catalog.current_database(), current_user, (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user)';
     const answer = await this.#run(asked, () =>
-      runner.run({ sql, write: false }, goneOf(asked.response), true),
+      runner.run({ sql, write: false, own: true }, goneOf(asked.response)),
     );
     if (answer === null) return;
     const [database, role, superuser] = answer.tables[0]?.rows[0] ?? [];
@@ -217,7 +217,7 @@ export class ConsoleApi {
     const { runner } = this.#ofRole(asked.request);
     const sql = `SELECT pg_has_role('pg_monitor', 'USAGE')`;
     const answer = await this.#run(asked, () =>
-      runner.run({ sql, write: false }, goneOf(asked.response), true),
+      runner.run({ sql, write: false, own: true }, goneOf(asked.response)),
     );
     if (answer === null) return;
     const may = answer.tables[0]?.rows[0]?.[0] === 't';
@@ -272,7 +272,8 @@ export class ConsoleApi {
     let question: HeldQuestion = { ...of, oid: null };
     if (who.kind === 'role') {
       const sql = ownedTable(of);
-      const run = () => runner?.run({ sql, write: false }, goneOf(response), true) ?? Promise.resolve(null);
+      const run = () =>
+        runner?.run({ sql, write: false, own: true }, goneOf(response)) ?? Promise.resolve(null);
       const answer = await this.#run({ request, response }, run);
       if (response.headersSent) return;
       const [oid = null] = answer?.tables[0]?.rows[0] ?? [];

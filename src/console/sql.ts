@@ -54,18 +54,14 @@ export class SqlRunner {
     this.#keep(await this.#connect());
   }
 
-  /**
-   * `pinned`: a statement of Headgate itself that decides on access: none of its names may resolve to objects that the role
-   * has created.
-   */
-  async run({ sql, write }: SqlCall, signal: AbortSignal, pinned = false): Promise<SqlAnswer> {
+  async run({ sql, write, own = false }: SqlCall, signal: AbortSignal): Promise<SqlAnswer> {
     if (this.#running.count >= limits.consoleStatementsMax) throw new Refused('overloaded');
     this.#running.count += 1;
     const started = performance.now();
     try {
       const client = (write ? undefined : this.#takeIdle()) ?? (await this.#connect());
       const reading = new Reading(sql, write);
-      const end = await this.#read(client, reading, signal, pinned);
+      const end = await this.#read(client, reading, signal, own);
       return { ...answerOf(reading, end), ms: Math.round(performance.now() - started) };
     } finally {
       this.#running.count -= 1;
@@ -93,15 +89,17 @@ export class SqlRunner {
     }
   }
 
-  async #read(client: Client, reading: Reading, signal: AbortSignal, pinned: boolean): Promise<ReadEnd> {
+  async #read(client: Client, reading: Reading, signal: AbortSignal, own: boolean): Promise<ReadEnd> {
     const ending = new Cancellation(client, this.#config, signal, cancellation);
     let clean = false;
     try {
-      const path = pinned ? '; SET LOCAL search_path = pg_catalog, pg_temp' : '';
-      if (!reading.write)
-        await client.query(
-          `BEGIN READ ONLY; SET LOCAL statement_timeout = ${limits.consoleStatementMs}${path}`,
-        );
+      const before = [
+        ...(reading.write
+          ? []
+          : ['BEGIN READ ONLY', `SET LOCAL statement_timeout = ${limits.consoleStatementMs}`]),
+        ...(own ? [`SET ${reading.write ? '' : 'LOCAL '}search_path = pg_catalog, pg_temp`] : []),
+      ];
+      if (before.length > 0) await client.query(before.join('; '));
       const end = await reading.on(client);
       if (end.kind === 'failed' || end.kind === 'done') {
         if (!reading.write) await client.query('ROLLBACK');

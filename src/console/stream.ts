@@ -57,7 +57,7 @@ export function streamTail(
 }
 
 async function rightsOf(runner: SqlRunner, database: string, signal: AbortSignal): Promise<Rights> {
-  const { tables } = await runner.run({ sql: readRights, write: false }, signal, true);
+  const { tables } = await runner.run({ sql: readRights, write: false, own: true }, signal);
   const rows = tables[0]?.rows ?? [];
   const owned = rows.filter(([, schema]) => schema !== null);
   return {

@@ -150,7 +150,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     await chmod(profiles, 0o600);
     const { stdout } = await person.pipes('headgate endpoints --profile here --json');
     assert.match(stdout, /"https:\/\/hooks\.example\.com\/webhook\/dev\/public\/pushes"|pushes/);
-    assert.match(await person.runs(step, 'headgate endpoints --profile there', 1), /it has here/);
+    assert.match(await person.runs(step, 'headgate endpoints --profile there', 1), /its profiles: here/);
   });
 
   await t.test('tail', async (step) => {

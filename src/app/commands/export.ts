@@ -93,7 +93,7 @@ export async function exportCommand(
         `position ${since} is beyond the database, which is at ${until}: it is another database, or was restored`,
       );
     const relation = await relationOf(session, name, since !== null || options.state !== undefined);
-    await session.rows('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    await session.begin('ISOLATION LEVEL REPEATABLE READ READ ONLY');
     const condition =
       since === null && options.state === undefined ? '' : ` WHERE ${writtenBetween(since, until)}`;
     await session.rows(
@@ -146,8 +146,8 @@ async function readState(file: string | undefined): Promise<bigint | null> {
 async function relationOf(session: Session, name: string, positioned: boolean): Promise<string> {
   const [row] = await session.rows(
     `SELECT format('%I.%I', n.nspname, c.relname) AS name, c.relkind::text AS kind FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`,
-    [name],
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`,
+    [await session.relation(name)],
   );
   if (row === undefined) throw new PlainError(`there is no table ${name}`);
   if (positioned && !['r', 'p'].includes(row['kind'] ?? ''))

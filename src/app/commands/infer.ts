@@ -41,13 +41,13 @@ export async function inferCommand(
 
 async function documentsOf(where: Where, { table = '', column = 'data' }: InferOptions): Promise<Buffer[]> {
   const rows = await within(where.dsn, 'infer', async (session) => {
-    await session.rows('BEGIN READ ONLY');
     const [found] = await session.rows(
       `SELECT format('%I.%I', n.nspname, c.relname) AS name FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`,
-      [table],
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`,
+      [await session.relation(table)],
     );
     if (found === undefined) throw new PlainError(`there is no table ${table}`);
+    await session.begin('READ ONLY');
     return session.rows(
       `SELECT t.${quoteIdentifier(column)}::text AS document FROM ${found['name'] ?? ''} t LIMIT ${limits.inferLinesMax}`,
     );

@@ -42,12 +42,12 @@ export async function replayCommand(
   const forwarder = await Forwarder.open(options, io);
   try {
     return await within(where.dsn, 'replay', async (session) => {
-      // One snapshot of the table, so that rows stored meanwhile, by the replay itself too, are not replayed again.
-      await session.rows('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
       const [table] = await storedTables(session, [name]);
       if (table === undefined) throw new PlainError(`you own no webhook table ${name}`);
       const to = await targetOf(session, where, options, table.database);
       const from = `${table.from} t WHERE ${conditionOf(table, span, options.where)}`;
+      // One snapshot of the table, so that rows stored meanwhile, by the replay itself too, are not replayed again.
+      await session.begin('ISOLATION LEVEL REPEATABLE READ READ ONLY');
       const [counted] = await session.rows(`SELECT count(*)::text AS n FROM ${from}`);
       const count = Number(counted?.['n'] ?? 0);
       const replay = new Replay(forwarder, to, table, count, rate, io);

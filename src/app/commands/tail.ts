@@ -47,20 +47,20 @@ export async function tailElsewhere(where: Where, options: TailOptions, io: Comm
 }
 
 /** A request that is retried does not count as new. */
-function refusedBetween(
+async function refusedBetween(
   session: Session,
   table: string | undefined,
   since: bigint,
   until: bigint,
 ): Promise<Texts[]> {
-  if (since === until) return Promise.resolve([]);
+  if (since === until) return [];
   return session.rows(
     `SELECT to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS at, current_database()::text AS database, schema_name AS schema,
   table_name AS "table", status::text AS status, code, reason, method, target, headers::text AS headers, headers_masked::text AS masked,
   coalesce(body_bytes, 0)::text AS bytes, encode(body, 'base64') AS body, remote_address AS address
 FROM headgate.rejected_requests t WHERE ${writtenBetween(since, until)} AND retry_asked_at IS NULL
-  AND ($1::text IS NULL OR relation = to_regclass($1)) ORDER BY id LIMIT ${limits.tailRingMax}`,
-    [table ?? null],
+  AND ($1::oid IS NULL OR relation = $1::oid) ORDER BY id LIMIT ${limits.tailRingMax}`,
+    [table === undefined ? null : await session.relation(table)],
   );
 }
 
