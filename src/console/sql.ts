@@ -32,6 +32,7 @@ export class SqlRunner {
   readonly #config: ClientConfig;
   readonly #running: { count: number };
   #idle: { readonly client: Client; readonly timer: NodeJS.Timeout }[] = [];
+  readonly #openedMs = new WeakMap<Client, number>();
   #closed = false;
 
   /** `running`: the number of running statements of all sessions. */
@@ -54,12 +55,13 @@ export class SqlRunner {
     this.#keep(await this.#connect());
   }
 
+  /** Refuses with `login_required` if the role may no longer log in. */
   async run({ sql, write, own = false }: SqlCall, signal: AbortSignal): Promise<SqlAnswer> {
     if (this.#running.count >= limits.consoleStatementsMax) throw new Refused('overloaded');
     this.#running.count += 1;
     const started = performance.now();
     try {
-      const client = (write ? undefined : this.#takeIdle()) ?? (await this.#connect());
+      const client = (write ? undefined : this.#takeIdle()) ?? (await this.#connectAgain());
       const reading = new Reading(sql, write);
       const end = await this.#read(client, reading, signal, own);
       return { ...answerOf(reading, end), ms: Math.round(performance.now() - started) };
@@ -81,11 +83,22 @@ export class SqlRunner {
     client.on('error', () => {});
     try {
       await client.connect();
+      this.#openedMs.set(client, performance.now());
       client.once('end', () => this.#drop(client));
       return client;
     } catch (error) {
       void hangUp(client);
       throw failureOf(error);
+    }
+  }
+
+  async #connectAgain(): Promise<Client> {
+    try {
+      return await this.#connect();
+    } catch (error) {
+      // The password was changed, or it was dropped.
+      const isRefused = error instanceof SqlFailure && error.error.sqlstate.startsWith('28');
+      throw isRefused ? new Refused('login_required') : error;
     }
   }
 
@@ -117,7 +130,10 @@ export class SqlRunner {
   }
 
   #keep(client: Client): void {
-    if (this.#closed || this.#idle.length >= limits.consoleConnectionsMax) return void hangUp(client);
+    const ageMs = performance.now() - (this.#openedMs.get(client) ?? 0);
+    const isOld = ageMs > limits.consoleConnectionMs;
+    if (this.#closed || isOld || this.#idle.length >= limits.consoleConnectionsMax)
+      return void hangUp(client);
     const entry = { client, timer: setTimeout(() => this.#drop(client), limits.consoleConnectionIdleMs) };
     this.#idle.push(entry);
   }
@@ -171,7 +187,9 @@ function failureOf(error: unknown): Error {
   if (severity === undefined || code === undefined) {
     const lost =
       code !== undefined ||
-      /^(?:Connection terminated|timeout expired|the connection was lost)/.test(message);
+      /^(?:Connection terminated|Client has encountered|Client was closed|timeout expired|the connection was lost)/.test(
+        message,
+      );
     return lost || !(error instanceof Error) ? new Refused('engine_unavailable') : error;
   }
   if (code === '57P03' || code === '57P01') return new Refused('engine_unavailable');
