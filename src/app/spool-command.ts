@@ -6,6 +6,7 @@
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { PlainError } from '../kit/plain-error.ts';
+import { shownJson } from '../kit/terminal.ts';
 import { realFiles } from '../spool/files.ts';
 import { inspectSpools } from '../spool/inspect.ts';
 import type { FoundRequest } from '../spool/inspect.ts';
@@ -52,16 +53,18 @@ export async function dumpSpool(
     const name =
       table === null ? { oid } : { database: table.database, schema: table.schema, table: table.table };
     say(
-      JSON.stringify({
-        ...name,
-        sequence: String(sequence),
-        received_at: new Date(arrivedAtMs).toISOString(),
-        remote_address: remoteAddress,
-        method,
-        target: requestTarget,
-        headers: rawHeaders,
-        body_base64: body.toString('base64'),
-      }),
+      shownJson(
+        JSON.stringify({
+          ...name,
+          sequence: String(sequence),
+          received_at: new Date(arrivedAtMs).toISOString(),
+          remote_address: remoteAddress,
+          method,
+          target: requestTarget,
+          headers: rawHeaders,
+          body_base64: body.toString('base64'),
+        }),
+      ),
     );
   };
   const reports = await inspectSpools(realFiles, resolve(folder), masterKeys(settings), line);

@@ -1,7 +1,7 @@
 /**
  * Statements of one session: a client of Headgate's own SQL port, logged in as the session's role, so that rights, Headgate's
  * statements and passwords work as in psql. Takes SQL, returns rows as the texts that the engine wrote; refuses with
- * `engine_unavailable`, `overloaded` and `answer_too_large`, and throws SqlFailure with the engine's own errors.
+ * `engine_unavailable`, `login_required`, `overloaded` and `answer_too_large`, and throws SqlFailure with the engine's own errors.
  *
  * A reading call is one statement of the extended protocol inside `BEGIN READ ONLY` … `ROLLBACK`: it cannot end the
  * transaction and continue, and leaves no setting behind. Its connection is kept for the next one. A writing call runs as

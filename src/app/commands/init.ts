@@ -11,7 +11,7 @@ import { SendError } from '../../senders/send-options.ts';
 import type { Sender } from '../../senders/sender.ts';
 import { nearestSenders, senders, signedRequest } from '../../senders/senders.ts';
 import { reasonOf } from './forward.ts';
-import { plain } from '../../kit/terminal.ts';
+import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';
@@ -64,9 +64,7 @@ export async function initCommand(
       const wrong = [...(await ask(client, sender, url, key, answerKey, said, io))];
       wrong.push(...(await deliver(client, sender, url, key, said, io)));
       if (options.json === true)
-        io.print(
-          `${JSON.stringify({ table, url, secret: key.isNew ? key.secret : null, wrong, steps: sender.steps })}\n`,
-        );
+        io.print(jsonLine({ table, url, secret: key.isNew ? key.secret : null, wrong, steps: sender.steps }));
       else io.print(leftToDo(sender, url, key));
       return wrong.length === 0 ? 0 : 1;
     } finally {

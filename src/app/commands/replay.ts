@@ -10,6 +10,7 @@ import { limits } from '../../tables/limits.ts';
 import { Forwarder, reasonOf } from './forward.ts';
 import type { ForwardOptions } from './forward.ts';
 import { interrupted } from './io.ts';
+import { jsonLine } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { databaseError, within } from './session.ts';
 import type { Session, Texts } from './session.ts';
@@ -177,7 +178,7 @@ class Replay {
   end(json: boolean): number {
     const { print, signal } = this.#io;
     const answers = Object.fromEntries(this.#answers);
-    if (json) print(`${JSON.stringify({ requests: this.#count, sent: this.#done, answers })}\n`);
+    if (json) print(jsonLine({ requests: this.#count, sent: this.#done, answers }));
     else {
       print(`${this.#done} of ${this.#count} sent\n`);
       for (const [answer, times] of this.#answers) print(`  ${answer}: ${times}\n`);

@@ -11,7 +11,7 @@ import { splitStatements } from '../../ddl/statements.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { quoteLiteral } from '../../kit/sql-text.ts';
 import { limits } from '../../tables/limits.ts';
-import { plain } from '../../kit/terminal.ts';
+import { jsonLine, plain } from '../../kit/terminal.ts';
 import { aligned } from './io.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { connect } from './session.ts';
@@ -190,8 +190,7 @@ WHERE i.indrelid = pg_catalog.to_regclass(${found})::pg_catalog.oid`,
     if (names.length === 0) {
       if (!this.#json && command !== null) note(`${command}${rowCount === null ? '' : ` ${rowCount}`}\n`);
     } else if (this.#json) {
-      for (const row of rows)
-        print(`${JSON.stringify(Object.fromEntries(names.map((name, i) => [name, row[i]])))}\n`);
+      for (const row of rows) print(jsonLine(Object.fromEntries(names.map((name, i) => [name, row[i]]))));
     } else if (this.#expanded) {
       for (const row of rows) print(`${aligned(names.map((name, i) => [plain(name), cell(row[i])]))}\n`);
     } else {

@@ -5,7 +5,7 @@
  * For a Headgate on this machine it can show more: every answer as it is given (console-commands.ts).
  */
 import { writtenBetween } from '../../kit/position.ts';
-import { plain } from '../../kit/terminal.ts';
+import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { limits } from '../../tables/limits.ts';
 import { requestText } from '../console-commands.ts';
@@ -79,7 +79,7 @@ function showStored({ table, request }: FollowedRow, { json, body }: TailOptions
   };
   if (json === true) {
     const line = { at, database, schema, table: name, code: 'committed', bytes: bytes.length };
-    return io.print(`${JSON.stringify(body === true ? { ...line, request: held } : line)}\n`);
+    return io.print(jsonLine(body === true ? { ...line, request: held } : line));
   }
   const line = `${at.slice(11, 23)}  stored  ${plain(`${database}.${schema}.${name}`)}  ${bytes.length} B\n`;
   io.print(body === true ? `${line}${requestText(held)}` : line);
@@ -99,7 +99,7 @@ function showRefused(row: Texts, { json, body }: TailOptions, io: CommandIo): vo
   const [status, bytes] = [Number(row['status']), held.bodyBytes];
   if (json === true) {
     const line = { at, database, schema, table, status, code, reason, bytes, address };
-    return io.print(`${JSON.stringify(body === true ? { ...line, request: held } : line)}\n`);
+    return io.print(jsonLine(body === true ? { ...line, request: held } : line));
   }
   const where = plain(`${text('database')}.${text('schema')}.${text('table')}`);
   const line = `${text('at').slice(11, 23)}  ${status}  ${where}  ${text('code')}  ${bytes} B  ${plain(text('address'))}\n`;
