@@ -99,7 +99,7 @@ function routesOf({ health, ready, spool, certificate, metrics }: AdminOptions):
         if (reason === null) return json(200, { status: 'ready', ...detail });
         // A load balancer must not turn away requests that Headgate would accept.
         if (kept?.takes === true) return json(200, { status: 'spooling', reason, ...detail });
-        return { ...json(503, { status: 'not ready', reason }), headers: { 'retry-after': '1' } };
+        return { ...json(503, { status: 'not ready', reason, ...detail }), headers: { 'retry-after': '1' } };
       },
     ],
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],

@@ -4,6 +4,7 @@
  * field: JSON escapes it, and the pretty form escapes everything a terminal would act on.
  */
 import { pino } from 'pino';
+import { shownJson } from '../kit/terminal.ts';
 import { limits } from '../tables/limits.ts';
 import { isRefused, requestLines } from './request-lines.ts';
 import type { RequestLine } from './request-lines.ts';
@@ -216,13 +217,6 @@ export function errorText(error: unknown): string {
 
 type Write = (level: LogLevel, kind: string, fields: Fields) => void;
 
-/**
- * Characters that JSON does not escape and on which terminals and log viewers act: DEL and the C1 controls (U+009B begins a sequence as ESC [ does),
- * line and paragraph separators, and marks that are invisible or change the direction of writing. They can only occur inside a string.
- */
-const unseen = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
-const escaped = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
-
 function jsonWriter({ write, now }: LogOptions): Write {
   const logger = pino(
     {
@@ -232,7 +226,7 @@ function jsonWriter({ write, now }: LogOptions): Write {
       timestamp: () => `,"time":"${new Date(now()).toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
     },
-    { write: (line: string) => write(line.replace(unseen, escaped)) },
+    { write: (line: string) => write(shownJson(line)) },
   );
   return (level, kind, fields) => logger[level](fields, kind);
 }

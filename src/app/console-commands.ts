@@ -7,7 +7,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PlainError } from '../kit/plain-error.ts';
-import { type CommandIo, plain } from '../kit/terminal.ts';
+import { type CommandIo, jsonLine, plain } from '../kit/terminal.ts';
 import type { ApiError, TailEvent } from '../console/api.ts';
 import type { HeldRequest, TailLine } from '../tables/tail.ts';
 import { consoleUrl } from './banner.ts';
@@ -128,7 +128,7 @@ async function printEvent(
       body === true && line.held !== undefined
         ? await ask<HeldRequest>(`${at.url}api/held`, token, line).catch(() => null)
         : null;
-    if (json === true) io.print(`${JSON.stringify(request === null ? line : { ...line, request })}\n`);
+    if (json === true) io.print(jsonLine(request === null ? line : { ...line, request }));
     else io.print(`${textOf(line)}\n${request === null ? '' : requestText(request)}`);
   }
   if (skipped > 0 && json !== true) io.note(`… and ${skipped} more\n`);

@@ -6,6 +6,7 @@
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { PlainError } from '../kit/plain-error.ts';
+import { shownJson } from '../kit/terminal.ts';
 import { realFiles } from '../spool/files.ts';
 import { inspectSpools } from '../spool/inspect.ts';
 import type { FoundRequest } from '../spool/inspect.ts';
@@ -52,16 +53,18 @@ export async function dumpSpool(
     const name =
       table === null ? { oid } : { database: table.database, schema: table.schema, table: table.table };
     say(
-      JSON.stringify({
-        ...name,
-        sequence: String(sequence),
-        received_at: new Date(arrivedAtMs).toISOString(),
-        remote_address: remoteAddress,
-        method,
-        target: requestTarget,
-        headers: rawHeaders,
-        body_base64: body.toString('base64'),
-      }),
+      shownJson(
+        JSON.stringify({
+          ...name,
+          sequence: String(sequence),
+          received_at: new Date(arrivedAtMs).toISOString(),
+          remote_address: remoteAddress,
+          method,
+          target: requestTarget,
+          headers: rawHeaders,
+          body_base64: body.toString('base64'),
+        }),
+      ),
     );
   };
   const reports = await inspectSpools(realFiles, resolve(folder), masterKeys(settings), line);
@@ -79,7 +82,7 @@ const loopback = {
   adminHost: '127.0.0.1',
 };
 
-/** Hands everything over to the database of the settings, then stops. */
+/** Hands everything over to the database of the settings, then stops; waits as long as that cannot be reached. */
 export async function drainSpool(folder: string, settings: Settings, log: Observe): Promise<void> {
   const service = await startService(
     {
@@ -95,11 +98,12 @@ export async function drainSpool(folder: string, settings: Settings, log: Observ
     for (;;) {
       const text = await (await fetch(`http://127.0.0.1:${port}/readyz`)).text();
       const { spool } = JSON.parse(text) as { spool?: { tables: number; held: number } };
-      if ((spool?.held ?? 0) > 0)
+      if (spool === undefined) throw new SpoolCommandError(`nothing is known of the folder ${folder}`);
+      if (spool.held > 0)
         throw new SpoolCommandError(
           'some requests were kept for another database, or the master key that sealed them is not available',
         );
-      if ((spool?.tables ?? 0) === 0) return;
+      if (spool.tables === 0) return;
       await delay(200);
     }
   } finally {

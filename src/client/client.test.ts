@@ -59,12 +59,26 @@ test('what JSON cannot say by itself is written as PostgreSQL reads it', () => {
     toJson({ a: { b: [1n, undefined, new Date(0)] }, c: undefined }),
     '{"a":{"b":[1,null,"1970-01-01T00:00:00.000Z"]}}',
   );
+  // A parameter of SQL, and a member of a document.
+  for (const bytes of [new Uint8Array([0, 255]), Buffer.from([0, 255])]) {
+    assert.equal(toJson({ sql: '$1', params: [bytes] }), '{"sql":"$1","params":["\\\\x00ff"]}');
+    assert.equal(toJson({ data: { at: new Date(0), of: [{ bytes }] } }).includes('\\\\x00ff'), true);
+    assert.equal(toJson({ toJSON: () => ({ bytes }) }), '{"bytes":"\\\\x00ff"}');
+  }
   fc.assert(
-    fc.property(fc.jsonValue(), (value) => assert.equal(toJson([value, 1n]), `[${JSON.stringify(value)},1]`)),
+    fc.property(fc.jsonValue(), (value) => {
+      assert.equal(toJson([value, 1n]), `[${JSON.stringify(value)},1]`);
+      assert.equal(toJson(value), JSON.stringify(value));
+    }),
   );
-  const circle: Record<string, unknown> = { n: 1n };
-  circle['self'] = circle;
-  assert.throws(() => toJson(circle), TypeError);
+  for (const n of [1, 1n]) {
+    const circle: Record<string, unknown> = { n };
+    circle['self'] = circle;
+    circle['again'] = [circle];
+    assert.throws(() => toJson(circle), TypeError);
+  }
+  const deep = `${'['.repeat(3_000)}${']'.repeat(3_000)}`;
+  assert.equal(toJson(JSON.parse(deep)), deep);
 });
 
 interface Received {

@@ -16,14 +16,29 @@ export function toJson(value: unknown): string {
   }
 }
 
-/** Whether JSON.stringify is exact, as far as the first level shows. */
+/** Whether JSON.stringify is exact. What is nested too deeply is left to it: it finds values that hold themselves. */
 function isPlain(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return typeof value !== 'bigint';
-  if (value instanceof Uint8Array) return false;
-  for (const name in value) {
-    const member: unknown = (value as Record<string, unknown>)[name];
-    if (typeof member === 'bigint' || member instanceof Uint8Array) return false;
+  try {
+    return isExact(value, 0);
+  } catch (error) {
+    if (error === tooDeep) return true;
+    throw error;
   }
+}
+
+const tooDeep = new Error('nested too deeply');
+
+function isExact(value: unknown, depth: number): boolean {
+  if (typeof value !== 'object' || value === null) return typeof value !== 'bigint';
+  if (depth > nestingMax) throw tooDeep;
+  if (value instanceof Uint8Array) return false;
+  if (value instanceof Date) return true;
+  if (Array.isArray(value)) {
+    for (const item of value as unknown[]) if (!isExact(item, depth + 1)) return false;
+    return true;
+  }
+  if ('toJSON' in value) return false;
+  for (const name in value) if (!isExact((value as Record<string, unknown>)[name], depth + 1)) return false;
   return true;
 }
 

@@ -7,10 +7,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../tables/limits.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../tables/tail.ts';
 import type { Observe } from '../tables/observations.ts';
-import { Refused, SqlFailure, refusals } from '../tables/refusals.ts';
-import type { SqlError } from '../tables/refusals.ts';
+import { Refused, SqlFailure } from '../tables/refusals.ts';
 import type {
-  ApiError,
   Health,
   LoginRequest,
   Machine,
@@ -22,7 +20,7 @@ import type {
   TestRequest,
 } from './api.ts';
 import { readHeld, readLogin, readObject, readReplay, readRetry, readSqlCall, readTest } from './body.ts';
-import { writeJson } from './headers.ts';
+import { writeJson, writeSqlError } from './headers.ts';
 import { Retrying } from './retrying.ts';
 import { ownedTable } from './statements.ts';
 import type { Session, Sessions, Who } from './sessions.ts';
@@ -199,7 +197,7 @@ export class ConsoleApi {
     const sql =
       'SELECT pg_catalog.current_database(), current_user, (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user)';
     const answer = await this.#run(asked, () =>
-      runner.run({ sql, write: false }, goneOf(asked.response), true),
+      runner.run({ sql, write: false, own: true }, goneOf(asked.response)),
     );
     if (answer === null) return;
     const [database, role, superuser] = answer.tables[0]?.rows[0] ?? [];
@@ -217,7 +215,7 @@ export class ConsoleApi {
     const { runner } = this.#ofRole(asked.request);
     const sql = `SELECT pg_has_role('pg_monitor', 'USAGE')`;
     const answer = await this.#run(asked, () =>
-      runner.run({ sql, write: false }, goneOf(asked.response), true),
+      runner.run({ sql, write: false, own: true }, goneOf(asked.response)),
     );
     if (answer === null) return;
     const may = answer.tables[0]?.rows[0]?.[0] === 't';
@@ -250,11 +248,15 @@ export class ConsoleApi {
   }
 
   async #replay({ request, response }: Asked): Promise<void> {
-    const { who } = this.#ofRole(request);
+    const { who, runner } = this.#ofRole(request);
     const replay = readReplay(await readObject(request));
-    const answer = await this.#run({ request, response }, () =>
-      this.#counted(() => this.#deps.answers.replay(replay, who)),
-    );
+    const answer = await this.#run({ request, response }, async () => {
+      // Headgate's own connection signs: the role must still be able to log in, and not be another of its name.
+      const sql = 'SELECT current_user';
+      const { tables } = await runner.run({ sql, write: false, own: true }, goneOf(response));
+      const user = tables[0]?.rows[0]?.[0] ?? '';
+      return this.#counted(() => this.#deps.answers.replay(replay, { ...who, user }));
+    });
     if (answer !== null) writeJson(response, 200, answer);
   }
 
@@ -272,7 +274,8 @@ export class ConsoleApi {
     let question: HeldQuestion = { ...of, oid: null };
     if (who.kind === 'role') {
       const sql = ownedTable(of);
-      const run = () => runner?.run({ sql, write: false }, goneOf(response), true) ?? Promise.resolve(null);
+      const run = () =>
+        runner?.run({ sql, write: false, own: true }, goneOf(response)) ?? Promise.resolve(null);
       const answer = await this.#run({ request, response }, run);
       if (response.headersSent) return;
       const [oid = null] = answer?.tables[0]?.rows[0] ?? [];
@@ -315,10 +318,13 @@ export class ConsoleApi {
   }
 
   /** null: the engine has refused it, and the refusal was answered. */
-  async #run<T>({ response }: Asked, run: () => Promise<T>): Promise<T | null> {
+  async #run<T>({ request, response }: Asked, run: () => Promise<T>): Promise<T | null> {
     try {
       return await run();
     } catch (error) {
+      // The role may no longer log in.
+      if (error instanceof Refused && error.refusal.code === 'login_required')
+        this.#deps.sessions.end(tokenOf(request));
       if (!(error instanceof SqlFailure)) throw error;
       writeSqlError(response, error.error);
       return null;
@@ -371,21 +377,6 @@ function refuseOtherPages({ method, headers }: IncomingMessage): void {
   if (method === 'GET') return;
   if (site === undefined && headers['x-headgate-console'] === undefined) throw new Refused('foreign_page');
   if (!/^application\/json\s*(;|$)/i.test(headers['content-type'] ?? '')) throw new Refused('foreign_page');
-}
-
-function writeSqlError(
-  response: ServerResponse,
-  { sqlstate, message, detail, hint, position }: SqlError,
-): void {
-  const error: ApiError = {
-    error: message,
-    code: 'sql_error',
-    sqlstate,
-    ...(detail === undefined ? {} : { detail }),
-    ...(hint === undefined ? {} : { hint }),
-    ...(position === undefined ? {} : { position }),
-  };
-  if (!response.destroyed) writeJson(response, refusals.row_refused.status, error);
 }
 
 /** Aborts once nobody waits for the answer. */

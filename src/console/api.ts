@@ -45,6 +45,11 @@ export interface SqlCall {
   readonly sql: string;
   /** false: one statement in a read-only transaction. true: as given, possibly several statements. */
   readonly write: boolean;
+  /**
+   * true: a statement of the console itself. Each of its names means PostgreSQL's own object, whatever the role's search_path is:
+   * other roles may have created functions there that fit the arguments better.
+   */
+  readonly own?: boolean;
 }
 
 export interface SqlColumn {

@@ -51,10 +51,11 @@ export function readLogin({ link, user, password, database }: Members): LoginReq
   return { user, password, ...(isText(database) && !database.includes('\0') ? { database } : {}) };
 }
 
-export function readSqlCall({ sql, write }: Members): SqlCall {
-  if (!isText(sql) || typeof write !== 'boolean') throw malformed('a statement has sql and write');
+export function readSqlCall({ sql, write, own = false }: Members): SqlCall {
+  if (!isText(sql) || typeof write !== 'boolean' || typeof own !== 'boolean')
+    throw malformed('a statement has sql and write, and own if it is one of the console');
   if (sql.includes('\0')) throw malformed('the SQL holds a zero byte');
-  return { sql, write };
+  return { sql, write, own };
 }
 
 export function readTest({ sender, secret, schema, table }: Members): Omit<TestRequest, 'database'> {

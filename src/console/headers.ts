@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { refusals } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Refusal, SqlError } from '../tables/refusals.ts';
 import type { ApiError } from './api.ts';
 
 const policy =
@@ -37,4 +37,20 @@ export function writeRefusal(response: ServerResponse, { code, message }: Refusa
   // The unread rest of a body ends with the connection.
   if (!response.req.complete) response.setHeader('connection', 'close');
   writeJson(response, refusals[code].status, error);
+}
+
+/** An error of the engine. */
+export function writeSqlError(
+  response: ServerResponse,
+  { sqlstate, message, detail, hint, position }: SqlError,
+): void {
+  const error: ApiError = {
+    error: message,
+    code: 'sql_error',
+    sqlstate,
+    ...(detail === undefined ? {} : { detail }),
+    ...(hint === undefined ? {} : { hint }),
+    ...(position === undefined ? {} : { position }),
+  };
+  if (!response.destroyed) writeJson(response, refusals.row_refused.status, error);
 }

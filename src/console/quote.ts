@@ -13,8 +13,17 @@ export function qualified(schema: string, name: string): string {
   return `${identifier(schema)}.${identifier(name)}`;
 }
 
+/** Characters that a terminal acts on are written as escapes of bash, zsh and ksh: pasted, they would end the command. */
 export function shellWord(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+  if (/^[\w@%+=:,./-]+$/.test(text)) return text;
+  const escaped = text.replaceAll(/[^\P{Cc}\n\t]|[\p{Cf}\p{Zl}\p{Zp}]/gu, bytesOf);
+  if (escaped === text) return `'${text.replaceAll("'", String.raw`'\''`)}'`;
+  return `$'${text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}'\\]/gu, bytesOf)}'`;
+}
+
+function bytesOf(char: string): string {
+  const bytes = [...new TextEncoder().encode(char)];
+  return bytes.map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('');
 }
 
 /** Words that PostgreSQL does not accept as the name of a table or column. */

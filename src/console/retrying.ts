@@ -61,7 +61,7 @@ export class Retrying {
     for (let after = '0'; this.#state.asked < limits.consoleRetriesMax && !signal.aborted;) {
       const range = { after, last: newest };
       const sql = retryBatch(this.#filter, range, this.#force, limits.consoleRetryBatchMax);
-      const batch = (await this.#run({ sql, write: true }))?.rows ?? [];
+      const batch = (await this.#run({ sql, write: true, own: true }))?.rows ?? [];
       const ids = batch.map(([id]) => id ?? '');
       after = ids.at(-1) ?? '';
       if (after === '') return;
@@ -89,7 +89,7 @@ export class Retrying {
   }
 
   #ask(sql: string): Promise<SqlTable | undefined> {
-    return this.#run({ sql, write: false });
+    return this.#run({ sql, write: false, own: true });
   }
 }
 

@@ -72,7 +72,9 @@ export class Ring implements TailSource {
 function lineOf(outcome: Outcome, atMs: number): TailLine {
   const { database, schema, table } = outcome.table ?? { database: '', schema: '', table: '' };
   const { code, rows, seconds } = outcome;
-  const said = { atMs, database, schema, table, code, rows, ms: Math.round(seconds * 100_000) / 100 };
+  const oid = outcome.table?.oid;
+  const named = oid === undefined ? { database, schema, table } : { database, schema, table, oid };
+  const said = { atMs, ...named, code, rows, ms: Math.round(seconds * 100_000) / 100 };
   if (outcome.kind === 'batch.answered')
     return { ...said, door: 'websocket', status: 0, bytes: null, address: '' };
   const { status, bytes = null, remoteAddress = '', held } = outcome;

@@ -98,6 +98,7 @@ test('names and texts are quoted, whatever they hold', () => {
   assert.equal(identifier('a"; DROP TABLE x; --'), '"a""; DROP TABLE x; --"');
   assert.equal(literal("it's \\ "), "'it''s \\ '");
   assert.equal(shellWord("a'b $(x)"), `'a'\\''b $(x)'`);
+  assert.equal(shellWord("a\u0003\n'\u009b\\"), String.raw`$'a\x03\x0a\x27\xc2\x9b\x5c'`);
 });
 
 test('filters become conditions, and only those that are set', () => {

@@ -1,7 +1,7 @@
 /**
  * Statements of one session: a client of Headgate's own SQL port, logged in as the session's role, so that rights, Headgate's
  * statements and passwords work as in psql. Takes SQL, returns rows as the texts that the engine wrote; refuses with
- * `engine_unavailable`, `overloaded` and `answer_too_large`, and throws SqlFailure with the engine's own errors.
+ * `engine_unavailable`, `login_required`, `overloaded` and `answer_too_large`, and throws SqlFailure with the engine's own errors.
  *
  * A reading call is one statement of the extended protocol inside `BEGIN READ ONLY` … `ROLLBACK`: it cannot end the
  * transaction and continue, and leaves no setting behind. Its connection is kept for the next one. A writing call runs as
@@ -32,6 +32,7 @@ export class SqlRunner {
   readonly #config: ClientConfig;
   readonly #running: { count: number };
   #idle: { readonly client: Client; readonly timer: NodeJS.Timeout }[] = [];
+  readonly #openedMs = new WeakMap<Client, number>();
   #closed = false;
 
   /** `running`: the number of running statements of all sessions. */
@@ -54,18 +55,15 @@ export class SqlRunner {
     this.#keep(await this.#connect());
   }
 
-  /**
-   * `pinned`: a statement of Headgate itself that decides on access: none of its names may resolve to objects that the role
-   * has created.
-   */
-  async run({ sql, write }: SqlCall, signal: AbortSignal, pinned = false): Promise<SqlAnswer> {
+  /** Refuses with `login_required` if the role may no longer log in. */
+  async run({ sql, write, own = false }: SqlCall, signal: AbortSignal): Promise<SqlAnswer> {
     if (this.#running.count >= limits.consoleStatementsMax) throw new Refused('overloaded');
     this.#running.count += 1;
     const started = performance.now();
     try {
-      const client = (write ? undefined : this.#takeIdle()) ?? (await this.#connect());
+      const client = (write ? undefined : this.#takeIdle()) ?? (await this.#connectAgain());
       const reading = new Reading(sql, write);
-      const end = await this.#read(client, reading, signal, pinned);
+      const end = await this.#read(client, reading, signal, own);
       return { ...answerOf(reading, end), ms: Math.round(performance.now() - started) };
     } finally {
       this.#running.count -= 1;
@@ -85,6 +83,7 @@ export class SqlRunner {
     client.on('error', () => {});
     try {
       await client.connect();
+      this.#openedMs.set(client, performance.now());
       client.once('end', () => this.#drop(client));
       return client;
     } catch (error) {
@@ -93,15 +92,27 @@ export class SqlRunner {
     }
   }
 
-  async #read(client: Client, reading: Reading, signal: AbortSignal, pinned: boolean): Promise<ReadEnd> {
+  async #connectAgain(): Promise<Client> {
+    try {
+      return await this.#connect();
+    } catch (error) {
+      // The password was changed, or it was dropped.
+      const isRefused = error instanceof SqlFailure && error.error.sqlstate.startsWith('28');
+      throw isRefused ? new Refused('login_required') : error;
+    }
+  }
+
+  async #read(client: Client, reading: Reading, signal: AbortSignal, own: boolean): Promise<ReadEnd> {
     const ending = new Cancellation(client, this.#config, signal, cancellation);
     let clean = false;
     try {
-      const path = pinned ? '; SET LOCAL search_path = pg_catalog, pg_temp' : '';
-      if (!reading.write)
-        await client.query(
-          `BEGIN READ ONLY; SET LOCAL statement_timeout = ${limits.consoleStatementMs}${path}`,
-        );
+      const before = [
+        ...(reading.write
+          ? []
+          : ['BEGIN READ ONLY', `SET LOCAL statement_timeout = ${limits.consoleStatementMs}`]),
+        ...(own ? [`SET ${reading.write ? '' : 'LOCAL '}search_path = pg_catalog, pg_temp`] : []),
+      ];
+      if (before.length > 0) await client.query(before.join('; '));
       const end = await reading.on(client);
       if (end.kind === 'failed' || end.kind === 'done') {
         if (!reading.write) await client.query('ROLLBACK');
@@ -119,7 +130,10 @@ export class SqlRunner {
   }
 
   #keep(client: Client): void {
-    if (this.#closed || this.#idle.length >= limits.consoleConnectionsMax) return void hangUp(client);
+    const ageMs = performance.now() - (this.#openedMs.get(client) ?? 0);
+    const isOld = ageMs > limits.consoleConnectionMs;
+    if (this.#closed || isOld || this.#idle.length >= limits.consoleConnectionsMax)
+      return void hangUp(client);
     const entry = { client, timer: setTimeout(() => this.#drop(client), limits.consoleConnectionIdleMs) };
     this.#idle.push(entry);
   }
@@ -173,7 +187,9 @@ function failureOf(error: unknown): Error {
   if (severity === undefined || code === undefined) {
     const lost =
       code !== undefined ||
-      /^(?:Connection terminated|timeout expired|the connection was lost)/.test(message);
+      /^(?:Connection terminated|Client has encountered|Client was closed|timeout expired|the connection was lost)/.test(
+        message,
+      );
     return lost || !(error instanceof Error) ? new Refused('engine_unavailable') : error;
   }
   if (code === '57P03' || code === '57P01') return new Refused('engine_unavailable');

@@ -1,6 +1,10 @@
 /**
  * The statements behind the page's views: the page shows what they return to the role that has logged in, and each can be
  * copied and run in psql. Takes names and filters, returns SQL. Pure.
+ *
+ * The page runs them with PostgreSQL's own names only. psql does not, and there a function or operator that somebody has created on the
+ * search_path wins if its arguments fit better. So where PostgreSQL's own takes other types than those given, it is named with its schema, or
+ * the value is cast.
  */
 import { identifier, literal, qualified } from './quote.ts';
 
@@ -29,8 +33,8 @@ export const pageRows = 100;
 export const listMax = { endpoints: 500, reasons: 50, growth: 100, secrets: 500 } as const;
 
 /** Including its partitions. */
-const tableBytes = `coalesce((SELECT sum(pg_total_relation_size(p.relid)) FROM pg_partition_tree(c.oid) p),
-    pg_total_relation_size(c.oid))`;
+const tableBytes = `coalesce((SELECT sum(pg_total_relation_size(p.relid)) FROM pg_partition_tree(c.oid::regclass) p),
+    pg_total_relation_size(c.oid::regclass))`;
 
 export const listEndpoints = `SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner),
   w.expression, s.secrets,
@@ -38,17 +42,17 @@ export const listEndpoints = `SELECT n.nspname, c.relname, pg_get_userbyid(c.rel
   ${tableBytes} AS bytes,
   r.refused, r.last_reason, w.created_at
 FROM headgate.webhook_table w
-JOIN pg_class c ON c.oid = w.relation
+JOIN pg_class c ON c.oid = w.relation::oid
 JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN LATERAL (
   SELECT string_agg(x.name, ', ' ORDER BY b.position) AS secrets
   FROM headgate.webhook_table_secret b JOIN headgate.secret x ON x.id = b.secret_id
-  WHERE b.relation = w.relation
+  WHERE b.relation::oid = w.relation::oid
 ) s ON true
 LEFT JOIN LATERAL (
-  SELECT count(*) AS refused, (array_agg(q.reason ORDER BY q.id DESC))[1] AS last_reason
+  SELECT count(*) AS refused, (pg_catalog.array_agg(q.reason ORDER BY q.id DESC))[1] AS last_reason
   FROM headgate.rejected_requests q
-  WHERE q.relation = w.relation AND q.received_at > now() - interval '1 hour'
+  WHERE q.relation::oid = w.relation::oid AND q.received_at > now() - interval '1 hour'
 ) r ON true
 WHERE headgate.owns_table(w.relation)
 ORDER BY n.nspname, c.relname
@@ -68,9 +72,9 @@ export const showEndpoints = 'SHOW ENDPOINTS';
 export const listTraffic = `SELECT schema_name, table_name,
   sum(stored) FILTER (WHERE ago < 4) AS stored, sum(unauthorized) FILTER (WHERE ago < 4) AS unauthorized,
   sum(refused) FILTER (WHERE ago < 4) AS refused, sum(unavailable) FILTER (WHERE ago < 4) AS unavailable,
-  string_agg(concat_ws(',', ago, stored, unauthorized + refused, unavailable), ' ') AS day
+  string_agg(pg_catalog.concat_ws(',', ago, stored, unauthorized + refused, unavailable), ' ') AS day
 FROM (
-  SELECT schema_name, table_name, floor(extract(epoch FROM now() - minute) / 900)::int AS ago, sum(stored) AS stored,
+  SELECT schema_name, table_name, floor(extract(epoch FROM now() - minute) / 900.0)::int AS ago, sum(stored) AS stored,
     sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable
   FROM headgate.traffic
   GROUP BY 1, 2, 3
@@ -83,7 +87,7 @@ export const readTraffic = (
   { schema, table }: TableRef,
   hours: number,
   barMinutes: number,
-): string => `SELECT floor(extract(epoch FROM now() - minute) / ${barMinutes * 60})::int AS ago, sum(stored) AS stored,
+): string => `SELECT floor(extract(epoch FROM now() - minute) / ${barMinutes * 60}.0)::int AS ago, sum(stored) AS stored,
   sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable, max(p99_ms) AS p99_ms
 FROM headgate.traffic
 WHERE schema_name = ${literal(schema)} AND table_name = ${literal(table)} AND minute > now() - interval '${hours} hours'
@@ -105,7 +109,7 @@ function conditions(filter: RefusedFilter): string[] {
     ...(text === ''
       ? []
       : [
-          `(strpos(lower(reason), lower(${found})) > 0 OR strpos(target, ${found}) > 0 OR remote_address = ${found} OR position(convert_to(${found}, 'UTF8') IN body) > 0)`,
+          `(strpos(lower(reason), lower(${found})) > 0 OR strpos(target, ${found}) > 0 OR remote_address = ${found} OR position(pg_catalog.convert_to(${found}, 'UTF8') IN body) > 0)`,
         ]),
   ];
 }
@@ -123,7 +127,7 @@ export const readRefused = (
   id: string,
 ): string => `SELECT id, received_at, schema_name, table_name, door, status, code, reason,
   authenticated, remote_address, method, target,
-  headers::text, array_to_json(headers_left_out)::text AS headers_left_out, headers_masked::text,
+  headers::text, pg_catalog.array_to_json(headers_left_out)::text AS headers_left_out, headers_masked::text,
   encode(body, 'base64') AS body_base64, body_bytes,
   retry_outcome, retry_reason, retried_at,
   extract(epoch FROM received_at) AS at
@@ -172,7 +176,7 @@ export const forgetOne = (id: string): string =>
 export const lastRows = ({ schema, table }: TableRef, max = 50): string => {
   const name = qualified(schema, table);
   return `SELECT * FROM ${name}
-WHERE ctid >= (SELECT format('(%s,0)', greatest(0, pg_relation_size(${literal(name)}) / 8192 - 64))::tid)
+WHERE ctid >= (SELECT pg_catalog.format('(%s,0)', greatest(0, pg_relation_size(${literal(name)}::regclass) / 8192 - 64))::tid)
 ORDER BY ctid DESC
 LIMIT ${max}`;
 };
@@ -190,12 +194,12 @@ export const readWal = `SELECT pg_size_pretty(sum(size)) AS wal_size FROM pg_ls_
 export const listGrowth = `SELECT s.nspname, s.relname, s.keep, s.bytes, pg_size_pretty(s.bytes) AS size, s.rows_of_day,
   (s.bytes * s.rows_of_day / greatest(s.rows_estimate, s.rows_of_day, 1))::bigint AS bytes_a_day
 FROM (
-  SELECT n.nspname, c.relname, nullif(w.options ->> 'keep', 'all') AS keep,
+  SELECT n.nspname, c.relname, nullif(w.options ->> 'keep'::text, 'all') AS keep,
     ${tableBytes} AS bytes,
     greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate,
     coalesce(t.rows, 0) AS rows_of_day
   FROM headgate.webhook_table w
-  JOIN pg_class c ON c.oid = w.relation
+  JOIN pg_class c ON c.oid = w.relation::oid
   JOIN pg_namespace n ON n.oid = c.relnamespace
   LEFT JOIN (SELECT schema_name, table_name, sum(rows) AS rows FROM headgate.traffic GROUP BY 1, 2) t
     ON t.schema_name = n.nspname AND t.table_name = c.relname
@@ -212,7 +216,7 @@ export const dropTable = ({ schema, table }: TableRef): string => `DROP TABLE ${
 /** The oid of a webhook table that the role owns. */
 export const ownedTable = ({ schema, table }: TableRef): string => `SELECT w.relation::oid
 FROM headgate.webhook_table w
-JOIN pg_catalog.pg_class c ON c.oid = w.relation
+JOIN pg_catalog.pg_class c ON c.oid = w.relation::oid
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)}
   AND headgate.owns_table(w.relation) AND has_table_privilege(w.relation, 'SELECT')`;
@@ -246,7 +250,7 @@ export function explainValidate({ schema, table }: TableRef, parts: ExplainParts
 
 /** For completion: tables that the role may read, with their columns. */
 export const listColumns = `SELECT n.nspname, c.relname,
-  (SELECT json_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
+  (SELECT pg_catalog.json_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS names
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema')

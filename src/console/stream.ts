@@ -19,8 +19,8 @@ interface Deps {
 
 /** Whether the role is a superuser, and which webhook tables it owns. */
 const readRights = `
-  SELECT r.rolsuper, o.nspname, o.relname FROM pg_catalog.pg_roles r LEFT JOIN (
-    SELECT n.nspname, c.relname FROM headgate.webhook_table w
+  SELECT r.rolsuper, o.nspname, o.relname, o.oid FROM pg_catalog.pg_roles r LEFT JOIN (
+    SELECT n.nspname, c.relname, c.oid FROM headgate.webhook_table w
     JOIN pg_catalog.pg_class c ON c.oid = w.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE headgate.owns_table(w.relation)
   ) o ON true
@@ -57,12 +57,14 @@ export function streamTail(
 }
 
 async function rightsOf(runner: SqlRunner, database: string, signal: AbortSignal): Promise<Rights> {
-  const { tables } = await runner.run({ sql: readRights, write: false }, signal, true);
+  const { tables } = await runner.run({ sql: readRights, write: false, own: true }, signal);
   const rows = tables[0]?.rows ?? [];
   const owned = rows.filter(([, schema]) => schema !== null);
   return {
     database,
-    tables: new Set(owned.map(([, schema, table]) => tableKey(schema ?? '', table ?? ''))),
+    tables: new Map(
+      owned.map(([, schema, table, oid]) => [tableKey(schema ?? '', table ?? ''), Number(oid)]),
+    ),
     strays: rows[0]?.[0] === 't',
   };
 }

@@ -128,7 +128,7 @@ test('a watcher is told of tables that its role owns, and of no others', async (
   let tables = ['mine'];
   const it = watched(() => ({
     database: 'dev',
-    tables: new Set(tables.map((name) => tableKey('public', name))),
+    tables: new Map(tables.map((name, i) => [tableKey('public', name), 100 + i])),
     strays: false,
   }));
   it.tell({
@@ -138,12 +138,15 @@ test('a watcher is told of tables that its role owns, and of no others', async (
       line(''),
       line('mine', { database: 'other' }),
       line('mine', { schema: 'x' }),
+      // An earlier table of that name.
+      line('mine', { oid: 99 }),
+      line('mine', { oid: 100 }),
     ],
     skipped: 9,
   });
   t.mock.timers.tick(0);
   await settle();
-  assert.deepEqual(it.events, [{ lines: [line('mine')], skipped: 0 }]);
+  assert.deepEqual(it.events, [{ lines: [line('mine'), line('mine')], skipped: 0 }]);
   // A table that is not known may be new: the rights are read again, not more often than once in a while.
   tables = ['mine', 'new'];
   it.nowMs = limits.tailUnknownMs;

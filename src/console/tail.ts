@@ -10,7 +10,12 @@ import type { TailEvent } from './api.ts';
 /** What a watcher may see. `all`: everything, including requests that led to no table. */
 export type Rights =
   | 'all'
-  | { readonly database: string; readonly tables: ReadonlySet<string>; readonly strays: boolean };
+  | {
+      readonly database: string;
+      /** Their oids, by `tableKey`. */
+      readonly tables: ReadonlyMap<string, number>;
+      readonly strays: boolean;
+    };
 
 export interface Watcher {
   /** Reads the rights again; null: they cannot be read at present. */
@@ -75,7 +80,8 @@ class Watching {
     const skipped = this.#first ? 0 : seen.length - told.length + (seesAll(rights) ? unseen : 0);
     this.#first = false;
     const silent = told.length + skipped === 0;
-    if (!silent && !this.#watcher.write({ lines: told, skipped })) this.#skipped += told.length + skipped;
+    const event = { lines: told.map(withoutOid), skipped };
+    if (!silent && !this.#watcher.write(event)) this.#skipped += told.length + skipped;
     // Lines that arrived meanwhile, and the count that could not be written: after a pause.
     const more = this.#waiting.length + this.#skipped > 0;
     this.#timer = more ? setTimeout(() => void this.#tell(), limits.tailFlushMs) : null;
@@ -98,10 +104,17 @@ function seesAll(rights: Rights | null): boolean {
 
 const byTime = (a: TailLine, b: TailLine): number => a.atMs - b.atMs;
 
-function maySee(rights: Rights, { database, schema, table }: TailLine): boolean {
+function maySee(rights: Rights, { database, schema, table, oid }: TailLine): boolean {
   if (rights === 'all') return true;
   if (table === '') return rights.strays;
-  return database === rights.database && rights.tables.has(tableKey(schema, table));
+  const own = rights.tables.get(tableKey(schema, table));
+  // What came for an earlier table of that name is its owner's.
+  return database === rights.database && own !== undefined && (oid ?? own) === own;
+}
+
+function withoutOid(line: TailLine): TailLine {
+  const { oid: _, ...shown } = line;
+  return shown;
 }
 
 /** Refused requests before accepted ones, each in order of arrival; on the first event, the last lines. */

@@ -64,11 +64,11 @@ const nowOf = (oid: string): string => `
       then pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_flush_lsn(), '0/0')::pg_catalog.text end as flushed
   from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = ${oid}`;
 
-export const byOid = (oid: number): string => `${oid}`;
+export const byOid = (oid: number): string => `${oid}::pg_catalog.oid`;
 /** Throws Refused. */
 export function byName(name: string): string {
   if (!mayNameRelation(name)) throw new Refused('relation_not_found');
-  return `pg_catalog.to_regclass(${quoteLiteral(name)})`;
+  return `pg_catalog.to_regclass(${quoteLiteral(name)})::pg_catalog.oid`;
 }
 
 /** `which`: `byOid` or `byName`. Waits until everything committed is on the disk. */
@@ -178,7 +178,7 @@ function pageSql(
 ): string {
   const upTo = to === Infinity ? '' : ` AND t.ctid < '${printAddress(to)}'::pg_catalog.tid`;
   return `SELECT t.ctid, ${columns} FROM ONLY ${name} t
-WHERE CASE WHEN ${quoteLiteral(name)}::pg_catalog.regclass::pg_catalog.oid = ${oid} AND pg_catalog.pg_relation_filenode(${oid}) = ${file}
+WHERE CASE WHEN ${quoteLiteral(name)}::pg_catalog.regclass::pg_catalog.oid = ${oid}::pg_catalog.oid AND pg_catalog.pg_relation_filenode(${oid}) = ${file}::pg_catalog.oid
   THEN true ELSE pg_catalog.current_setting('${moved}') = '' END
 AND t.ctid >= '${printAddress(from)}'::pg_catalog.tid${upTo}
 AND ${writtenBetween(since, until)} ORDER BY t.ctid`;

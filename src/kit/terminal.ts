@@ -26,3 +26,19 @@ export function plain(text: string): string {
     (mark) => `\\u{${mark.codePointAt(0)?.toString(16) ?? ''}}`,
   );
 }
+
+/**
+ * Characters that JSON does not escape and on which terminals and log viewers act: DEL and the C1 controls (U+009B begins a sequence as ESC [ does),
+ * line and paragraph separators, and marks that are invisible or change the direction of writing. They can only occur inside a string.
+ */
+const unseen = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/** The same JSON, in which a terminal acts on no character. */
+export function shownJson(text: string): string {
+  return text.replace(unseen, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** A value as a line of JSON. */
+export function jsonLine(value: unknown): string {
+  return `${shownJson(JSON.stringify(value))}\n`;
+}

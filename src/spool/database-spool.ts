@@ -13,6 +13,7 @@ import { limits } from '../tables/limits.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 import { encodeTable } from './kept-request.ts';
 import type { KeptTable } from './kept-request.ts';
+import type { Lost } from './quarantine.ts';
 import type { Counted } from './segment.ts';
 import { Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
@@ -20,7 +21,7 @@ import { TableGate } from './table-gate.ts';
 import { NotKept } from './writer.ts';
 import type { Appendable } from './writer.ts';
 
-export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'failed'> {
+export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'failed' | 'damaged'> {
   readonly database: string;
   /** The folder of this database. */
   readonly folder: string;
@@ -209,10 +210,8 @@ export class DatabaseSpool implements Closable {
 
   /** It is not known yet what of it has arrived: until then its tables continue to spool. */
   #takeOver(spool: Spool): void {
-    const { database, observe } = this.#options;
-    for (const { segment, bytes, reason, kept: place } of spool.lost)
-      if (reason !== 'unfinished')
-        observe({ kind: 'spool.damaged', database, segment, bytes, reason, place });
+    const { damaged } = spoolOptions(this.#options);
+    for (const lost of spool.lost) damaged(lost);
     for (const { last } of spool.segments)
       for (const oid of last.keys()) this.gateOf(oid).fill(madeAtMs(spool.id));
   }
@@ -265,7 +264,10 @@ function spoolOptions(options: DatabaseSpoolOptions): SpoolOptions {
     const reason = error instanceof Error ? error.message : String(error);
     observe({ kind: 'spool.failed', database, reason });
   };
-  return { ...options, root: folder, failed };
+  const damaged = ({ segment, bytes, reason, kept: place }: Lost) => {
+    if (reason !== 'unfinished') observe({ kind: 'spool.damaged', database, segment, bytes, reason, place });
+  };
+  return { ...options, root: folder, failed, damaged };
 }
 
 const full = { ...refusal('spool_full'), retryAfterSeconds: limits.spoolFullRetrySeconds };

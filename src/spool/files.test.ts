@@ -19,7 +19,13 @@ test('links and folders in the place of segments are put aside unread, and keep 
   symlinkSync('/nowhere', segment(2));
   mkdirSync(segment(3));
   const ring = fixedKeys(Buffer.alloc(32, 7));
-  const rest = { random: randomBytes, clock: () => 0, bytesLeft: () => Infinity, failed: assert.ifError };
+  const rest = {
+    random: randomBytes,
+    clock: () => 0,
+    bytesLeft: () => Infinity,
+    failed: assert.ifError,
+    damaged: () => assert.fail(),
+  };
   const spool = await Spool.open({ files: realFiles, root, ring, segmentBytes: 65_536, ...rest }, id);
   assert.deepEqual(
     spool.lost.map(({ segment: name, bytes, reason }) => [name, bytes, reason]),

@@ -13,6 +13,8 @@ import { NoFile } from './files.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
 import { decodeHeader, headerBytes, segmentKey } from './format.ts';
 import type { SegmentHeader } from './format.ts';
+import { quarantine } from './quarantine.ts';
+import type { Lost } from './quarantine.ts';
 import { count, reading, scanRecords, segmentNumber, segmentPath } from './segment.ts';
 import type { Counted, Scanned, Segment } from './segment.ts';
 
@@ -22,17 +24,6 @@ export interface Recovered {
   readonly nextNumber: number;
   readonly nextSequence: bigint;
   readonly lost: readonly Lost[];
-}
-
-/** A part that can no longer be read. */
-export interface Lost {
-  /** Name of the segment's file. */
-  readonly segment: string;
-  readonly bytes: number;
-  /** `unfinished`: it was being written when the process ended, and no sender was told that it is kept. */
-  readonly reason: 'damaged' | 'no header' | 'of another spool' | 'unfinished';
-  /** Where it was put aside; null: nothing is left of it. */
-  readonly kept: string | null;
 }
 
 /** `spool`: the id in the headers, 16 bytes. */
@@ -153,6 +144,7 @@ class Recovery implements Recovered {
       last: new Map(),
       counts: new Map(),
       requests: 0,
+      damaged: new Set(),
     };
     this.segments.push(segment);
     const stretch = {
@@ -195,7 +187,8 @@ class Recovery implements Recovered {
   async #believe(): Promise<void> {
     const doubts = this.#doubts;
     this.#doubts = [];
-    for (const { segment, from, to } of doubts) await this.#quarantine(segment, from, to);
+    for (const { segment, from, to } of doubts)
+      this.lost.push(await quarantine(this.#files, segment, from, to));
   }
 
   /** The last group was not finished: it ends at the first place that cannot be read. */
@@ -211,24 +204,6 @@ class Recovery implements Recovered {
       for (const [id, of] of before.counts) segment.counts.set(id, of);
     }
     this.#doubts = [];
-  }
-
-  async #quarantine(segment: Segment, from: number, to: number): Promise<void> {
-    const name = `${segment.number}-${from}.bin`;
-    const kept = join(this.#folder, 'quarantine', name);
-    await this.#files.makeFolder(join(this.#folder, 'quarantine'));
-    this.lost.push({ segment: name, bytes: to - from, reason: 'damaged', kept });
-    // Found again at every start as long as the segment exists; one copy is enough.
-    if ((await this.#files.list(join(this.#folder, 'quarantine'))).includes(name)) return;
-    const bytes = Buffer.alloc(to - from);
-    await reading(this.#files, segment.path, (file) => file.read(bytes, from));
-    const copy = await this.#files.create(kept);
-    try {
-      await copy.write([bytes], 0);
-      await copy.sync();
-    } finally {
-      await copy.close();
-    }
   }
 
   async #setAside(number: number, bytes: number, reason: Lost['reason']): Promise<void> {

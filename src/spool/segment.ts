@@ -24,6 +24,8 @@ export interface Segment {
   readonly counts: Map<number, Counted>;
   /** Requests that it holds. */
   requests: number;
+  /** Where parts begin that cannot be read, and were reported and put aside. */
+  readonly damaged: Set<number>;
 }
 
 export interface Counted {
@@ -37,7 +39,7 @@ export function segmentPath(folder: string, number: number): string {
 
 /** Counts a record of a table's requests, up to this sequence, of so many bytes. */
 export function count(
-  segment: Segment,
+  segment: Pick<Segment, 'requests' | 'counts' | 'last'>,
   { table: oid, sequence, requests }: Pick<RecordHead, 'table' | 'sequence' | 'requests'>,
   bytes: number,
 ): void {

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { suite, test } from 'node:test';
+import { crc32 } from 'node:zlib';
 import { ModelFiles } from '../../test/support/model-files.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
 import { decodeHeader, headerBytes, splitPayloads } from './format.ts';
+import type { Lost } from './quarantine.ts';
 import { beginning, Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 import { NotKept } from './writer.ts';
@@ -24,6 +26,7 @@ function optionsFor(files: ModelFiles, more: Partial<SpoolOptions> = {}): SpoolO
     random: randomBytes,
     clock: () => 0,
     failed: () => undefined,
+    damaged: () => undefined,
     ...more,
   };
 }
@@ -148,6 +151,41 @@ suite('the spool', () => {
       assert.deepEqual(there, expected, `bit ${bit}`);
       if (at < headerBytes) assert.equal(after.lost.length, 1, `bit ${bit}`);
       if (at >= headerBytes && there.length < 3) assert.equal(after.lost.length, 1, `bit ${bit}`);
+    }
+  });
+
+  test('what is damaged while it is in use is reported once, put aside, and waited for no longer', async () => {
+    for (const isTampered of [false, true]) {
+      const files = new ModelFiles();
+      const lost: Lost[] = [];
+      const spool = await Spool.open(optionsFor(files, { damaged: (one) => lost.push(one) }), id);
+      await append(spool, ['first', 'second'], 1);
+      const [segment] = spool.segments;
+      assert(segment !== undefined);
+      const from = segment.end;
+      // Of table 1, which has the first one, too.
+      await append(spool, ['third'], 1);
+      assert.equal(segment.last.get(1), 5n);
+      const bytes = Buffer.from(files.contents.get(segment.path) ?? '');
+      bytes[from + 26] = (bytes[from + 26] ?? 0) ^ 1;
+      // Whoever knows the format corrects the sum, too.
+      if (isTampered)
+        bytes.writeUInt32LE(crc32(bytes.subarray(from + 8, from + bytes.readUInt32LE(from))), from + 4);
+      files.overwrite(segment.path, bytes);
+      for (let look = 0; look < 2; look++) assert.deepEqual(await texts(spool), ['first', 'second']);
+      const kept = `${folder}/quarantine/1-${from}.bin`;
+      assert.deepEqual(lost, [
+        { segment: `1-${from}.bin`, bytes: segment.end - from, reason: 'damaged', kept },
+      ]);
+      assert.deepEqual(files.contents.get(kept), bytes.subarray(from, segment.end));
+      assert.equal(segment.last.get(1), 2n);
+      assert.equal(segment.requests, 2);
+      await append(spool, ['fourth'], 1);
+      assert.deepEqual(await texts(spool), ['first', 'second', 'fourth']);
+      assert.equal(segment.last.get(1), 6n);
+      assert.equal(lost.length, 1);
+      await spool.forget(() => 6n);
+      assert.deepEqual(spool.segments, []);
     }
   });
 

@@ -9,7 +9,8 @@ import type { Closable } from '../kit/closer.ts';
 import type { SpoolFiles } from './files.ts';
 import { headerBytes, openRecord } from './format.ts';
 import { recover } from './recovery.ts';
-import type { Lost } from './recovery.ts';
+import { quarantine, recount } from './quarantine.ts';
+import type { Lost } from './quarantine.ts';
 import type { Sealed } from './sealed.ts';
 import { reading, scanRecords } from './segment.ts';
 import type { Segment } from './segment.ts';
@@ -22,6 +23,8 @@ export interface SpoolOptions extends Pick<
 > {
   /** Holds a folder for each spool, named by its id. */
   readonly root: string;
+  /** Called with what can no longer be read, and could be when the spool was opened, or when it was written. */
+  readonly damaged: (lost: Lost) => void;
 }
 
 /** Requests of one table that were sealed together. */
@@ -116,8 +119,8 @@ export class Spool implements Closable {
 
   /**
    * Everything from a place on that is on the disk now, in order: the records whose last request is wanted, with the place after
-   * them. What cannot be read is skipped; it was reported when the spool was opened. A segment whose key is not known
-   * ends it: nothing after it may arrive before it.
+   * them. What cannot be read is reported, put aside and skipped. A segment whose key is not known ends it: nothing after it may
+   * arrive before it.
    */
   async *requests(
     from: Place,
@@ -129,26 +132,44 @@ export class Spool implements Closable {
       if (key === null) return;
       const start = segment.number === from.segment ? Math.max(from.at, headerBytes) : headerBytes;
       const stretch = { from: start, to: segment.end, full: true, after: 0n };
-      const file = await this.#options.files.open(segment.path);
+      const { files, failed } = this.#options;
       try {
-        for await (const found of scanRecords(file, stretch)) {
-          if (found.is !== 'record' || found.head.kind !== 'request') continue;
-          const { sequence: last, table: oid, requests } = found.head;
-          if (!wanted(oid, last)) continue;
-          const payload = openRecord(found.bytes, found.at, key);
-          if (payload === null) {
-            this.#options.failed(
-              new Error(`a record of segment ${segment.number} does not open, and is passed over`),
-            );
-            continue;
+        const file = await files.open(segment.path);
+        try {
+          for await (const found of scanRecords(file, stretch)) {
+            if (found.is === 'damage') {
+              await this.#putAside(segment, found);
+              continue;
+            }
+            const { kind, sequence: last, table: oid, requests } = found.head;
+            if (kind !== 'request' || !wanted(oid, last)) continue;
+            const payload = openRecord(found.bytes, found.at, key);
+            if (payload === null) {
+              await this.#putAside(segment, found);
+              continue;
+            }
+            const first = last - BigInt(requests - 1);
+            yield { oid, first, last, payload, place: { segment: segment.number, at: found.to } };
           }
-          const first = last - BigInt(requests - 1);
-          yield { oid, first, last, payload, place: { segment: segment.number, at: found.to } };
+        } finally {
+          await file.close();
         }
-      } finally {
-        await file.close();
+      } catch (error) {
+        failed(error);
+        throw error;
       }
     }
+  }
+
+  /** Once. What it held is not waited for: its tables would spool forever. */
+  async #putAside(
+    segment: Segment,
+    { from, to }: { readonly from: number; readonly to: number },
+  ): Promise<void> {
+    if (segment.damaged.has(from)) return;
+    const { files, damaged } = this.#options;
+    damaged(await quarantine(files, segment, from, to));
+    await recount(files, segment);
   }
 
   /** What was last written about each table, by its oid, as far as it can be read. */

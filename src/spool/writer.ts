@@ -293,6 +293,7 @@ export class SpoolWriter {
       last: new Map(),
       counts: new Map(),
       requests: 0,
+      damaged: new Set(),
     };
     this.#open = { segment, file, key, told: new Map() };
     try {

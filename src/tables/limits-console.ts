@@ -27,6 +27,8 @@ export const consoleLimits = {
   consoleCancelMs: 2_000,
   /** How long a connection is kept idle, in ms. */
   consoleConnectionIdleMs: 10_000,
+  /** How long a connection is used again, in ms: a role that may no longer log in keeps its session no longer. */
+  consoleConnectionMs: 60_000,
   /** How much of one result is read. */
   consoleRowsMax: 1_000,
   consoleResultBytesMax: 8 * 1024 * 1024,

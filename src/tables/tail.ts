@@ -7,6 +7,8 @@ export interface TailLine {
   readonly schema: string;
   /** '': its path led to no table. */
   readonly table: string;
+  /** pg_class.oid: a later table of that name is another one; absent if only the name was known. Those who watch are not told. */
+  readonly oid?: number;
   readonly door: 'http' | 'websocket';
   /** 0: a batch of a WebSocket, which has none. */
   readonly status: number;

@@ -2,7 +2,18 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
-import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { test } from 'node:test';
@@ -18,6 +29,12 @@ import { within } from '../support/within.ts';
 const secret = 'edges';
 const body = (id: number) => JSON.stringify({ id });
 const source = fileURLToPath(new URL('../../../test/support/failing-sync.c', import.meta.url));
+
+/** Where the last record of a segment ends. */
+function lengthOf(path: string): number {
+  const bytes = readFileSync(path);
+  return bytes.findLastIndex((byte) => byte !== 0) + 1;
+}
 
 test('a spool, and what goes wrong around it', async (t) => {
   const server = await MortalServer.start(t);
@@ -251,6 +268,27 @@ test('a spool, and what goes wrong around it', async (t) => {
     assert.match(await refused(open), /users other than Headgate's may write to the directory/);
     assert.match(await refused(stage.folder), /another Headgate uses the folder/);
   });
+
+  await t.test(
+    'what the disk damages while it waits is put aside, and its table spools no longer than others',
+    async () => {
+      await stage.killServer();
+      for (const id of [16, 17]) assert.equal((await stage.post('kept', body(id))).status, 200);
+      const segment = [...stage.files()].find((path) => path.endsWith('.seg') && lengthOf(path) > 0);
+      assert(segment !== undefined);
+      const bytes = readFileSync(segment);
+      const at = lengthOf(segment);
+      const last = openSync(segment, 'r+');
+      writeSync(last, Buffer.from([(bytes[at - 9] ?? 0) ^ 1]), 0, 1, at - 9);
+      closeSync(last);
+      await server.start();
+      await stage.untilDirect('kept', body(18));
+      const there = (await stage.ids('kept')).filter((id) => id >= 16 && id <= 18);
+      assert.deepEqual(there, [16, 18]);
+      assert.match(stage.headgate.stderr, /"kind":"spool.damaged"/);
+      assert([...stage.files()].some((path) => path.includes('quarantine')));
+    },
+  );
 
   await t.test('strange files in the folder are left alone, and links are not followed', async () => {
     await stage.killServer();

@@ -268,6 +268,29 @@ test('webhooks while the database is away', async (t) => {
     await within(10_000, async () => assert.equal((await stage.post('kept', body(63))).status, 200));
   });
 
+  await t.test('by hand, too, nothing counts as handed over while the database is away', async () => {
+    await stage.killServer();
+    assert.equal((await stage.post('kept', body(64))).status, 202);
+    await stage.killHeadgate();
+    const ports = join(stage.dataDir, 'ports.json');
+    rmSync(ports, { force: true });
+    // Nobody is trusted any more, as after an hour.
+    let hasEnded = false;
+    const draining = stage
+      .command('spool', 'drain', stage.folder, '--spool-trust=0')
+      .finally(() => (hasEnded = true));
+    await within(20_000, async () => {
+      await delay(10);
+      assert(existsSync(ports) || hasEnded);
+    });
+    await server.start();
+    const drained = await draining;
+    assert.equal(drained.code, 0, drained.stderr);
+    assert.equal((await stage.ids('kept')).at(-1), 64);
+    await stage.startHeadgate();
+    await within(10_000, async () => assert.equal((await stage.post('kept', body(65))).status, 200));
+  });
+
   await t.test('a database that was put back gets again what is still on the disk, once', async () => {
     await stage.killServer();
     assert.deepEqual(

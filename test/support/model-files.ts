@@ -55,6 +55,12 @@ export class ModelFiles implements SpoolFiles {
     }
   }
 
+  /** The same, of a file that is open. */
+  overwrite(path: string, bytes: Buffer): void {
+    const content = this.#names.get(path);
+    if (content !== undefined) [content.bytes, content.durable] = [Buffer.from(bytes), Buffer.from(bytes)];
+  }
+
   copy(): ModelFiles {
     return new ModelFiles(
       new Map([...this.#names].map(([name, { bytes }]) => [name, contentOf(Buffer.from(bytes))])),

@@ -16,7 +16,7 @@ import { problemsOf } from '../check.ts';
 import { diskSpace, flushTime } from '../disk.ts';
 import { doorsOf, takenPorts } from '../ports.ts';
 import { certificateDays } from './certificate.ts';
-import { plain } from '../../kit/terminal.ts';
+import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';
@@ -64,7 +64,7 @@ export async function doctorCommand(
   for (const finding of findings)
     io.print(
       json
-        ? `${JSON.stringify(finding)}\n`
+        ? jsonLine(finding)
         : `${marks[finding.verdict]}  ${finding.check.padEnd(11)}  ${plain(finding.says)}\n`,
     );
   return findings.some(({ verdict }) => verdict === 'wrong') ? 1 : 0;

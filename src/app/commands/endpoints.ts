@@ -1,5 +1,6 @@
 /** `headgate endpoints`: the webhook tables of a database that the role owns, and the URL of each. */
 import { tableOf } from './io.ts';
+import { jsonLine } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
 import { webhookUrl } from './where.ts';
@@ -27,7 +28,7 @@ export async function endpointsCommand(where: Where, json: boolean, io: CommandI
   });
   if (json)
     for (const { 'rows, about': about, 'refused, 24 h': refused, ...row } of shown)
-      io.print(`${JSON.stringify({ ...row, rows: about, refused })}\n`);
+      io.print(jsonLine({ ...row, rows: about, refused }));
   else if (shown.length === 0) io.note('you own no webhook table in this database\n');
   else io.print(tableOf(shown, ['schema', 'table', 'validate', 'rows, about', 'refused, 24 h', 'url']));
   return 0;

@@ -2,7 +2,7 @@
 import { PlainError } from '../../kit/plain-error.ts';
 import { refusals } from '../../tables/refusals.ts';
 import { limits } from '../../tables/limits.ts';
-import { plain } from '../../kit/terminal.ts';
+import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
 import type { Texts } from './session.ts';
@@ -36,7 +36,12 @@ export async function explainCommand(
   const { hint } = hintOf(row);
   if (json)
     io.print(
-      `${JSON.stringify({ ...row, status: Number(row['status']), authenticated: row['authenticated'] === 'true', hint })}\n`,
+      jsonLine({
+        ...row,
+        status: Number(row['status']),
+        authenticated: row['authenticated'] === 'true',
+        hint,
+      }),
     );
   else io.print(page(row, hint));
   return 0;

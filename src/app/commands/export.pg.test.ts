@@ -225,3 +225,28 @@ suite('export as Parquet', { timeout: 120_000 }, () => {
     assert.deepEqual(await readdir(folder), ['cut.parquet']);
   });
 });
+
+test('a terminal is shown no character that it would act on, and a file gets every one', async (t) => {
+  const { client, pieces, exported } = await stage(t);
+  const hostile = 'a\u001b[31m\u009b2J\u202eb\nc';
+  await client.query('CREATE TABLE t (x text)');
+  await client.query('INSERT INTO t VALUES ($1)', [hostile]);
+  for (const [format, shown] of [
+    ['ndjson', '{"x":"a\\u001b[31m\\u009b2J\\u202eb\\nc"}\n'],
+    ['csv', 'x\n"a\\u{1b}[31m\\u{9b}2J\\u{202e}b\nc"\n'],
+  ] as const) {
+    const screen: string[] = [];
+    const terminal = new Writable({
+      write: (piece: Buffer, _, done) => {
+        screen.push(piece.toString());
+        done();
+      },
+    });
+    await exported('t', { format }, Object.assign(terminal, { isTTY: true }));
+    assert.equal(screen.join(''), shown);
+    pieces.length = 0;
+    await exported('t', { format });
+    const written = Buffer.concat(pieces).toString();
+    assert.equal(written.includes('\u009b2J\u202eb'), true);
+  }
+});

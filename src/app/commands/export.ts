@@ -8,6 +8,7 @@ import type { Writable } from 'node:stream';
 import { PlainError } from '../../kit/plain-error.ts';
 import { limits } from '../../tables/limits.ts';
 import { interrupted } from './io.ts';
+import { jsonLine, plain, shownJson } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { parsePosition, writtenBetween } from '../../kit/position.ts';
 import type { Cells, Column } from './parquet.ts';
@@ -34,6 +35,8 @@ interface Format {
   readonly columns: string;
   readonly encoder: (columns: readonly Column[], session: Session) => Encoder | Promise<Encoder>;
   readonly isBinary: boolean;
+  /** The text of rows as a terminal may be shown it. */
+  readonly shown: (text: string) => string;
 }
 
 const formats: Readonly<Record<string, Format>> = {
@@ -41,6 +44,7 @@ const formats: Readonly<Record<string, Format>> = {
     columns: 'row_to_json(t)::text AS line',
     encoder: () => ({ add: (rows) => rows.map(([line]) => `${line ?? ''}\n`).join(''), end: () => '' }),
     isBinary: false,
+    shown: shownJson,
   },
   csv: {
     columns: 't.*',
@@ -54,6 +58,7 @@ const formats: Readonly<Record<string, Format>> = {
       return { add: (rows) => begun(rows.map(csvLine).join('')), end: () => begun('') };
     },
     isBinary: false,
+    shown: (text) => text.replaceAll(/[^\n]+/g, plain),
   },
   parquet: {
     columns: 't.*',
@@ -66,8 +71,11 @@ const formats: Readonly<Record<string, Format>> = {
       return new Parquet(columns, new Map(elements));
     },
     isBinary: true,
+    shown: (text) => text,
   },
 };
+
+const asItIs = (text: string): string => text;
 
 export async function exportCommand(
   where: Where,
@@ -93,7 +101,7 @@ export async function exportCommand(
         `position ${since} is beyond the database, which is at ${until}: it is another database, or was restored`,
       );
     const relation = await relationOf(session, name, since !== null || options.state !== undefined);
-    await session.rows('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    await session.begin('ISOLATION LEVEL REPEATABLE READ READ ONLY');
     const condition =
       since === null && options.state === undefined ? '' : ` WHERE ${writtenBetween(since, until)}`;
     await session.rows(
@@ -101,8 +109,8 @@ export async function exportCommand(
     );
     const rows =
       options.output === undefined
-        ? await writeRows(session, format, output, io)
-        : await intoFile(options.output, (to) => writeRows(session, format, to, io));
+        ? await writeRows(session, output.isTTY === true ? format : { ...format, shown: asItIs }, output, io)
+        : await intoFile(options.output, (to) => writeRows(session, { ...format, shown: asItIs }, to, io));
     if (rows === null) return interrupted;
     // Saved only now: after an interruption the next run begins where this one began.
     if (options.state !== undefined) {
@@ -110,11 +118,7 @@ export async function exportCommand(
       await rename(`${options.state}.next`, options.state);
     }
     const position = String(until);
-    io.note(
-      options.json === true
-        ? `${JSON.stringify({ rows, position })}\n`
-        : `${rows} rows; position ${position}\n`,
-    );
+    io.note(options.json === true ? jsonLine({ rows, position }) : `${rows} rows; position ${position}\n`);
     return 0;
   });
 }
@@ -146,8 +150,8 @@ async function readState(file: string | undefined): Promise<bigint | null> {
 async function relationOf(session: Session, name: string, positioned: boolean): Promise<string> {
   const [row] = await session.rows(
     `SELECT format('%I.%I', n.nspname, c.relname) AS name, c.relkind::text AS kind FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`,
-    [name],
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`,
+    [await session.relation(name)],
   );
   if (row === undefined) throw new PlainError(`there is no table ${name}`);
   if (positioned && !['r', 'p'].includes(row['kind'] ?? ''))
@@ -192,10 +196,12 @@ async function writeRows(
   for (let count = 0; ;) {
     const { rows } = await session.cells(`FETCH ${limits.commandRowsMax} FROM exported`);
     count += rows.length;
-    await written(to, (done) => to.write(encoder.add(rows), done));
+    const bytes = encoder.add(rows);
+    await written(to, (done) => to.write(typeof bytes === 'string' ? format.shown(bytes) : bytes, done));
     if (io.signal.aborted) return null;
     if (rows.length === limits.commandRowsMax) continue;
-    await written(to, (done) => to.write(encoder.end(), done));
+    const last = encoder.end();
+    await written(to, (done) => to.write(typeof last === 'string' ? format.shown(last) : last, done));
     return count;
   }
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { plain } from '../../kit/terminal.ts';
 import { inferColumns, statementOf } from './infer.ts';
 
 const inferred = (...samples: string[]) =>
@@ -53,4 +54,12 @@ test('names are quoted where they have to be, and what can be no column is told'
   for (const name of ['', '\\u0000', 'x'.repeat(64)])
     assert.throws(() => inferred(`{"${name}":1}`), /no column can be named/);
   assert.throws(() => inferred(), /no samples/);
+});
+
+test('a key on which a terminal would act is not shown', () => {
+  for (const key of ['\\u001b[31m', '\\u009b2J', 'a\\u202eb', '\\u0000'])
+    assert.throws(
+      () => inferColumns([Buffer.from(`{"${key}":1}`)]),
+      ({ message }: Error) => message.startsWith('no column can be named "') && message === plain(message),
+    );
 });

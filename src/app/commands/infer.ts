@@ -10,6 +10,7 @@ import { PlainError } from '../../kit/plain-error.ts';
 import { quoteIdentifier } from '../../kit/sql-text.ts';
 import { bareIdentifier } from '../../senders/identifier.ts';
 import { limits } from '../../tables/limits.ts';
+import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
 import type { Where } from './where.ts';
@@ -33,7 +34,7 @@ export async function inferCommand(
   const lines = file === undefined ? await documentsOf(await where(), options) : linesOf(await io.read(file));
   const columns = inferColumns(lines);
   const name = options.name ?? options.table?.split('.').at(-1) ?? 'events';
-  if (options.json === true) io.print(`${JSON.stringify({ table: name, samples: lines.length, columns })}\n`);
+  if (options.json === true) io.print(jsonLine({ table: name, samples: lines.length, columns }));
   else io.print(statementOf(name, columns));
   io.note(`${lines.length} ${lines.length === 1 ? 'sample' : 'samples'}\n`);
   return 0;
@@ -41,13 +42,13 @@ export async function inferCommand(
 
 async function documentsOf(where: Where, { table = '', column = 'data' }: InferOptions): Promise<Buffer[]> {
   const rows = await within(where.dsn, 'infer', async (session) => {
-    await session.rows('BEGIN READ ONLY');
     const [found] = await session.rows(
       `SELECT format('%I.%I', n.nspname, c.relname) AS name FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`,
-      [table],
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`,
+      [await session.relation(table)],
     );
     if (found === undefined) throw new PlainError(`there is no table ${table}`);
+    await session.begin('READ ONLY');
     return session.rows(
       `SELECT t.${quoteIdentifier(column)}::text AS document FROM ${found['name'] ?? ''} t LIMIT ${limits.inferLinesMax}`,
     );
@@ -123,9 +124,10 @@ function add(seen: Map<string, Seen>, name: string, text: string): void {
       throw new PlainError(
         `the samples have more than ${limits.inferKeysMax} keys: CREATE TABLE … (data JSONB) stores them whole`,
       );
-    if (name === '' || name.includes('\0') || Buffer.byteLength(name) > 63)
+    // The statement is shown, and the keys are those of strangers.
+    if (name === '' || name !== plain(name) || Buffer.byteLength(name) > 63)
       throw new PlainError(
-        `no column can be named ${JSON.stringify(name)}: CREATE TABLE … (data JSONB) stores the samples whole`,
+        `no column can be named "${plain(name)}": CREATE TABLE … (data JSONB) stores the samples whole`,
       );
     seen.set(name, (known = { types: new Set(), count: 0, nulls: 0, values: new Set() }));
   }

@@ -11,7 +11,7 @@ import { SendError } from '../../senders/send-options.ts';
 import type { Sender } from '../../senders/sender.ts';
 import { nearestSenders, senders, signedRequest } from '../../senders/senders.ts';
 import { reasonOf } from './forward.ts';
-import { plain } from '../../kit/terminal.ts';
+import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';
@@ -54,8 +54,8 @@ export async function initCommand(
   const answerKey = options.answerSecretFile === undefined ? '' : await textOf(options.answerSecretFile, io);
   const said = (text: string): void => (options.json === true ? undefined : io.print(`${text}\n`));
   return within(where.dsn, 'init', async (session) => {
-    const [at] = await session.rows(
-      `SELECT current_database()::text AS database, current_schema()::text AS schema`,
+    const [at] = await session.typed(
+      `SELECT pg_catalog.current_database()::pg_catalog.text AS database, pg_catalog.current_schema()::pg_catalog.text AS schema`,
     );
     await create(session, sender, table, key, answerKey, said);
     const url = webhookUrl(where, at?.['database'] ?? '', at?.['schema'] ?? 'public', table);
@@ -64,9 +64,7 @@ export async function initCommand(
       const wrong = [...(await ask(client, sender, url, key, answerKey, said, io))];
       wrong.push(...(await deliver(client, sender, url, key, said, io)));
       if (options.json === true)
-        io.print(
-          `${JSON.stringify({ table, url, secret: key.isNew ? key.secret : null, wrong, steps: sender.steps })}\n`,
-        );
+        io.print(jsonLine({ table, url, secret: key.isNew ? key.secret : null, wrong, steps: sender.steps }));
       else io.print(leftToDo(sender, url, key));
       return wrong.length === 0 ? 0 : 1;
     } finally {
@@ -102,22 +100,21 @@ async function create(
   answerKey: string,
   said: (text: string) => void,
 ): Promise<void> {
-  const [there] = await session.rows(`SELECT to_regclass($1)::text AS table`, [bareIdentifier(table)]);
-  if (there?.['table'] !== null && there !== undefined)
+  if ((await session.relation(bareIdentifier(table))) !== null)
     throw new PlainError(`the table ${table} already exists: choose another name with --table`);
   const [name, second] = [bareIdentifier(`${table}_secret`), bareIdentifier(`${table}_answer_secret`)];
   const answers = answerSecret !== null && answerKey !== '';
   const option = format === 'json' ? '' : `, format = '${format}'`;
-  await session.rows('BEGIN');
+  await session.typed('BEGIN');
   try {
-    await session.rows(`CREATE SECRET ${name} WITH (backend = 'meta') AS ${quoteLiteral(secret)}`);
+    await session.typed(`CREATE SECRET ${name} WITH (backend = 'meta') AS ${quoteLiteral(secret)}`);
     if (answers)
-      await session.rows(`CREATE SECRET ${second} WITH (backend = 'meta') AS ${quoteLiteral(answerKey)}`);
-    await session.rows(`CREATE TABLE ${bareIdentifier(table)} (data ${format === 'text' ? 'TEXT' : 'JSONB'}) INCLUDE TIMESTAMP AS received_at
+      await session.typed(`CREATE SECRET ${second} WITH (backend = 'meta') AS ${quoteLiteral(answerKey)}`);
+    await session.typed(`CREATE TABLE ${bareIdentifier(table)} (data ${format === 'text' ? 'TEXT' : 'JSONB'}) INCLUDE TIMESTAMP AS received_at
 WITH (connector = 'webhook'${option}) VALIDATE SECRET ${name} USING ${id}${answers ? ` ANSWER SECRET ${second}` : ''}`);
-    await session.rows('COMMIT');
+    await session.typed('COMMIT');
   } catch (error) {
-    await session.rows('ROLLBACK').catch(() => undefined);
+    await session.typed('ROLLBACK').catch(() => undefined);
     throw error;
   }
   said(`table ${table}, checked with secret ${table}_secret`);

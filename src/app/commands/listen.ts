@@ -17,7 +17,7 @@ import { SendError } from '../../senders/send-options.ts';
 import { limits } from '../../tables/limits.ts';
 import { Forwarder, reasonOf } from './forward.ts';
 import type { ForwardOptions } from './forward.ts';
-import { plain } from '../../kit/terminal.ts';
+import { jsonLine, plain } from '../../kit/terminal.ts';
 import { interrupted } from './io.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { Following } from './following.ts';
@@ -140,7 +140,7 @@ class Listening {
     const at = new Date(this.#io.clock()).toISOString();
     const shown = body.slice(0, limits.listenShownCharsMax);
     if (this.#options.json === true)
-      return this.#io.print(`${JSON.stringify({ at, schema, table, bytes, status, answer: shown, ms })}\n`);
+      return this.#io.print(jsonLine({ at, schema, table, bytes, status, answer: shown, ms }));
     const line = `${at.slice(11, 23)}  ${status}  ${plain(`${schema}.${table}`)}  ${bytes} B  ${ms} ms`;
     this.#io.print(`${line}${shown === '' ? '' : `  ${plain(shown)}`}\n`);
   }

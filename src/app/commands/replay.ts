@@ -10,6 +10,7 @@ import { limits } from '../../tables/limits.ts';
 import { Forwarder, reasonOf } from './forward.ts';
 import type { ForwardOptions } from './forward.ts';
 import { interrupted } from './io.ts';
+import { jsonLine } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { databaseError, within } from './session.ts';
 import type { Session, Texts } from './session.ts';
@@ -42,12 +43,12 @@ export async function replayCommand(
   const forwarder = await Forwarder.open(options, io);
   try {
     return await within(where.dsn, 'replay', async (session) => {
-      // One snapshot of the table, so that rows stored meanwhile, by the replay itself too, are not replayed again.
-      await session.rows('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
       const [table] = await storedTables(session, [name]);
       if (table === undefined) throw new PlainError(`you own no webhook table ${name}`);
       const to = await targetOf(session, where, options, table.database);
       const from = `${table.from} t WHERE ${conditionOf(table, span, options.where)}`;
+      // One snapshot of the table, so that rows stored meanwhile, by the replay itself too, are not replayed again.
+      await session.begin('ISOLATION LEVEL REPEATABLE READ READ ONLY');
       const [counted] = await session.rows(`SELECT count(*)::text AS n FROM ${from}`);
       const count = Number(counted?.['n'] ?? 0);
       const replay = new Replay(forwarder, to, table, count, rate, io);
@@ -177,7 +178,7 @@ class Replay {
   end(json: boolean): number {
     const { print, signal } = this.#io;
     const answers = Object.fromEntries(this.#answers);
-    if (json) print(`${JSON.stringify({ requests: this.#count, sent: this.#done, answers })}\n`);
+    if (json) print(jsonLine({ requests: this.#count, sent: this.#done, answers }));
     else {
       print(`${this.#done} of ${this.#count} sent\n`);
       for (const [answer, times] of this.#answers) print(`  ${answer}: ${times}\n`);

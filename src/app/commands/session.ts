@@ -1,6 +1,10 @@
 /**
  * The database connection of a command, with the rights of the role in its connection string. Values are returned as text, so that
  * no digit is lost. Throws PlainError, without the password.
+ *
+ * Names in a command's statements mean PostgreSQL's own objects: other roles may have created functions and operators on the
+ * role's search_path that fit the arguments better, and would run with its rights. The path is set for one transaction at a time, because
+ * a pooler may lend the session to others.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -17,25 +21,59 @@ import { limits } from '../../tables/limits.ts';
 /** The values of a row, by column. */
 export type Texts = Readonly<Record<string, string | null>>;
 
+const ownNames = 'SET LOCAL search_path = pg_catalog, pg_temp';
+
 export class Session {
   readonly client: Client;
+  #isInTransaction = false;
   constructor(client: Client) {
     this.client = client;
   }
 
   async rows<R extends QueryResultRow = Texts>(text: string, values: readonly unknown[] = []): Promise<R[]> {
+    const { rows } = await this.#pinned(() => this.client.query<R>(text, [...values]));
+    return rows;
+  }
+
+  /** The same with the columns' descriptions, and each row as an array. */
+  async cells(text: string): Promise<QueryArrayResult<(string | null)[]>> {
+    return this.#pinned(() => this.client.query({ text, rowMode: 'array' }));
+  }
+
+  /** Begins a transaction that lasts as long as the connection. `mode`: what follows BEGIN. */
+  async begin(mode: string): Promise<void> {
+    await this.typed(`BEGIN ${mode}; ${ownNames}`);
+    this.#isInTransaction = true;
+  }
+
+  /** A statement whose names mean what they mean to the role; it calls nothing without the schema. Must be called outside a transaction. */
+  async typed(text: string, values: readonly unknown[] = []): Promise<Texts[]> {
     try {
-      return (await this.client.query<R>(text, [...values])).rows;
+      return (await this.client.query<Texts>(text, [...values])).rows;
     } catch (error) {
       throw databaseError(error);
     }
   }
 
-  /** The same with the columns' descriptions, and each row as an array. */
-  async cells(text: string): Promise<QueryArrayResult<(string | null)[]>> {
+  /** The oid of the relation that a name refers to; null: none. Must be called outside a transaction. */
+  async relation(name: string): Promise<string | null> {
+    const [row] = await this.typed(
+      'SELECT pg_catalog.to_regclass($1)::pg_catalog.oid::pg_catalog.text AS oid',
+      [name],
+    );
+    return row?.['oid'] ?? null;
+  }
+
+  /** Runs it in a transaction of its own, unless one is open. */
+  async #pinned<T>(run: () => Promise<T>): Promise<T> {
     try {
-      return await this.client.query({ text, rowMode: 'array' });
+      if (this.#isInTransaction) return await run();
+      await this.client.query(`BEGIN; ${ownNames}`);
+      const answer = await run();
+      await this.client.query('COMMIT');
+      return answer;
     } catch (error) {
+      if (!this.#isInTransaction) await this.client.query('ROLLBACK').catch(() => undefined);
       throw databaseError(error);
     }
   }

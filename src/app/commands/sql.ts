@@ -11,7 +11,7 @@ import { splitStatements } from '../../ddl/statements.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { quoteLiteral } from '../../kit/sql-text.ts';
 import { limits } from '../../tables/limits.ts';
-import { plain } from '../../kit/terminal.ts';
+import { jsonLine, plain } from '../../kit/terminal.ts';
 import { aligned } from './io.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { connect } from './session.ts';
@@ -157,13 +157,15 @@ class Prompt {
 
   async #describe(name: string): Promise<boolean> {
     const found = quoteLiteral(name);
-    const known = await this.run(`SELECT a.attname AS "column", format_type(a.atttypid, a.atttypmod) AS type,
-  CASE WHEN a.attnotnull THEN 'not null' ELSE '' END AS "null", coalesce(pg_get_expr(d.adbin, d.adrelid), '') AS "default"
+    const known = await this
+      .run(`SELECT a.attname AS "column", pg_catalog.format_type(a.atttypid, a.atttypmod) AS type,
+  CASE WHEN a.attnotnull THEN 'not null' ELSE '' END AS "null", coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), '') AS "default"
 FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-WHERE a.attrelid = ${found}::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`);
+WHERE a.attrelid = ${found}::pg_catalog.regclass::pg_catalog.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`);
     if (!known) return false;
     return this.run(
-      `SELECT pg_get_indexdef(i.indexrelid) AS indexes FROM pg_catalog.pg_index i WHERE i.indrelid = to_regclass(${found})`,
+      `SELECT pg_catalog.pg_get_indexdef(i.indexrelid) AS indexes FROM pg_catalog.pg_index i
+WHERE i.indrelid = pg_catalog.to_regclass(${found})::pg_catalog.oid`,
     );
   }
 
@@ -188,8 +190,7 @@ WHERE a.attrelid = ${found}::regclass AND a.attnum > 0 AND NOT a.attisdropped OR
     if (names.length === 0) {
       if (!this.#json && command !== null) note(`${command}${rowCount === null ? '' : ` ${rowCount}`}\n`);
     } else if (this.#json) {
-      for (const row of rows)
-        print(`${JSON.stringify(Object.fromEntries(names.map((name, i) => [name, row[i]])))}\n`);
+      for (const row of rows) print(jsonLine(Object.fromEntries(names.map((name, i) => [name, row[i]]))));
     } else if (this.#expanded) {
       for (const row of rows) print(`${aligned(names.map((name, i) => [plain(name), cell(row[i])]))}\n`);
     } else {
@@ -199,9 +200,10 @@ WHERE a.attrelid = ${found}::regclass AND a.attnum > 0 AND NOT a.attisdropped OR
   }
 }
 
+/** Runs under the search_path of the session: every operand has the type that PostgreSQL's own operator takes. */
 const relations = `SELECT n.nspname AS schema, c.relname AS name,
   CASE c.relkind WHEN 'r' THEN 'table' WHEN 'p' THEN 'partitioned table' WHEN 'v' THEN 'view' ELSE 'materialized view' END AS kind,
-  pg_get_userbyid(c.relowner) AS owner
+  pg_catalog.pg_get_userbyid(c.relowner) AS owner
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'headgate') ORDER BY 1, 2`;
 

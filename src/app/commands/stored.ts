@@ -14,7 +14,7 @@ export interface StoredTable {
   readonly schema: string;
   readonly table: string;
   readonly contentType: string;
-  /** The columns of a request, as a list of SELECT over the table `t`. */
+  /** The columns of a request, as a list of SELECT over the table `t`. Means the same under any search_path. */
   readonly request: string;
   /** `"schema"."table"` */
   readonly from: string;
@@ -50,7 +50,7 @@ export async function storedTables(session: Session, names: readonly string[]): 
   if (names.length === 0) return (await session.rows(`${ofTables} ORDER BY 3, 4`)).map(tableOf);
   const found: StoredTable[] = [];
   for (const name of names) {
-    const [row] = await session.rows(`${ofTables} AND w.relation = to_regclass($1)`, [name]);
+    const [row] = await session.rows(`${ofTables} AND w.relation = $1::oid`, [await session.relation(name)]);
     if (row === undefined) throw new PlainError(`you own no webhook table ${name}`);
     found.push(tableOf(row));
   }
@@ -75,22 +75,22 @@ function tableOf(row: Texts): StoredTable {
   const body =
     raw ??
     (doc === null
-      ? `convert_to((to_jsonb(t) - ARRAY[${others}]::text[])::text, 'UTF8')`
+      ? `pg_catalog.convert_to((pg_catalog.to_jsonb(t) - ARRAY[${others}]::pg_catalog.text[])::pg_catalog.text, 'UTF8')`
       : isBytes
         ? doc
-        : `convert_to(${doc}::text, 'UTF8')`);
+        : `pg_catalog.convert_to(${doc}::pg_catalog.text, 'UTF8')`);
   const named = includes
     .filter(({ what }) => what === 'header')
     .map(
       ({ header, column }) =>
-        `${quoteLiteral((header ?? '').toLowerCase())}, t.${quoteIdentifier(column ?? '')}::text`,
+        `${quoteLiteral((header ?? '').toLowerCase())}, t.${quoteIdentifier(column ?? '')}::pg_catalog.text`,
     );
   const columns = [
-    `encode(${body}, 'base64') AS body`,
-    `${columnOf('method') ?? `'POST'`}::text AS method`,
-    `${columnOf('query') ?? 'NULL'}::text AS query`,
-    `${columnOf('headers') ?? `'{}'`}::text AS headers`,
-    `json_build_object(${named.join(', ')})::text AS named`,
+    `pg_catalog.encode(${body}, 'base64') AS body`,
+    `${columnOf('method') ?? `'POST'`}::pg_catalog.text AS method`,
+    `${columnOf('query') ?? 'NULL'}::pg_catalog.text AS query`,
+    `${columnOf('headers') ?? `'{}'`}::pg_catalog.text AS headers`,
+    `pg_catalog.json_build_object(${named.join(', ')})::pg_catalog.text AS named`,
   ];
   const types: Readonly<Record<string, string>> = {
     form: raw === null ? 'application/json' : 'application/x-www-form-urlencoded',

@@ -5,7 +5,7 @@
  * For a Headgate on this machine it can show more: every answer as it is given (console-commands.ts).
  */
 import { writtenBetween } from '../../kit/position.ts';
-import { plain } from '../../kit/terminal.ts';
+import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { limits } from '../../tables/limits.ts';
 import { requestText } from '../console-commands.ts';
@@ -47,20 +47,20 @@ export async function tailElsewhere(where: Where, options: TailOptions, io: Comm
 }
 
 /** A request that is retried does not count as new. */
-function refusedBetween(
+async function refusedBetween(
   session: Session,
   table: string | undefined,
   since: bigint,
   until: bigint,
 ): Promise<Texts[]> {
-  if (since === until) return Promise.resolve([]);
+  if (since === until) return [];
   return session.rows(
     `SELECT to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS at, current_database()::text AS database, schema_name AS schema,
   table_name AS "table", status::text AS status, code, reason, method, target, headers::text AS headers, headers_masked::text AS masked,
   coalesce(body_bytes, 0)::text AS bytes, encode(body, 'base64') AS body, remote_address AS address
 FROM headgate.rejected_requests t WHERE ${writtenBetween(since, until)} AND retry_asked_at IS NULL
-  AND ($1::text IS NULL OR relation = to_regclass($1)) ORDER BY id LIMIT ${limits.tailRingMax}`,
-    [table ?? null],
+  AND ($1::oid IS NULL OR relation = $1::oid) ORDER BY id LIMIT ${limits.tailRingMax}`,
+    [table === undefined ? null : await session.relation(table)],
   );
 }
 
@@ -79,7 +79,7 @@ function showStored({ table, request }: FollowedRow, { json, body }: TailOptions
   };
   if (json === true) {
     const line = { at, database, schema, table: name, code: 'committed', bytes: bytes.length };
-    return io.print(`${JSON.stringify(body === true ? { ...line, request: held } : line)}\n`);
+    return io.print(jsonLine(body === true ? { ...line, request: held } : line));
   }
   const line = `${at.slice(11, 23)}  stored  ${plain(`${database}.${schema}.${name}`)}  ${bytes.length} B\n`;
   io.print(body === true ? `${line}${requestText(held)}` : line);
@@ -99,7 +99,7 @@ function showRefused(row: Texts, { json, body }: TailOptions, io: CommandIo): vo
   const [status, bytes] = [Number(row['status']), held.bodyBytes];
   if (json === true) {
     const line = { at, database, schema, table, status, code, reason, bytes, address };
-    return io.print(`${JSON.stringify(body === true ? { ...line, request: held } : line)}\n`);
+    return io.print(jsonLine(body === true ? { ...line, request: held } : line));
   }
   const where = plain(`${text('database')}.${text('schema')}.${text('table')}`);
   const line = `${text('at').slice(11, 23)}  ${status}  ${where}  ${text('code')}  ${bytes} B  ${plain(text('address'))}\n`;

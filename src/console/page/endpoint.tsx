@@ -24,7 +24,7 @@ import {
   Wrong,
 } from './parts.tsx';
 import { go, to } from './route.ts';
-import { me, run } from './server.ts';
+import { look, me } from './server.ts';
 import { Result } from './value.tsx';
 import { Trouble } from './trouble.tsx';
 import { Verify } from './verify.tsx';
@@ -100,7 +100,7 @@ const fewer: Readonly<Record<number, number>> = { 50: 5, 5: 1 };
 function Rows({ of }: { readonly of: TableRef }): JSX.Element {
   const [max, setMax] = useState(50);
   const sql = lastRows(of, max);
-  const { value, failure, refresh } = useLoaded(sql, (options) => run(sql, false, options), 15_000);
+  const { value, failure, refresh } = useLoaded(sql, (options) => look(sql, options), 15_000);
   const seen = Math.floor((lastSeen.value.get(keyOf(of.schema, of.table))?.atMs ?? 0) / 1_000);
   const less = failure?.info.code === 'answer_too_large' ? fewer[max] : undefined;
   useEffect(refresh, [seen]);
@@ -190,7 +190,7 @@ function changesOf({ schema, table }: TableRef): readonly (readonly [string, str
 
 function Definition({ of }: { readonly of: TableRef }): JSX.Element {
   const sql = showCreate(of);
-  const loaded = useLoaded(sql, (options) => run(sql, false, options));
+  const loaded = useLoaded(sql, (options) => look(sql, options));
   const { reload } = loaded;
   return (
     <>

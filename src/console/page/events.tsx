@@ -57,7 +57,7 @@ export function Events(): JSX.Element {
       </div>
       <h2>With curl</h2>
       <Code
-        text={`curl -sS ${shellWord(url)} --data-binary ${shellWord(lines.slice(0, linesMax).join('\n'))}`}
+        text={`curl -sS ${shellWord(url)} --data-raw ${shellWord(lines.slice(0, linesMax).join('\n'))}`}
       />
       <h2>With headgate/client</h2>
       <Code text={clientOf(base, chosen)} />

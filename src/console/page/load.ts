@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { SqlTable } from '../api.ts';
 import type { CallOptions } from './server.ts';
-import { Failure, run } from './server.ts';
+import { Failure, look } from './server.ts';
 
 export interface Loaded<T> {
   /** null: not loaded yet, or loading failed. */
@@ -75,14 +75,14 @@ export type Row = Readonly<Record<string, string | null>>;
 
 /** The rows of one read-only statement, keyed by column name. */
 export function useRows(sql: string, everyMs = 0): Loaded<readonly Row[]> {
-  return useLoaded(sql, async (options) => rowsOf((await run(sql, false, options)).tables.at(-1)), everyMs);
+  return useLoaded(sql, async (options) => rowsOf((await look(sql, options)).tables.at(-1)), everyMs);
 }
 
 /** `null`: runs nothing for now. */
 export function useRowsIf(sql: string | null, everyMs = 0): Loaded<readonly Row[]> {
   const none = async (): Promise<readonly Row[]> => [];
   const load: Load<readonly Row[]> =
-    sql === null ? none : async (options) => rowsOf((await run(sql, false, options)).tables.at(-1));
+    sql === null ? none : async (options) => rowsOf((await look(sql, options)).tables.at(-1));
   return useLoaded(sql ?? '', load, sql === null ? 0 : everyMs);
 }
 

@@ -5,7 +5,7 @@ import { forgetOne, readRefused, retryOne } from '../statements.ts';
 import { useRows } from './load.ts';
 import type { Row } from './load.ts';
 import { Action, Ago, Badge, Copy, Listing, Sql, Text, timeOf } from './parts.tsx';
-import { curlOf, RequestAsItCame } from './request.tsx';
+import { copyOf, RequestAsItCame } from './request.tsx';
 import type { Came } from './request.tsx';
 import { Outcome } from './retry-all.tsx';
 import { go, to } from './route.ts';
@@ -105,7 +105,7 @@ function Actions({ row, came, checked }: ActionsProps): JSX.Element {
         confirm={checked ? null : 'Its signature is not checked. Store it?'}
         sql={retryOne(id, !checked)}
       />
-      <Copy text={curlOf(came)} label="Copy as curl" hotkey="c" />
+      <Copy text={copyOf(came)} label="Copy as curl" hotkey="c" />
       <Action
         label="Delete it"
         confirm="Delete it for good?"

@@ -1,7 +1,7 @@
 /** A request as it arrived, for the pages of refused and of accepted requests: shown, explained, and sent again. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { shellWord } from '../quote.ts';
+import { curlOf } from '../curl.ts';
 import type { TableRef } from '../statements.ts';
 import { LooksLike } from './looks-like.tsx';
 import { Text } from './parts.tsx';
@@ -134,13 +134,14 @@ function ExplainThis({ came }: { readonly came: Came }): JSX.Element {
 
 const skipped = new Set(['host', 'content-length', 'connection', 'transfer-encoding', 'content-encoding']);
 
-export function curlOf({ method, target, headers, leftOut, body }: Came): string {
-  return [
-    `curl -X ${method} ${shellWord(`${me.value?.base ?? ''}${target}`)}`,
-    ...headers
-      .filter(([name]) => !skipped.has(name))
-      .map(([name, value]) => `-H ${shellWord(`${name}: ${value}`)}`),
-    ...leftOut.map((name) => `-H ${shellWord(`${name}: …`)}`),
-    `--data-binary ${shellWord(new TextDecoder().decode(bytesOf(body ?? '')))}`,
-  ].join(' \\\n  ');
+export function copyOf({ method, target, headers, leftOut, body }: Came): string {
+  return curlOf({
+    method,
+    url: `${me.value?.base ?? ''}${target}`,
+    headers: [
+      ...headers.filter(([name]) => !skipped.has(name)),
+      ...leftOut.map((name) => [name, '…'] as const),
+    ],
+    body: bytesOf(body ?? ''),
+  });
 }

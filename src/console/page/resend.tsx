@@ -5,7 +5,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { ReplayRequest, TestAnswer } from '../api.ts';
-import { shellWord } from '../quote.ts';
+import { curlOf } from '../curl.ts';
 import type { TableRef } from '../statements.ts';
 import { urlOf } from './endpoints.tsx';
 import { useAsked } from './load.ts';
@@ -63,7 +63,7 @@ export function Resend({ table, method, query, headers, body }: Props): JSX.Elem
           </button>
           <span class="faint">To this Headgate itself. If accepted, it stores a row.</span>
         </div>
-        <Code text={curlOf(table, request, text)} />
+        <Code text={copyOf(table, request, text)} />
         {failure === null ? null : <Wrong failure={failure} />}
         {answer === null ? null : <Answered answer={answer} table={table} />}
       </div>
@@ -71,20 +71,11 @@ export function Resend({ table, method, query, headers, body }: Props): JSX.Elem
   );
 }
 
-function curlOf(
-  { schema, table }: TableRef,
-  { method, query, headers, sign }: ReplayRequest,
-  body: string,
-): string {
-  const url = shellWord(`${urlOf(schema, table)}${query}`);
-  const signature = sign ? ['# plus the headers of a new signature'] : [];
-  return [
-    `curl -X ${method} ${url}`,
-    ...headers.map(([name, value]) => `-H ${shellWord(`${name}: ${value}`)}`),
-    `--data-binary ${shellWord(body.slice(0, 10_000))}`,
-  ]
-    .join(' \\\n  ')
-    .concat('\n', ...signature);
+function copyOf({ schema, table }: TableRef, request: ReplayRequest, body: string): string {
+  const { method, query, headers, sign } = request;
+  const shown = new TextEncoder().encode(body.slice(0, 10_000));
+  const command = curlOf({ method, url: `${urlOf(schema, table)}${query}`, headers, body: shown });
+  return `${command}\n${sign ? '# plus the headers of a new signature' : ''}`;
 }
 
 /** The listener's answer. */

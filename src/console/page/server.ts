@@ -69,8 +69,14 @@ export async function call<T>(
   throw new Failure(info);
 }
 
+/** A statement of the user, or one that creates or changes something where the user's search_path leads. */
 export function run(sql: string, write = false, options: Omit<CallOptions, 'body'> = {}): Promise<SqlAnswer> {
   return call<SqlAnswer>('sql', { ...options, body: { sql, write } });
+}
+
+/** A statement of a view, which only reads. */
+export function look(sql: string, options: Omit<CallOptions, 'body'> = {}): Promise<SqlAnswer> {
+  return call<SqlAnswer>('sql', { ...options, body: { sql, write: false, own: true } });
 }
 
 export async function logIn(request: LoginRequest): Promise<void> {

@@ -10,7 +10,7 @@ import type { ExplainParts, TableRef } from '../statements.ts';
 import { rowsOf, useAsked } from './load.ts';
 import type { Row } from './load.ts';
 import { Area, Badge, Sql, Text, Wrong } from './parts.tsx';
-import { run } from './server.ts';
+import { look } from './server.ts';
 import { base64Of } from './value.tsx';
 
 interface StepsProps {
@@ -26,7 +26,7 @@ export function Explain({ table, parts, label }: StepsProps): JSX.Element {
   return (
     <>
       <div class="action">
-        <button type="button" class="primary" onClick={() => ask(run(sql))}>
+        <button type="button" class="primary" onClick={() => ask(look(sql))}>
           {label}
         </button>
         <Sql text={sql} />

@@ -1,0 +1,173 @@
+/**
+ * Whoever may create in a schema on root's search_path can offer functions and operators that fit the arguments of a statement better
+ * than PostgreSQL's own. None of the statements that the console and the commands run themselves calls one.
+ */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import {
+  countRetried,
+  countWaiting,
+  explainValidate,
+  lastRows,
+  listColumns,
+  listEndpoints,
+  listGrowth,
+  listReasons,
+  listRefused,
+  listSecrets,
+  listTraffic,
+  noFilter,
+  ownedTable,
+  readEngine,
+  readRefused,
+  readTraffic,
+  readWal,
+  retryBatch,
+  showCreate,
+  showEndpoints,
+} from '../../src/console/statements.ts';
+import { cli, consoleLink, post } from '../support/console.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import type { Headgate } from '../support/headgate.ts';
+import { run } from '../support/run.ts';
+import { until } from '../support/until.ts';
+
+const functions = [
+  'pg_partition_tree(oid)',
+  'pg_total_relation_size(oid)',
+  'pg_relation_size(text)',
+  'concat_ws(text, integer, numeric, numeric, numeric)',
+  'convert_to(text, text)',
+  'format(text, bigint)',
+  'format(text, name, name)',
+  'row_to_json(public.hooks)',
+  'to_jsonb(public.hooks)',
+  'json_build_object()',
+  'json_build_object(text, jsonb, text, jsonb, text, text)',
+  'pg_wal_lsn_diff(pg_lsn, text)',
+  'array_to_json(text[])',
+];
+const aggregates = ['array_agg(text)', 'json_agg(name)'];
+const operators = [
+  ['/', 'numeric', 'integer'],
+  ['->>', 'jsonb', 'jsonb'],
+  ['=', 'oid', 'integer'],
+  ['=', 'oid', 'regclass'],
+  ['=', 'regclass', 'regclass'],
+] as const;
+
+/** As a caller of the events gateway without a token: `headgate_gateway` may create in `public`. */
+async function setTraps({ ports }: Headgate): Promise<void> {
+  const body = `LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trapped as %', current_user; END $$`;
+  const statements = [
+    ...functions.map((it) => `CREATE FUNCTION public.${it} RETURNS text ${body}`),
+    ...aggregates.flatMap((it) => {
+      const [, name = '', type = ''] = /^(\w+)\((\w+)\)$/.exec(it) ?? [];
+      return [
+        `CREATE FUNCTION public.trap_${name}(text, ${type}) RETURNS text ${body}`,
+        `CREATE AGGREGATE public.${it} (SFUNC = public.trap_${name}, STYPE = text)`,
+      ];
+    }),
+    ...operators.flatMap(([operator, left, right], i) => [
+      `CREATE FUNCTION public.trap_${i}(${left}, ${right}) RETURNS ${operator === '=' ? 'boolean' : operator === '/' ? 'numeric' : 'text'} ${body}`,
+      `CREATE OPERATOR public.${operator} (FUNCTION = public.trap_${i}, LEFTARG = ${left}, RIGHTARG = ${right})`,
+    ]),
+  ];
+  for (const sql of statements) {
+    const answer = await fetch(`http://127.0.0.1:${ports.gateway.port}/v1/sql`, {
+      method: 'POST',
+      body: sql,
+    });
+    assert.equal(answer.status, 200, `${sql}: ${await answer.text()}`);
+  }
+}
+
+async function trapped(t: TestContext): Promise<Headgate> {
+  const headgate = await startHeadgate(t);
+  const client = await headgate.client(t);
+  await client.query(`CREATE TABLE hooks (data JSONB) INCLUDE HEADER 'x-name' AS name WITH (connector = 'webhook');
+    CREATE SECRET guard WITH (backend = 'meta') AS 'a key of sixteen bytes';
+    CREATE TABLE guarded (data JSONB) WITH (connector = 'webhook')
+      VALIDATE SECRET guard AS secure_compare(headers->>'x', guard)`);
+  await setTraps(headgate);
+  assert.equal((await headgate.post('dev/public/hooks', '{"n":1}', { 'x-name': 'a' })).status, 200);
+  assert.equal((await headgate.post('dev/public/guarded', '{"n":1}')).status, 401);
+  await until(async () => {
+    const { rows } = await client.query(`SELECT FROM headgate.rejected_requests, headgate.traffic
+      WHERE stored > 0 AND headgate.traffic.table_name = 'hooks'`);
+    return rows.length > 0;
+  });
+  return headgate;
+}
+
+const hooks = { schema: 'public', table: 'hooks' };
+const filter = { ...noFilter, text: 'n', since: '1h', checked: 'no' };
+const explained = { headers: [], body: '', url: '', method: '', now: '' };
+const shown = {
+  countRetried: countRetried(['1']),
+  countWaiting: countWaiting(filter),
+  explainValidate: explainValidate({ schema: 'public', table: 'guarded' }, explained),
+  lastRows: lastRows(hooks),
+  listColumns,
+  listEndpoints,
+  listGrowth,
+  listReasons: listReasons(null),
+  listRefused: listRefused(filter, '100'),
+  listSecrets,
+  listTraffic,
+  ownedTable: ownedTable(hooks),
+  readEngine,
+  readRefused: readRefused('1'),
+  readTraffic: readTraffic(hooks, 24, 15),
+  readWal,
+  retryBatch: retryBatch(filter, { after: '0', last: '100' }, false, 10),
+  showCreate: showCreate(hooks),
+  showEndpoints,
+};
+
+suite('functions and operators that others have created', () => {
+  test('are not called by a view of the console, nor by its statements in psql', async (t) => {
+    const headgate = await trapped(t);
+    const { port } = headgate.ports.admin;
+    const [, link = ''] = (await consoleLink(headgate)).split('#t=');
+    const { token } = JSON.parse((await post(port, 'login', { link })).text) as { token: string };
+    const asks = (sql: string, own: boolean) => post(port, 'sql', { sql, write: false, own }, token);
+    const hostile = 'SELECT pg_total_relation_size(c.oid) FROM pg_class c LIMIT 1';
+    // What a user types means what it means in psql.
+    assert.match((await asks(hostile, false)).text, /trapped as root/);
+    assert.equal((await asks(hostile, true)).status, 200);
+    for (const [name, sql] of Object.entries(shown))
+      for (const own of name === 'retryBatch' ? [] : [true, false]) {
+        const { status, text } = await asks(sql, own);
+        assert.equal(status, 200, `${name}: ${text}`);
+        assert.notEqual(text.includes('"rows":[]'), true, `${name} read nothing`);
+      }
+    const client = await headgate.client(t);
+    assert.equal((await client.query(shown.retryBatch)).rows.length, 1);
+    assert.equal((await post(port, 'retry', { filter, force: true }, token)).status, 200);
+  });
+
+  test('are not called by a command', async (t) => {
+    const headgate = await trapped(t);
+    const at = `--data-dir=${headgate.dataDir}`;
+    for (const [args, said] of [
+      [['endpoints', at], /hooks/],
+      [['doctor', at], /public\.hooks has no VALIDATE/],
+      [['explain', at], /unauthorized|signature/i],
+      [['export', 'hooks', at], /\{"data":\{"n": 1\},"name":"a"\}/],
+      [['export', 'hooks', '--format=csv', '--since=0', at], /n/],
+      [['infer', '--table=hooks', at], /n BIGINT/],
+      [['sql', at], /data +jsonb/],
+      [['replay', 'hooks', '--to=hooks', "--where=data->>'n' = '1'", at], /200: 1/],
+    ] as const) {
+      const [command] = args;
+      const input = command === 'sql' ? '\\d\n\\d hooks\n\\endpoints\n' : '';
+      const { code, stdout, stderr } = await run(process.execPath, [cli, ...args], { input });
+      assert.doesNotMatch(stdout + stderr, /trapped/, command);
+      assert.match(stdout, said, command);
+      // The finding of doctor is one to look at.
+      assert.ok(code === 0 || command === 'doctor', `${command}: ${stderr}`);
+    }
+  });
+});
