@@ -97,7 +97,10 @@ export class TableReader {
       before,
       after,
       behind: (index) => upTo((page.at[index] ?? -1) + 1),
-      take: () => void (this.#place = after),
+      take: () => {
+        // After a rewrite that was noticed meanwhile, what was read of the old file says nothing about the new one.
+        if (this.#place === before) this.#place = after;
+      },
     };
   }
 

@@ -93,11 +93,12 @@ export function createIngest(deps: IngestDeps): Ingest {
         got.submitted = true;
         const outcome = await deps.submit(rows, arrival, body);
         if (outcome.kind === 'committed' || outcome.kind === 'spooled') {
-          // The engine, or the disk, has all of the request, so none of its memory waits to be written any more.
           if (deps.sns !== undefined && confirms(target) && outcome.kind === 'committed')
             deps.sns.stored(target, body);
           const held = target.inspected === true ? deps.hold?.(target, arrival, body) : undefined;
-          freeMade(rows.documents.bytes, body);
+          // The engine, or the disk, has all of the request, so none of its memory waits to be written any more. A group that was given
+          // up as unknown may still be written, or tried again.
+          if (outcome.kind === 'committed' || !outcome.wasInLane) freeMade(rows.documents.bytes, body);
           return held === undefined ? outcome : { ...outcome, held };
         }
         if (!wasChanged(outcome) || attempt === changedAttemptsMax) {

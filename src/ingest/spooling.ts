@@ -105,7 +105,7 @@ class Spooling {
       const isKept = this.#mayKeep(outcome, rows) && this.#canKeep(rows.target, gate);
       if (isKept) this.#fill(rows.target, gate);
       gate.leaveLane();
-      return isKept ? this.#keep(rows, gate, arrival, body) : outcome;
+      return isKept ? this.#keep(rows, gate, arrival, body, true) : outcome;
     });
   }
 
@@ -117,7 +117,7 @@ class Spooling {
       if (gate.state === 'open') return changed;
     }
     if (gate.state === 'open') return this.#backOrAway(target, gate, rows, arrival, body);
-    return this.#keep(rows, gate, arrival, body);
+    return this.#keep(rows, gate, arrival, body, false);
   }
 
   async #findAway(name: TableName): Promise<Target> {
@@ -156,7 +156,13 @@ class Spooling {
     return this.submit(rows, arrival, body);
   }
 
-  async #keep(rows: Rows, gate: TableGate, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {
+  async #keep(
+    rows: Rows,
+    gate: TableGate,
+    arrival: Arrival,
+    body: Buffer,
+    wasInLane: boolean,
+  ): Promise<Outcome | Spooled> {
     const { target } = rows;
     const spool = this.#deps.spoolOf(target.database);
     if (spool === null) return { kind: 'aborted', refusal: refusal('engine_unavailable') };
@@ -173,7 +179,7 @@ class Spooling {
         : { kind: 'aborted', refusal: why };
     }
     this.#deps.observe({ kind: 'spool.kept', table: target, rows: rows.count });
-    return { kind: 'spooled', rows: rows.count, status: target.spool?.status ?? 202 };
+    return { kind: 'spooled', rows: rows.count, status: target.spool?.status ?? 202, wasInLane };
   }
 
   /** null: the table does not spool, and its requests always go to the lane. */

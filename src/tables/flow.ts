@@ -329,10 +329,7 @@ export interface Chain {
   broken: boolean;
 }
 
-/**
- * What became of a request's rows. `aborted`: certainly not stored. `unknown`: the connection was lost while
- * committing; the rows may be stored.
- */
+/** What became of a request's rows. `aborted`: certainly not stored. `unknown`: the connection was lost while committing; they may be stored. */
 export type Outcome =
   /** `held`: the id by which the request can be looked up; absent: it cannot. */
   | { readonly kind: 'committed'; readonly rows: number; readonly held?: string }
@@ -346,6 +343,8 @@ export interface Spooled {
   readonly rows: number;
   readonly held?: string;
   readonly status: 200 | 202;
+  /** Its rows were with the lane before: a group that was given up may still be written to the engine, from the memory of the request. */
+  readonly wasInLane: boolean;
 }
 
 /** A refused request, to be kept for the owner of the table. */
