@@ -42,6 +42,11 @@ const snsSigned = snsFields
     return name.endsWith('?') ? `coalesce(${lines}, '')` : lines;
   })
   .join('\n      || ');
+/**
+ * The type ends the signed text. It may not be longer than it is at SNS: whatever follows in another topic's text, with that
+ * topic's ARN in it, would otherwise pass for the rest of the type.
+ */
+const snsTyped = `${body}->>'Type' IN ('Notification', 'SubscriptionConfirmation', 'UnsubscribeConfirmation')`;
 
 function snsText(message: Readonly<Record<string, unknown>>): string {
   return snsFields
@@ -178,7 +183,7 @@ export const asymmetricSenders: readonly Sender[] = [
     ],
     contentType: 'text/plain; charset=UTF-8',
     expression: (s) =>
-      `rsa_verify(${s},\n  convert_to(${snsSigned}, 'UTF8'),\n  decode(${body}->>'Signature', 'base64'),\n  ` +
+      `${snsTyped}\n  AND rsa_verify(${s},\n  convert_to(${snsSigned}, 'UTF8'),\n  decode(${body}->>'Signature', 'base64'),\n  ` +
       `CASE ${body}->>'SignatureVersion' WHEN '2' THEN 'sha256' ELSE 'sha1' END)`,
     sign: ({ body, signingKey }) => {
       const message = JSON.parse(body.toString()) as Record<string, unknown>;
