@@ -123,6 +123,7 @@ export const asymmetricSenders: readonly Sender[] = [
     ],
     notes: [
       'Headgate never fetches a certificate that a request names. PayPal occasionally changes its certificate: then use `ALTER SECRET`.',
+      'Of the body PayPal signs the CRC-32, which is no digest: anyone who has seen one request can send other bodies that have the same. Keep requests secret, use HTTPS all the way, and ask PayPal’s API before you rely on an event that costs money.',
       'PayPal specifies no tolerance, and a retry may be days old, so the age is not checked.',
     ],
     expression: (s) =>
