@@ -55,8 +55,15 @@ export function readMessage(body: Buffer): SnsMessage | null {
   }
 }
 
-/** The topic of a message, if it is one of these. */
+/** The type is the last field of the signed text, after the topic. */
+const types = new Set<unknown>(['Notification', 'SubscriptionConfirmation', 'UnsubscribeConfirmation']);
+
+/**
+ * The topic of a message, if it is one of these. The fields of the signed text are separated by line breaks, and whoever
+ * publishes to any topic may write line breaks into a message: only because the type is one of SNS's own, the topic before it
+ * is the one that SNS has signed.
+ */
 export function topicOf(message: SnsMessage | null, topics: ReadonlyMap<string, Topic>): Topic | null {
   const arn = message?.['TopicArn'];
-  return typeof arn === 'string' ? (topics.get(arn) ?? null) : null;
+  return typeof arn === 'string' && types.has(message?.['Type']) ? (topics.get(arn) ?? null) : null;
 }

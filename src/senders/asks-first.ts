@@ -165,6 +165,7 @@ export const asksFirstSenders: readonly Sender[] = [
       "Make SmartThings confirm again, or retry the request that was kept: it is now stored as a row. Check that the host of `data->'confirmationData'->>'confirmationUrl'` is api.smartthings.com, and open it.",
     ],
     notes: [
+      'SmartThings signs for all apps with its own key, and does not sign the host: compare `appId` before you rely on a request.',
       'The path is signed: a proxy in front must not change it. The date is signed but not compared, so an old request is accepted again.',
       'Every request is answered like an EVENT. Configuration requests (CONFIGURATION, INSTALL, UPDATE) need other answers, which an application has to give.',
       'SmartThings changes its key: if requests are refused with 401, look at the `keyId` again.',

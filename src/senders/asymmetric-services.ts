@@ -271,11 +271,13 @@ export const asymmetricServiceSenders: readonly Sender[] = [
       'In App Store Connect open the app → App Information → App Store Server Notifications, and enter the URL of the table for production or the sandbox, version 2.',
     ],
     notes: [
+      'Apple signs for all apps with the same certificate: compare `bundleId`, in the `data` of the signed content, before you rely on a notification.',
       'The body is one signed token; the check verifies its signature with the certificate in the secret, and does not follow the chain that the token names. Apple changes the certificate about every two years: then use `ALTER SECRET`.',
       "Its content is in the middle part: `convert_from(decode(rpad(translate(split_part(data->>'signedPayload', '.', 2), '-_', '+/'), (length(split_part(data->>'signedPayload', '.', 2)) + 3) / 4 * 4, '='), 'base64'), 'UTF8')::jsonb`; `notificationUUID` there identifies a repeated notification.",
     ],
     source: 'general knowledge of Apple’s page “App Store Server Notifications V2”',
-    expression: (s) => `jwt_verify(${body}->>'signedPayload', ${s}) IS NOT NULL`,
+    // What devices hold about a purchase is signed by Apple, too, but has no type of notification.
+    expression: (s) => `jwt_verify(${body}->>'signedPayload', ${s})->>'notificationType' IS NOT NULL`,
     sign: ({ body, signingKey, nowMs }) => {
       const key = privateKey(signingKey);
       const claims = JSON.parse(body.toString()) as object;

@@ -42,6 +42,11 @@ const snsSigned = snsFields
     return name.endsWith('?') ? `coalesce(${lines}, '')` : lines;
   })
   .join('\n      || ');
+/**
+ * The type ends the signed text. It may not be longer than it is at SNS: whatever follows in another topic's text, with that
+ * topic's ARN in it, would otherwise pass for the rest of the type.
+ */
+const snsTyped = `${body}->>'Type' IN ('Notification', 'SubscriptionConfirmation', 'UnsubscribeConfirmation')`;
 
 function snsText(message: Readonly<Record<string, unknown>>): string {
   return snsFields
@@ -118,6 +123,7 @@ export const asymmetricSenders: readonly Sender[] = [
     ],
     notes: [
       'Headgate never fetches a certificate that a request names. PayPal occasionally changes its certificate: then use `ALTER SECRET`.',
+      'Of the body PayPal signs the CRC-32, which is no digest: anyone who has seen one request can send other bodies that have the same. Keep requests secret, use HTTPS all the way, and ask PayPal’s API before you rely on an event that costs money.',
       'PayPal specifies no tolerance, and a retry may be days old, so the age is not checked.',
     ],
     expression: (s) =>
@@ -178,7 +184,7 @@ export const asymmetricSenders: readonly Sender[] = [
     ],
     contentType: 'text/plain; charset=UTF-8',
     expression: (s) =>
-      `rsa_verify(${s},\n  convert_to(${snsSigned}, 'UTF8'),\n  decode(${body}->>'Signature', 'base64'),\n  ` +
+      `${snsTyped}\n  AND rsa_verify(${s},\n  convert_to(${snsSigned}, 'UTF8'),\n  decode(${body}->>'Signature', 'base64'),\n  ` +
       `CASE ${body}->>'SignatureVersion' WHEN '2' THEN 'sha256' ELSE 'sha1' END)`,
     sign: ({ body, signingKey }) => {
       const message = JSON.parse(body.toString()) as Record<string, unknown>;

@@ -162,7 +162,8 @@ export const workSenders: readonly Sender[] = [
     name: 'Viber bots',
     headers: ['X-Viber-Content-Signature'],
     secret: shown('the bot’s authentication token', 'the bot’s account → Edit info'),
-    deliveryId: { fields: [['message_token']] },
+    // One message is delivered, then seen: the same token.
+    deliveryId: { fields: [['event'], ['message_token'], ['timestamp']] },
     steps: ['Call `set_webhook` with `url`, the URL of the table, and the `event_types`.'],
     notes: ['`set_webhook` sends a signed event `webhook`; it is stored like any other.'],
     source: 'Viber’s own Node package',

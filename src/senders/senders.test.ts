@@ -182,6 +182,23 @@ suite('a signature in the body', () => {
   }
 });
 
+for (const id of ['svix_ed25519', 'standard_webhooks_ed25519']) {
+  test(`${id}: while a key is being changed, both are accepted, whichever is first`, () => {
+    const sender = senders.get(id) ?? assert.fail();
+    const name = sender.signatureHeader ?? assert.fail();
+    const [old, young] = [keysOf(sender, 'one'), keysOf(sender, 'two')];
+    const stranger = keysOf(sender, 'three');
+    const sent = requestOf(sender, old);
+    const others = Object.entries(sent.headers).filter(([other]) => other !== name);
+    const [first, second] = [sent.headers[name] ?? '', requestOf(sender, young).headers[name] ?? ''];
+    for (const list of [`${first} ${second}`, `${second} ${first}`, `v1,AAAA ${second} v1,BBBB ${first}`]) {
+      const request = received(sent, [...others, [name, list]]);
+      for (const { secret } of [old, young]) assert.equal(checkOf(sender, secret)(request), true, list);
+      assert.equal(checkOf(sender, stranger.secret)(request), false, list);
+    }
+  });
+}
+
 test('there are at least 50, with names that SQL takes as they are', () => {
   assert(senders.size >= 50, String(senders.size));
   for (const id of senders.keys()) assert.match(id, /^[a-z][a-z0-9_]*$/);

@@ -72,9 +72,15 @@ function standardAsymmetric(spec: StandardSpec): Sender {
     headers: [signature, id, time],
     toleranceS: 300,
     deliveryId: { header: id },
-    expression: (s) =>
-      `${fresh(header(time), 300)}\n  AND ed25519_verify(decode(replace(${s}, 'whpk_', ''), 'base64'),\n    ${signedBytes(prefix)},\n    ` +
-      `decode(split_part(split_part(' ' || ${headerOperand(signature)}, ' v1a,', 2), ' ', 1), 'base64'))`,
+    expression: (s) => {
+      const verified = (place: number) =>
+        `ed25519_verify(decode(replace(${s}, 'whpk_', ''), 'base64'),\n    ${signedBytes(prefix)},\n    ` +
+        `decode(split_part(split_part(' ' || ${headerOperand(signature)}, ' v1a,', ${place}), ' ', 1), 'base64'))`;
+      return `${fresh(header(time), 300)}\n  AND (${verified(2)}\n  OR ${verified(3)})`;
+    },
+    notes: [
+      'The signature’s header is a list; while a key is being changed it contains two signatures, and either may match.',
+    ],
     sign: (draft) => {
       const [message, stamp] = [messageId(draft), seconds(draft.nowMs)];
       const signed = Buffer.concat([Buffer.from(`${message}.${stamp}.`), draft.body]);

@@ -158,15 +158,18 @@ export const tokenSenders: readonly Sender[] = [
     name: 'Postmark',
     headers: ['Authorization'],
     secret: basicSecret,
-    deliveryId: { fields: [['MessageID'], ['RecordType']] },
     steps: [
       'Open the message stream → Webhooks → Add webhook with the URL of the table and the basic auth credentials.',
     ],
     example: ({ id, nowMs }) => ({
       RecordType: 'Delivery',
       MessageID: uuid(id),
+      Recipient: 'zoe@example.com',
       DeliveredAt: isoTime(nowMs),
     }),
+    notes: [
+      'A message has one `MessageID` for all its recipients, and is opened and clicked many times: nothing in an event tells it from its repetition, so a repeated event is stored again.',
+    ],
   }),
   tokenHeader('plain', {
     id: 'bigcommerce',

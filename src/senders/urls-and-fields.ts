@@ -299,6 +299,8 @@ export const urlAndFieldSenders: readonly Sender[] = [
       fields: [
         [...adyenPath, 'pspReference'],
         [...adyenPath, 'eventCode'],
+        // A payment that has failed may still succeed, under the same reference.
+        [...adyenPath, 'success'],
       ],
     },
     steps: [

@@ -161,7 +161,7 @@ export const checkRows: readonly Row[] = [
     // The compiler adds the time of arrival (`clock`).
     ((token: string, key: string, now: bigint) =>
       verifyToken(token, tokenKeys(key), Number(now) / 1e6)) as never,
-    'The claims of a JSON Web Token that verifies and is neither expired nor early, otherwise NULL. The key is an HMAC key as text, a PEM, a JWK or a JWK set; it decides the algorithm.',
+    'The claims of a JSON Web Token that verifies and is neither expired nor early, otherwise NULL. The key is an HMAC key as text, a PEM, a JWK or a JWK set; it decides the algorithm. Public keys in another form are refused.',
     {
       role: 'token',
       clock: true,

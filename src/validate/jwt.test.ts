@@ -98,3 +98,39 @@ test('expired, early, malformed and changed tokens are NULL', () => {
   assert.throws(() => tokenKeys(''));
   assert.throws(() => tokenKeys('-----BEGIN PUBLIC KEY-----\nzz\n-----END PUBLIC KEY-----'));
 });
+
+test('a public key in a form that is not known is never an HMAC key', () => {
+  const spki = (key: typeof rsa.publicKey) => key.export({ type: 'spki', format: 'der' }).toString('base64');
+  const bare = spki(ec.publicKey);
+  const wrapped = bare.replaceAll(/(.{40})/g, '$1\n');
+  const texts = [
+    bare,
+    wrapped,
+    `${bare}\n`,
+    Buffer.from(bare, 'base64').toString('base64url'),
+    spki(rsa.publicKey),
+    spki(ed.publicKey),
+    rsa.publicKey.export({ type: 'pkcs1', format: 'der' }).toString('base64'),
+    JSON.stringify([bare]),
+    JSON.stringify([jwk(ec.publicKey)]),
+    JSON.stringify({ key: jwk(ec.publicKey) }),
+    JSON.stringify({ keys: [] }),
+    '{}',
+  ];
+  for (const text of texts) assert.throws(() => tokenKeys(text), /no public key/, text);
+  // A random text may look similar.
+  for (const text of ['MII', 'MIIBIjANBgkqhkiG9w0BAQEF', '[k', Buffer.alloc(32, 0x30).toString('base64')])
+    assert.equal(verified(token({ alg: 'HS256' }, { a: 1 }, hs(text)), text), '{"a": 1}', text);
+});
+
+test('keys of a set that are not understood are ignored', () => {
+  const set = {
+    keys: [{ kty: 'AKP', alg: 'ML-DSA-44', kid: 'new' }, { kty: 'EC' }, jwk(ec.publicKey, 'one')],
+  };
+  const { sign: signer } = signers.ES256;
+  assert.equal(
+    verified(token({ alg: 'ES256', kid: 'one' }, { a: 1 }, signer), JSON.stringify(set)),
+    '{"a": 1}',
+  );
+  assert.throws(() => tokenKeys(JSON.stringify({ keys: set.keys.slice(0, 2) })), /no public key/);
+});

@@ -3,7 +3,14 @@
  * token: text is an HMAC key, a PEM or JWK has its own type. A token that does not verify, is expired, not yet valid or
  * malformed is NULL.
  */
-import { type KeyObject, createHmac, createPublicKey, createSecretKey, timingSafeEqual } from 'node:crypto';
+import {
+  type KeyObject,
+  X509Certificate,
+  createHmac,
+  createPublicKey,
+  createSecretKey,
+  timingSafeEqual,
+} from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
 import { EvaluationError } from './errors.ts';
 import { type Json, parseJson } from './jsonb.ts';
@@ -30,19 +37,73 @@ function jwk(fields: Fields): TokenKey {
   return { id, key: createPublicKey({ key: fields as never, format: 'jwk' }) };
 }
 
-/** PEM, a JWK, a JWK set (the token's `kid` selects the key), or otherwise the text itself as an HMAC key. */
+/**
+ * PEM, a JWK, a JWK set (the token's `kid` selects the key), or otherwise the text itself as an HMAC key. A text that holds
+ * public keys in any other form is refused: everybody knows it, so everybody could sign with it.
+ */
 export function tokenKeys(text: string): TokenKeys {
   try {
     if (text.includes('-----BEGIN '))
       return [{ id: null, key: createPublicKey({ key: text, format: 'pem' }) }];
     const fields: unknown = text.trimStart().startsWith('{') ? JSON.parse(text) : null;
-    if (isFields(fields) && Array.isArray(fields.keys)) return fields.keys.filter(isFields).map(jwk);
-    if (isFields(fields) && 'kty' in fields) return [jwk(fields)];
+    if (isFields(fields)) return Array.isArray(fields.keys) ? usable(fields.keys) : [jwk(fields)];
   } catch {
-    throw new EvaluationError('22023', 'the key is no public key (PEM), JWK or JWK set');
+    throw noKey();
   }
+  if (isJsonList(text) || isBarePublicKey(text)) throw noKey();
   if (text === '') throw new EvaluationError('22023', 'the key is empty');
   return [{ id: null, key: createSecretKey(Buffer.from(text, 'utf8')) }];
+}
+
+function noKey(): EvaluationError {
+  return new EvaluationError('22023', 'the key is no public key (PEM), JWK or JWK set');
+}
+
+/** The keys of a set that can verify here; the others are ignored (RFC 7517, section 5). */
+function usable(keys: readonly unknown[]): TokenKeys {
+  const found = keys.filter(isFields).flatMap((fields) => {
+    try {
+      return [jwk(fields)];
+    } catch {
+      return [];
+    }
+  });
+  if (found.length === 0) throw noKey();
+  return found;
+}
+
+/** For example the keys of a set without the set, or the certificates of an `x5c`. */
+function isJsonList(text: string): boolean {
+  if (!text.trimStart().startsWith('[')) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The first byte of every key and certificate in DER. */
+const derSequence = 0x30;
+
+/** A public key or a certificate in base64, without the lines that make it PEM. */
+function isBarePublicKey(text: string): boolean {
+  if (!/^[A-Za-z0-9+/_=\s-]+$/.test(text)) return false;
+  const der = Buffer.from(text, 'base64');
+  if (der[0] !== derSequence) return false;
+  const forms: readonly (() => unknown)[] = [
+    () => createPublicKey({ key: der, format: 'der', type: 'spki' }),
+    () => createPublicKey({ key: der, format: 'der', type: 'pkcs1' }),
+    () => new X509Certificate(der),
+  ];
+  return forms.some((parse) => {
+    try {
+      parse();
+      return true;
+    } catch {
+      return false;
+    }
+  });
 }
 
 /** The longest token that is examined, in characters. Those of the App Store contain chains of certificates, some 25,000. */

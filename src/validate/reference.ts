@@ -84,7 +84,8 @@ is compiled when the table is created. Anything that is not on this page is refu
   which is computed from a secret or by \`hmac\`, the other only from the request. Every OR branch is judged, as are NOT, CASE,
   COALESCE and IS. \`true\`, \`… OR true\` and \`headers->>'x' = 'key'\` are refused.
 - A value counts as computed from a secret only if no part of the request can choose or empty it:
-  \`coalesce(headers->>'x', secret)\` and \`left(secret, (headers->>'n')::int)\` do not count.
+  \`coalesce(headers->>'x', secret)\` and \`left(secret, (headers->>'n')::int)\` do not count. Of a digest that is cut, at least
+  8 characters must be left: neither \`substr(encode(hmac(…), 'hex'), 65)\` nor \`left((headers->>'x') || secret, 8)\` counts.
 - Every comparison of a secret or an HMAC takes constant time.
 - If a header that the expression names arrives twice, the request is refused; an expression that reads \`headers\` as a
   whole refuses a request in which any header arrives twice.

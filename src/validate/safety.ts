@@ -7,6 +7,7 @@
  * tracked through the functions that preserve it (`Row.carries`); whatever lets a request choose or empty the value
  * (coalesce with a header, left(…, header)) loses it.
  */
+import { keepsAll, keptOf } from './kept.ts';
 import { type Node, type NodeOf, childrenOf } from './node.ts';
 
 export interface Proof {
@@ -234,20 +235,17 @@ export class Safety {
     }
   }
 
-  #isHiddenCall({ row, args, varies }: NodeOf<'call'>): boolean {
-    const [first, second] = args;
+  #isHiddenCall(node: NodeOf<'call'>): boolean {
+    const { row, args, varies } = node;
+    const [first] = args;
     if (row.role === 'mac') return first !== undefined && !first.varies && this.#key(first);
     // concat() leaves NULL out: only a secret itself, which is never NULL, is certain to be in it.
     if (row.name === 'concat') return args.some(({ kind }) => kind === 'secret');
     if (row.carries === 'any') return args.some((arg) => this.isHidden(arg));
     if (row.carries === null || first === undefined || !this.isHidden(first)) return false;
     if (!args.slice(1).every(isConstant)) return false;
-    // Cutting must leave enough of a digest; what is cut from a secret is known when it is bound.
-    if (!varies || (row.name !== 'left' && row.name !== 'right' && !row.name.startsWith('subst'))) {
-      return !varies || row.name !== 'split_part';
-    }
-    const length = row.name.startsWith('subst') ? args[2] : second;
-    return length?.kind === 'constant' && Number(length.value) >= keptCharsMin;
+    // What is left of a secret is known when it is bound; of a digest, enough must be left.
+    return !varies || row.role === 'hash' || keepsAll.has(row.name) || keptOf(node) >= keptCharsMin;
   }
 
   /** HubSpot's scheme with a raw key: a digest, perhaps encoded, over a literal key and what the sender sent. */
