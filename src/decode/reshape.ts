@@ -22,6 +22,7 @@ export interface Plan {
   /** Documents must be objects, because their keys are columns. */
   readonly typed: boolean;
   readonly columns: readonly PlannedColumn[];
+  readonly byName: ReadonlyMap<string, PlannedColumn>;
   /** Which keys of a document are columns; null: its keys fill none. */
   readonly keys: Keys | null;
   /** The column that takes members whose keys are no columns, as one object; null: no column does. */
@@ -85,6 +86,7 @@ function makePlan(
       asText,
       typed: false,
       columns: [],
+      byName: new Map(),
       keys: null,
       collect: null,
       key: key.length === 0 ? key : null,
@@ -107,7 +109,8 @@ function makePlan(
     .map(({ name }) => name)
     .filter((name) => !included.has(name) && name !== collect);
   const keys = new Keys(names, unknown === 'reject');
-  return { head: null, asText: false, typed: true, columns, keys, collect, key, takesBytes };
+  const byName = new Map(columns.map((it) => [it.column, it]));
+  return { head: null, asText: false, typed: true, columns, byName, keys, collect, key, takesBytes };
 }
 
 /** Whether every row of this plan is its document as received. */
@@ -176,7 +179,7 @@ export function writeRow(
     close();
     return keptColumns(plan);
   }
-  const from = plan.columns.length === 0 ? start : writeConverted(out, plan.columns, bytes, start);
+  const from = plan.columns.length === 0 ? start : writeConverted(out, plan, bytes, start);
   out.copy(bytes, from, end - 1);
   if (included !== null && bytes[skipSpace(bytes, start + 1)] !== closingBrace) out.byte(comma);
   close();
@@ -189,16 +192,10 @@ function keptColumns({ columns }: Plan): readonly string[] | null {
 }
 
 /** The document without its closing brace: its columns' members, and all others as one object in a column. */
-function writeCollected(
-  out: RowBytes,
-  { columns, collect }: Plan,
-  keys: Keys,
-  bytes: Buffer,
-  start: number,
-): void {
+function writeCollected(out: RowBytes, plan: Plan, keys: Keys, bytes: Buffer, start: number): void {
   out.byte(openingBrace);
   for (const known of [true, false]) {
-    if (!known) out.write(Buffer.from(`${JSON.stringify(collect)}:{`));
+    if (!known) out.write(Buffer.from(`${JSON.stringify(plan.collect)}:{`));
     let first = true;
     members.open(bytes, start);
     while (members.next()) {
@@ -207,7 +204,7 @@ function writeCollected(
       if (!first && !known) out.byte(comma);
       first = false;
       out.copy(bytes, keyStart - 1, valueStart);
-      const column = known ? columnOfMember(columns) : null;
+      const column = known ? columnOfMember(plan) : null;
       const text = column === null ? null : replacement(column, bytes, valueStart, valueEnd);
       if (text === null) out.copy(bytes, valueStart, valueEnd);
       else out.ascii(text);
@@ -232,17 +229,12 @@ const members = new Members(nothing, 0);
 const kept = new Set<string>();
 
 /** Appends the document up to the end of the last value that is converted; returns that position. */
-function writeConverted(
-  out: RowBytes,
-  columns: readonly PlannedColumn[],
-  bytes: Buffer,
-  start: number,
-): number {
+function writeConverted(out: RowBytes, plan: Plan, bytes: Buffer, start: number): number {
   let from = start;
   members.open(bytes, start);
   while (members.next()) {
     const { valueStart, valueEnd } = members;
-    const column = columnOfMember(columns);
+    const column = columnOfMember(plan);
     if (column === null) continue;
     const text = replacement(column, bytes, valueStart, valueEnd);
     if (text === null) continue;
@@ -254,7 +246,11 @@ function writeConverted(
   return from;
 }
 
-function columnOfMember(columns: readonly PlannedColumn[]): PlannedColumn | null {
+/** With more columns than this, a string for each key costs less than the comparison with each column. */
+const comparedMax = 8;
+
+function columnOfMember({ columns, byName }: Plan): PlannedColumn | null {
+  if (columns.length > comparedMax || members.isEscaped) return byName.get(members.key()) ?? null;
   for (const column of columns) if (members.keyIs(column.name)) return column;
   return null;
 }

@@ -47,3 +47,15 @@ test('a batch that is decoded in slices is not affected by what else is decoded 
   );
   assert.equal(decoded('reject', more, good), 'key_unknown');
 });
+
+test('what a key costs does not depend on how many columns are converted, however it is written', () => {
+  const names = Array.from({ length: 1_600 }, (_, i) => [`c${1_000 + i}`, 'timestamptz'] as const);
+  const target = typedTarget(Object.fromEntries(names));
+  const others = Array.from({ length: 5_000 }, (_, i) => `"\\u0063${9_999 - i}":1`).join(',');
+  const started = performance.now();
+  const rows = decodeRequest(target, request(`{${others},"\\u00631000":1000000000,"c1001":0}`));
+  assert.ok(performance.now() - started < 1_000);
+  const [document = ''] = documentsOf(rows);
+  const end = String.raw`,"\u00631000":"2001-09-09 01:46:40Z","c1001":"1970-01-01 00:00:00Z"}`;
+  assert.equal(document.slice(-end.length), end);
+});

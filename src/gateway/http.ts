@@ -84,7 +84,10 @@ export class GatewayHttp implements Door<GatewayExchange> {
   }
 
   exchange(incoming: Incoming): GatewayExchange {
-    return new GatewayExchange(this.#observe, incoming);
+    const exchange = new GatewayExchange(this.#observe, incoming);
+    // What follows a stream would be done, and its answer held, but never sent.
+    if (exchange.method === 'GET' && isStream(exchange.target)) exchange.beLast();
+    return exchange;
   }
 
   words(why: Refusal, connection: Connection): Reply {
@@ -162,6 +165,11 @@ interface Sought {
 function soughtBy(method: string, target: string): Sought {
   const doubtful = targetRefusal(target);
   return { doubtful, route: doubtful ?? routeOf(method, target) };
+}
+
+function isStream(target: string): boolean {
+  const { route } = soughtBy('GET', target);
+  return !('code' in route) && route.name === 'stream';
 }
 
 const onlyEvents = 'with a token of CREATE TOKEN there is POST /v1/events, and nothing else';

@@ -11,6 +11,7 @@ import { openTestGateway } from '../../test/support/gateway.ts';
 import type { TestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { post, RawClient } from '../../test/support/raw-http.ts';
+import { until } from '../../test/support/until.ts';
 import { limits } from '../tables/limits.ts';
 
 const megabytes = (n: number) => `SELECT repeat('x', 1000000) AS x FROM generate_series(1, ${n})`;
@@ -142,4 +143,22 @@ test('a sender that leaves at any time gives back what it held', async (t) => {
   while (door.load.requests > 0) await new Promise(setImmediate);
   assert.equal((await client.query('SELECT FROM t')).rowCount, 1);
   assert.equal((await client.query('SELECT FROM other')).rowCount, 0);
+});
+
+test('what follows a stream on its connection is not done', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t));
+  await gateway.rows('CREATE TABLE watched (n int); CREATE TABLE done (n int)');
+  const port = portOf(gateway);
+  const insert = 'INSERT INTO done VALUES (1)';
+  const head = `HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n`;
+  const sql = `POST /v1/sql ${head}Content-Length: ${insert.length}\r\n\r\n${insert}`;
+  const client = await RawClient.connect(port);
+  t.after(() => client.destroy());
+  client.send(`${sql}GET /v1/events?name=watched ${head}\r\n${sql}`);
+  assert.equal((await client.answer())?.status, 200);
+  await until(() => client.unread.includes('id: '));
+  assert.match(client.unread, /^HTTP\/1\.1 200 .*^Connection: close\r\n/ims);
+  await gateway.rows('INSERT INTO watched VALUES (42)');
+  await until(() => client.unread.includes('{"n":42}'));
+  assert.deepEqual(await gateway.rows('SELECT count(*)::int AS n FROM done'), [{ n: 1 }]);
 });

@@ -178,6 +178,12 @@ export abstract class Exchange implements LiveRequest {
     this.#closes = true;
   }
 
+  /** The same, and no request that follows is read. Must be called when the request is begun. */
+  beLast(): void {
+    this.#closes = true;
+    this.connection.stopParsing();
+  }
+
   /** All of the body, decompressed; at once if it is there. Called at most once; throws Refused, or rejects with it. */
   protected readBody(rules: BodyRules): Buffer | Promise<Buffer> {
     const { limits, bodyTurn } = this.hall;

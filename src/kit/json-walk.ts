@@ -103,6 +103,11 @@ export class Members {
     return true;
   }
 
+  /** The key is written with an escape. */
+  get isEscaped(): boolean {
+    return this.#keyIsEscaped;
+  }
+
   key(): string {
     return stringAt(this.#bytes, this.keyStart - 1, this.keyEnd + 1);
   }
