@@ -2,8 +2,8 @@
  * Faults under load, one after the other, with a ledger of every attempt. Returns the time from the end of each fault
  * until a request was answered 200 again; the ledger shows whether anything was lost or stored twice.
  */
+import { childrenOf, statOf } from './processes-below.ts';
 import { signalAll } from './signal-all.ts';
-import { readdirSync, readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -180,29 +180,11 @@ export async function networkFaults(t: TestContext, rounds: number): Promise<Fau
   return load.end(t, 'postgres');
 }
 
-function childrenOf(parent: number): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((pid) => statOf(pid).parent === parent);
-}
-
 /** A process that serves a client: one that commits, because there are no others. */
 function backendOf(postmaster: number): number {
-  const pid = childrenOf(postmaster).find((it) => /\broot dev \[local\]/.test(statOf(it).title));
+  const pid = childrenOf(postmaster).find((it) => /\broot dev \[local\]/.test(statOf(it)?.title ?? ''));
   if (pid === undefined) throw new Error('no backend');
   return pid;
-}
-
-function statOf(pid: number): { readonly parent: number; readonly title: string } {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
-    return { parent, title: readFileSync(`/proc/${pid}/cmdline`, 'utf8') };
-  } catch {
-    // It has ended.
-    return { parent: 0, title: '' };
-  }
 }
 
 export function describe({ recoveredMs, tally }: FaultRun): string {

@@ -6,6 +6,8 @@ import type { TestContext } from 'node:test';
 import { Client } from 'pg';
 import { onEnd } from './cleanup.ts';
 import { connectionTimeoutMillis } from './headgate.ts';
+import { childrenOf } from './processes-below.ts';
+import { signalAll } from './signal-all.ts';
 import { embeddedBin, launch, makeCluster, reachable, serverUser } from './server.ts';
 import type { RunningServer } from './server.ts';
 
@@ -80,7 +82,10 @@ export class MortalServer {
 
   /** `SIGSTOP`, `SIGCONT`: to all of its processes. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
-    if (this.#running !== null) process.kill(-this.#running.pid, signal);
+    if (this.#running === null) return;
+    const { pid } = this.#running;
+    signalAll([pid], signal);
+    signalAll(childrenOf(pid), signal);
   }
 
   /** A session of its superuser; closed with the test. */

@@ -14,7 +14,6 @@ import {
   existsSync,
   mkdtempSync,
   openSync,
-  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -24,6 +23,8 @@ import { dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { removeFolder } from './cleanup.ts';
+import { childrenOf, isRunning } from './processes-below.ts';
+import { signalAll } from './signal-all.ts';
 import { findPackage } from '../../src/engine/embedded-binaries.ts';
 
 export interface TestServer {
@@ -156,33 +157,26 @@ export async function launch(
   return {
     pid,
     async end(signal) {
-      process.kill(signal === 'SIGKILL' ? -pid : pid, signal);
-      await exited;
-      // The next server on this data cannot start until the last process of this one has released its memory.
-      for (let left = 400; left > 0 && isGroup(pid); left--) await pause(5);
+      if (signal === 'SIGKILL') await killServer(pid, exited);
+      else {
+        process.kill(pid, signal);
+        await exited;
+      }
     },
   };
 }
 
-/** Whether a process of this group is running. A zombie that its new parent has not reaped yet holds nothing. */
-function isGroup(pid: number): boolean {
-  try {
-    process.kill(-pid, 0);
-  } catch {
-    return false;
-  }
-  if (process.platform !== 'linux') return true;
-  return readdirSync('/proc').some((name) => /^\d+$/.test(name) && runsIn(name, pid));
-}
-
-function runsIn(name: string, group: number): boolean {
-  try {
-    // After the name, which may contain anything: state, parent, group.
-    const [state, , of] = readFileSync(`/proc/${name}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
-    return Number(of) === group && state !== 'Z';
-  } catch {
-    return false;
-  }
+/**
+ * Each process of a server has a group of its own, so that a signal to the postmaster's reaches no other. The postmaster is stopped first: it
+ * starts none meanwhile. Resolves once all have ended: the next server on this data cannot start while one of them holds the shared memory.
+ */
+async function killServer(postmaster: number, exited: Promise<unknown>): Promise<void> {
+  signalAll([postmaster], 'SIGSTOP');
+  const children = childrenOf(postmaster);
+  // The watcher, which is in the postmaster's group, is not one of them.
+  signalAll([-postmaster, ...children], 'SIGKILL');
+  await exited;
+  while (children.some(isRunning)) await pause(5);
 }
 
 /** PostgreSQL refuses root. */
