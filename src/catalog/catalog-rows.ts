@@ -41,22 +41,10 @@ interface IncludeRow {
 }
 
 /**
- * Relations that somebody has locked against readers, or waits to lock: PostgreSQL would wait for him before it prints an expression of
- * one.
- */
-const lockedSql = `select l.relation from pg_catalog.pg_locks l join pg_catalog.pg_database d on d.oid = l.database
-  where d.datname = pg_catalog.current_database() and l.locktype = 'relation' and l.mode = 'AccessExclusiveLock'`;
-
-/** Whether a table can be read without waiting for anybody. */
-export const freeSql = (relation: string): string => `${relation} not in (${lockedSql})`;
-
-const fittingSql = `select relation from headgate.catalog_sizes where fits and ${freeSql('relation')}`;
-
-/**
  * `asked`: a query that yields oids of webhook tables as `relation`. The full join, of which both sides are then required, makes
  * PostgreSQL hash: it estimates a handful of rows for each side even with thousands of tables, and would otherwise use a nested loop.
  */
-export function catalogRowsSql(asked = fittingSql): string {
+export function catalogRowsSql(asked = 'select relation from headgate.catalog_sizes where fits'): string {
   return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
   from (select relation, ${ofTable} from headgate.catalog_rows) as t
   left join headgate.answer_rows a using (relation)
@@ -70,7 +58,7 @@ export function someCatalogRowsSql(oids: readonly number[]): string {
   return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
   from (select relation, ${ofTable} from headgate.catalog_rows where relation = any (${list})) as t
   left join (select relation, answers from headgate.answer_rows where relation = any (${list})) as a using (relation)
-  join (${relationsSql(`select o.relation from unnest(${list}) as o (relation) where ${freeSql('o.relation')}`)}) as s using (relation)`;
+  join (${relationsSql(`select o.relation from unnest(${list}) as o (relation)`)}) as s using (relation)`;
 }
 
 const ofTable =
@@ -84,21 +72,12 @@ export interface SealedSecret {
   readonly sealed: string;
 }
 
-/** A webhook table that is not read: it is too large, or somebody has locked it. */
+/** A webhook table that is too large to be read. */
 export interface UnreadRow {
   readonly relation: number;
   readonly schema_name: string;
   readonly table_name: string;
-  readonly isLocked?: true;
 }
 
 export const unreadRowsSql =
   'select relation, schema_name, table_name from headgate.catalog_sizes where not fits';
-
-/** Of these tables those that exist. */
-export const namedRowsSql = (oids: readonly number[]): string =>
-  `select relation, schema_name, table_name from headgate.catalog_sizes where relation = any ('{${oids.join(',')}}'::pg_catalog.oid[])`;
-
-/** Of these tables those that can be read now. */
-export const freeRowsSql = (oids: readonly number[]): string =>
-  `select o.relation from unnest('{${oids.join(',')}}'::pg_catalog.oid[]) as o (relation) where ${freeSql('o.relation')}`;

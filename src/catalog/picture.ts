@@ -5,19 +5,10 @@
  */
 import type { ClientBase } from 'pg';
 import type { Limits } from '../tables/limits.ts';
-import {
-  fingerprintOf,
-  isAnyFree,
-  pinned,
-  readFingerprint,
-  readLocked,
-  readSome,
-  readTables,
-  readVersions,
-} from './reading.ts';
+import { fingerprintOf, pinned, readFingerprint, readSome, readTables, readVersions } from './reading.ts';
 import type { TableRows, TableVersions } from './reading.ts';
 import { emptySnapshot, nextSnapshot } from './snapshot.ts';
-import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
+import type { CatalogRow } from './catalog-rows.ts';
 import type { Snapshot, SnapshotDeps } from './snapshot.ts';
 
 interface PictureOptions {
@@ -51,8 +42,6 @@ export class Picture {
   #wholeAtMs = 0;
   /** The last read was of some tables only … */
   #isPatched = false;
-  /** Tables, by oid, that somebody had locked when they were to be read. */
-  #locked: readonly number[] = [];
 
   constructor(options: PictureOptions) {
     this.#options = options;
@@ -60,11 +49,6 @@ export class Picture {
 
   get snapshot(): Snapshot {
     return this.#snapshot;
-  }
-
-  /** Something can be read once a lock is gone, of which nothing notifies. */
-  get waits(): boolean {
-    return this.#locked.length > 0;
   }
 
   /** … or something is unusable for a reason that may be fixed elsewhere, as in a table that takes part. */
@@ -91,48 +75,33 @@ export class Picture {
       this.#versions === null ||
       (this.#isDoubtful && clock() - this.#wholeAtMs > limits.catalogWholeMs);
     const isSure = !isWhole && doubted.size === 0;
-    if (isSure && !isTold && !this.waits && (await readFingerprint(client)) === this.#fingerprint)
-      return null;
+    if (isSure && !isTold && (await readFingerprint(client)) === this.#fingerprint) return null;
     // Renaming or dropping a role has changed the fingerprint, too.
     if (this.#versions !== null) await pinned(client, 'call headgate.settle()');
     // Before the rows: anything that changes in between has another version next time.
     const versions = await readVersions(client);
     const fingerprint = fingerprintOf(versions);
-    const isSame = isSure && fingerprint === this.#fingerprint;
-    if (isSame && !(await isAnyFree(client, this.#locked))) return null;
+    if (isSure && fingerprint === this.#fingerprint) return null;
     const changed = isWhole ? null : this.#changedSince(versions, doubted);
     const before = this.#snapshot;
-    if (changed === null) this.#wholeAtMs = clock();
-    const read = await this.#read(client, versions, changed);
-    // What is known of a locked table stays true if its version is the same.
-    const isKnown = new Set(
-      [...before.tables.values()].flatMap(({ oid }) =>
-        this.#versions !== null && versions.get(oid) === this.#versions.get(oid) ? [oid] : [],
-      ),
-    );
-    const left = new Set(read.locked.flatMap(({ relation }) => (isKnown.has(relation) ? [relation] : [])));
-    const unread = [...read.unread, ...read.locked.filter(({ relation }) => !left.has(relation))];
-    this.#snapshot = nextSnapshot(before, database, { rows: read.rows, unread }, deps, ({ oid }) =>
-      changed === null ? left.has(oid) : versions.has(oid) && (!changed.has(oid) || left.has(oid)),
-    );
-    this.#locked = read.locked.map(({ relation }) => relation);
+    if (changed === null) {
+      this.#wholeAtMs = clock();
+      const read = hasTables(versions) ? await readTables(client) : noTables;
+      this.#snapshot = nextSnapshot(before, database, read, deps);
+    } else {
+      const read = await readSome(client, [...changed]);
+      this.#snapshot = nextSnapshot(
+        before,
+        database,
+        read,
+        deps,
+        ({ oid }) => versions.has(oid) && !changed.has(oid),
+      );
+    }
     this.#isPatched = changed !== null;
     this.#versions = versions;
     this.#fingerprint = fingerprint;
     return before;
-  }
-
-  /** `asked`: by oid; null: all of them. */
-  async #read(
-    client: ClientBase,
-    versions: TableVersions,
-    asked: ReadonlySet<number> | null,
-  ): Promise<TableRows & { readonly locked: readonly UnreadRow[] }> {
-    const some = () => (asked === null ? readTables(client) : readSome(client, [...asked]));
-    const read = hasTables(versions) ? await some() : noTables;
-    const found = new Set([...read.rows, ...read.unread].map(({ relation }) => relation));
-    const missing = [...(asked ?? versions.keys())].filter((oid) => oid !== 0 && !found.has(oid));
-    return { ...read, locked: await readLocked(client, missing) };
   }
 
   /** By oid; null: reading all of them is faster. Unusable tables are read again: their key may have come back. */
@@ -140,7 +109,7 @@ export class Picture {
     const { catalogWholeMax } = this.#options.limits;
     if (versions.size <= catalogWholeMax) return null;
     const { tables, unusable, unanswering } = this.#snapshot;
-    const changed = new Set([...doubted, ...this.#locked].filter((oid) => versions.has(oid)));
+    const changed = new Set([...doubted].filter((oid) => versions.has(oid)));
     for (const [oid, version] of versions)
       if (oid !== 0 && this.#versions?.get(oid) !== version) changed.add(oid);
     for (const key of [...unusable.keys(), ...unanswering.keys()]) {

@@ -7,15 +7,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { ClientBase, QueryResult } from 'pg';
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
-import { sqlstateOf } from '../engine/sqlstate.ts';
-import {
-  catalogRowsSql,
-  freeRowsSql,
-  freeSql,
-  namedRowsSql,
-  someCatalogRowsSql,
-  unreadRowsSql,
-} from './catalog-rows.ts';
+import { catalogRowsSql, someCatalogRowsSql, unreadRowsSql } from './catalog-rows.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 
 /** Runs these statements in one transaction and returns the rows of the last. */
@@ -71,21 +63,12 @@ export interface TableRows {
   readonly unread: readonly UnreadRow[];
 }
 
-export function readTables(client: ClientBase): Promise<TableRows> {
-  return unhindered(() => readAll(client));
-}
-
-async function readAll(client: ClientBase): Promise<TableRows> {
+export async function readTables(client: ClientBase): Promise<TableRows> {
   const kept = plans.get(client);
   // A session that a pooler passes on keeps its prepared statements.
   const name = kept === '' ? quoteIdentifier(`headgate tables ${randomUUID()}`) : kept;
   const prepare = kept === '' ? [`prepare ${name} as ${catalogRowsSql()}`] : [];
-  const asked = [
-    impatient,
-    ...prepare,
-    name === undefined ? catalogRowsSql() : `execute ${name}`,
-    unreadRowsSql,
-  ];
+  const asked = [...prepare, name === undefined ? catalogRowsSql() : `execute ${name}`, unreadRowsSql];
   const results = await pinnedAll(client, asked, limits.catalogReadMs);
   if (name !== undefined) plans.set(client, name);
   const [rows, unread] = results.slice(-2);
@@ -100,49 +83,19 @@ export function keepPlan(client: ClientBase): void {
   plans.set(client, '');
 }
 
-/** PostgreSQL prints a default under a lock on its table, and tables that somebody else has locked are left out (catalog-rows.ts). */
-const impatient = `select pg_catalog.set_config('lock_timeout', '${limits.catalogLockedMs}ms', true)`;
-
-/** Somebody may lock a table after it was looked at, and before it is read. */
-async function unhindered<T>(read: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await read();
-    } catch (error) {
-      if (sqlstateOf(error) !== '55P03' || attempt === limits.catalogLockedAttemptsMax) throw error;
-    }
-  }
-}
-
-/** Those of these tables that exist, by oid, for tables that could not be read because somebody has locked them. */
-export async function readLocked(client: ClientBase, oids: readonly number[]): Promise<readonly UnreadRow[]> {
-  const rows = oids.length === 0 ? [] : await pinned<UnreadRow>(client, namedRowsSql(oids));
-  return rows.map((row) => ({ ...row, isLocked: true }));
-}
-
-/** Whether one of these tables, by oid, can be read now. */
-export async function isAnyFree(client: ClientBase, oids: readonly number[]): Promise<boolean> {
-  return oids.length > 0 && (await pinned(client, freeRowsSql(oids))).length > 0;
-}
-
 /** Reads a few tables, by oid; `unread` covers all tables. */
-export function readSome(client: ClientBase, oids: readonly number[]): Promise<TableRows> {
-  return unhindered(() => readThese(client, oids));
-}
-
-async function readThese(client: ClientBase, oids: readonly number[]): Promise<TableRows> {
+export async function readSome(client: ClientBase, oids: readonly number[]): Promise<TableRows> {
   const list = `'{${oids.join(',')}}'::pg_catalog.oid[]`;
   const sizes = await pinned<UnreadRow & { fits: boolean }>(
     client,
     `select s.relation, s.schema_name, s.table_name, s.fits from headgate.catalog_sizes s where not s.fits or s.relation = any (${list})`,
   );
   const fitting = sizes.filter(({ fits }) => fits).map(({ relation }) => relation);
-  const rows =
-    fitting.length === 0 ? [] : await pinned<CatalogRow>(client, impatient, someCatalogRowsSql(fitting));
+  const rows = fitting.length === 0 ? [] : await pinned<CatalogRow>(client, someCatalogRowsSql(fitting));
   return { rows, unread: sizes.filter(({ fits }) => !fits) };
 }
 
-/** The tables of that name that `user` may own, as they are committed, without those that are locked. */
+/** The tables of that name that `user` may own, as they are committed. */
 export function readOwned(
   client: ClientBase,
   user: string,
@@ -155,10 +108,9 @@ export function readOwned(
     select s.relation from headgate.catalog_sizes s
     join pg_catalog.pg_class c on c.oid = s.relation
     join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
-    where s.fits and ${freeSql('s.relation')} and s.table_name = ${quoteLiteral(table)} ${inSchema}
+    where s.fits and s.table_name = ${quoteLiteral(table)} ${inSchema}
       and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')`;
-  const rows = `${catalogRowsSql(asked)} order by schema_name limit ${max}`;
-  return unhindered(() => pinned<CatalogRow>(client, impatient, rows));
+  return pinned<CatalogRow>(client, `${catalogRowsSql(asked)} order by schema_name limit ${max}`);
 }
 
 /** Webhook tables, by oid, whose owner `user` is or can become. */

@@ -100,10 +100,6 @@ export const commitLimits = {
   catalogWholeMax: 200,
   /** After reading only what has changed, all of it is read again after this time, in ms. */
   catalogWholeMs: 60_000,
-  /** How long the catalog waits for a table that somebody has locked since it was looked at, in ms, … */
-  catalogLockedMs: 250,
-  /** … and how often it looks again. */
-  catalogLockedAttemptsMax: 4,
   /** Longest time to read the whole catalog, in ms: some tenths of one for each table, and more if the machine is busy. */
   catalogReadMs: 30_000,
   /** Relations that the events gateway remembers, per database. */
