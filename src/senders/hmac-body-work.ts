@@ -163,7 +163,7 @@ export const workSenders: readonly Sender[] = [
     headers: ['X-Viber-Content-Signature'],
     secret: shown('the bot’s authentication token', 'the bot’s account → Edit info'),
     // One message is delivered, then seen: the same token.
-    deliveryId: { fields: [['event'], ['message_token'], ['timestamp']] },
+    deliveryId: { fields: [['event'], ['message_token']] },
     steps: ['Call `set_webhook` with `url`, the URL of the table, and the `event_types`.'],
     notes: ['`set_webhook` sends a signed event `webhook`; it is stored like any other.'],
     source: 'Viber’s own Node package',
