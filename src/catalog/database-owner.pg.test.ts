@@ -100,8 +100,9 @@ suite('the owner of a database', () => {
       const { rows: owners } = await after.query<{ owner: number }>(
         `SELECT oid::int AS owner FROM pg_roles WHERE rolname = 'alice'`,
       );
-      await after.query(makeExecutorSql('alice', { ownerName: 'alice' }));
-      const fit = executorFit('alice', { owner: owners[0]?.owner ?? 0, ownerName: 'alice' });
+      const code = { owner: owners[0]?.owner ?? 0, ownerName: 'alice' };
+      await after.query(makeExecutorSql('alice', code));
+      const fit = executorFit('alice', code);
       assert.deepEqual((await after.query(`SELECT ${fit} AS fit`)).rows, [{ fit: false }]);
       await alice.query('ALTER DATABASE forced RESET role');
       assert.equal(await catalogVersion(await open('root')), migrations.version);
