@@ -8,6 +8,7 @@ import { Lanes } from '../batch/lanes.ts';
 import { openRelations } from '../catalog/relations.ts';
 import { createCommit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
+import { mayRunCode } from '../commit/session-care.ts';
 import { factsOf } from '../commit/session-facts.ts';
 import { askOn } from '../commit/fate.ts';
 import { failedHere, isInDoubt, verdictOf } from '../commit/judge.ts';
@@ -138,7 +139,7 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
       turns: new Semaphore(Math.max(1, Math.floor(resources().cores / 2))),
       connect: (database) => streams.connect(database),
       giveBack: (client, { database, code }, broken) => {
-        if (broken || code.inert) client.release(broken);
+        if (broken || !mayRunCode(code)) client.release(broken);
         else streams.giveBackStained(database, client);
       },
       sql: (target, client) => streamStatements(target, factsOf(client), streams.isShared(target.database)),

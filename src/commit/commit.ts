@@ -22,6 +22,7 @@ import { aborted, isSendersAffair, verdictOf } from './judge.ts';
 import type { PreparedStatements } from './prepared.ts';
 import { incarnationOf } from './session-facts.ts';
 import { Session } from './session.ts';
+import { mayRunCode } from './session-care.ts';
 import type { Fate } from './session.ts';
 import { Sharing } from './sharing.ts';
 import type { SharingOptions } from './sharing.ts';
@@ -197,7 +198,7 @@ class Lent {
     if (this.#isLent) {
       const { database, code } = this.#target;
       const whose = this.isStained ? null : this.#table;
-      if (usable && (this.isStained || !code.inert))
+      if (usable && (this.isStained || mayRunCode(code)))
         this.#pools.giveBackStained(database, this.#client, whose);
       else if (usable) this.#pools.giveBack(this.#client);
       else this.#client.release(true);

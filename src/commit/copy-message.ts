@@ -8,6 +8,7 @@ import { quoteIdentifier, quoteLiteral, relationName } from '../kit/sql-text.ts'
 import { mergedBytes, Pieces } from './pieces.ts';
 import type { SessionFacts } from './session-facts.ts';
 import { heldTextSql, lockSql } from './hold.ts';
+import { mayRunCode } from './session-care.ts';
 import { cleanUpStatements, safePath, settingStatements } from './statements.ts';
 import type { Settings } from './table-statements.ts';
 import { documentCount, documentLength } from './wire-message.ts';
@@ -58,7 +59,7 @@ export function groupStatement(
   const ending = commit === 'off' ? 'off' : facts.commit;
   // The code of the table sees the path of any client, and what it has set does not apply to COMMIT.
   const statements = code.inert
-    ? [...before, ...holding, copy, confirm]
+    ? [...before, ...holding, copy, confirm, ...(shared && mayRunCode(code) ? cleanUpStatements(ending) : [])]
     : [
         ...before,
         ...holding,

@@ -20,6 +20,7 @@ import { textOf } from './hold.ts';
 import type { Failed } from './round-trip.ts';
 import { aborted, outcomeOf, verdictOf } from './judge.ts';
 import { Session } from './session.ts';
+import { mayRunCode } from './session-care.ts';
 import { safePath, settingStatements } from './statements.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Step } from './table-statements.ts';
@@ -102,7 +103,7 @@ export function createHandOver(options: CommitOptions): HandOver {
       }
       return end;
     } finally {
-      if (session.usable && (stained || !target.code.inert))
+      if (session.usable && (stained || mayRunCode(target.code)))
         pools.giveBackStained(target.database, client, stained ? null : target.oid);
       else client.release(!session.usable);
     }

@@ -16,16 +16,27 @@ import type { Parameter } from './wire-message.ts';
  * Conflicts with every change of the table's owner, triggers, rules and columns. `ONLY`: for a partitioned table with very
  * many partitions the engine has no room for a lock on each.
  */
-export function lockSql(target: Target): string {
-  return `lock table only ${relationName(target)} in row exclusive mode`;
+export function lockSql(target: Target, mode: LockMode = 'row exclusive'): string {
+  return `lock table only ${relationName(target)} in ${mode} mode`;
+}
+
+/** `share update exclusive` also conflicts with CREATE STATISTICS and CREATE INDEX CONCURRENTLY; and with VACUUM, so it is for few. */
+type LockMode = 'row exclusive' | 'share update exclusive';
+
+/** 22P02 if planning a statement that reads the table would run expressions of its owner. */
+export function noStatisticsSql({ oid: id }: Target): string {
+  return (
+    `select (case when exists (select from pg_catalog.pg_statistic_ext s where s.stxrelid operator(pg_catalog.=) ${id}::pg_catalog.oid ` +
+    `and s.stxexprs is not null) then 'table_changed' else 'true' end)::pg_catalog.bool`
+  );
 }
 
 /**
  * As lockSql, for the extended protocol, in whose implicit transactions LOCK TABLE is not allowed. It is not prepared: a
  * connection's prepared statements are kept for those that take longer to parse.
  */
-export function lockMessages(target: Target): Buffer[] {
-  const block = `begin ${lockSql(target)}; end`;
+export function lockMessages(target: Target, mode: LockMode = 'row exclusive'): Buffer[] {
+  const block = `begin ${lockSql(target, mode)}; end`;
   return [parseMessage('', `do language plpgsql ${quoteLiteral(block)}`, []), ...executeMessages('', [])];
 }
 

@@ -3,10 +3,18 @@
  * session that others use, too, what is cleaned up there, and the savepoints that end the units of one transaction.
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
-import type { Target } from '../tables/flow.ts';
+import type { Code, Target } from '../tables/flow.ts';
 import type { SessionFacts } from './session-facts.ts';
 import { cleanUpStatements, forCitus, safePath } from './statements.ts';
 import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';
+
+/**
+ * Whether code of a table may run in the session of its rows. Of an owner whom Headgate does not trust that is always so: CREATE STATISTICS and
+ * CREATE INDEX CONCURRENTLY give a table code while rows are stored, and planning them runs it.
+ */
+export function mayRunCode({ inert, as }: Pick<Code, 'inert' | 'as'>): boolean {
+  return !inert || as !== 'headgate';
+}
 
 /** Messages that are always the same, and the number of their statements. */
 export interface Fixed {

@@ -22,7 +22,7 @@ import type { Settings, Step, TableStatements } from './table-statements.ts';
 import { asAttempt, changed, isChanged, isForgotten, standing, told } from './told.ts';
 import type { Attempt } from './told.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
-import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-care.ts';
+import { cleanUp, markOf, mayRunCode, nothing, pathIsSafe, savepoint } from './session-care.ts';
 import type { Fixed } from './session-care.ts';
 
 export interface SessionOptions {
@@ -363,7 +363,7 @@ export class Session {
   }
 
   #last(target: Target): Fixed {
-    return this.#options.shared && !target.code.inert ? cleanUp(this.commitOf(target)) : nothing;
+    return this.#options.shared && mayRunCode(target.code) ? cleanUp(this.commitOf(target)) : nothing;
   }
 
   #steps(table: TableStatements, members: readonly Rows[]): Step[] {

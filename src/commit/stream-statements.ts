@@ -9,6 +9,7 @@ import { executorCall, executorCheck, makeExecutorSql, permissionCheck } from '.
 import type { Privilege } from '../catalog/executor.ts';
 import type { SessionFacts } from './session-facts.ts';
 import { heldSql, lockSql } from './hold.ts';
+import { mayRunCode } from './session-care.ts';
 import {
   cleanUpStatements,
   confirmStatement,
@@ -95,6 +96,11 @@ export function streamStatements(target: Target, facts: SessionFacts, shared: bo
     stored: code.inert || asOwner ? [] : [commit],
     probe: (column, documents) => put(probeStatement(target, [column]), documents),
     confirm,
-    last: code.inert && !asOwner ? [] : asOwner && !shared ? [commit] : [commit, ...ending],
+    last:
+      !asOwner && code.inert && !(shared && mayRunCode(code))
+        ? []
+        : asOwner && !shared
+          ? [commit]
+          : [commit, ...ending],
   };
 }

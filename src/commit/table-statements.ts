@@ -17,6 +17,7 @@ import {
   holdMessages,
   holdStatement,
   lockMessages,
+  noStatisticsSql,
   staysStatement,
   textOf,
 } from './hold.ts';
@@ -80,6 +81,11 @@ function nameless({ text: of, types }: Sql, parameters: readonly Parameter[]): S
   };
 }
 
+/** Code of an owner whom Headgate does not trust could put something else under a name, also if it did not exist when the table was read. */
+function stepOf({ code }: Target): typeof named {
+  return code.as === 'headgate' ? named : nameless;
+}
+
 /** A step that is always the same. */
 function fixed(step: Step): Step {
   const made = step.messages();
@@ -104,6 +110,8 @@ export class TableStatements {
   readonly #store = new Map<string, Sql>();
   readonly #locks: { readonly shared: Step; readonly alone: Step } | null;
   readonly #hold: readonly Step[];
+  /** Before rows that are looked for in the table; null: as before others. */
+  readonly #holdScan: readonly Step[] | null;
   /** As confirm, and cheaper: for a table that runs no code. */
   readonly #stays: Step | null;
   readonly #asOwner: boolean;
@@ -112,7 +120,7 @@ export class TableStatements {
     this.target = target;
     const { code } = target;
     this.#asOwner = code.as === 'owner';
-    const step = this.#asOwner ? nameless : named;
+    const step = stepOf(target);
     const ask = code.functionsIn === 'headgate' ? confirmCatalogued : confirm;
     this.confirm = { ...fixed(step(ask, confirmParameters(target))), checks: true };
     const table = [textOf(String(target.oid))];
@@ -127,6 +135,7 @@ export class TableStatements {
     this.#removeProbe = probe === null ? null : sql(probe, rowTypes);
     this.#stays = staysStep(target);
     this.#hold = holdSteps(target, this.confirm, this.#stays);
+    this.#holdScan = code.as === 'nobody' ? holdScanSteps(target, this.confirm) : null;
   }
 
   /** Decodes these columns of some rows and discards them. */
@@ -145,7 +154,10 @@ export class TableStatements {
       ({ statement, claims }) => statement !== pinned.statement && claims !== true,
     ).length;
     const lock = this.#locks === null ? [] : [count > 1 ? this.#locks.alone : this.#locks.shared];
-    if (!this.#asOwner) return [...lock, ...this.#hold];
+    if (!this.#asOwner) {
+      const deletes = steps.some((it) => it.deletes === true);
+      return [...lock, ...(deletes && this.#holdScan !== null ? this.#holdScan : this.#hold)];
+    }
     // The function locks the table and checks it itself.
     const { code, oid: table, shape } = this.target;
     const privileges: Privilege[] = ['INSERT'];
@@ -213,7 +225,7 @@ export class TableStatements {
       const { call, parameters } = this.#call(of, documents, deletes, facts);
       return { ...nameless(call, parameters), calls: true };
     }
-    return named(of, [documents, textOf(facts.path), { format: 1, value: deletes }]);
+    return stepOf(this.target)(of, [documents, textOf(facts.path), { format: 1, value: deletes }]);
   }
 
   #call(of: Sql, documents: Parameter, deletes: Buffer | null, facts: SessionFacts) {
@@ -256,6 +268,15 @@ function holdSteps(target: Target, confirm: Step, stays: Step | null): readonly 
   const question = heldStatement(target);
   const held = { statement: question, messages: () => heldMessages(question, target), checks: true } as const;
   return [fixed(lock), fixed(held)];
+}
+
+/**
+ * Nobody may act for the owner, and planning a statement that reads the table would run the expressions of its statistics: there are none, and
+ * none are made meanwhile.
+ */
+function holdScanSteps(target: Target, confirm: Step): readonly Step[] {
+  const lock: Step = { statement: null, messages: () => lockMessages(target, 'share update exclusive') };
+  return [fixed(lock), fixed({ ...nameless(sql(noStatisticsSql(target), []), []), checks: true }), confirm];
 }
 
 function staysStep(target: Target): Step | null {
@@ -309,7 +330,7 @@ export interface Settings {
 }
 
 export function settingSteps({ commit, timeoutMs }: Settings, target: Target): Step[] {
-  const step = target.code.as === 'owner' ? nameless : named;
+  const step = stepOf(target);
   const steps: Step[] = [];
   if (commit === 'off') steps.push(step(setAsynchronous, []));
   if (commit === 'at least on') steps.push(step(setDurable, []));

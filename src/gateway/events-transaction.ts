@@ -115,9 +115,10 @@ export class EventTransaction {
   }
 
   async #storeAndConfirm(rows: Rows): Promise<void> {
+    if (this.#asNobody && this.#confirmed) await this.#confirm();
     await this.#store(rows, 0, rows.count);
-    // A transaction that has written to a table keeps it from changing until it ends.
-    if (this.#confirmed || this.#rows === 0) return;
+    // A transaction that has written to a table keeps it from changing until it ends, but its owner may give it an index that runs code.
+    if (this.#rows === 0 || (this.#confirmed && !this.#asNobody)) return;
     await this.#confirm();
     this.#confirmed = true;
   }
@@ -131,6 +132,11 @@ export class EventTransaction {
     } catch (error) {
       throw sqlstateOf(error) === '22P02' ? new Refused('table_changed') : this.#failure(error);
     }
+  }
+
+  /** Rows are stored with the rights of the gateway's role, which must not run anything of the owner's. */
+  get #asNobody(): boolean {
+    return this.#target.code.as === 'nobody';
   }
 
   async commit(): Promise<void> {

@@ -184,7 +184,7 @@ export interface Code {
    * the table runs no code.
    */
   readonly as: 'headgate' | 'owner' | 'nobody';
-  /** Storing a row runs nothing but harmless functions of PostgreSQL itself; holds as long as Shape.version does. */
+  /** When the table was read, storing a row ran nothing but harmless functions of PostgreSQL itself; later: mayRunCode in commit/session-care.ts. */
   readonly inert: boolean;
   /** The schema with functions that spare the engine work; `headgate_functions`, for the gateway's role, has only hold_inert and stays. null: none. */
   readonly functionsIn: 'headgate' | 'headgate_functions' | null;

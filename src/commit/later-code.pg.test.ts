@@ -1,0 +1,95 @@
+/** A table ran no code when it was read, and its owner gives it some that planning runs, which no lock and no version of the table shows. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { messages } from '../../test/support/commit-room.ts';
+import { beginning, room } from '../../test/support/owners-room.ts';
+import { rowsOf } from '../../test/support/rows.ts';
+import { embeddedBin } from '../../test/support/server.ts';
+import type { TestServer } from '../../test/support/server.ts';
+import type { Rows } from '../tables/flow.ts';
+
+/** Puts a statement of its own in the place of everything that the session has prepared, and tells as whom it ran. */
+const planned = (role: string) => `
+  CREATE TABLE mal.ran (who name, what text); GRANT USAGE ON SCHEMA mal TO PUBLIC; GRANT ALL ON mal.ran TO PUBLIC;
+  CREATE FUNCTION mal.gain() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO mal.ran VALUES (current_user, 'a prepared statement'); RETURN 'xid 1'; END $$;
+  CREATE FUNCTION mal.take() RETURNS int LANGUAGE plpgsql AS $$ DECLARE p record; BEGIN
+    INSERT INTO mal.ran VALUES (current_user, 'planning');
+    FOR p IN SELECT s.name, s.parameter_types FROM pg_prepared_statements s LOOP
+      EXECUTE format('DEALLOCATE %I', p.name);
+      EXECUTE format('PREPARE %I %s AS SELECT mal.gain()', p.name, CASE WHEN cardinality(p.parameter_types) > 0
+        THEN '(' || array_to_string(p.parameter_types::text[], ',') || ')' ELSE '' END);
+    END LOOP;
+    IF current_user <> '${role}' THEN RETURN 1; END IF;
+    RETURN 1 / 0; END $$;
+  CREATE FUNCTION mal.pure() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN (SELECT mal.take()); END $$;
+  CREATE STATISTICS mal.planned ON (mal.pure()) FROM mal.t; TRUNCATE mal.ran`;
+
+/** Stores the first row and deletes the second. */
+const removing = (rows: Rows): Rows => ({ ...rows, deletes: Uint8Array.of(0, 1) });
+
+suite('code that a table gets after it was read', () => {
+  const begun = new Map<string, TestServer>();
+  before(async () => {
+    for (const role of ['root', 'hg']) begun.set(role, await beginning(embeddedBin, role));
+  });
+  after(async () => {
+    for (const server of begun.values()) await server.close();
+  });
+  const roomOf = async (t: Parameters<typeof room>[0], role: string) => {
+    const server = begun.get(role);
+    assert.ok(server !== undefined);
+    const rooms = await room(t, server, embeddedBin, role);
+    await rooms.made('id INT PRIMARY KEY, v TEXT', '');
+    await rooms.root.query(`CREATE SCHEMA mine AUTHORIZATION ${role}`);
+    await rooms.own.query('CREATE TABLE mine.t (id INT PRIMARY KEY, v TEXT)');
+    return rooms;
+  };
+
+  test('leaves nothing in the session that other tables would use', async (t) => {
+    const { root, owner, send, tableOf } = await roomOf(t, 'root');
+    const [hers, mine] = [await tableOf('mal.t'), await tableOf('mine.t')];
+    assert.deepEqual([hers.code.as, hers.code.inert, mine.code.as], ['owner', true, 'headgate']);
+    let next = 1;
+    const store = () => send([rowsOf(mine, `{"id":${next++}}`)]);
+    for (let i = 0; i < 3; i++) assert.deepEqual(messages(await store()), ['committed']);
+    await owner.query(planned('root'));
+    const both = () => removing(rowsOf(hers, `{"id":${next++}}`, '{"id":0}'));
+    assert.deepEqual(messages(await send([both()])), ['committed']);
+    for (let i = 0; i < 3; i++) assert.deepEqual(messages(await store()), ['committed']);
+    assert.equal((await root.query('SELECT FROM mine.t')).rowCount, 6);
+    const { rows } = await root.query('SELECT DISTINCT who, what FROM mal.ran');
+    assert.deepEqual(rows, [{ who: 'mallory', what: 'planning' }]);
+  });
+
+  test('does not run where nobody may act for its owner', async (t) => {
+    const { root, owner, send, tableOf } = await roomOf(t, 'hg');
+    await root.query('REVOKE mallory FROM hg');
+    const [hers, mine] = [await tableOf('mal.t'), await tableOf('mine.t')];
+    assert.deepEqual([hers.code.as, hers.code.inert], ['nobody', true]);
+    assert.deepEqual(messages(await send([removing(rowsOf(hers, '{"id":1}', '{"id":2}'))])), ['committed']);
+    await owner.query(planned('hg'));
+    const [outcome] = await send([removing(rowsOf(hers, '{"id":3}', '{"id":1}'))]);
+    assert.equal(outcome?.kind === 'aborted' && outcome.refusal.code, 'table_changed');
+    assert.deepEqual(messages(await send([rowsOf(hers, '{"id":4}')])), ['committed']);
+    assert.deepEqual(messages(await send([rowsOf(mine, '{"id":1}')])), ['committed']);
+    assert.deepEqual((await root.query('SELECT * FROM mal.ran')).rows, []);
+    assert.deepEqual((await root.query('SELECT id FROM mal.t ORDER BY id')).rows, [{ id: 1 }, { id: 4 }]);
+    await assert.rejects(tableOf('mal.t'), /GRANT .*mallory.* TO .*hg/);
+  });
+
+  test('is not made while rows are looked for', async (t) => {
+    const { root, owner, send, tableOf } = await roomOf(t, 'hg');
+    await root.query('REVOKE mallory FROM hg');
+    const hers = await tableOf('mal.t');
+    await owner.query(`BEGIN; INSERT INTO mal.t VALUES (7)`);
+    // Waits for the key.
+    const sent = send([removing(rowsOf(hers, '{"id":7}', '{"id":8}'))]);
+    const waits = `SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.usename = 'hg'`;
+    while ((await root.query(waits)).rowCount === 0) await root.query('SELECT pg_sleep(0.01)');
+    const made = root.query(`SET lock_timeout = '100ms'; CREATE STATISTICS mal.late ON (id + 1) FROM mal.t`);
+    await assert.rejects(made, /lock timeout/);
+    await owner.query('ROLLBACK');
+    assert.deepEqual(messages(await sent), ['committed']);
+  });
+});
