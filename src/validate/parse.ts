@@ -106,11 +106,18 @@ function tooDeep(at: number | null): ExpressionError {
   );
 }
 
+/**
+ * The library returns tokens as JSON, with their text, in which it leaves these characters as they are, which JSON.parse refuses. They stand in
+ * literals and comments, or are white space: anywhere else the parser has refused them.
+ */
+// oxlint-disable-next-line no-control-regex
+const unescaped = /[\u0001-\u0008\u000b\u000c\u000e-\u001f]/g;
+
 /** The end of the token that starts at an index: string literals have many forms, and the scanner knows them. */
 export function tokenEnds(text: string): ReadonlyMap<number, number> {
   const offsets = new Offsets(text);
   const ends = new Map<number, number>();
-  for (const token of scanSync(prefix + text).tokens)
+  for (const token of scanSync(prefix + text.replaceAll(unescaped, ' ')).tokens)
     ends.set(offsets.toIndex(token.start), offsets.toIndex(token.end));
   return ends;
 }

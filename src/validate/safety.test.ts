@@ -153,6 +153,20 @@ test('what a sender without the secret can make TRUE is refused', () => {
   );
 });
 
+test('control characters in literals and between them are read as PostgreSQL reads them', () => {
+  for (let code = 1; code < 32; code++) {
+    const character = String.fromCharCode(code);
+    const key = `'Bearer a${character}long random key'`;
+    const text = `secure_compare(headers->>'authorization'${code === 11 ? character : ''}, ${key})`;
+    const literals = parseExpression(text, { secrets: [] }).secretLiterals;
+    assert.deepEqual(
+      literals.map(({ start, end }) => text.slice(start, end)),
+      [key],
+      `character ${code}`,
+    );
+  }
+});
+
 test('literals that carry the key are named, others are not', () => {
   const masked = (text: string): string[] =>
     parseExpression(text, { secrets: [] }).secretLiterals.map(({ start, end }) => text.slice(start, end));
