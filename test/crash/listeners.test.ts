@@ -8,7 +8,8 @@ import { onEnd } from '../support/cleanup.ts';
 import { sharedHeadgate, spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { Ledger } from '../support/ledger.ts';
-import { isRunning, listenerProcesses, logOf, metricsOf, postAlone } from '../support/listeners.ts';
+import { isRunning } from '../support/is-running.ts';
+import { listenerProcesses, logOf, metricsOf, postAlone } from '../support/listeners.ts';
 import { times } from '../support/sample.ts';
 import { within } from '../support/within.ts';
 

@@ -2,12 +2,12 @@
  * Faults under load, one after the other, with a ledger of every attempt. Returns the time from the end of each fault
  * until a request was answered 200 again; the ledger shows whether anything was lost or stored twice.
  */
-import { childrenOf, statOf } from './processes-below.ts';
-import { signalAll } from './signal-all.ts';
+import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
+import { childrenOf } from '../../src/engine/server-processes.ts';
 import { onEnd } from './cleanup.ts';
 import { postmasterPid } from './engine-process.ts';
 import { FaultyProxy } from './faulty-proxy.ts';
@@ -16,6 +16,7 @@ import type { Headgate } from './headgate.ts';
 import { Ledger } from './ledger.ts';
 import type { Tally } from './ledger.ts';
 import { startServer } from './server.ts';
+import { signalAll } from './signal-all.ts';
 import { within } from './within.ts';
 
 export interface FaultRun {
@@ -123,11 +124,11 @@ export async function engineFaults(
   const headgate = await startHeadgate(t, { dataDir });
   const load = await Load.start(t, headgate, 'dev');
   for (let round = 0; round < rounds; round++) {
-    await load.meets('backend killed', async () => load.kill(backendOf(await postmasterPid(dataDir))));
+    await load.meets('backend killed', async () => load.kill(await backendOf(await postmasterPid(dataDir))));
     await load.meets('server killed', async () => load.kill(await postmasterPid(dataDir)));
     await load.meets('engine stopped and continued', async () => {
       const postmaster = await postmasterPid(dataDir);
-      const pids = [postmaster, ...childrenOf(postmaster)];
+      const pids = [postmaster, ...(await childrenOf(postmaster))];
       signalAll(pids, 'SIGSTOP');
       await load.refused();
       signalAll(pids, 'SIGCONT');
@@ -181,10 +182,19 @@ export async function networkFaults(t: TestContext, rounds: number): Promise<Fau
 }
 
 /** A process that serves a client: one that commits, because there are no others. */
-function backendOf(postmaster: number): number {
-  const pid = childrenOf(postmaster).find((it) => /\broot dev \[local\]/.test(statOf(it)?.title ?? ''));
+async function backendOf(postmaster: number): Promise<number> {
+  const pid = (await childrenOf(postmaster)).find((it) => /\broot dev \[local\]/.test(titleOf(it)));
   if (pid === undefined) throw new Error('no backend');
   return pid;
+}
+
+function titleOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1');
+  } catch {
+    // It has ended.
+    return '';
+  }
 }
 
 export function describe({ recoveredMs, tally }: FaultRun): string {

@@ -29,16 +29,6 @@ export function listenerProcesses(pid: number): readonly ListenerProcess[] {
     });
 }
 
-/** A zombie does not count as running. */
-export function isRunning(pid: number): boolean {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    return !/^[ZX]/.test(stat.slice(stat.lastIndexOf(')') + 2));
-  } catch {
-    return false;
-  }
-}
-
 /** Samples of /metrics by name and labels, unchanged. */
 export async function metricsOf(headgate: Headgate): Promise<ReadonlyMap<string, number>> {
   const text = (await asked(`${headgate.adminUrl}/metrics`)).text;

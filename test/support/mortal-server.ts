@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
+import { childrenOf } from '../../src/engine/server-processes.ts';
 import { onEnd } from './cleanup.ts';
 import { connectionTimeoutMillis } from './headgate.ts';
-import { childrenOf } from './processes-below.ts';
 import { signalAll } from './signal-all.ts';
 import { embeddedBin, launch, makeCluster, reachable, serverUser } from './server.ts';
 import type { RunningServer } from './server.ts';
@@ -81,11 +81,11 @@ export class MortalServer {
   }
 
   /** `SIGSTOP`, `SIGCONT`: to all of its processes. */
-  signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+  async signal(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
     if (this.#running === null) return;
     const { pid } = this.#running;
     signalAll([pid], signal);
-    signalAll(childrenOf(pid), signal);
+    signalAll(await childrenOf(pid), signal);
   }
 
   /** A session of its superuser; closed with the test. */

@@ -23,9 +23,9 @@ import { dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { removeFolder } from './cleanup.ts';
-import { childrenOf, isRunning } from './processes-below.ts';
-import { signalAll } from './signal-all.ts';
+import { isRunning } from './is-running.ts';
 import { findPackage } from '../../src/engine/embedded-binaries.ts';
+import { childrenOf, sendSelf } from '../../src/engine/server-processes.ts';
 
 export interface TestServer {
   /** The folder of the Unix socket, which a client uses as its host. */
@@ -157,7 +157,7 @@ export async function launch(
   return {
     pid,
     async end(signal) {
-      if (signal === 'SIGKILL') await killServer(pid, exited);
+      if (signal === 'SIGKILL') await killAll(pid, exited);
       else {
         process.kill(pid, signal);
         await exited;
@@ -167,14 +167,14 @@ export async function launch(
 }
 
 /**
- * Each process of a server has a group of its own, so that a signal to the postmaster's reaches no other. The postmaster is stopped first: it
- * starts none meanwhile. Resolves once all have ended: the next server on this data cannot start while one of them holds the shared memory.
+ * As Headgate ends a server that hangs (killServer in src/engine/server-processes.ts), but with the watcher, which is in the postmaster's group: each
+ * process of a server has a group of its own. Resolves once all have ended: the next server on this data cannot start while one of them holds
+ * the shared memory.
  */
-async function killServer(postmaster: number, exited: Promise<unknown>): Promise<void> {
-  signalAll([postmaster], 'SIGSTOP');
-  const children = childrenOf(postmaster);
-  // The watcher, which is in the postmaster's group, is not one of them.
-  signalAll([-postmaster, ...children], 'SIGKILL');
+async function killAll(postmaster: number, exited: Promise<unknown>): Promise<void> {
+  await sendSelf('STOP', [postmaster]);
+  const children = await childrenOf(postmaster);
+  await sendSelf('KILL', [-postmaster, ...children]);
   await exited;
   while (children.some(isRunning)) await pause(5);
 }

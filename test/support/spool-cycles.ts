@@ -81,9 +81,9 @@ export async function spoolCycles(
       await server.kill();
       counts.engineKills += 1;
     } else if (dice < 0.55) {
-      server.signal('SIGSTOP');
+      await server.signal('SIGSTOP');
       await delay(random() < 0.1 ? 7_000 : random() * 500);
-      server.signal('SIGCONT');
+      await server.signal('SIGCONT');
       counts.holds += 1;
     } else {
       url = null;
