@@ -70,11 +70,15 @@ export async function runSharingModel(t: TestContext, size: ModelSize): Promise<
   onEnd(t, 'lanes', () => lanes.close());
   const tables = await makeTables(client, database.name, size.tables);
   const tableAt = (place: number) => tables[Math.floor(place * tables.length)] ?? assert.fail();
+  /** Requests that are not sent yet, and those that are not answered yet. */
   let left = size.requests;
-  /** Callers that wait until a number of further requests are answered, or none is left. */
+  let unanswered = size.requests;
+  /** Callers that wait until a number of further requests are answered, or all are. */
   let watchers: { until: number; tell: () => void }[] = [];
-  const answered = (count: number) =>
-    new Promise<void>((tell) => watchers.push({ until: Math.max(0, left - count), tell }));
+  const answered = async (count: number) => {
+    const until = Math.max(0, unanswered - count);
+    if (unanswered > until) await new Promise<void>((tell) => watchers.push({ until, tell }));
+  };
 
   const sender = async () => {
     while (left > 0) {
@@ -86,8 +90,9 @@ export async function runSharingModel(t: TestContext, size: ModelSize): Promise<
       const rows = random() < 0.1 ? 3 : 1;
       const outcome = await lanes.submit(rowsOf(table.target, ...Array<string>(rows).fill(document)));
       table.sent.push({ n, rows, isPoison, outcome });
-      const ready = watchers.filter(({ until }) => left <= until);
-      watchers = watchers.filter(({ until }) => left > until);
+      unanswered--;
+      const ready = watchers.filter(({ until }) => unanswered <= until);
+      watchers = watchers.filter(({ until }) => unanswered > until);
       for (const { tell } of ready) tell();
     }
   };
