@@ -40,11 +40,19 @@ interface IncludeRow {
   readonly column: string;
 }
 
+const listed = (oids: readonly number[]): string => `'{${oids.join(',')}}'::pg_catalog.oid[]`;
+
+/** Tables that can be read, but for these, by oid. */
+export function fittingSql(without: readonly number[]): string {
+  const others = without.length === 0 ? '' : ` and relation <> all (${listed(without)})`;
+  return `select relation from headgate.catalog_sizes where fits${others}`;
+}
+
 /**
  * `asked`: a query that yields oids of webhook tables as `relation`. The full join, of which both sides are then required, makes
  * PostgreSQL hash: it estimates a handful of rows for each side even with thousands of tables, and would otherwise use a nested loop.
  */
-export function catalogRowsSql(asked = 'select relation from headgate.catalog_sizes where fits'): string {
+export function catalogRowsSql(asked: string): string {
   return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
   from (select relation, ${ofTable} from headgate.catalog_rows) as t
   left join headgate.answer_rows a using (relation)
@@ -54,7 +62,7 @@ export function catalogRowsSql(asked = 'select relation from headgate.catalog_si
 
 /** The same for a few tables, each of which is looked up. */
 export function someCatalogRowsSql(oids: readonly number[]): string {
-  const list = `'{${oids.join(',')}}'::pg_catalog.oid[]`;
+  const list = listed(oids);
   return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
   from (select relation, ${ofTable} from headgate.catalog_rows where relation = any (${list})) as t
   left join (select relation, answers from headgate.answer_rows where relation = any (${list})) as a using (relation)
@@ -72,12 +80,27 @@ export interface SealedSecret {
   readonly sealed: string;
 }
 
-/** A webhook table that is too large to be read. */
+/** A webhook table that is not read: it is too large, or somebody has locked it. */
 export interface UnreadRow {
   readonly relation: number;
   readonly schema_name: string;
   readonly table_name: string;
+  readonly isLocked?: true;
 }
 
 export const unreadRowsSql =
   'select relation, schema_name, table_name from headgate.catalog_sizes where not fits';
+
+/** Those of these tables that exist and are not too large. */
+export const namedRowsSql = (oids: readonly number[]): string =>
+  `select relation, schema_name, table_name from headgate.catalog_sizes where fits and relation = any (${listed(oids)})`;
+
+/** Webhook tables that somebody has locked against readers, or waits to lock. PostgreSQL prints no expression of such a table. */
+export const lockedRowsSql = `select w.relation::pg_catalog.oid as relation from headgate.webhook_table w where w.relation in (
+  select l.relation from pg_catalog.pg_locks l join pg_catalog.pg_database d on d.oid = l.database
+  where d.datname = pg_catalog.current_database() and l.locktype = 'relation' and l.mode = 'AccessExclusiveLock')`;
+
+/** All webhook tables that belong to the owners of these. */
+export const ownersRowsSql = (oids: readonly number[]): string =>
+  `select o.oid as relation from headgate.webhook_table w join pg_catalog.pg_class o on o.oid = w.relation
+  where o.relowner in (select c.relowner from pg_catalog.pg_class c where c.oid = any (${listed(oids)}))`;

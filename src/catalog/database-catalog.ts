@@ -333,9 +333,9 @@ export class DatabaseCatalog {
     if (heard) keepPlan(client);
     else await unlisten(client, Object.values(channels), pid);
     const told = heard && capability?.event_triggers === true;
-    const pauseMs = told ? limits.catalogHeartbeatMs : limits.catalogPollIntervalMs;
     while (this.#client === client && !this.#isFinal()) {
       await this.#refresher.run();
+      const pauseMs = told && !this.#picture.waits ? limits.catalogHeartbeatMs : limits.catalogPollIntervalMs;
       await delay(pauseMs, undefined, { signal: this.#closing.signal });
       if (this.#keyProblem !== null) {
         await this.#lookAfterSeals(client);

@@ -5,7 +5,16 @@
  */
 import type { ClientBase } from 'pg';
 import type { Limits } from '../tables/limits.ts';
-import { fingerprintOf, pinned, readFingerprint, readSome, readTables, readVersions } from './reading.ts';
+import {
+  fingerprintOf,
+  pinned,
+  readAround,
+  readFingerprint,
+  readLocked,
+  readSome,
+  readTables,
+  readVersions,
+} from './reading.ts';
 import type { TableRows, TableVersions } from './reading.ts';
 import { emptySnapshot, nextSnapshot } from './snapshot.ts';
 import type { CatalogRow } from './catalog-rows.ts';
@@ -42,6 +51,8 @@ export class Picture {
   #wholeAtMs = 0;
   /** The last read was of some tables only … */
   #isPatched = false;
+  /** Tables, by oid, that somebody had locked when they were to be read. */
+  #locked: readonly number[] = [];
 
   constructor(options: PictureOptions) {
     this.#options = options;
@@ -49,6 +60,11 @@ export class Picture {
 
   get snapshot(): Snapshot {
     return this.#snapshot;
+  }
+
+  /** Something can be read once a lock is gone, of which nothing notifies. */
+  get waits(): boolean {
+    return this.#locked.length > 0;
   }
 
   /** … or something is unusable for a reason that may be fixed elsewhere, as in a table that takes part. */
@@ -75,33 +91,41 @@ export class Picture {
       this.#versions === null ||
       (this.#isDoubtful && clock() - this.#wholeAtMs > limits.catalogWholeMs);
     const isSure = !isWhole && doubted.size === 0;
-    if (isSure && !isTold && (await readFingerprint(client)) === this.#fingerprint) return null;
+    if (isSure && !isTold && !this.waits && (await readFingerprint(client)) === this.#fingerprint)
+      return null;
     // Renaming or dropping a role has changed the fingerprint, too.
     if (this.#versions !== null) await pinned(client, 'call headgate.settle()');
     // Before the rows: anything that changes in between has another version next time.
     const versions = await readVersions(client);
     const fingerprint = fingerprintOf(versions);
-    if (isSure && fingerprint === this.#fingerprint) return null;
+    const isSame = isSure && fingerprint === this.#fingerprint;
+    if (isSame && !(await this.#isAnyFree(client))) return null;
     const changed = isWhole ? null : this.#changedSince(versions, doubted);
     const before = this.#snapshot;
-    if (changed === null) {
-      this.#wholeAtMs = clock();
-      const read = hasTables(versions) ? await readTables(client) : noTables;
-      this.#snapshot = nextSnapshot(before, database, read, deps);
-    } else {
-      const read = await readSome(client, [...changed]);
-      this.#snapshot = nextSnapshot(
-        before,
-        database,
-        read,
-        deps,
-        ({ oid }) => versions.has(oid) && !changed.has(oid),
-      );
-    }
+    if (changed === null) this.#wholeAtMs = clock();
+    const { read, locked } = await readAround(client, this.#locked, (without) => {
+      if (!hasTables(versions)) return Promise.resolve(noTables);
+      return changed === null ? readTables(client, without) : readSome(client, [...changed], without);
+    });
+    // What is known of a locked table stays true if its version is the same, and nobody doubts it.
+    const isKnown = ({ oid }: { readonly oid: number }) =>
+      this.#versions !== null && versions.get(oid) === this.#versions.get(oid) && doubted?.has(oid) !== true;
+    const known = new Set([...before.tables.values()].filter(isKnown).map(({ oid }) => oid));
+    const left = new Set(locked.map(({ relation }) => relation).filter((oid) => known.has(oid)));
+    const unread = [...read.unread, ...locked.filter(({ relation }) => !left.has(relation))];
+    this.#snapshot = nextSnapshot(before, database, { rows: read.rows, unread }, deps, ({ oid }) =>
+      changed === null ? left.has(oid) : versions.has(oid) && (!changed.has(oid) || left.has(oid)),
+    );
+    this.#locked = locked.map(({ relation }) => relation);
     this.#isPatched = changed !== null;
     this.#versions = versions;
     this.#fingerprint = fingerprint;
     return before;
+  }
+
+  async #isAnyFree(client: ClientBase): Promise<boolean> {
+    const locked = new Set(this.waits ? await readLocked(client) : []);
+    return this.#locked.some((oid) => !locked.has(oid));
   }
 
   /** By oid; null: reading all of them is faster. Unusable tables are read again: their key may have come back. */
@@ -109,7 +133,7 @@ export class Picture {
     const { catalogWholeMax } = this.#options.limits;
     if (versions.size <= catalogWholeMax) return null;
     const { tables, unusable, unanswering } = this.#snapshot;
-    const changed = new Set([...doubted].filter((oid) => versions.has(oid)));
+    const changed = new Set([...doubted, ...this.#locked].filter((oid) => versions.has(oid)));
     for (const [oid, version] of versions)
       if (oid !== 0 && this.#versions?.get(oid) !== version) changed.add(oid);
     for (const key of [...unusable.keys(), ...unanswering.keys()]) {

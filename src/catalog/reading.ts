@@ -7,7 +7,16 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { ClientBase, QueryResult } from 'pg';
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
-import { catalogRowsSql, someCatalogRowsSql, unreadRowsSql } from './catalog-rows.ts';
+import { sqlstateOf } from '../engine/sqlstate.ts';
+import {
+  catalogRowsSql,
+  fittingSql,
+  lockedRowsSql,
+  namedRowsSql,
+  ownersRowsSql,
+  someCatalogRowsSql,
+  unreadRowsSql,
+} from './catalog-rows.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 
 /** Runs these statements in one transaction and returns the rows of the last. */
@@ -63,17 +72,22 @@ export interface TableRows {
   readonly unread: readonly UnreadRow[];
 }
 
-export async function readTables(client: ClientBase): Promise<TableRows> {
-  const kept = plans.get(client);
+/** All tables but those `without`, by oid. */
+export async function readTables(client: ClientBase, without: readonly number[]): Promise<TableRows> {
+  const all = catalogRowsSql(fittingSql(without));
+  const kept = without.length > 0 ? undefined : plans.get(client);
   // A session that a pooler passes on keeps its prepared statements.
   const name = kept === '' ? quoteIdentifier(`headgate tables ${randomUUID()}`) : kept;
-  const prepare = kept === '' ? [`prepare ${name} as ${catalogRowsSql()}`] : [];
-  const asked = [...prepare, name === undefined ? catalogRowsSql() : `execute ${name}`, unreadRowsSql];
+  const prepare = kept === '' ? [`prepare ${name} as ${all}`] : [];
+  const asked = [...prepare, impatient, name === undefined ? all : `execute ${name}`, unreadRowsSql];
   const results = await pinnedAll(client, asked, limits.catalogReadMs);
   if (name !== undefined) plans.set(client, name);
   const [rows, unread] = results.slice(-2);
   return { rows: (rows?.rows ?? []) as CatalogRow[], unread: (unread?.rows ?? []) as UnreadRow[] };
 }
+
+/** PostgreSQL prints a default under a lock on its table, for which it would wait as long as somebody else holds one. */
+const impatient = `select pg_catalog.set_config('lock_timeout', '${limits.catalogLockedMs}ms', true)`;
 
 /** The name under which catalogRowsSql() is prepared in sessions that are their client's own; '': not yet. */
 const plans = new WeakMap<ClientBase, string>();
@@ -83,19 +97,60 @@ export function keepPlan(client: ClientBase): void {
   plans.set(client, '');
 }
 
-/** Reads a few tables, by oid; `unread` covers all tables. */
-export async function readSome(client: ClientBase, oids: readonly number[]): Promise<TableRows> {
+/** Reads a few tables, by oid, but those `without`; `unread` covers all tables. */
+export async function readSome(
+  client: ClientBase,
+  oids: readonly number[],
+  without: readonly number[],
+): Promise<TableRows> {
   const list = `'{${oids.join(',')}}'::pg_catalog.oid[]`;
   const sizes = await pinned<UnreadRow & { fits: boolean }>(
     client,
     `select s.relation, s.schema_name, s.table_name, s.fits from headgate.catalog_sizes s where not s.fits or s.relation = any (${list})`,
   );
-  const fitting = sizes.filter(({ fits }) => fits).map(({ relation }) => relation);
-  const rows = fitting.length === 0 ? [] : await pinned<CatalogRow>(client, someCatalogRowsSql(fitting));
+  const fitting = sizes.filter(({ fits, relation }) => fits && !without.includes(relation));
+  const asked = someCatalogRowsSql(fitting.map(({ relation }) => relation));
+  const rows = fitting.length === 0 ? [] : await pinned<CatalogRow>(client, impatient, asked);
   return { rows, unread: sizes.filter(({ fits }) => !fits) };
 }
 
-/** The tables of that name that `user` may own, as they are committed. */
+/**
+ * Reads what `read` reads, without the tables that somebody keeps locked: first without those of `known`, by oid, that still are; if another turns
+ * out to be locked, without all that are; and then also without everything else of their owners, who may lock one table after the other.
+ * Throws what `read` throws.
+ */
+export async function readAround<T>(
+  client: ClientBase,
+  known: readonly number[],
+  read: (without: readonly number[]) => Promise<T>,
+): Promise<{ readonly read: T; readonly locked: readonly UnreadRow[] }> {
+  const still = new Set(known.length === 0 ? [] : await readLocked(client));
+  let without = known.filter((oid) => still.has(oid));
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const rows = await read(without);
+      const locked = without.length === 0 ? [] : await pinned<UnreadRow>(client, namedRowsSql(without));
+      return { read: rows, locked: locked.map((row) => ({ ...row, isLocked: true })) };
+    } catch (error) {
+      if (sqlstateOf(error) !== lockTimeout || attempt === limits.catalogLockedAttemptsMax) throw error;
+      without = [...new Set([...without, ...(await readLocked(client))])];
+      if (attempt > 1) without = (await oidsOf(client, ownersRowsSql(without))).concat(without);
+    }
+  }
+}
+
+const lockTimeout = '55P03';
+
+/** Webhook tables, by oid, that somebody has locked. */
+export function readLocked(client: ClientBase): Promise<number[]> {
+  return oidsOf(client, lockedRowsSql);
+}
+
+async function oidsOf(client: ClientBase, sql: string): Promise<number[]> {
+  return (await pinned<{ relation: number }>(client, sql)).map(({ relation }) => relation);
+}
+
+/** The tables of that name that `user` may own, as they are committed. Throws 55P03 if somebody keeps one locked. */
 export function readOwned(
   client: ClientBase,
   user: string,
@@ -110,7 +165,7 @@ export function readOwned(
     join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
     where s.fits and s.table_name = ${quoteLiteral(table)} ${inSchema}
       and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')`;
-  return pinned<CatalogRow>(client, `${catalogRowsSql(asked)} order by schema_name limit ${max}`);
+  return pinned<CatalogRow>(client, impatient, `${catalogRowsSql(asked)} order by schema_name limit ${max}`);
 }
 
 /** Webhook tables, by oid, whose owner `user` is or can become. */

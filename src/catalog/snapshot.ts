@@ -36,6 +36,8 @@ import { toCode, toShape, typeOids } from './shape.ts';
 const tooLarge =
   'its VALIDATE, secrets, defaults and generated columns, or those of all tables of its owner, take too much of the catalog';
 
+const locked = 'somebody has locked it (ACCESS EXCLUSIVE), or waits to; it is read when it is free';
+
 export interface SnapshotDeps {
   /** Opens what `seal` sealed; throws. */
   open(sealed: string, identity: string): string;
@@ -118,10 +120,10 @@ export function nextSnapshot(
     if (made.unusable !== null) unusable.set(key, made.unusable);
     if (made.unanswering !== null) unanswering.set(key, made.unanswering);
   }
-  for (const { relation: oid, schema_name: schema, table_name: table } of unread) {
+  for (const { relation: oid, schema_name: schema, table_name: table, isLocked } of unread) {
     const key = tableKey(schema, table);
     tables.set(key, unusableTarget({ database, schema, table, oid }));
-    unusable.set(key, tooLarge);
+    unusable.set(key, isLocked === true ? locked : tooLarge);
   }
   return { version: before.version + 1, tables, sources, unusable, unanswering };
 }

@@ -7,11 +7,19 @@ import type { AskedHandshake } from '../tables/flow.ts';
 import type { Description } from './description.ts';
 
 /**
- * Without waiting for the disk: what a crash takes away was refused anyway. Requests of a table that has been dropped meanwhile are
- * not stored.
+ * Rows that refer to a table's own row in the catalog would wait for a transaction in which it is dropped, which its owner may leave open, and
+ * with them those of all other tables. `oids`: a parameter.
+ */
+export const standing = (oids: string): string => `
+select w.relation from headgate.webhook_table w where w.relation = any (${oids}::oid[]) for key share skip locked`;
+
+/**
+ * Without waiting for the disk: what a crash takes away was refused anyway. Requests of a table that has been dropped meanwhile, or is being
+ * dropped, are not stored.
  */
 export const insertRejected = `
-with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
+with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true)),
+standing as materialized (${standing('$2')})
 insert into headgate.rejected_requests (received_at, relation, schema_name, table_name, door, status, code, reason,
   authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes)
 select r.received_at, w.relation, r.schema_name, r.table_name, r.door, r.status, r.code, r.reason,
@@ -22,7 +30,7 @@ from unhurried, unnest($1::timestamptz[], $2::oid[], $3::text[], $4::text[], $5:
     $17::bigint[])
   with ordinality as r (received_at, relation, schema_name, table_name, door, status, code, reason, authenticated,
     remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, place)
-join headgate.webhook_table w on w.relation = r.relation
+join standing w on w.relation = r.relation
 order by r.place`;
 
 export function insertValues(rows: readonly Description[]): unknown[] {
@@ -50,7 +58,7 @@ export function insertValues(rows: readonly Description[]): unknown[] {
 /**
  * $1 rows, $2 bytes, $3 days. Requests that had been accepted (spooled) stay until their owner deletes them: no sender has them any more. Of the
  * others the newest stay; half of the rows is for those that VALIDATE had accepted, so that a flood of forged requests does
- * not displace them. One Headgate at a time does it, and none waits for another.
+ * not displace them. One Headgate at a time does it, and none waits for another, or for an owner who is deleting one.
  */
 export const trimRejected = `
 with mine as materialized (select from headgate.trimming for update skip locked), ranked as (
@@ -62,16 +70,25 @@ with mine as materialized (select from headgate.trimming for update skip locked)
   from ranked k
   window newest as (order by (k.authenticated and k.place <= ($1::bigint + 1) / 2) desc, k.id desc)
 )
-delete from headgate.rejected_requests r using ordered o, mine
-where r.id = o.id
-  and (o.place > $1::bigint or o.bytes > $2::bigint or o.received_at < pg_catalog.now() - pg_catalog.make_interval(days => $3))`;
+delete from headgate.rejected_requests r where r.id in (
+  select q.id from headgate.rejected_requests q where q.id in (
+    select o.id from ordered o, mine
+    where o.place > $1::bigint or o.bytes > $2::bigint or o.received_at < pg_catalog.now() - pg_catalog.make_interval(days => $3))
+  for update skip locked)`;
 
-/** $1 tables, $2 documents, $3 keys. The first keys stay; several processes write one table's row in turn. */
+/**
+ * $1 tables, $2 documents, $3 keys. The first keys stay; several processes write one table's row in turn. What comes while its owner forgets
+ * them is not counted.
+ */
 export const addIgnored = `
+with standing as materialized (${standing('$1')}), turn as materialized (select from headgate.trimming for update), free as materialized (
+  select k.relation from turn, headgate.ignored_keys k where k.relation = any ($1::oid[]) for no key update of k skip locked)
 insert into headgate.ignored_keys as k (relation, documents, keys)
 select w.relation, r.documents, array(select pg_catalog.jsonb_array_elements_text(r.keys))
 from unnest($1::oid[], $2::bigint[], $3::jsonb[]) as r (relation, documents, keys)
-join headgate.webhook_table w on w.relation = r.relation
+join standing w on w.relation = r.relation
+where w.relation in (select f.relation from free f)
+  or not exists (select from headgate.ignored_keys k where k.relation = w.relation)
 order by r.relation
 on conflict (relation) do update set documents = k.documents + excluded.documents, last_at = pg_catalog.now(),
   keys = array(select n.key from unnest(k.keys || excluded.keys) with ordinality as n (key, place)
@@ -106,10 +123,13 @@ export interface TakenRow {
   readonly door: string;
 }
 
+/** A row that its owner is deleting is not waited for. */
 export const settleRetries = `
 update headgate.rejected_requests r set retry_outcome = s.outcome, retry_reason = s.reason
 from unnest($1::bigint[], $2::text[], $3::text[]) as s (id, outcome, reason)
-where r.id = s.id and r.retry_outcome = 'running'`;
+where r.id = s.id and r.id in (
+  select q.id from headgate.rejected_requests q where q.id = any ($1::bigint[]) and q.retry_outcome = 'running'
+  for no key update skip locked)`;
 
 /** $1: how many ids of each table. */
 export const forgetDeliveries = `
@@ -118,12 +138,13 @@ select headgate.forget_deliveries($1::int) as went from unhurried`;
 
 /** For tables that still exist; the newest `handshakesKeptMax` of the database stay. */
 export const insertHandshakes = `
-with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
+with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true)),
+standing as materialized (${standing('$2')})
 insert into headgate.handshake_log (asked_at, relation, schema_name, table_name, method, remote_address, rule, status, outcome)
 select h.asked_at, w.relation, h.schema_name, h.table_name, h.method, h.remote_address, h.rule, h.status, h.outcome
 from unhurried, unnest($1::timestamptz[], $2::oid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::text[])
   with ordinality as h (asked_at, relation, schema_name, table_name, method, remote_address, rule, status, outcome, place)
-join headgate.webhook_table w on w.relation = h.relation
+join standing w on w.relation = h.relation
 order by h.place`;
 
 export function handshakeValues(rows: readonly AskedHandshake[]): unknown[] {
@@ -141,5 +162,6 @@ export function handshakeValues(rows: readonly AskedHandshake[]): unknown[] {
 }
 
 export const trimHandshakes = `
-delete from headgate.handshake_log h
-where h.id <= (select pg_catalog.max(m.id) from headgate.handshake_log m) - ${limits.handshakesKeptMax}`;
+delete from headgate.handshake_log h where h.id in (
+  select q.id from headgate.handshake_log q
+  where q.id <= (select pg_catalog.max(m.id) from headgate.handshake_log m) - ${limits.handshakesKeptMax} for update skip locked)`;

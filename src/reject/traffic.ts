@@ -6,6 +6,7 @@
 import type { Limits } from '../tables/limits.ts';
 import type { Observation } from '../tables/observations.ts';
 import { refusals } from '../tables/refusals.ts';
+import { standing } from './statements.ts';
 
 export type Answered = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
 
@@ -109,7 +110,8 @@ function valuesOf(counts: readonly Count[]): readonly unknown[] {
  * came. Processes add to each other's counts. A crash may lose what was written in its last second.
  */
 export const addTraffic = `
-with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
+with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true)),
+standing as materialized (${standing('$1')})
 insert into headgate.traffic_minute as m
   (relation, slot, minute, stored, unauthorized, refused, unavailable, rows, took, last_at)
 select w.relation, r.minute % 1440, pg_catalog.to_timestamp(r.minute * 60.0), r.stored, r.unauthorized, r.refused, r.unavailable,
@@ -117,7 +119,7 @@ select w.relation, r.minute % 1440, pg_catalog.to_timestamp(r.minute * 60.0), r.
 from unhurried, unnest($1::oid[], $2::int[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[],
     $9::float8[])
   as r (relation, minute, stored, unauthorized, refused, unavailable, rows, took, last)
-join headgate.webhook_table w on w.relation = r.relation
+join standing w on w.relation = r.relation
 order by r.relation, r.minute % 1440
 on conflict (relation, slot) do update set
   minute = excluded.minute,

@@ -6,9 +6,11 @@
 CREATE OR REPLACE FUNCTION headgate.catalog_versions() RETURNS TABLE (relation oid, version text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   -- Whose code a table's rows run is a question of what its owners are and may.
-  WITH part AS MATERIALIZED (
-    SELECT w.relation::oid AS relation, p.relid::oid AS oid
-    FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'p' CROSS JOIN LATERAL pg_partition_tree(c.oid) AS p
+  WITH RECURSIVE part AS MATERIALIZED (
+    -- pg_partition_tree() would wait for whoever has locked a partition.
+    SELECT w.relation::oid AS relation, c.oid FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'p'
+    UNION
+    SELECT p.relation, i.inhrelid FROM part p JOIN pg_inherits i ON i.inhparent = p.oid
   ), owner AS MATERIALIZED (
     SELECT o.oid, concat_ws(' ', o.oid, pg_get_userbyid(o.oid), headgate.trusts(o.oid), pg_has_role(o.oid, 'MEMBER')) AS rights
     FROM (
@@ -107,19 +109,35 @@ END
 $body$;
 
 -- Puts right what nothing has notified of: what a restored dump has brought from elsewhere, roles that were renamed or
--- dropped, and rows of tables whose drop no event trigger has seen.
+-- dropped, and rows of tables whose drop no event trigger has seen. A role may have changed a row of its own in a transaction that it
+-- leaves open: what that concerns is put right another time, and nobody waits for it.
 CREATE OR REPLACE PROCEDURE headgate.settle()
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  patience text := current_setting('lock_timeout');
 BEGIN
   IF pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean THEN
     RETURN;
   END IF;
-  CALL headgate.place_restored();
-  PERFORM headgate.keep_owners();
-  CALL headgate.leave_shards();
-  IF EXISTS (SELECT FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation)) THEN
-    DELETE FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation);
-  END IF;
-  DELETE FROM headgate.token_table k WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.relation);
+  PERFORM set_config('lock_timeout', '50ms', true);
+  FOR step IN 1 .. 5 LOOP
+    BEGIN
+      CASE step
+        WHEN 1 THEN CALL headgate.place_restored();
+        WHEN 2 THEN PERFORM headgate.keep_owners();
+        WHEN 3 THEN CALL headgate.leave_shards();
+        WHEN 4 THEN
+          IF EXISTS (SELECT FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation)) THEN
+            DELETE FROM headgate.webhook_table g WHERE g.relation IN (
+              SELECT w.relation FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation)
+              FOR UPDATE SKIP LOCKED);
+          END IF;
+        ELSE DELETE FROM headgate.token_table k WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.relation);
+      END CASE;
+    EXCEPTION WHEN lock_not_available THEN
+      NULL;
+    END;
+  END LOOP;
+  PERFORM set_config('lock_timeout', patience, true);
 END
 $body$;

@@ -1,6 +1,7 @@
 -- Secrets: who owns them, what headgate.request is asked for (`me` is the role that asks), and what the SQL port calls.
 
--- On the server that the oids belong to, names are updated from the roles; on another server the roles are looked up once, by name.
+-- On the server that the oids belong to, names are updated from the roles, except those of secrets that a role is changing; on another
+-- server the roles are looked up once, by name.
 CREATE OR REPLACE FUNCTION headgate.keep_owners() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -17,9 +18,12 @@ BEGIN
   ) THEN
     RETURN;
   END IF;
-  UPDATE headgate.secret s SET owner = r.rolname, owner_oid = r.oid
-  FROM headgate.secret same LEFT JOIN pg_roles r ON r.oid = same.owner_oid
-  WHERE s.id = same.id AND (s.owner IS DISTINCT FROM r.rolname OR s.owner_oid IS DISTINCT FROM r.oid);
+  UPDATE headgate.secret s SET owner = known.rolname, owner_oid = known.oid
+  FROM (
+    SELECT same.id, r.rolname, r.oid FROM headgate.secret same LEFT JOIN pg_roles r ON r.oid = same.owner_oid
+    WHERE same.owner IS DISTINCT FROM r.rolname OR same.owner_oid IS DISTINCT FROM r.oid
+    FOR NO KEY UPDATE OF same SKIP LOCKED
+  ) AS known WHERE s.id = known.id;
 END
 $body$;
 

@@ -1,0 +1,157 @@
+/** What a role holds in a transaction that it leaves open concerns its own tables alone: reading the catalog waits for nobody. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { after, before, suite, test } from 'node:test';
+import { Door, webhook } from '../../test/support/ddl-door.ts';
+import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
+import type { TestServer } from '../../test/support/server.ts';
+import { until } from '../../test/support/until.ts';
+import { createCompileAnswers } from '../validate/answers.ts';
+import { migrate, readMigrations } from './migrate.ts';
+import { Picture } from './picture.ts';
+import { readOwned } from './reading.ts';
+
+const none = { isTold: false, doubted: new Set<number>() };
+/** Whoever waits for a lock fails the test at once. */
+const impatient = `SET statement_timeout = '5s'`;
+
+function nobodyWaitsOn(bin: string): void {
+  let server: TestServer;
+  let root: Door;
+  let reader: Door;
+  let mallory: Door;
+  let other: Door;
+  before(async () => {
+    server = await startServer(bin);
+    const open = async (user: string): Promise<Door> => {
+      const door = new Door(server.socketDir, user);
+      await door.client.connect();
+      return door;
+    };
+    [root, reader] = [await open('root'), await open('root')];
+    await migrate(root.client, readMigrations());
+    await root.client.query('CREATE ROLE mallory LOGIN; CREATE SCHEMA mal AUTHORIZATION mallory');
+    [mallory, other] = [await open('mallory'), await open('mallory')];
+    for (const door of [root, reader]) await door.client.query(impatient);
+  });
+  after(async () => {
+    for (const door of [root, reader, mallory, other]) await door.client.end();
+    await server.close();
+  });
+  const pictureOf = (catalogWholeMax: number): Picture =>
+    new Picture({
+      database: 'postgres',
+      deps: {
+        open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
+        compileAnswers: createCompileAnswers(null),
+        compile: () => ({ check: () => true, headers: [] }),
+        destination: () => ({ kind: 'refused', reason: '' }) as never,
+      },
+      limits: { catalogWholeMax, catalogWholeMs: Infinity },
+      clock: () => 0,
+    });
+
+  test('tables that are locked, or about to be, are read when they are free, and all others at once', async () => {
+    await mallory.run(`CREATE TABLE mal.shown (n int DEFAULT 1) WITH (connector = 'webhook')`);
+    await mallory.run(
+      `CREATE TABLE mal.cut (n int, v text DEFAULT 'x') PARTITION BY RANGE (n) WITH (connector = 'webhook')`,
+    );
+    await mallory.run('CREATE TABLE mal.part PARTITION OF mal.cut FOR VALUES FROM (0) TO (9)');
+    for (let i = 0; i < 12; i++) await root.run(webhook(`others_${i}`));
+    for (const [most, name] of [
+      [0, 'fresh_some'],
+      [Infinity, 'fresh_all'],
+    ] as const) {
+      const picture = pictureOf(most);
+      await picture.update(reader.client, none);
+      const shown = picture.snapshot.tables.get('mal\0shown');
+      assert.equal(shown?.check, null);
+      await mallory.client.query('BEGIN; LOCK TABLE mal.shown, mal.cut, mal.part');
+      assert.equal(await picture.update(reader.client, none), null);
+      await root.run(webhook(name));
+      assert.ok((await picture.update(reader.client, none)) !== null);
+      assert.ok(picture.snapshot.tables.has(`public\0${name}`));
+      assert.deepEqual([...picture.snapshot.unusable], []);
+      assert.equal(picture.snapshot.tables.get('mal\0shown')?.oid, shown.oid);
+      // Of a table that is locked and has changed, or was never read, nothing is believed.
+      await root.client.query(
+        `UPDATE headgate.webhook_table SET payload = '${name}' WHERE relation = 'mal.shown'::regclass`,
+      );
+      await picture.update(reader.client, none);
+      assert.match(picture.snapshot.unusable.get('mal\0shown') ?? '', /somebody has locked it/);
+      const fresh = pictureOf(most);
+      await fresh.update(reader.client, none);
+      const locked = [...fresh.snapshot.unusable.keys()].toSorted();
+      // Its partition, which is none of Headgate's tables, is not waited for, either.
+      assert.deepEqual(locked, ['mal\0cut', 'mal\0shown']);
+      assert.equal(await fresh.update(reader.client, none), null);
+      assert.ok(fresh.waits);
+      await assert.rejects(readOwned(reader.client, 'mallory', 'mal', 'shown', 9), { code: '55P03' });
+      await mallory.client.query('COMMIT');
+      for (const one of [fresh, picture]) {
+        assert.ok((await one.update(reader.client, none)) !== null);
+        assert.deepEqual([...one.snapshot.unusable], []);
+        assert.ok(!one.waits);
+        assert.equal(await one.update(reader.client, none), null);
+      }
+    }
+    // A lock that waits for a reader holds up all readers that come later.
+    await mallory.client.query('BEGIN; SELECT FROM mal.shown');
+    const waiting = other.client.query('BEGIN; LOCK TABLE mal.shown; COMMIT');
+    await until(async () => (await root.run(`SELECT FROM pg_locks WHERE NOT granted`)).length > 0);
+    const picture = pictureOf(0);
+    await picture.update(reader.client, none);
+    assert.deepEqual([...picture.snapshot.unusable.keys()], ['mal\0shown']);
+    await mallory.client.query('COMMIT');
+    await waiting;
+  });
+
+  test('nor does what is put right, and what her rows keep from being put right is later', async () => {
+    await mallory.run(webhook('mal.gone'));
+    await mallory.client
+      .query(`BEGIN; INSERT INTO headgate.request (action, given) VALUES ('options', jsonb_build_object(
+      'relation', 'mal.gone'::regclass::oid::bigint, 'options', '{"connector": "webhook"}'::jsonb, 'collect', NULL))`);
+    await other.client.query(`SET lock_timeout = '50ms'; DROP TABLE mal.gone; RESET lock_timeout`);
+    const left = async () =>
+      (
+        await root.run(
+          `SELECT FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation)`,
+        )
+      ).length;
+    assert.equal(await left(), 1);
+    const picture = pictureOf(0);
+    await picture.update(reader.client, none);
+    await picture.update(reader.client, { ...none, isTold: true });
+    await mallory.client.query('ROLLBACK');
+    await reader.client.query('CALL headgate.settle()');
+    assert.equal(await left(), 0);
+
+    // Her children of a row, too, and the names of her secrets and tokens.
+    await root.client.query('CREATE ROLE eve LOGIN; GRANT CREATE ON SCHEMA public TO eve');
+    const eve = new Door(server.socketDir, 'eve');
+    await eve.client.connect();
+    try {
+      await eve.run(`CREATE SECRET s WITH (backend = 'meta') AS 'x'`);
+      await eve.run(webhook('hers'));
+      await eve.run(`CREATE TOKEN hers FOR INSERT ON hers`);
+      await eve.run(`BEGIN; ALTER SECRET s AS 'y'`);
+      await root.client.query('ALTER ROLE eve RENAME TO adam');
+      await reader.client.query('CALL headgate.settle()');
+      await root.run(`CREATE SECRET roots WITH (backend = 'meta') AS 'x'`);
+      const owners = () =>
+        root.run(
+          `SELECT owner::text FROM headgate.secret WHERE name = 's' UNION ALL SELECT owner::text FROM headgate.token`,
+        );
+      assert.deepEqual(await owners(), [['eve'], ['adam']]);
+      await eve.client.query('COMMIT');
+      await reader.client.query('CALL headgate.settle()');
+      assert.deepEqual(await owners(), [['adam'], ['adam']]);
+      assert.deepEqual(await reader.run('SHOW lock_timeout'), [['0']]);
+    } finally {
+      await eve.client.end();
+    }
+  });
+}
+
+suite('nobody waits on PostgreSQL 18', () => nobodyWaitsOn(embeddedBin));
+suite('nobody waits on PostgreSQL 15', { skip: !existsSync(debianBin) }, () => nobodyWaitsOn(debianBin));
