@@ -58,6 +58,12 @@ test('values become expressions of their type', () => {
       '[{"a": 1}, null]',
       `ARRAY[ROW('1')::struct<"a" integer>,NULL::struct<"a" integer>]`,
     ],
+    // An array of nothing but NULL has no type of its own.
+    [
+      'map(character varying,integer)[]',
+      '[null,{"k":1}]',
+      `ARRAY[NULL::map(character varying,integer),map_from_key_values('{"k"}'::character varying[],'{"1"}'::integer[])]`,
+    ],
     [
       'map(character varying,integer)',
       '{"k": 1}',

@@ -19,9 +19,10 @@ export class Misfit extends Error {
 
 /** `typed`: the expression has to state its type, because nothing around it does. */
 export function expression(type: RwType, raw: string, typed = false): string {
-  const text = raw === 'null' ? 'NULL' : valueOf(type, raw);
+  const isNull = raw === 'null';
+  const text = isNull ? 'NULL' : valueOf(type, raw);
   // ROW is parsed by the type that it is cast to, and a map has its own type.
-  return typed && type.kind !== 'map' ? `${text}::${printType(type)}` : text;
+  return typed && (isNull || type.kind !== 'map') ? `${text}::${printType(type)}` : text;
 }
 
 function valueOf(type: RwType, raw: string): string {

@@ -35,7 +35,7 @@ const ownParameters = new Set(['dml_wait_persistence', 'implicit_flush', 'rw_imp
 
 /** An INSERT without any of these words needs no check and no translation. */
 const telling =
-  /;|\b(?:on|default|select|struct|version|current_setting|rw_int256|map_from_key_values|returning)\b|pg_|--|\/\*|\$\$/i;
+  /;|\b(?:on|default|select|struct|map|version|current_setting|rw_int256|map_from_key_values|returning)\b|pg_|--|\/\*|\$\$/i;
 
 /** The statements of a text, in order. An INSERT of thousands of rows is not tokenized. */
 export function plansOf(text: string): Plan[] {
