@@ -107,9 +107,9 @@ export class Picture {
       if (!hasTables(versions)) return Promise.resolve(noTables);
       return changed === null ? readTables(client, without) : readSome(client, [...changed], without);
     });
-    // What is known of a locked table stays true if its version is the same, and nobody doubts it.
+    // What is known of a locked table stays if its version is the same; a commit asks again, once it has the lock.
     const isKnown = ({ oid }: { readonly oid: number }) =>
-      this.#versions !== null && versions.get(oid) === this.#versions.get(oid) && doubted?.has(oid) !== true;
+      this.#versions !== null && versions.get(oid) === this.#versions.get(oid);
     const known = new Set([...before.tables.values()].filter(isKnown).map(({ oid }) => oid));
     const left = new Set(locked.map(({ relation }) => relation).filter((oid) => known.has(oid)));
     const unread = [...read.unread, ...locked.filter(({ relation }) => !left.has(relation))];
