@@ -14,7 +14,10 @@ suite('rows that an owner holds', () => {
   test('a table that is being dropped, keys and requests that are being forgotten', async (t) => {
     const client = await connect(t, server);
     const [held, free] = [await makeTable(client, 'held'), await makeTable(client, 'free')];
-    const { rejects, settled, counted, spy } = openRejects(t, server, { rowsMax: 20 });
+    const { rejects, settled, counted, spy } = openRejects(t, server, {
+      rowsMax: 20,
+      limits: { ignoredKeysFlushMs: 0, rejectedHeartbeatMs: 100 },
+    });
     rejects.serve('postgres');
     const keys = (target: typeof held) => rejects.ignored(target, { documents: 1, keys: ['x'] });
     const counts = async (table: string) => {
