@@ -40,7 +40,8 @@ interface IncludeRow {
   readonly column: string;
 }
 
-const listed = (oids: readonly number[]): string => `'{${oids.join(',')}}'::pg_catalog.oid[]`;
+/** For `any` and `all`. */
+export const listed = (oids: readonly number[]): string => `'{${oids.join(',')}}'::pg_catalog.oid[]`;
 
 /** Tables that can be read, but for these, by oid. */
 export function fittingSql(without: readonly number[]): string {

@@ -16,8 +16,8 @@ import {
   readVersions,
 } from './reading.ts';
 import type { TableRows, TableVersions } from './reading.ts';
-import { emptySnapshot, nextSnapshot } from './snapshot.ts';
-import type { CatalogRow } from './catalog-rows.ts';
+import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
+import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import type { Snapshot, SnapshotDeps } from './snapshot.ts';
 
 interface PictureOptions {
@@ -108,10 +108,10 @@ export class Picture {
       return changed === null ? readTables(client, without) : readSome(client, [...changed], without);
     });
     // What is known of a locked table stays if its version is the same; a commit asks again, once it has the lock.
-    const isKnown = ({ oid }: { readonly oid: number }) =>
-      this.#versions !== null && versions.get(oid) === this.#versions.get(oid);
-    const known = new Set([...before.tables.values()].filter(isKnown).map(({ oid }) => oid));
-    const left = new Set(locked.map(({ relation }) => relation).filter((oid) => known.has(oid)));
+    const isKnown = ({ relation: oid, schema_name: schema, table_name: table }: UnreadRow) =>
+      before.tables.get(tableKey(schema, table))?.oid === oid &&
+      versions.get(oid) === this.#versions?.get(oid);
+    const left = new Set(locked.filter(isKnown).map(({ relation }) => relation));
     const unread = [...read.unread, ...locked.filter(({ relation }) => !left.has(relation))];
     this.#snapshot = nextSnapshot(before, database, { rows: read.rows, unread }, deps, ({ oid }) =>
       changed === null ? left.has(oid) : versions.has(oid) && (!changed.has(oid) || left.has(oid)),

@@ -11,6 +11,7 @@ import { sqlstateOf } from '../engine/sqlstate.ts';
 import {
   catalogRowsSql,
   fittingSql,
+  listed,
   lockedRowsSql,
   namedRowsSql,
   ownersRowsSql,
@@ -103,12 +104,12 @@ export async function readSome(
   oids: readonly number[],
   without: readonly number[],
 ): Promise<TableRows> {
-  const list = `'{${oids.join(',')}}'::pg_catalog.oid[]`;
+  const left = new Set(without);
   const sizes = await pinned<UnreadRow & { fits: boolean }>(
     client,
-    `select s.relation, s.schema_name, s.table_name, s.fits from headgate.catalog_sizes s where not s.fits or s.relation = any (${list})`,
+    `select s.relation, s.schema_name, s.table_name, s.fits from headgate.catalog_sizes s where not s.fits or s.relation = any (${listed(oids)})`,
   );
-  const fitting = sizes.filter(({ fits, relation }) => fits && !without.includes(relation));
+  const fitting = sizes.filter(({ fits, relation }) => fits && !left.has(relation));
   const asked = someCatalogRowsSql(fitting.map(({ relation }) => relation));
   const rows = fitting.length === 0 ? [] : await pinned<CatalogRow>(client, impatient, asked);
   return { rows, unread: sizes.filter(({ fits }) => !fits) };
@@ -134,7 +135,7 @@ export async function readAround<T>(
     } catch (error) {
       if (sqlstateOf(error) !== lockTimeout || attempt === limits.catalogLockedAttemptsMax) throw error;
       without = [...new Set([...without, ...(await readLocked(client))])];
-      if (attempt > 1) without = (await oidsOf(client, ownersRowsSql(without))).concat(without);
+      if (attempt > 1) without = await oidsOf(client, ownersRowsSql(without));
     }
   }
 }

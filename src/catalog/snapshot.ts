@@ -75,7 +75,7 @@ export const emptySnapshot: Snapshot = {
   unanswering: new Map(),
 };
 
-function tableKey(schema: string, table: string): string {
+export function tableKey(schema: string, table: string): string {
   // NUL cannot occur in a name, so no two pairs share a key.
   return `${schema}\0${table}`;
 }
