@@ -78,7 +78,7 @@ class Spooling {
 
   admit(target: Target, bytes: number): void {
     const gate = this.#gateOf(target);
-    if (gate === null) return this.#deps.admit(target, bytes);
+    if (!isGate(gate)) return this.#deps.admit(target, bytes);
     if (gate.state === 'open') {
       try {
         this.#deps.admit(target, bytes);
@@ -98,14 +98,17 @@ class Spooling {
   submit(rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {
     const gate = this.#gateOf(rows.target);
     if (gate === null) return this.#deps.submit(rows);
-    if (gate.state !== 'open' || !this.#isCurrent(rows.target))
-      return this.#detour(gate, rows, arrival, body);
-    gate.enterLane();
+    if (gate !== 'not yet') {
+      if (gate.state !== 'open' || !this.#isCurrent(rows.target))
+        return this.#detour(gate, rows, arrival, body);
+      gate.enterLane();
+    }
     return this.#deps.submit(rows).then((outcome) => {
-      const isKept = this.#mayKeep(outcome, rows) && this.#canKeep(rows.target, gate);
-      if (isKept) this.#fill(rows.target, gate);
-      gate.leaveLane();
-      return isKept ? this.#keep(rows, gate, arrival, body, true) : outcome;
+      const gateNow = gate === 'not yet' ? this.#gateOf(rows.target) : gate;
+      const isKept = isGate(gateNow) && this.#mayKeep(outcome, rows) && this.#canKeep(rows.target, gateNow);
+      if (isKept) this.#fill(rows.target, gateNow);
+      if (gate !== 'not yet') gate.leaveLane();
+      return isKept ? this.#keep(rows, gateNow, arrival, body, true) : outcome;
     });
   }
 
@@ -123,7 +126,7 @@ class Spooling {
   async #findAway(name: TableName): Promise<Target> {
     const known = this.#deps.remembered(name);
     const gate = known === null ? null : this.#gateOf(known);
-    if (known === null || gate === null || known.check === 'unusable') return this.#deps.find(name);
+    if (known === null || !isGate(gate) || known.check === 'unusable') return this.#deps.find(name);
     // `admit` finds out whether the spool has room.
     if (gate.state !== 'open') return known;
     if (!this.#canKeep(known, gate)) return this.#deps.find(name);
@@ -182,13 +185,17 @@ class Spooling {
     return { kind: 'spooled', rows: rows.count, status: target.spool?.status ?? 202, wasInLane };
   }
 
-  /** null: the table does not spool, and its requests always go to the lane. */
-  #gateOf(target: Target): TableGate | null {
+  /**
+   * null: the table does not spool, and its requests always go to the lane. 'not yet': the spool of its database is still being opened,
+   * which begins when the catalog first has a table that spools.
+   */
+  #gateOf(target: Target): TableGate | 'not yet' | null {
     const known = this.#gates.get(target);
     if (known !== undefined) return known;
     if (!this.#deps.spools(target)) return null;
-    const gate = this.#deps.spoolOf(target.database)?.gateOf(target.oid) ?? null;
-    if (gate !== null) this.#gates.set(target, gate);
+    const gate = this.#deps.spoolOf(target.database)?.gateOf(target.oid);
+    if (gate === undefined) return 'not yet';
+    this.#gates.set(target, gate);
     return gate;
   }
 
@@ -221,6 +228,10 @@ class Spooling {
     gate.fill(this.#deps.nowMs());
     this.#deps.observe({ kind: 'spool.entered', table: target });
   }
+}
+
+function isGate(gate: TableGate | 'not yet' | null): gate is TableGate {
+  return gate !== null && gate !== 'not yet';
 }
 
 const changed: Outcome = { kind: 'aborted', refusal: refusal('table_changed') };
