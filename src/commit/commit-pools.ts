@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
 import type { ClientBase, PoolClient } from 'pg';
 import type { Engine } from '../engine/engine.ts';
+import { LeftBehind } from '../engine/left-behind.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { limits as allLimits } from '../tables/limits.ts';
@@ -46,6 +47,7 @@ export class CommitPools {
   readonly #observe: Observe;
   readonly #statementTimeoutMs: number;
   readonly #pools = new Map<string, Open>();
+  readonly #left: LeftBehind;
 
   /** `statementTimeoutMs`: the engine's bound on a statement, if that is more than the wait for a connection. */
   constructor(
@@ -60,6 +62,7 @@ export class CommitPools {
     this.#applicationName = applicationName;
     this.#engine = engine;
     this.#limits = limits;
+    this.#left = new LeftBehind((database) => engine.clientConfig(database));
   }
 
   /**
@@ -231,6 +234,8 @@ export class CommitPools {
     });
     const learned = new Set<ClientBase>();
     pool.on('remove', (client) => learned.delete(client));
+    // Behind a pooler the process is that of others, too.
+    if (!shared) this.#left.watch(database, pool);
     const letGo = (client: PoolClient, broken: boolean) => this.#renew(client, broken);
     const kept = new KeptSessions({ limits: allLimits, letGo });
     const atFirst = { warm: [], isOver: false, limitedAtMs: null, said: false, isPgpool: null };

@@ -11,8 +11,16 @@ export async function hangUp(client: Client): Promise<void> {
   cutOff(client);
 }
 
+const cut = new WeakSet<ClientBase>();
+
 /** Destroys the socket at once, without the protocol's farewell, which a hung engine would never read. */
 export function cutOff(client: ClientBase): void {
+  cut.add(client);
   // node-postgres has no public access to its socket.
   (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+}
+
+/** Whether Headgate has given the connection up, and not the engine or the network. */
+export function wasCutOff(client: ClientBase): boolean {
+  return cut.has(client);
 }

@@ -7,6 +7,7 @@
 import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
+import { LeftBehind } from '../engine/left-behind.ts';
 import { notConnected } from '../engine/not-connected.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import { within } from '../kit/within.ts';
@@ -79,10 +80,12 @@ export class SqlSessions {
   readonly #databases = new Map<string, Database>();
   readonly #sessions = new WeakMap<ClientBase, Session>();
   readonly #large = new Semaphore(1);
+  readonly #left: LeftBehind;
   #closed = false;
 
   constructor(deps: SqlDeps) {
     this.#deps = deps;
+    this.#left = new LeftBehind(deps.clientConfig);
   }
 
   /** The caller must call the result's `release`. Throws Refused or SqlRefused. `signal`: the client has left. */
@@ -237,6 +240,7 @@ export class SqlSessions {
     pool.on('error', () => {});
     pool.on('connect', (client) => client.on('error', () => {}));
     const dialect = this.#deps.dialect(name);
+    if (!shared && dialect.transactions) this.#left.watch(name, pool);
     const database = { name, pool, config, shared, dialect, types: new Map(dialect.types) };
     this.#databases.set(name, database);
     return database;

@@ -37,7 +37,7 @@ suite('keep', () => {
 
   const told: Observation[] = [];
   const pass = async (
-    other: Partial<Record<'keepTurnMs' | 'keepRestMs' | 'keepBatchMs', number>> = {},
+    other: Partial<Record<keyof typeof limits & `keep${string}`, number>> = {},
     database = 'postgres',
   ) => {
     const { signal } = new AbortController();
@@ -239,6 +239,19 @@ suite('keep', () => {
     await mallory.run('DROP TABLE ended; DROP TRIGGER leave ON left_behind');
     await pass();
     assert.equal(await count('left_behind'), 0);
+  });
+
+  test('code of an owner that does not end keeps no other table waiting, and is ended', async () => {
+    await mallory.run(table('endless', '1 minute'));
+    await mallory.run(`CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP; END $$;
+      CREATE TRIGGER stay BEFORE DELETE ON endless FOR EACH ROW EXECUTE FUNCTION stay()`);
+    await root.run(table('patient', '1 minute'));
+    for (const name of ['endless', 'patient']) await fill(name, 5, '1 hour');
+    await assert.rejects(pass({ keepStatementMs: 1_500, keepAnswerMs: 500 }), /terminated/);
+    assert.deepEqual(await Promise.all(['endless', 'patient'].map(count)), [5, 0]);
+    assert.deepEqual(await root.run(`SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'`), []);
+    await mallory.run('DROP TABLE endless');
   });
 
   test('a schema that is renamed meanwhile leads to nothing that runs with the rights of Headgate', async () => {

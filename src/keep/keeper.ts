@@ -9,13 +9,15 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
-import type { QueryResultRow } from 'pg';
+import type { QueryResult, QueryResultRow } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { cutOff, hangUp } from '../engine/hang-up.ts';
+import { LeftBehind } from '../engine/left-behind.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
 import { executorSchema, makeExecutorSql } from '../catalog/executor.ts';
 import * as sql from './statements.ts';
+import { Left, reasons } from './reasons.ts';
 import type { KeptTable, Leaf, Looked } from './statements.ts';
 
 export interface KeeperOptions {
@@ -30,6 +32,8 @@ export interface KeeperOptions {
     | 'keepRestMs'
     | 'keepRestTimes'
     | 'keepTurnMs'
+    | 'keepStatementMs'
+    | 'keepAnswerMs'
   >;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
@@ -134,23 +138,12 @@ async function connected(
     await work(new Keeping(database, client, options, signal));
   } finally {
     signal.removeEventListener('abort', cut);
+    // What it still holds would keep the next connection from its turn.
+    const left = new LeftBehind((name) => options.engine.clientConfig(name)).left(database, client);
     await hangUp(client);
+    if (!signal.aborted) await left;
   }
 }
-
-/** Why rows of a table are not removed: for its owner. */
-const reasons = {
-  noTime: 'no column takes the time of arrival: INCLUDE TIMESTAMP AS column, of type TIMESTAMPTZ',
-  stranger: (name: string) =>
-    `removing its rows could run code of role "${name}" (foreign keys, partitions, tables that inherit)`,
-  landlord: (name: string) =>
-    `its schema belongs to role "${name}", which could put another table in its place`,
-  owner: ({ ownerName, role }: Looked) =>
-    `removing its rows runs code of its owner: GRANT "${ownerName}" TO "${role}", and let that role create schemas in the database`,
-  unfit: (schema: string) =>
-    `the schema "${schema}", in which Headgate makes its functions, belongs to another role, or others may use it: drop it`,
-  slow: 'finding the oldest rows takes too long: CREATE INDEX on the column of their arrival',
-} as const;
 
 class Keeping {
   readonly #database: string;
@@ -168,20 +161,34 @@ class Keeping {
   }
 
   async rows<R extends QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<R[]> {
-    return (await this.#client.query<R>(text, [...values])).rows;
+    return (await this.#query<R>(text, values)).rows;
+  }
+
+  /** Code of an owner that catches the end of its statement must not keep the other tables waiting. */
+  async #query<R extends QueryResultRow>(
+    text: string,
+    values: readonly unknown[] = [],
+  ): Promise<QueryResult<R>> {
+    const { keepStatementMs, keepAnswerMs } = this.#options.limits;
+    const late = setTimeout(() => cutOff(this.#client), keepStatementMs + keepAnswerMs);
+    try {
+      return await this.#client.query<R>(text, values.length === 0 ? undefined : [...values]);
+    } finally {
+      clearTimeout(late);
+    }
   }
 
   async transaction<T>(work: () => Promise<T>): Promise<T> {
-    await this.#client.query(sql.begin);
+    await this.#query(sql.begin);
     try {
       const done = await work();
-      await this.#client.query('commit');
+      await this.#query('commit');
       return done;
     } catch (error) {
-      await this.#client.query('rollback').catch(() => undefined);
+      await this.#query('rollback').catch(() => undefined);
       throw error;
     } finally {
-      if (this.#isUsed) await this.#client.query('discard all').catch(() => undefined);
+      if (this.#isUsed) await this.#query('discard all').catch(() => undefined);
       this.#isUsed = false;
     }
   }
@@ -257,7 +264,7 @@ class Keeping {
       if (!(await this.#isFit(looked))) throw new Left(reasons.unfit(executorSchema(role)));
     }
     this.#isUsed = true;
-    await this.#client.query(sql.pins);
+    await this.#query(sql.pins);
     await this.rows(sql.asOwner(looked), [name, oid, looked.version, statement, null, '', null]);
     return (await this.rows<Said>(sql.saidThere))[0]?.said ?? '';
   }
@@ -285,7 +292,7 @@ class Keeping {
     how: (leaf: Leaf, arrival: string, bounds: Bounds, looked: Looked) => Promise<number>,
   ): Promise<number> {
     const { oid, schema, table: name, keep, arrival } = table;
-    bounds.over = arrival === null || (await this.#client.query(sql.myTurn)).rowCount === 0;
+    bounds.over = arrival === null || (await this.#query(sql.myTurn)).rowCount === 0;
     if (arrival === null || bounds.over) return 0;
     const removed = await how(leaf, arrival, bounds, await this.#safe(leaf, arrival));
     if (removed === 0) return 0;
@@ -384,14 +391,4 @@ interface Bounds extends Cutoff {
   over: boolean;
   /** How long to rest before the next rows. */
   restMs: number;
-}
-
-/** Why the rows of a table are not removed for now; null: it is no longer the table that was meant. */
-class Left extends Error {
-  readonly why: string | null;
-
-  constructor(why: string | null) {
-    super(why ?? 'changed');
-    this.why = why;
-  }
 }

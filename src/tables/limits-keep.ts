@@ -11,6 +11,8 @@ export const keepLimits = {
   keepPieceRowsMax: 50,
   keepLockMs: 200,
   keepStatementMs: 5_000,
+  /** How long the end of a statement may take to arrive after that, in ms; then its connection is given up. */
+  keepAnswerMs: 1_000,
   /** Approximate number of rows from which the cost of one is learnt. */
   keepSampleRows: 5_000,
   /** The rest after such a transaction, in ms, and as a multiple of the time that it took. */

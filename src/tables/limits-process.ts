@@ -72,6 +72,10 @@ export const processLimits = {
   engineConnectionsMin: 4,
   /** How long one connection to the engine, or one sign of life on it, may take, in ms. */
   engineAnswerMs: 5_000,
+  /** How long after its connection was given up a server process may still be in its transaction before it is ended, in ms … */
+  leftBehindMs: 1_000,
+  /** … and how often that is tried while the server cannot be asked. */
+  leftBehindAttemptsMax: 10,
   /** How long servers that are listed before a usable one may take to prove usable, in ms. */
   engineChoiceMs: 250,
   /** How long a connection to the engine may take to close cleanly, in ms. */
