@@ -90,16 +90,41 @@ export function executorSchema(role: string): string {
   return schemaPrefix + createHash('sha256').update(role).digest('hex').slice(0, 32);
 }
 
+/** The empty tables of each owner that transactions lock instead of those of all (commit/statements.ts): its own tables share them. */
+const slots = [0, 1, 2, 3] as const;
+
+/** By the owner's name: in a dump it means the same role. */
+function lockName({ ownerName }: Pick<Code, 'ownerName'>, slot: number): string {
+  return `lock ${slot} ${createHash('sha256').update(ownerName).digest('hex').slice(0, 32)}`;
+}
+
+/**
+ * What headgate.lock_keys() is for tables whose code may keep a transaction for as long as it likes: no rows of other owners wait for it.
+ * In a block, because LOCK TABLE is not allowed in the implicit transactions of the extended protocol; it runs no code, whatever has the name.
+ */
+export function executorLock(
+  role: string,
+  code: Pick<Code, 'ownerName'>,
+  table: number,
+  mode: 'shared' | 'alone',
+): string {
+  const name = `${quote(executorSchema(role))}.${quote(lockName(code, table % slots.length))}`;
+  const strength = mode === 'alone' ? 'exclusive' : 'row share';
+  return `do language plpgsql ${quoteLiteral(`begin lock table ${name} in ${strength} mode; end`)}`;
+}
+
 /**
  * Recreates the function in one transaction, and only there may its owner use the schema: PostgreSQL transfers a function
  * only to a role that may create objects in its schema, and only the owner can grant EXECUTE to Headgate's role.
  */
-export function makeExecutorSql(role: string, { ownerName }: Pick<Code, 'ownerName'>): string {
+export function makeExecutorSql(role: string, code: Pick<Code, 'ownerName'>): string {
+  const { ownerName } = code;
   const schema = quote(executorSchema(role));
   const owner = quote(ownerName);
   const it = `function ${schema}.${owner}(${types})`;
   return [
     `create schema if not exists ${schema}`,
+    ...slots.map((slot) => `create table if not exists ${schema}.${quote(lockName(code, slot))} ()`),
     `drop function if exists ${schema}.${owner}(${types})`,
     `create function ${schema}.${owner}(${parameters}) returns boolean language plpgsql security definer ` +
       `set search_path = pg_catalog, pg_temp as ${quoteLiteral(body)}`,
@@ -115,15 +140,15 @@ export function makeExecutorSql(role: string, { ownerName }: Pick<Code, 'ownerNa
 }
 
 /** How many statements makeExecutorSql returns. */
-export const makeExecutorCount = 10;
+export const makeExecutorCount = 10 + slots.length;
 
 /** What Headgate's role itself must be allowed to do to the table, as without the function. */
 export type Privilege = 'INSERT' | 'UPDATE' | 'DELETE';
 
 /**
- * Whether the function is what makeExecutorSql has created. Its owner can afterwards drop it or give it away; the function
- * itself detects a call under another role than the table's owner. Only Headgate's role and superusers can replace it, if that
- * role is Headgate's own choice.
+ * Whether the function, and the last of the tables to lock, are what makeExecutorSql has created. Its owner can afterwards drop the function or
+ * give it away; it detects itself a call under another role than the table's owner. Only Headgate's role and superusers can replace it,
+ * if that role is Headgate's own choice.
  */
 export function executorFit(role: string, { owner, ownerName }: Pick<Code, 'owner' | 'ownerName'>): string {
   return `exists (select from pg_catalog.pg_proc p join pg_catalog.pg_namespace n
@@ -134,6 +159,8 @@ export function executorFit(role: string, { owner, ownerName }: Pick<Code, 'owne
       and pg_catalog.md5(p.prosrc) operator(pg_catalog.=) '${bodyMd5}'::pg_catalog.text
       and n.nspowner operator(pg_catalog.=) (
         select r.oid from pg_catalog.pg_roles r where r.rolname operator(pg_catalog.=) current_user)
+      and exists (select from pg_catalog.pg_class l where l.relnamespace operator(pg_catalog.=) n.oid and l.relowner operator(pg_catalog.=) n.nspowner
+        and l.relname operator(pg_catalog.=) ${quoteLiteral(lockName({ ownerName }, slots.length - 1))}::pg_catalog.name)
       and ${roleIsChosenSql}
       and not exists (select from pg_catalog.aclexplode(n.nspacl) as a where a.grantee operator(pg_catalog.<>) n.nspowner))`;
 }

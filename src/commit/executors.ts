@@ -12,8 +12,8 @@ import { queryMessage } from './wire-message.ts';
 
 type Send = (messages: Iterable<Buffer>, expected: readonly number[]) => Promise<Reply[]>;
 
-/** No such function, no such schema, no right to it, or the check before it. */
-const suspicious = new Set(['42883', '3F000', '42501', '22P02', 'HG001']);
+/** No such function, table or schema, no right to it, or the check before it. */
+const suspicious = new Set(['42883', '42P01', '3F000', '42501', '22P02', 'HG001']);
 
 /** Of several Headgates that make it at one time, one succeeds. */
 const attemptsMax = 3;

@@ -7,7 +7,7 @@ import { relationName } from '../kit/sql-text.ts';
 import type { Column, Target } from '../tables/flow.ts';
 import type { SessionFacts } from './session-facts.ts';
 import { limits } from '../tables/limits.ts';
-import { executorCall, executorCheck, permissionCheck } from '../catalog/executor.ts';
+import { executorCall, executorCheck, executorLock, permissionCheck } from '../catalog/executor.ts';
 import type { Privilege } from '../catalog/executor.ts';
 import {
   heldMessages,
@@ -108,6 +108,8 @@ export class TableStatements {
   readonly #remove: Sql | null;
   readonly #removeProbe: Sql | null;
   readonly #store = new Map<string, Sql>();
+  /** Rows, or deliveries, are taken in an order. */
+  readonly #ordered: boolean;
   readonly #locks: { readonly shared: Step; readonly alone: Step } | null;
   readonly #hold: readonly Step[];
   /** Before rows that are looked for in the table; null: as before others. */
@@ -124,9 +126,11 @@ export class TableStatements {
     const ask = code.functionsIn === 'headgate' ? confirmCatalogued : confirm;
     this.confirm = { ...fixed(step(ask, confirmParameters(target))), checks: true };
     const table = [textOf(String(target.oid))];
+    this.#ordered = isKeyed(target.shape) || target.dedupe !== undefined;
+    // What all tables share is for those whose owners Headgate trusts: the others might hold it.
     this.#locks =
-      target.hasLocks && (isKeyed(target.shape) || target.dedupe !== undefined)
-        ? { shared: fixed(step(lockShared, table)), alone: fixed(step(lockAlone, table)) }
+      target.hasLocks && this.#ordered && code.as === 'headgate'
+        ? { shared: fixed(named(lockShared, table)), alone: fixed(named(lockAlone, table)) }
         : null;
     const remove = removeStatement(target);
     this.deletes = remove !== null;
@@ -153,13 +157,16 @@ export class TableStatements {
     const count = steps.filter(
       ({ statement, claims }) => statement !== pinned.statement && claims !== true,
     ).length;
-    const lock = this.#locks === null ? [] : [count > 1 ? this.#locks.alone : this.#locks.shared];
     if (!this.#asOwner) {
+      const known = this.#locks === null ? [] : [count > 1 ? this.#locks.alone : this.#locks.shared];
       const deletes = steps.some((it) => it.deletes === true);
-      return [...lock, ...(deletes && this.#holdScan !== null ? this.#holdScan : this.#hold)];
+      return [...known, ...(deletes && this.#holdScan !== null ? this.#holdScan : this.#hold)];
     }
     // The function locks the table and checks it itself.
     const { code, oid: table, shape } = this.target;
+    const lock = this.#ordered
+      ? [nameless(sql(executorLock(role, code, table, count > 1 ? 'alone' : 'shared'), []), [])]
+      : [];
     const privileges: Privilege[] = ['INSERT'];
     if (shape.writeMode === 'upsert') privileges.push('UPDATE');
     if (steps.some(({ deletes }) => deletes === true)) privileges.push('DELETE');

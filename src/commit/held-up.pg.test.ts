@@ -1,0 +1,53 @@
+/** Code of an owner that keeps its transaction for as long as it likes holds up the owner's tables alone, and leaves nothing behind. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { messages } from '../../test/support/commit-room.ts';
+import { beginning, room } from '../../test/support/owners-room.ts';
+import { rowsOf } from '../../test/support/rows.ts';
+import { embeddedBin } from '../../test/support/server.ts';
+import type { TestServer } from '../../test/support/server.ts';
+import { until } from '../../test/support/until.ts';
+import type { Rows } from '../tables/flow.ts';
+
+/** Neither a timeout nor a cancellation ends it. */
+const stubborn = `CREATE FUNCTION mal.stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP; END $$;
+  CREATE TRIGGER stay BEFORE INSERT ON mal.t FOR EACH ROW EXECUTE FUNCTION mal.stay()`;
+
+for (const role of ['root', 'hg'])
+  suite(`code of an owner that does not end, Headgate as ${role}`, () => {
+    let begun: TestServer;
+    before(async () => {
+      begun = await beginning(embeddedBin, role);
+    });
+    after(() => begun.close());
+
+    test('rows with keys of another owner do not wait for it, and it ends', async (t) => {
+      const { root, own, send, tableOf, made } = await room(t, begun, embeddedBin, role);
+      await made('id INT PRIMARY KEY, v TEXT', stubborn);
+      const hers = { ...(await tableOf('mal.t')), hasLocks: true };
+      // One that has the same lock as hers would have, if hers had one of all.
+      let free: Awaited<ReturnType<typeof tableOf>> | null = null;
+      await root.query(`CREATE SCHEMA mine AUTHORIZATION ${role}`);
+      for (let i = 0; free === null; i++) {
+        assert.ok(i < 200);
+        // The large object takes one oid, so that those of the tables take every remainder.
+        await own.query(`SELECT lo_create(0); CREATE TABLE mine.t${i} (id INT PRIMARY KEY, v TEXT)`);
+        const target = await tableOf(`mine.t${i}`);
+        if (target.oid % 32 === hers.oid % 32) free = { ...target, hasLocks: true };
+      }
+      assert.deepEqual([hers.code.as, free.code.as], ['owner', 'headgate']);
+      // More than one statement: it runs alone.
+      const both: Rows = { ...rowsOf(hers, '{"id":1,"v":"a"}', '{"id":2}'), deletes: Uint8Array.of(0, 1) };
+      const stuck = send([both]);
+      const staying = `SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND application_name = 'headgate commit'`;
+      await until(async () => ((await root.query(staying)).rowCount ?? 0) > 0);
+      const began = performance.now();
+      assert.deepEqual(messages(await send([rowsOf(free, '{"id":1,"v":"a"}')])), ['committed']);
+      assert.ok(performance.now() - began < 1_500, 'it did not wait until hers was given up');
+      const [outcome] = await stuck;
+      assert.notEqual(outcome?.kind, 'committed');
+      await until(async () => (await root.query(staying)).rowCount === 0);
+      assert.equal((await root.query('SELECT FROM mal.t')).rowCount, 0);
+    });
+  });
