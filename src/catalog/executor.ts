@@ -114,15 +114,36 @@ export function executorLock(
 }
 
 /**
+ * Gives a schema of that name that is another role's a name of no meaning, if Headgate's role is a superuser: any role that may create
+ * schemas could otherwise keep the rows of all owners with code from being stored. Runs no code of anybody.
+ */
+function moveAside(schema: string): string {
+  const name = `${quoteLiteral(schema)}::pg_catalog.name`;
+  return `do language plpgsql ${quoteLiteral(`declare
+  other pg_catalog.name; aside pg_catalog.text;
+begin
+  select o.rolname into other from pg_catalog.pg_namespace n join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) n.nspowner
+  where n.nspname operator(pg_catalog.=) ${name} and o.rolname operator(pg_catalog.<>) current_user and exists (
+    select from pg_catalog.pg_roles r where r.rolname operator(pg_catalog.=) current_user and r.rolsuper);
+  if other is not null then
+    aside := pg_catalog.concat('not_headgates_', pg_catalog.gen_random_uuid());
+    execute pg_catalog.format('alter schema %I rename to %I', ${name}, aside);
+    raise warning 'schema "%" belongs to role "%", and is now named "%": the name is Headgate''s', ${name}, other, aside;
+  end if;
+end`)}`;
+}
+
+/**
  * Recreates the function in one transaction, and only there may its owner use the schema: PostgreSQL transfers a function
  * only to a role that may create objects in its schema, and only the owner can grant EXECUTE to Headgate's role.
  */
 export function makeExecutorSql(role: string, code: Pick<Code, 'ownerName'>): string {
   const { ownerName } = code;
-  const schema = quote(executorSchema(role));
-  const owner = quote(ownerName);
+  const [name, owner] = [executorSchema(role), quote(ownerName)];
+  const schema = quote(name);
   const it = `function ${schema}.${owner}(${types})`;
   return [
+    moveAside(name),
     `create schema if not exists ${schema}`,
     ...slots.map((slot) => `create table if not exists ${schema}.${quote(lockName(code, slot))} ()`),
     `drop function if exists ${schema}.${owner}(${types})`,
@@ -140,7 +161,7 @@ export function makeExecutorSql(role: string, code: Pick<Code, 'ownerName'>): st
 }
 
 /** How many statements makeExecutorSql returns. */
-export const makeExecutorCount = 10 + slots.length;
+export const makeExecutorCount = 11 + slots.length;
 
 /** What Headgate's role itself must be allowed to do to the table, as without the function. */
 export type Privilege = 'INSERT' | 'UPDATE' | 'DELETE';

@@ -50,4 +50,26 @@ for (const role of ['root', 'hg'])
       await until(async () => (await root.query(staying)).rowCount === 0);
       assert.equal((await root.query('SELECT FROM mal.t')).rowCount, 0);
     });
+
+    test('a role that has made the schema of the functions first keeps a superuser from nothing', async (t) => {
+      const { root, owner, send, tableOf, made } = await room(t, begun, embeddedBin, role);
+      await made('id INT', `ALTER TABLE mal.t ADD CHECK (mal.pure('x') IS NOT NULL)`);
+      await root.query('GRANT CREATE ON DATABASE postgres TO mallory');
+      const schema = `headgate_owner_${role}`;
+      await owner.query(`CREATE SCHEMA ${schema}; CREATE TABLE ${schema}.mine ()`);
+      const outcome = messages(await send([rowsOf(await tableOf('mal.t'), '{"id":1}')]));
+      const spaces = `SELECT nspname AS name FROM pg_namespace WHERE oid = (SELECT relnamespace FROM pg_class WHERE relname = 'mine')`;
+      const { name } = (await root.query<{ name: string }>(spaces)).rows[0] ?? {};
+      if (role === 'root') {
+        assert.deepEqual(outcome, ['committed']);
+        assert.match(String(name), /^not_headgates_[0-9a-f-]{36}$/);
+      } else {
+        assert.notDeepEqual(outcome, ['committed']);
+        assert.equal(name, schema);
+      }
+      assert.deepEqual(
+        (await root.query(`SELECT rolname FROM pg_roles WHERE rolsuper AND rolname <> 'root'`)).rows,
+        [],
+      );
+    });
   });
