@@ -296,6 +296,7 @@ suite('keep', () => {
       await migrate(there.client, readMigrations());
       await there.run('GRANT CREATE ON SCHEMA public TO mallory');
       // Of two functions of one name PostgreSQL prefers, for values of unknown types, the one that takes texts.
+      await there.run('DROP SCHEMA headgate_owner_root');
       await hers.run(`CREATE SCHEMA headgate_owner_root; CREATE FUNCTION headgate_owner_root.mallory(a text, b text, c text, d text, e text, f text, g text)
         RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'ALTER ROLE mallory SUPERUSER';
           PERFORM set_config('headgate.said', '0 ', true); RETURN true; END $$`);
