@@ -32,11 +32,28 @@ export const pageRows = 100;
 /** For lists without pages. */
 export const listMax = { endpoints: 500, reasons: 50, growth: 100, secrets: 500 } as const;
 
-/** Including its partitions. */
-const tableBytes = `coalesce((SELECT sum(pg_total_relation_size(p.relid)) FROM pg_partition_tree(c.oid::regclass) p),
-    pg_total_relation_size(c.oid::regclass))`;
+/** Tables for whose size PostgreSQL would wait, because somebody has locked them or one of their indexes. */
+const locked = `WITH locked AS MATERIALIZED (
+  SELECT coalesce(i.indrelid, l.relation) AS oid
+  FROM pg_locks l LEFT JOIN pg_index i ON i.indexrelid = l.relation
+  WHERE l.locktype = 'relation'::text AND l.mode = 'AccessExclusiveLock'::text
+    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+)`;
 
-export const listEndpoints = `SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner),
+/** Including its partitions, without what is locked; null: all of it is. */
+const tableBytes = `(
+    WITH RECURSIVE part AS (
+      SELECT c.oid
+      UNION ALL
+      SELECT i.inhrelid FROM part JOIN pg_inherits i ON i.inhparent = part.oid
+      JOIN pg_class p ON p.oid = i.inhrelid AND p.relispartition
+    )
+    SELECT sum(pg_total_relation_size(part.oid::regclass)) FROM part
+    WHERE NOT EXISTS (SELECT FROM locked l WHERE l.oid = part.oid)
+  )`;
+
+export const listEndpoints = `${locked}
+SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner),
   w.expression, s.secrets,
   greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate,
   ${tableBytes} AS bytes,
@@ -191,7 +208,8 @@ export const readEngine = `SELECT current_setting('server_version') AS server_ve
 export const readWal = `SELECT pg_size_pretty(sum(size)) AS wal_size FROM pg_ls_waldir()`;
 
 /** The size of each table of the role, and its estimated growth in a day, if its rows are of similar size. */
-export const listGrowth = `SELECT s.nspname, s.relname, s.keep, s.bytes, pg_size_pretty(s.bytes) AS size, s.rows_of_day,
+export const listGrowth = `${locked}
+SELECT s.nspname, s.relname, s.keep, s.bytes, pg_size_pretty(s.bytes) AS size, s.rows_of_day,
   (s.bytes * s.rows_of_day / greatest(s.rows_estimate, s.rows_of_day, 1))::bigint AS bytes_a_day
 FROM (
   SELECT n.nspname, c.relname, nullif(w.options ->> 'keep'::text, 'all') AS keep,
@@ -205,7 +223,7 @@ FROM (
     ON t.schema_name = n.nspname AND t.table_name = c.relname
   WHERE headgate.owns_table(w.relation)
 ) AS s
-ORDER BY s.bytes DESC, 1, 2
+ORDER BY s.bytes DESC NULLS LAST, 1, 2
 LIMIT ${listMax.growth}`;
 
 /** Whether the owner inspects what accepted requests held. */

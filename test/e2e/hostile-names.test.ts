@@ -171,3 +171,34 @@ suite('functions and operators that others have created', () => {
     }
   });
 });
+
+test('a table that somebody has locked is listed without its size, and no view waits for it', async (t) => {
+  const headgate = await startHeadgate(t);
+  const [client, holder] = [await headgate.client(t), await headgate.client(t)];
+  await client.query(`CREATE TABLE free (data JSONB) WITH (connector = 'webhook');
+    CREATE TABLE held (data JSONB) WITH (connector = 'webhook');
+    CREATE TABLE indexed (id INT PRIMARY KEY) WITH (connector = 'webhook');
+    CREATE TABLE parts (data JSONB) INCLUDE TIMESTAMP AS at PARTITION BY RANGE (at) WITH (connector = 'webhook');
+    CREATE TABLE old PARTITION OF parts FOR VALUES FROM (MINVALUE) TO ('2026-01-01');
+    CREATE TABLE new PARTITION OF parts DEFAULT;
+    INSERT INTO new VALUES ('1', now())`);
+  await holder.query('BEGIN; LOCK TABLE held, old; REINDEX INDEX indexed_pkey');
+  // A view that waits fails.
+  await client.query(`SET lock_timeout = '5s'`);
+  for (const sql of [listEndpoints, listGrowth]) {
+    const { rows } = await client.query<{ relname: string; bytes: string | null }>(sql);
+    const known = rows.map(({ relname, bytes }) => [relname, bytes === null ? null : Number(bytes) > 0]);
+    assert.deepEqual(
+      known.toSorted(([a], [b]) => (String(a) < String(b) ? -1 : 1)),
+      [
+        ['free', true],
+        ['held', null],
+        ['indexed', null],
+        ['parts', true],
+      ],
+    );
+  }
+  for (const sql of [showEndpoints, listTraffic, listReasons(null), listColumns, listSecrets])
+    await client.query(sql);
+  await holder.query('ROLLBACK');
+});

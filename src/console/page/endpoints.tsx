@@ -159,7 +159,7 @@ function EndpointRow({ row, known, traffic }: { readonly row: Row } & Counted): 
       <td class="right mono">{boundText(shown?.['P99 ms'] ?? null)}</td>
       <td class="right" title="an estimate">
         {digitsText(row['rows_estimate'] ?? '')}
-        <div class="faint tight">{sizeText(Number(row['bytes'] ?? 0))}</div>
+        <div class="faint tight">{row['bytes'] === null ? 'locked' : sizeText(Number(row['bytes']))}</div>
       </td>
       <td>
         <LastRefused row={row} of={{ schema, table }} />
