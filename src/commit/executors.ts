@@ -18,6 +18,9 @@ const suspicious = new Set(['42883', '42P01', '3F000', '42501', '22P02', 'HG001'
 /** Of several Headgates that make it at one time, one succeeds. */
 const attemptsMax = 3;
 
+/** The functions that are being made, by database and owner: whoever else misses one waits, because making it again takes it from the first. */
+const making = new Map<string, Promise<unknown>>();
+
 /** Owners whose function a connection has checked. */
 const verified = new WeakMap<ClientBase, Set<number>>();
 
@@ -40,8 +43,22 @@ export class Executors {
   async mend(target: Target, { sqlstate }: Failed): Promise<'again' | Failed | null> {
     if (target.code.as !== 'owner' || !suspicious.has(sqlstate) || this.#looked) return null;
     this.#looked = true;
+    const wasThere = this.isVerified(target);
     verified.get(this.#client)?.delete(target.code.owner);
-    if (await this.#isFit(target)) return null;
+    // Another group may have made it since.
+    if (await this.#isFit(target)) return wasThere ? null : 'again';
+    const key = `${target.code.owner}/${target.database}`;
+    const made = (making.get(key) ?? Promise.resolve()).then(() => this.#make(target));
+    making.set(key, made);
+    try {
+      return await made;
+    } finally {
+      if (making.get(key) === made) making.delete(key);
+    }
+  }
+
+  async #make(target: Target): Promise<'again' | Failed | null> {
+    if (await this.#isFit(target)) return 'again';
     let failed: Failed | null = null;
     for (let tries = 1; tries <= attemptsMax; tries++) {
       const sql = makeExecutorSql(this.#role, target.code);

@@ -51,6 +51,20 @@ for (const role of ['root', 'hg'])
       assert.equal((await root.query('SELECT FROM mal.t')).rowCount, 0);
     });
 
+    test('the first rows of many tables of an owner may come at once', async (t) => {
+      const { owner, send, tableOf, made } = await room(t, begun, embeddedBin, role);
+      const names = Array.from({ length: 8 }, (_, i) => `mal.t${i}`);
+      await made(
+        'id INT',
+        names.map((it) => `CREATE TABLE ${it} (id INT CHECK (mal.pure('x') IS NOT NULL))`).join(';'),
+      );
+      for (const it of names) await owner.query(`GRANT INSERT, SELECT ON ${it} TO ${role}`);
+      const targets = await Promise.all(names.map((it) => tableOf(it)));
+      assert.ok(targets.every(({ code }) => code.as === 'owner'));
+      const outcomes = await Promise.all(targets.map((it) => send([rowsOf(it, '{"id":1}')])));
+      assert.deepEqual(new Set(outcomes.flatMap(messages)), new Set(['committed']));
+    });
+
     test('a role that has made the schema of the functions keeps a superuser from nothing', async (t) => {
       const { root, own, owner, send, tableOf, made } = await room(t, begun, embeddedBin, role);
       await made('id INT', `ALTER TABLE mal.t ADD CHECK (mal.pure('x') IS NOT NULL)`);
