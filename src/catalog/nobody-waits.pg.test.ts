@@ -122,8 +122,10 @@ function nobodyWaitsOn(bin: string): void {
     const picture = pictureOf(0);
     await picture.update(reader.client, none);
     await picture.update(reader.client, { ...none, isTold: true });
+    assert.equal(await picture.update(reader.client, none), null);
+    assert.equal(await left(), 1);
     await mallory.client.query('ROLLBACK');
-    await reader.client.query('CALL headgate.settle()');
+    await picture.update(reader.client, none);
     assert.equal(await left(), 0);
 
     // Her children of a row, too, and the names of her secrets and tokens.

@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import type { ClientBase } from 'pg';
 import { Door, webhook } from '../../test/support/ddl-door.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
@@ -204,5 +205,42 @@ suite('the picture of a catalog', () => {
     picture.begin();
     await picture.update(reader.client, none);
     assert.ok(readsAll(), 'another connection');
+  });
+
+  test('the row of a table that goes unseen just before the look is gone after the next one', async () => {
+    await root.run('ALTER EVENT TRIGGER headgate_drop DISABLE');
+    const left = async () =>
+      (
+        await root.run(
+          'SELECT FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation)',
+        )
+      ).length;
+    const dropping = {
+      query: async (given: { text: string }) => {
+        const answer = await reader.client.query(given);
+        if (given.text.includes('headgate.settle')) await root.run('DROP TABLE gone');
+        return answer;
+      },
+    } as unknown as ClientBase;
+    try {
+      const picture = pictureOf({ catalogWholeMax: 0, catalogWholeMs: 1_000 });
+      await picture.update(reader.client, none);
+      await root.run(webhook('gone'));
+      await picture.update(dropping, { ...none, isTold: true });
+      assert.equal(await left(), 1);
+      await picture.update(reader.client, none);
+      assert.equal(await left(), 0);
+      // Also where it goes before there is anything to compare with.
+      await root.run(webhook('gone'));
+      const first = pictureOf({ catalogWholeMax: 0, catalogWholeMs: 1_000 });
+      await root.run('DROP TABLE gone');
+      await first.update(reader.client, none);
+      assert.equal(await left(), 1);
+      await first.update(reader.client, none);
+      assert.equal(await left(), 0);
+      assert.equal(await first.update(reader.client, none), null);
+    } finally {
+      await root.run('ALTER EVENT TRIGGER headgate_drop ENABLE');
+    }
   });
 });

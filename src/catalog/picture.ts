@@ -48,6 +48,8 @@ export class Picture {
   /** The versions of the tables in the snapshot; null: nothing in it was read over this connection. */
   #versions: TableVersions | null = null;
   #fingerprint = '';
+  /** False: a row was left behind that headgate.settle() removes. Its table was dropped too late for the last run, or somebody had locked it. */
+  #isSettled = true;
   #wholeAtMs = 0;
   /** The last read was of some tables only … */
   #isPatched = false;
@@ -91,12 +93,13 @@ export class Picture {
       this.#versions === null ||
       (this.#isDoubtful && clock() - this.#wholeAtMs > limits.catalogWholeMs);
     const isSure = !isWhole && doubted.size === 0;
-    if (isSure && !isTold && !this.waits && (await readFingerprint(client)) === this.#fingerprint)
-      return null;
+    const isStill = isSure && !isTold && !this.waits && this.#isSettled;
+    if (isStill && (await readFingerprint(client)) === this.#fingerprint) return null;
     // Renaming or dropping a role has changed the fingerprint, too.
     if (this.#versions !== null) await pinned(client, 'call headgate.settle()');
     // Before the rows: anything that changes in between has another version next time.
-    const versions = await readVersions(client);
+    const { versions, isSettled } = await readVersions(client);
+    this.#isSettled = isSettled;
     const fingerprint = fingerprintOf(versions);
     const isSame = isSure && fingerprint === this.#fingerprint;
     if (isSame && !(await this.#isAnyFree(client))) return null;

@@ -54,12 +54,22 @@ export async function readFingerprint(client: ClientBase): Promise<string> {
 /** By oid. */
 export type TableVersions = ReadonlyMap<number, string>;
 
-export async function readVersions(client: ClientBase): Promise<TableVersions> {
-  const rows = await pinned<{ relation: number; version: string }>(
-    client,
+/** `isSettled`: no dropped table has left a row behind. Such rows are part of the versions of relation 0. */
+export async function readVersions(
+  client: ClientBase,
+): Promise<{ readonly versions: TableVersions; readonly isSettled: boolean }> {
+  const [versions, left] = await pinnedAll(client, [
     'select v.relation, v.version from headgate.catalog_versions() as v order by v.relation',
-  );
-  return new Map(rows.map(({ relation, version }) => [relation, version]));
+    // After the versions: a row that they cover is found, or was removed in between, which changes them.
+    `select exists (select from headgate.webhook_table w where not exists (
+      select from pg_catalog.pg_class c where c.oid = w.relation)) as is_left`,
+  ]);
+  const rows = (versions?.rows ?? []) as { readonly relation: number; readonly version: string }[];
+  const [found] = (left?.rows ?? []) as { readonly is_left: boolean }[];
+  return {
+    versions: new Map(rows.map(({ relation, version }) => [relation, version])),
+    isSettled: found?.is_left !== true,
+  };
 }
 
 /** Computes what headgate.catalog_fingerprint() does. */
