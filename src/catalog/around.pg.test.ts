@@ -130,6 +130,18 @@ suite('tables that cannot be read', () => {
     );
   });
 
+  test('what may happen to any statement is no fault of a table', async () => {
+    for (const code of ['53200', '57014', '40001']) {
+      let times = 0;
+      const read = () => {
+        times += 1;
+        return reader.client.query(`DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '${code}'; END $$`);
+      };
+      await assert.rejects(readAround(reader.client, { locked: [], faulty: new Map() }, read), { code });
+      assert.equal(times, 1);
+    }
+  });
+
   test('tables, types and roles that are dropped while the catalog is read break no reading', async () => {
     await root.client.query(`CREATE ROLE gone LOGIN; CREATE SCHEMA gone AUTHORIZATION gone`);
     const gone = await open('gone');

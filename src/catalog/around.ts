@@ -3,7 +3,7 @@
  * read, as when it cannot print a default because that is nested too deeply. What concerns one role's tables must not concern the others.
  */
 import type { ClientBase } from 'pg';
-import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
+import { faultOf, isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../tables/limits.ts';
 import { namedRowsSql, ownedRowsSql, ownersRowsSql } from './catalog-rows.ts';
 import type { UnreadRow, Which } from './catalog-rows.ts';
@@ -42,7 +42,7 @@ export async function readAround<T>(
       const rows = named.map((row) => ({ ...row, why: faulty.get(row.relation) ?? 'locked' }) as const);
       return { read: result, rows, locked, faulty };
     } catch (error) {
-      if (!isAnswer(error) || attempt === limits.catalogAroundAttemptsMax) throw error;
+      if (!isOfTables(error) || attempt === limits.catalogAroundAttemptsMax) throw error;
       if (sqlstateOf(error) === lockTimeout) {
         locked = [...new Set([...locked, ...(await readLocked(client))])];
         if (attempt > 1) locked = await oidsOf(client, ownersRowsSql(locked));
@@ -60,9 +60,11 @@ export async function readAround<T>(
 
 const lockTimeout = '55P03';
 
-/** The engine has answered, and can be asked again. */
-function isAnswer(error: unknown): error is Error {
-  return sqlstateOf(error) !== null && !isConnectionLost(error);
+/** Not what any statement may meet at that moment, as when the server has no memory for locks: then no table is at fault. */
+function isOfTables(error: unknown): error is Error {
+  const state = sqlstateOf(error);
+  if (state === null || isConnectionLost(error)) return false;
+  return state === lockTimeout || !['engine', 'conflict'].includes(faultOf(state));
 }
 
 interface Owned {
@@ -104,7 +106,7 @@ async function failureOf<T>(part: readonly Owned[], read: Read<T>): Promise<stri
     await read({ only: part.map(({ relation }) => relation), without: [] });
     return null;
   } catch (error) {
-    if (!isAnswer(error)) throw error;
+    if (!isOfTables(error)) throw error;
     return error.message;
   }
 }
