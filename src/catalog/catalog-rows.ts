@@ -43,10 +43,17 @@ interface IncludeRow {
 /** For `any` and `all`. */
 export const listed = (oids: readonly number[]): string => `'{${oids.join(',')}}'::pg_catalog.oid[]`;
 
-/** Tables that can be read, but for these, by oid. */
-export function fittingSql(without: readonly number[]): string {
+/** Tables, by oid: all but `without` or, if there is `only`, those of it but `without`. */
+export interface Which {
+  readonly only?: readonly number[];
+  readonly without: readonly number[];
+}
+
+/** Those of them that can be read. */
+export function fittingSql({ only, without }: Which): string {
+  const meant = only === undefined ? '' : ` and relation = any (${listed(only)})`;
   const others = without.length === 0 ? '' : ` and relation <> all (${listed(without)})`;
-  return `select relation from headgate.catalog_sizes where fits${others}`;
+  return `select relation from headgate.catalog_sizes where fits${meant}${others}`;
 }
 
 /**
@@ -81,12 +88,13 @@ export interface SealedSecret {
   readonly sealed: string;
 }
 
-/** A webhook table that is not read: it is too large, or somebody has locked it. */
+/** A webhook table that is not read. */
 export interface UnreadRow {
   readonly relation: number;
   readonly schema_name: string;
   readonly table_name: string;
-  readonly isLocked?: true;
+  /** `locked`: somebody has locked it; another text: the engine fails to read it, with this reason; absent: it is too large. */
+  readonly why?: string;
 }
 
 export const unreadRowsSql =
@@ -105,3 +113,8 @@ export const lockedRowsSql = `select w.relation::pg_catalog.oid as relation from
 export const ownersRowsSql = (oids: readonly number[]): string =>
   `select o.oid as relation from headgate.webhook_table w join pg_catalog.pg_class o on o.oid = w.relation
   where o.relowner in (select c.relowner from pg_catalog.pg_class c where c.oid = any (${listed(oids)}))`;
+
+/** All webhook tables but these, with their owners, those of one owner together. */
+export const ownedRowsSql = (oids: readonly number[]): string =>
+  `select c.oid as relation, c.relowner as owner from headgate.webhook_table w join pg_catalog.pg_class c on c.oid = w.relation
+  where c.oid <> all (${listed(oids)}) order by c.relowner, c.oid`;

@@ -267,7 +267,7 @@ function hostileOn(bin: string): void {
     );
     await root.client.query(`BEGIN; ALTER TABLE headgate.webhook_table DROP CONSTRAINT webhook_table_bounds;
       UPDATE headgate.webhook_table SET expression = repeat('x', 40000000) WHERE relation = 'mal.own'::regclass`);
-    const { rows: read, unread } = await readTables(root.client, []);
+    const { rows: read, unread } = await readTables(root.client);
     await root.client.query('ROLLBACK');
     assert.deepEqual(unread.map((it) => it.table_name).toSorted(), ['deep', 'own']);
     assert(read.some((it) => it.table_name === 't'));

@@ -5,10 +5,11 @@
  */
 import type { ClientBase } from 'pg';
 import type { Limits } from '../tables/limits.ts';
+import { readAround } from './around.ts';
+import type { LeftOut } from './around.ts';
 import {
   fingerprintOf,
   pinned,
-  readAround,
   readFingerprint,
   readLocked,
   readSome,
@@ -53,8 +54,9 @@ export class Picture {
   #wholeAtMs = 0;
   /** The last read was of some tables only … */
   #isPatched = false;
-  /** Tables, by oid, that somebody had locked when they were to be read. */
-  #locked: readonly number[] = [];
+  #left: LeftOut = { locked: [], faulty: new Map() };
+  /** When the first of the faulty tables was left out. */
+  #faultyAtMs = 0;
 
   constructor(options: PictureOptions) {
     this.#options = options;
@@ -66,7 +68,7 @@ export class Picture {
 
   /** Something can be read once a lock is gone, of which nothing notifies. */
   get waits(): boolean {
-    return this.#locked.length > 0;
+    return this.#left.locked.length > 0;
   }
 
   /** … or something is unusable for a reason that may be fixed elsewhere, as in a table that takes part. */
@@ -106,20 +108,21 @@ export class Picture {
     const changed = isWhole ? null : this.#changedSince(versions, doubted);
     const before = this.#snapshot;
     if (changed === null) this.#wholeAtMs = clock();
-    const { read, locked } = await readAround(client, this.#locked, (without) => {
+    const { read, rows, ...left } = await readAround(client, this.#known(), (which) => {
       if (!hasTables(versions)) return Promise.resolve(noTables);
-      return changed === null ? readTables(client, without) : readSome(client, [...changed], without);
+      return changed === null ? readTables(client, which) : readSome(client, [...changed], which);
     });
-    // What is known of a locked table stays if its version is the same; a commit asks again, once it has the lock.
+    // What is known of a table that was left out stays if its version is the same; a commit asks again, once it has the lock.
     const isKnown = ({ relation: oid, schema_name: schema, table_name: table }: UnreadRow) =>
       before.tables.get(tableKey(schema, table))?.oid === oid &&
       versions.get(oid) === this.#versions?.get(oid);
-    const left = new Set(locked.filter(isKnown).map(({ relation }) => relation));
-    const unread = [...read.unread, ...locked.filter(({ relation }) => !left.has(relation))];
+    const stays = new Set(rows.filter(isKnown).map(({ relation }) => relation));
+    const unread = [...read.unread, ...rows.filter(({ relation }) => !stays.has(relation))];
     this.#snapshot = nextSnapshot(before, database, { rows: read.rows, unread }, deps, ({ oid }) =>
-      changed === null ? left.has(oid) : versions.has(oid) && (!changed.has(oid) || left.has(oid)),
+      changed === null ? stays.has(oid) : versions.has(oid) && (!changed.has(oid) || stays.has(oid)),
     );
-    this.#locked = locked.map(({ relation }) => relation);
+    if (this.#left.faulty.size === 0 || left.faulty.size === 0) this.#faultyAtMs = clock();
+    this.#left = left;
     this.#isPatched = changed !== null;
     this.#versions = versions;
     this.#fingerprint = fingerprint;
@@ -128,7 +131,15 @@ export class Picture {
 
   async #isAnyFree(client: ClientBase): Promise<boolean> {
     const locked = new Set(this.waits ? await readLocked(client) : []);
-    return this.#locked.some((oid) => !locked.has(oid));
+    return this.#left.locked.some((oid) => !locked.has(oid));
+  }
+
+  /** Faulty tables are left out without another try for some time, whatever becomes of them: finding them takes many readings. */
+  #known(): LeftOut {
+    const { clock, limits } = this.#options;
+    const isDue = clock() - this.#faultyAtMs > limits.catalogWholeMs;
+    if (isDue) this.#faultyAtMs = clock();
+    return isDue ? { ...this.#left, faulty: new Map() } : this.#left;
   }
 
   /** By oid; null: reading all of them is faster. Unusable tables are read again: their key may have come back. */
@@ -136,7 +147,7 @@ export class Picture {
     const { catalogWholeMax } = this.#options.limits;
     if (versions.size <= catalogWholeMax) return null;
     const { tables, unusable, unanswering } = this.#snapshot;
-    const changed = new Set([...doubted, ...this.#locked].filter((oid) => versions.has(oid)));
+    const changed = new Set([...doubted, ...this.#left.locked].filter((oid) => versions.has(oid)));
     for (const [oid, version] of versions)
       if (oid !== 0 && this.#versions?.get(oid) !== version) changed.add(oid);
     for (const key of [...unusable.keys(), ...unanswering.keys()]) {

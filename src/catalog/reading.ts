@@ -7,18 +7,15 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { ClientBase, QueryResult } from 'pg';
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
-import { sqlstateOf } from '../engine/sqlstate.ts';
 import {
   catalogRowsSql,
   fittingSql,
   listed,
   lockedRowsSql,
-  namedRowsSql,
-  ownersRowsSql,
   someCatalogRowsSql,
   unreadRowsSql,
 } from './catalog-rows.ts';
-import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
+import type { CatalogRow, UnreadRow, Which } from './catalog-rows.ts';
 
 /** Runs these statements in one transaction and returns the rows of the last. */
 export async function pinned<Row extends object>(
@@ -83,10 +80,11 @@ export interface TableRows {
   readonly unread: readonly UnreadRow[];
 }
 
-/** All tables but those `without`, by oid. */
-export async function readTables(client: ClientBase, without: readonly number[]): Promise<TableRows> {
-  const all = catalogRowsSql(fittingSql(without));
-  const kept = without.length > 0 ? undefined : plans.get(client);
+/** All tables, or some. */
+export async function readTables(client: ClientBase, which: Which = { without: [] }): Promise<TableRows> {
+  const all = catalogRowsSql(fittingSql(which));
+  const isAll = which.only === undefined && which.without.length === 0;
+  const kept = isAll ? plans.get(client) : undefined;
   // A session that a pooler passes on keeps its prepared statements.
   const name = kept === '' ? quoteIdentifier(`headgate tables ${randomUUID()}`) : kept;
   const prepare = kept === '' ? [`prepare ${name} as ${all}`] : [];
@@ -108,56 +106,32 @@ export function keepPlan(client: ClientBase): void {
   plans.set(client, '');
 }
 
-/** Reads a few tables, by oid, but those `without`; `unread` covers all tables. */
+/** Reads a few tables, by oid, or some of them; `unread` covers all tables. */
 export async function readSome(
   client: ClientBase,
   oids: readonly number[],
-  without: readonly number[],
+  { only, without }: Which,
 ): Promise<TableRows> {
   const left = new Set(without);
+  const meant = only === undefined ? null : new Set(only);
   const sizes = await pinned<UnreadRow & { fits: boolean }>(
     client,
     `select s.relation, s.schema_name, s.table_name, s.fits from headgate.catalog_sizes s where not s.fits or s.relation = any (${listed(oids)})`,
   );
-  const fitting = sizes.filter(({ fits, relation }) => fits && !left.has(relation));
+  const fitting = sizes.filter(
+    ({ fits, relation }) => fits && !left.has(relation) && meant?.has(relation) !== false,
+  );
   const asked = someCatalogRowsSql(fitting.map(({ relation }) => relation));
   const rows = fitting.length === 0 ? [] : await pinned<CatalogRow>(client, impatient, asked);
   return { rows, unread: sizes.filter(({ fits }) => !fits) };
 }
-
-/**
- * Reads what `read` reads, without the tables that somebody keeps locked: first without those of `known`, by oid, that still are; if another turns
- * out to be locked, without all that are; and then also without everything else of their owners, who may lock one table after the other.
- * Throws what `read` throws.
- */
-export async function readAround<T>(
-  client: ClientBase,
-  known: readonly number[],
-  read: (without: readonly number[]) => Promise<T>,
-): Promise<{ readonly read: T; readonly locked: readonly UnreadRow[] }> {
-  const still = new Set(known.length === 0 ? [] : await readLocked(client));
-  let without = known.filter((oid) => still.has(oid));
-  for (let attempt = 1; ; attempt++) {
-    try {
-      const rows = await read(without);
-      const locked = without.length === 0 ? [] : await pinned<UnreadRow>(client, namedRowsSql(without));
-      return { read: rows, locked: locked.map((row) => ({ ...row, isLocked: true })) };
-    } catch (error) {
-      if (sqlstateOf(error) !== lockTimeout || attempt === limits.catalogLockedAttemptsMax) throw error;
-      without = [...new Set([...without, ...(await readLocked(client))])];
-      if (attempt > 1) without = await oidsOf(client, ownersRowsSql(without));
-    }
-  }
-}
-
-const lockTimeout = '55P03';
 
 /** Webhook tables, by oid, that somebody has locked. */
 export function readLocked(client: ClientBase): Promise<number[]> {
   return oidsOf(client, lockedRowsSql);
 }
 
-async function oidsOf(client: ClientBase, sql: string): Promise<number[]> {
+export async function oidsOf(client: ClientBase, sql: string): Promise<number[]> {
   return (await pinned<{ relation: number }>(client, sql)).map(({ relation }) => relation);
 }
 

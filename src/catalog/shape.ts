@@ -147,6 +147,14 @@ const distributedSql = `exists (
 
 const expressionSql = 'pg_catalog.pg_get_expr(d.adbin, d.adrelid)';
 
+/** Not pg_get_serial_sequence(), which fails if the table is dropped while this is read. */
+const identitySql = `
+        select pg_catalog.format('nextval(%L::regclass)', pg_catalog.format('%I.%I', sn.nspname, s.relname))
+        from pg_catalog.pg_depend p join pg_catalog.pg_class s on s.oid = p.objid and s.relkind = 'S'
+        join pg_catalog.pg_namespace sn on sn.oid = s.relnamespace
+        where p.classid = 'pg_catalog.pg_class'::pg_catalog.regclass and p.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+          and p.refobjid = a.attrelid and p.refobjsubid = a.attnum and p.deptype = 'i' limit 1`;
+
 /** One ColumnRow. In a view, only columns that are columns of its table can be written. */
 const columnSql = `pg_catalog.json_build_object(
     'place', a.attnum,
@@ -162,8 +170,7 @@ const columnSql = `pg_catalog.json_build_object(
       select base.oid from base where base.typtype <> 'd') end)::pg_catalog.int8,
     'fallback', case
       when a.attgenerated <> '' then null
-      when a.attidentity <> '' then pg_catalog.format('nextval(%L::regclass)', pg_catalog.pg_get_serial_sequence(
-        a.attrelid::pg_catalog.regclass::pg_catalog.text, a.attname))
+      when a.attidentity <> '' then (${identitySql})
       else coalesce(${expressionSql}, pg_catalog.pg_get_expr(t.typdefaultbin, 0)) end,
     'generated', case when a.attgenerated <> '' then ${expressionSql} end,
     'reads', case when a.attgenerated = '' then '[]' else (

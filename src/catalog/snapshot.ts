@@ -34,9 +34,12 @@ import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import { toCode, toShape, typeOids } from './shape.ts';
 
 const tooLarge =
-  'its VALIDATE, secrets, defaults and generated columns, or those of all tables of its owner, take too much of the catalog';
+  'its columns, VALIDATE, secrets, defaults, checks and other expressions, or those of all tables of its owner, take too much of the catalog';
 
 const locked = 'somebody has locked it (ACCESS EXCLUSIVE), or waits to; it is read when it is free';
+
+const unreadable = (why: string): string =>
+  `the engine fails to read its definition: ${why}; it is tried again every minute`;
 
 export interface SnapshotDeps {
   /** Opens what `seal` sealed; throws. */
@@ -120,10 +123,10 @@ export function nextSnapshot(
     if (made.unusable !== null) unusable.set(key, made.unusable);
     if (made.unanswering !== null) unanswering.set(key, made.unanswering);
   }
-  for (const { relation: oid, schema_name: schema, table_name: table, isLocked } of unread) {
+  for (const { relation: oid, schema_name: schema, table_name: table, why } of unread) {
     const key = tableKey(schema, table);
     tables.set(key, unusableTarget({ database, schema, table, oid }));
-    unusable.set(key, isLocked === true ? locked : tooLarge);
+    unusable.set(key, why === undefined ? tooLarge : why === 'locked' ? locked : unreadable(why));
   }
   return { version: before.version + 1, tables, sources, unusable, unanswering };
 }

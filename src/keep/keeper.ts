@@ -19,6 +19,7 @@ import { executorSchema, makeExecutorSql } from '../catalog/executor.ts';
 import * as sql from './statements.ts';
 import { Left, reasons } from './reasons.ts';
 import type { KeptTable, Leaf, Looked } from './statements.ts';
+import { Turns } from './turns.ts';
 
 export interface KeeperOptions {
   readonly engine: Pick<Engine, 'clientConfig' | 'unavailable'>;
@@ -32,6 +33,7 @@ export interface KeeperOptions {
     | 'keepRestMs'
     | 'keepRestTimes'
     | 'keepTurnMs'
+    | 'keepOwnerMs'
     | 'keepStatementMs'
     | 'keepAnswerMs'
   >;
@@ -101,11 +103,12 @@ export async function keepOnce(
   let isLeft = false;
   let broken: unknown = null;
   let tables: KeptTable[] | null = null;
+  const turns = new Turns(options.limits.keepOwnerMs, options.clock);
   const pass = async (keeping: Keeping): Promise<void> => {
     tables ??= await keeping.transaction(() => keeping.rows<KeptTable>(sql.keptTables));
     if (tables.length === 0) return;
     for (let table = tables.shift(); table !== undefined && !signal.aborted; table = tables.shift())
-      isLeft = (await keeping.table(table)) || isLeft;
+      isLeft = (await turns.take(table.owner, keeping.table.bind(keeping, table))) || isLeft;
     await keeping.transaction(() => keeping.rows(sql.trimmed));
   };
   // Code of an owner can end the connection: the following tables are handled over another one.

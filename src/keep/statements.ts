@@ -17,16 +17,19 @@ export interface KeptTable {
   readonly oid: string;
   readonly schema: string;
   readonly table: string;
+  /** The owner's oid. */
+  readonly owner: string;
   readonly keep: string;
   /** The column that INCLUDE TIMESTAMP fills; null: none. */
   readonly arrival: string | null;
 }
 
-export const keptTables = `select w.relation::oid::text as oid, n.nspname::text as schema, c.relname::text as "table", w.options ->> 'keep' as keep,
+/** The tables of different owners in turn, and those of one in any order: none of them is always the last. */
+export const keptTables = `select w.relation::oid::text as oid, n.nspname::text as schema, c.relname::text as "table", c.relowner::text as owner, w.options ->> 'keep' as keep,
   headgate.placed(w.relation, (select i.value from jsonb_array_elements(w.includes) i where i.value ->> 'what' = 'timestamp' limit 1))::text as arrival
 from headgate.webhook_table w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace
 where w.options ->> 'keep' <> 'all'
-order by w.relation::oid`;
+order by row_number() over (partition by c.relowner order by random()), c.relowner`;
 
 /** One value, which remains after the function of an owner has ended. */
 const said = (value: string): string => `set_config('headgate.said', coalesce(${value}, ''), true) as said`;

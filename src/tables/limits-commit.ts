@@ -109,10 +109,12 @@ export const commitLimits = {
   catalogWholeMax: 200,
   /** After reading only what has changed, all of it is read again after this time, in ms. */
   catalogWholeMs: 60_000,
-  /** How long the catalog waits for a table that somebody has locked, in ms; then it is read without all that are locked … */
+  /** How long the catalog waits for a table that somebody has locked, in ms; then it is read without all that are locked, … */
   catalogLockedMs: 500,
-  /** … and tried so often. */
-  catalogLockedAttemptsMax: 4,
+  /** … and how often it is read in all, before it counts as unreadable. */
+  catalogAroundAttemptsMax: 6,
+  /** Tables of one owner that the engine fails to read, before the owner's other tables are left out unread. */
+  catalogFaultyMax: 3,
   /** Longest time to read the whole catalog, in ms: some tenths of one for each table, and more if the machine is busy. */
   catalogReadMs: 30_000,
   /** Relations that the events gateway remembers, per database. */

@@ -2,6 +2,10 @@
 export const doorLimits = {
   /** Client connections of the SQL door. */
   sqlConnectionsMax: 200,
+  /** Further ones for roles that hold few … */
+  sqlReservedMax: 10,
+  /** … fewer than this. */
+  sqlReservedOfOneMax: 3,
   /** Size of a start-up packet of the SQL door, in bytes. PostgreSQL's own bound. */
   sqlStartupBytesMax: 10_000,
   /** From connecting to the end of authentication, in ms. */

@@ -20,6 +20,8 @@ export const keepLimits = {
   keepRestTimes: 8,
   /** How long one table is worked on before the next one has its turn, in ms. */
   keepTurnMs: 30_000,
+  /** After how long no further table of the same owner has its turn in this pass, in ms. */
+  keepOwnerMs: 120_000,
   /** Rows of headgate.kept that stay in a database. */
   keepLoggedMax: 10_000,
 } as const;

@@ -88,7 +88,7 @@ export const processLimits = {
   writeProbeRestMs: 10_000,
   /** … and the free space on the disk of the data directory below which it is probed, in bytes. */
   writeRoomBytes: 1024 * 1024,
-  /** Connections of the embedded engine: beyond `sqlConnectionsMax` some are always left for Headgate itself. */
+  /** Connections of the embedded engine: beyond `sqlConnectionsMax` and `sqlReservedMax` some are always left for Headgate itself. */
   engineConnectionsMax: 300,
   /** One line of the embedded engine's log, in characters; the rest of a longer line is dropped. */
   engineLogLineCharsMax: 2_000,

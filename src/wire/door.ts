@@ -58,6 +58,10 @@ export async function openSqlDoor(options: SqlDoorOptions): Promise<SqlDoor> {
   return door;
 }
 
+function userOf(opening: Opened['opening']): string {
+  return (opening.kind === 'startup' ? opening.parameters.get('user') : undefined) ?? '';
+}
+
 class Door implements SqlDoor {
   readonly #options: SqlDoorOptions;
   readonly #limits: Limits;
@@ -73,6 +77,8 @@ class Door implements SqlDoor {
   #closing = false;
   /** Connections to the engine, except those for CancelRequests. */
   #sessions = 0;
+  /** The same by the name that the client has given. */
+  readonly #sessionsOf = new Map<string, number>();
   #sessionNumber = 0;
   #draining = false;
 
@@ -238,12 +244,17 @@ class Door implements SqlDoor {
   }
 
   async #admitted(session: number, client: Socket, opened: Opened, startup: Startup): Promise<string> {
-    let counted = 1;
-    this.#sessions += counted;
-    const ended = (): void => {
-      this.#sessions -= counted;
-      counted = 0;
+    const user = userOf(opened.opening);
+    let counted = 0;
+    const count = (change: number): void => {
+      counted += change;
+      this.#sessions += change;
+      const held = (this.#sessionsOf.get(user) ?? 0) + change;
+      if (held > 0) this.#sessionsOf.set(user, held);
+      else this.#sessionsOf.delete(user);
     };
+    const ended = (): void => count(-counted);
+    count(1);
     // A client that makes way frees its place at once, however long the end of its connection takes.
     startup.signal.addEventListener('abort', ended);
     try {
@@ -275,7 +286,7 @@ class Door implements SqlDoor {
       engine,
       authenticated: () => startup.leave(),
       database: parameters.get('database') ?? parameters.get('user') ?? '',
-      user: parameters.get('user') ?? '',
+      user: userOf(opening),
       followerRefused: parameters.has('replication') ? (sql) => followerRefused(sql, ownEngine) : null,
       rewrite: this.#options.rewrite,
       limits: this.#limits,
@@ -305,7 +316,10 @@ class Door implements SqlDoor {
     if (this.#draining) return { sqlstate: '57P03', message: 'Headgate is shutting down' };
     const unavailable = this.#options.unavailable();
     if (unavailable !== null) return { sqlstate: '57P03', message: unavailable };
-    if (this.#sessions >= this.#limits.sqlConnectionsMax) {
+    const { sqlConnectionsMax, sqlReservedMax, sqlReservedOfOneMax } = this.#limits;
+    // Whoever takes all places must not keep the others out, for example the one who would end that.
+    const reserved = (this.#sessionsOf.get(userOf(opening)) ?? 0) < sqlReservedOfOneMax ? sqlReservedMax : 0;
+    if (this.#sessions >= sqlConnectionsMax + reserved) {
       // Clients that the engine is still authenticating make way; this one is among them.
       if (this.#askedByEngine.size <= 1)
         return { sqlstate: '53300', message: 'sorry, too many clients already' };

@@ -11,6 +11,7 @@ import type { ClientConfig } from 'pg';
 import { testTls } from '../../test/support/certificates.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { holdSockets } from '../../test/support/held-sockets.ts';
+import { limits } from '../tables/limits.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { within } from '../../test/support/within.ts';
@@ -62,7 +63,7 @@ before(async () => {
   [server, tls] = await Promise.all([startServer(undefined, [`hba_file=${hba}`]), testTls()]);
   const root = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });
   await root.connect();
-  await root.query("create role honest login password 'secret'");
+  await root.query("create role honest login password 'secret'; create role other login");
   await root.end();
 });
 after(async () => {
@@ -156,6 +157,10 @@ suite('strangers who hold openings of the SQL door', () => {
         message: 'sorry, too many clients already',
       });
     });
+    // But some for other roles, and not for one of them alone.
+    const other = { user: 'other', password: 'secret' };
+    for (let i = 0; i < limits.sqlReservedOfOneMax; i++) clients.push(await comesIn(door, other));
+    await assert.rejects(comesIn(door, other), { code: '53300' });
     for (const client of clients) {
       assert.equal((await client.query('select 1')).rowCount, 1);
       await client.end();

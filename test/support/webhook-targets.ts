@@ -10,7 +10,9 @@ import type { Target } from '../../src/tables/flow.ts';
 
 export async function readSnapshot(client: ClientBase, before: Snapshot = emptySnapshot): Promise<Snapshot> {
   const path = await client.query<{ path: string }>(`select current_setting('search_path') as path`);
-  const { rows } = await client.query<CatalogRow>(`${catalogRowsSql(fittingSql([]))} order by relation`);
+  const { rows } = await client.query<CatalogRow>(
+    `${catalogRowsSql(fittingSql({ without: [] }))} order by relation`,
+  );
   // Inside a transaction the path would stay as the query has set it.
   await client.query(`select set_config('search_path', $1, true)`, [path.rows[0]?.path]);
   return nextSnapshot(

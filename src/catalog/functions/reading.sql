@@ -1,27 +1,44 @@
 -- What Headgate reads to see whether the catalog has changed, and what it puts right.
 
+-- Which webhook tables are looked at at all: for each look at the catalog PostgreSQL goes through all their columns, checks, triggers and
+-- partitions, so those of one owner are bounded, unless that is a superuser. A table beyond the bound does not fit (catalog_sizes).
+CREATE OR REPLACE FUNCTION headgate.counted() RETURNS TABLE (relation oid, counts boolean)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT c.oid, r.rolsuper IS TRUE OR sum(
+      10 + c.relnatts + c.relchecks
+      + CASE WHEN c.relhastriggers THEN (SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = c.oid) ELSE 0 END
+      + CASE WHEN c.relhassubclass THEN (SELECT count(*) FROM pg_inherits i WHERE i.inhparent = c.oid) ELSE 0 END
+    ) OVER (PARTITION BY c.relowner ORDER BY c.oid) <= 200000
+  FROM headgate.webhook_table w
+  JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+  LEFT JOIN pg_roles r ON r.oid = c.relowner
+$body$;
+
 -- Changes whenever what is read of a webhook table changes, at a fraction of the cost: xmin is the transaction that wrote a row's
 -- current version. Only what a default calls by name may be renamed unnoticed, until the next row that needs it. Relation 0 covers what
 -- headgate.settle() puts right: the names of the owners of secrets and tokens, and rows of tables whose drop no event trigger has seen.
 CREATE OR REPLACE FUNCTION headgate.catalog_versions() RETURNS TABLE (relation oid, version text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   -- Whose code a table's rows run is a question of what its owners are and may.
-  WITH RECURSIVE part AS MATERIALIZED (
+  WITH RECURSIVE looked AS MATERIALIZED (
+    SELECT w.relation::oid AS relation, w.xmin AS version
+    FROM headgate.webhook_table w JOIN headgate.counted() AS o ON o.relation = w.relation AND o.counts
+  ), part AS MATERIALIZED (
     -- pg_partition_tree() would wait for whoever has locked a partition.
-    SELECT w.relation::oid AS relation, c.oid FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'p'
+    SELECT w.relation, c.oid FROM looked w JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'p'
     UNION
     SELECT p.relation, i.inhrelid FROM part p JOIN pg_inherits i ON i.inhparent = p.oid
   ), owner AS MATERIALIZED (
     SELECT o.oid, concat_ws(' ', o.oid, pg_get_userbyid(o.oid), headgate.trusts(o.oid), pg_has_role(o.oid, 'MEMBER')) AS rights
     FROM (
-      SELECT c.relowner AS oid FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation
+      SELECT c.relowner AS oid FROM looked w JOIN pg_class c ON c.oid = w.relation
       UNION
       SELECT c.relowner FROM part p JOIN pg_class c ON c.oid = p.oid
     ) AS o
   )
-  SELECT c.oid, md5(concat_ws(';', concat_ws(' ', w.xmin, c.xmin, n.xmin, has_database_privilege(current_database(), 'CREATE')), owner.rights, parts.versions, columns.versions, keys.versions, code.versions,
+  SELECT c.oid, md5(concat_ws(';', concat_ws(' ', w.version, c.xmin, n.xmin, has_database_privilege(current_database(), 'CREATE')), owner.rights, parts.versions, columns.versions, keys.versions, code.versions,
     secrets.versions, target.version, answers.versions, answer_secrets.versions))
-  FROM headgate.webhook_table w
+  FROM looked w
   JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
   JOIN pg_namespace n ON n.oid = c.relnamespace
   JOIN owner ON owner.oid = c.relowner
@@ -31,8 +48,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     GROUP BY p.relation
   ) AS parts ON parts.relation = c.oid
   LEFT JOIN (
-    SELECT w.relation::oid AS relation, string_agg(concat_ws(' ', a.xmin, d.xmin, t.xmin, n.xmin), ',' ORDER BY a.attnum) AS versions
-    FROM headgate.webhook_table w
+    SELECT w.relation, string_agg(concat_ws(' ', a.xmin, d.xmin, t.xmin, n.xmin), ',' ORDER BY a.attnum) AS versions
+    FROM looked w
     JOIN pg_attribute a ON a.attrelid = w.relation AND a.attnum > 0
     LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     LEFT JOIN pg_type t ON t.oid = a.atttypid
@@ -41,7 +58,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   ) AS columns ON columns.relation = c.oid
   LEFT JOIN (
     SELECT i.indrelid AS relation, string_agg(concat_ws(' ', i.indexrelid, i.xmin), ',' ORDER BY i.indexrelid) AS versions
-    FROM headgate.webhook_table w JOIN pg_index i ON i.indrelid = w.relation
+    FROM looked w JOIN pg_index i ON i.indrelid = w.relation
       AND (i.indisprimary OR i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
     GROUP BY i.indrelid
   ) AS keys ON keys.relation = c.oid
@@ -50,9 +67,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     SELECT found.relation, string_agg(concat(found.oid, '/', found.version), ',' ORDER BY found.oid) AS versions
     FROM (
       SELECT k.conrelid AS relation, k.oid, k.xmin::text AS version
-      FROM headgate.webhook_table w JOIN pg_constraint k ON k.conrelid = w.relation AND k.contype = 'c'
+      FROM looked w JOIN pg_constraint k ON k.conrelid = w.relation AND k.contype = 'c'
       UNION ALL
-      SELECT t.tgrelid, t.oid, t.xmin::text FROM headgate.webhook_table w JOIN pg_trigger t ON t.tgrelid = w.relation
+      SELECT t.tgrelid, t.oid, t.xmin::text FROM looked w JOIN pg_trigger t ON t.tgrelid = w.relation
     ) AS found
     GROUP BY found.relation
   ) AS code ON code.relation = c.oid
@@ -76,6 +93,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     FROM headgate.webhook_answer_secret b JOIN headgate.secret s ON s.id = b.secret_id
     GROUP BY b.relation
   ) AS answer_secrets ON answer_secrets.relation = c.oid
+  UNION ALL
+  SELECT o.relation, '' FROM headgate.counted() AS o WHERE NOT o.counts
   UNION ALL
   SELECT 0::oid, md5(concat_ws(';', (
     SELECT string_agg(concat_ws(' ', r.oid, r.rolname), ',' ORDER BY r.oid)

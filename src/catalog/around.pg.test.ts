@@ -1,0 +1,215 @@
+/** Whatever a role gives its own tables, the tables of the others are read: what the engine fails to read, and what would take it too long. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { Door, webhook } from '../../test/support/ddl-door.ts';
+import { startServer } from '../../test/support/server.ts';
+import type { TestServer } from '../../test/support/server.ts';
+import { createCompileAnswers } from '../validate/answers.ts';
+import { readAround } from './around.ts';
+import { readSome, readTables, readVersions } from './reading.ts';
+import { migrate, readMigrations } from './migrate.ts';
+import { Picture } from './picture.ts';
+
+const none = { isTold: false, doubted: new Set<number>() };
+const catalogWholeMs = 60_000;
+
+/** PostgreSQL takes the deepest DEFAULT that it can parse, and cannot print it. */
+const deepDefault = (table: string) => `DO $$ DECLARE low int := 10; high int := 100000; middle int; BEGIN
+  WHILE high - low > 20 LOOP
+    middle := (low + high) / 2;
+    BEGIN
+      EXECUTE 'ALTER TABLE ${table} ALTER n SET DEFAULT 1' || repeat('+random()::int', middle);
+      low := middle;
+    EXCEPTION WHEN statement_too_complex THEN high := middle;
+    END;
+  END LOOP; END $$`;
+
+suite('tables that cannot be read', () => {
+  let server: TestServer;
+  let root: Door;
+  let reader: Door;
+  let mallory: Door;
+  let nowMs = 0;
+  const open = async (user: string): Promise<Door> => {
+    const door = new Door(server.socketDir, user);
+    await door.client.connect();
+    return door;
+  };
+  before(async () => {
+    server = await startServer();
+    [root, reader] = [await open('root'), await open('root')];
+    await migrate(root.client, readMigrations());
+    await root.client.query(`CREATE ROLE mallory LOGIN; CREATE SCHEMA mal AUTHORIZATION mallory`);
+    mallory = await open('mallory');
+    for (let i = 0; i < 8; i++) await root.run(webhook(`others_${i}`));
+  });
+  after(async () => {
+    for (const door of [root, reader, mallory]) await door.client.end();
+    await server.close();
+  });
+  const pictureOf = (catalogWholeMax: number): Picture =>
+    new Picture({
+      database: 'postgres',
+      deps: {
+        open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
+        compileAnswers: createCompileAnswers(null),
+        compile: () => ({ check: () => true, headers: [] }),
+        destination: () => ({ kind: 'refused', reason: '' }) as never,
+      },
+      limits: { catalogWholeMax, catalogWholeMs },
+      clock: () => nowMs,
+    });
+  const unusable = (picture: Picture) => [...picture.snapshot.unusable.keys()].toSorted();
+
+  test('the engine cannot print a default: that table is answered 503, and all of an owner who has several', async () => {
+    const numbered = (name: string) =>
+      `CREATE TABLE ${name} (n int, data jsonb) WITH (connector = 'webhook')`;
+    for (const name of ['mal.a', 'mal.fine', 'mal.z']) await mallory.run(numbered(name));
+    for (const most of [0, 1_000]) {
+      const picture = pictureOf(most);
+      await picture.update(reader.client, none);
+      assert.deepEqual(unusable(picture), []);
+      await mallory.client.query(deepDefault('mal.a'));
+      await assert.rejects(reader.client.query('SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef'), {
+        code: '54001',
+      });
+      await root.run(webhook(`fresh_${most}`));
+      for (const one of [picture, pictureOf(most)]) {
+        await one.update(reader.client, none);
+        assert.deepEqual(unusable(one), ['mal\0a']);
+        assert.match(one.snapshot.unusable.get('mal\0a') ?? '', /fails to read its definition: stack depth/);
+        assert.ok(one.snapshot.tables.has(`public\0fresh_${most}`));
+      }
+      // Looked at again after a while, whatever becomes of it until then.
+      await mallory.client.query('ALTER TABLE mal.a ALTER n DROP DEFAULT');
+      await picture.update(reader.client, none);
+      assert.deepEqual(unusable(picture), ['mal\0a']);
+      nowMs += catalogWholeMs + 1;
+      await picture.update(reader.client, none);
+      assert.deepEqual(unusable(picture), []);
+      await root.run(`DROP TABLE fresh_${most}`);
+    }
+    const bad = Array.from({ length: 5 }, (_, i) => `mal.bad_${i}`);
+    for (const name of bad) {
+      await mallory.run(numbered(name));
+      await mallory.client.query(deepDefault(name));
+    }
+    const picture = pictureOf(Infinity);
+    await picture.update(reader.client, none);
+    assert.deepEqual(
+      unusable(picture),
+      ['mal\0a', ...bad.map((it) => it.replace('.', '\0')), 'mal\0fine', 'mal\0z'].toSorted(),
+    );
+    await mallory.client.query(`DROP TABLE ${bad.join(', ')}`);
+  });
+
+  test('nor does it help to make more of them while they are looked for', async () => {
+    const deep = async (name: string) => {
+      await mallory.run(`CREATE TABLE mal.${name} (n int, data jsonb) WITH (connector = 'webhook')`);
+      await mallory.client.query(deepDefault(`mal.${name}`));
+    };
+    await mallory.run(webhook('mal.before'));
+    await deep('first');
+    let next = 0;
+    const spoilt = async (which: {
+      readonly only?: readonly number[];
+      readonly without: readonly number[];
+    }) => {
+      if (next < 4) await deep(`more_${next++}`);
+      return readTables(reader.client, which);
+    };
+    const { read, rows, faulty } = await readAround(reader.client, { locked: [], faulty: new Map() }, spoilt);
+    // What was made before the list of tables.
+    assert.deepEqual(rows.map(({ table_name }) => table_name).toSorted(), ['first', 'more_0']);
+    assert.equal(next, 4);
+    assert.equal(faulty.size, 2);
+    const names = read.rows.map(({ table_name }) => table_name);
+    assert.ok(names.includes('others_7') && names.includes('before'));
+    await root.client.query(
+      'DROP TABLE mal.before, mal.first, mal.more_0, mal.more_1, mal.more_2, mal.more_3',
+    );
+  });
+
+  test('what may happen to any statement is no fault of a table', async () => {
+    for (const code of ['53200', '57014', '40001']) {
+      let times = 0;
+      const read = () => {
+        times += 1;
+        return reader.client.query(`DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '${code}'; END $$`);
+      };
+      await assert.rejects(readAround(reader.client, { locked: [], faulty: new Map() }, read), { code });
+      assert.equal(times, 1);
+    }
+  });
+
+  test('tables, types and roles that are dropped while the catalog is read break no reading', async () => {
+    await root.client.query(`CREATE ROLE gone LOGIN; CREATE SCHEMA gone AUTHORIZATION gone`);
+    const gone = await open('gone');
+    await gone.client.query(`CREATE DOMAIN gone.dom AS int DEFAULT 1; CREATE TYPE gone.mood AS ENUM ('x');
+      CREATE FUNCTION gone.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END';
+      CREATE FUNCTION gone.g(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 1'`);
+    await gone.run(`CREATE TABLE gone.a (id int PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY, s serial, n gone.dom, m gone.mood DEFAULT 'x',
+      g int GENERATED ALWAYS AS (gone.g(1)) STORED, d text DEFAULT now()::text, CHECK (gone.g(n) > 0)) WITH (connector = 'webhook')`);
+    await gone.run(
+      `CREATE TABLE gone.p (n int, d int DEFAULT gone.g(1)) PARTITION BY RANGE (n) WITH (connector = 'webhook')`,
+    );
+    await gone.client
+      .query(`CREATE TRIGGER t BEFORE INSERT ON gone.a FOR EACH ROW EXECUTE FUNCTION gone.f(); CREATE INDEX ON gone.a (gone.g(n));
+      CREATE TABLE gone.b (id int REFERENCES gone.a ON DELETE CASCADE); CREATE TABLE gone.p1 PARTITION OF gone.p FOR VALUES FROM (0) TO (9);
+      ALTER TABLE gone.a ENABLE ROW LEVEL SECURITY`);
+    await gone.run(`CREATE SECRET gone.s WITH (backend = 'meta') AS 'x'`);
+    await gone.run(`ALTER TABLE gone.a VALIDATE SECRET gone.s AS headers->>'a' = s`);
+    await gone.client.end();
+    await reader.client.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+    const versions = await readVersions(reader.client);
+    await root.client.query('DROP OWNED BY gone CASCADE; DROP ROLE gone');
+    // As it was, for this transaction.
+    assert.deepEqual(await readVersions(reader.client).then((it) => it.size), versions.size);
+    for (const { rows } of [
+      await readTables(reader.client),
+      await readSome(reader.client, [...versions.keys()], { without: [] }),
+    ])
+      assert.ok(rows.some(({ table_name }) => table_name === 'others_7'));
+    await reader.client.query('ROLLBACK');
+  });
+
+  test('checks and expressions of indexes are as large as they like: they are not read', async () => {
+    await mallory.run(webhook('mal.large'));
+    await mallory.client
+      .query(`DO $$ BEGIN EXECUTE 'ALTER TABLE mal.large ADD CHECK ((data ->> $a$a$a$) NOT IN ('
+      || (SELECT string_agg(quote_literal(repeat('x', 40) || i), ',') FROM generate_series(1, 40000) i) || '))'; END $$`);
+    const picture = pictureOf(0);
+    await picture.update(reader.client, none);
+    assert.deepEqual(unusable(picture), ['mal\0large']);
+    await mallory.client.query('DROP TABLE mal.large');
+  });
+
+  test('what makes each look at the catalog slow is bounded for each owner', async () => {
+    await mallory.client.query(`DO $$ BEGIN FOR i IN 1 .. 130 LOOP
+      EXECUTE 'CREATE TABLE mal.wide_' || i || ' (' || (SELECT string_agg('c' || n || ' int', ',') FROM generate_series(1, 1590) n) || ')';
+      INSERT INTO headgate.request (action, given) VALUES ('register', jsonb_build_object(
+        'relation', ('mal.wide_' || i)::regclass::oid::bigint, 'options', '{}'::jsonb, 'includes', '[]'::jsonb));
+    END LOOP; END $$`);
+    const looked = async () => {
+      const [[count] = []] = await root.run(
+        `SELECT count(*)::int FROM headgate.catalog_versions() v JOIN pg_class c ON c.oid = v.relation AND c.relname LIKE 'wide%' AND v.version <> ''`,
+      );
+      return count;
+    };
+    assert.equal(await looked(), 124);
+    const [[beyond] = []] = await root.run(
+      `SELECT NOT fits FROM headgate.catalog_sizes WHERE table_name = 'wide_130'`,
+    );
+    assert.equal(beyond, true);
+    // So that it is known to be there, and answered 503.
+    assert.deepEqual(
+      await root.run(
+        `SELECT version FROM headgate.catalog_versions() WHERE relation = 'mal.wide_130'::regclass`,
+      ),
+      [['']],
+    );
+    await root.client.query('ALTER ROLE mallory SUPERUSER');
+    assert.equal(await looked(), 130);
+    await root.client.query('ALTER ROLE mallory NOSUPERUSER; DROP OWNED BY mallory');
+  });
+});

@@ -1,0 +1,112 @@
+/**
+ * Reads the catalog around the tables of roles that keep it from being read: tables that somebody keeps locked, and tables that the engine fails to
+ * read, as when it cannot print a default because that is nested too deeply. What concerns one role's tables must not concern the others.
+ */
+import type { ClientBase } from 'pg';
+import { faultOf, isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
+import { limits } from '../tables/limits.ts';
+import { namedRowsSql, ownedRowsSql, ownersRowsSql } from './catalog-rows.ts';
+import type { UnreadRow, Which } from './catalog-rows.ts';
+import { oidsOf, pinned, readLocked } from './reading.ts';
+
+type Read<T> = (which: Which) => Promise<T>;
+
+/** Tables, by oid, that the engine failed to read, with its reason. */
+export type Faulty = ReadonlyMap<number, string>;
+
+/** What was left out of a reading. */
+export interface LeftOut {
+  readonly locked: readonly number[];
+  readonly faulty: Faulty;
+}
+
+/**
+ * Reads what `read` reads, but for the tables of `known` that are still locked, or were found to be faulty. If others turn out to be locked, without all
+ * that are; if the engine fails, without those that it fails to read, and without those that were made meanwhile. If that happens again, then also
+ * without everything else of their owners, who may lock or spoil one table after the other. Throws what `read` throws if that has to do with no table.
+ */
+export async function readAround<T>(
+  client: ClientBase,
+  known: LeftOut,
+  read: Read<T>,
+): Promise<LeftOut & { readonly read: T; readonly rows: readonly UnreadRow[] }> {
+  const still = new Set(known.locked.length === 0 ? [] : await readLocked(client));
+  let locked = known.locked.filter((oid) => still.has(oid));
+  let { faulty } = known;
+  let only: { readonly only?: readonly number[] } = {};
+  for (let attempt = 1; ; attempt++) {
+    const without = [...locked, ...faulty.keys()];
+    try {
+      const result = await read({ ...only, without });
+      const named = without.length === 0 ? [] : await pinned<UnreadRow>(client, namedRowsSql(without));
+      const rows = named.map((row) => ({ ...row, why: faulty.get(row.relation) ?? 'locked' }) as const);
+      return { read: result, rows, locked, faulty };
+    } catch (error) {
+      if (!isOfTables(error) || attempt === limits.catalogAroundAttemptsMax) throw error;
+      if (sqlstateOf(error) === lockTimeout) {
+        locked = [...new Set([...locked, ...(await readLocked(client))])];
+        if (attempt > 1) locked = await oidsOf(client, ownersRowsSql(locked));
+        continue;
+      }
+      const tables = await pinned<Owned>(client, ownedRowsSql(without));
+      only = { only: tables.map(({ relation }) => relation) };
+      faulty = new Map([...faulty, ...(await findFaulty(tables, read))]);
+      if (attempt === 1) continue;
+      const all = await oidsOf(client, ownersRowsSql([...faulty.keys()]));
+      faulty = new Map([...all.map((oid) => [oid, error.message] as const), ...faulty]);
+    }
+  }
+}
+
+const lockTimeout = '55P03';
+
+/** Not what any statement may meet at that moment, as when the server has no memory for locks: then no table is at fault. */
+function isOfTables(error: unknown): error is Error {
+  const state = sqlstateOf(error);
+  if (state === null || isConnectionLost(error)) return false;
+  return state === lockTimeout || !['engine', 'conflict'].includes(faultOf(state));
+}
+
+interface Owned {
+  readonly relation: number;
+  readonly owner: number;
+}
+
+/**
+ * Those of these tables that the engine fails to read, found by halves. If it fails for some of one owner, all others of that owner count as well,
+ * unread: the time that one role can take for itself is bounded.
+ */
+async function findFaulty<T>(tables: readonly Owned[], read: Read<T>): Promise<Faulty> {
+  const faulty = new Map<number, string>();
+  const failures = new Map<number, number>();
+  const halves = [tables];
+  for (let part = halves.pop(); part !== undefined; part = halves.pop()) {
+    const [first, ...others] = part;
+    const reason = first === undefined ? null : await failureOf(part, read);
+    if (first === undefined || reason === null) continue;
+    if (others.length > 0) {
+      const middle = Math.ceil(part.length / 2);
+      halves.push(part.slice(middle), part.slice(0, middle));
+      continue;
+    }
+    const { owner } = first;
+    const count = (failures.get(owner) ?? 0) + 1;
+    failures.set(owner, count);
+    faulty.set(first.relation, reason);
+    if (count < limits.catalogFaultyMax) continue;
+    for (const table of tables) if (table.owner === owner) faulty.set(table.relation, reason);
+    for (const [i, half] of halves.entries()) halves[i] = half.filter((table) => table.owner !== owner);
+  }
+  return faulty;
+}
+
+/** null: these can be read. */
+async function failureOf<T>(part: readonly Owned[], read: Read<T>): Promise<string | null> {
+  try {
+    await read({ only: part.map(({ relation }) => relation), without: [] });
+    return null;
+  } catch (error) {
+    if (!isOfTables(error)) throw error;
+    return error.message;
+  }
+}

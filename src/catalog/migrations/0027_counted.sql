@@ -1,0 +1,1 @@
+-- headgate.catalog_sizes counts checks and index expressions; headgate.counted() bounds what one owner's tables cost (functions/reading.sql).
