@@ -161,10 +161,10 @@ suite('tables that cannot be read', () => {
     await gone.run(`ALTER TABLE gone.a VALIDATE SECRET gone.s AS headers->>'a' = s`);
     await gone.client.end();
     await reader.client.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
-    const versions = await readVersions(reader.client);
+    const { versions } = await readVersions(reader.client);
     await root.client.query('DROP OWNED BY gone CASCADE; DROP ROLE gone');
     // As it was, for this transaction.
-    assert.deepEqual(await readVersions(reader.client).then((it) => it.size), versions.size);
+    assert.deepEqual(await readVersions(reader.client).then((it) => it.versions.size), versions.size);
     for (const { rows } of [
       await readTables(reader.client),
       await readSome(reader.client, [...versions.keys()], { without: [] }),

@@ -161,7 +161,7 @@ test('pieces of one to three bytes on either side', async () => {
 test('a client that vanishes takes its engine connection along; slots are given back', async () => {
   const small = await openTestDoor(
     { kind: 'unix', path: server.socket },
-    { limits: { sqlConnectionsMax: 2 } },
+    { limits: { sqlConnectionsMax: 2, sqlReservedMax: 0 } },
   );
   const open = async (): Promise<Client> => {
     const client = new Client({ host: '127.0.0.1', port: small.port, user: 'root', database: 'postgres' });
