@@ -32,6 +32,8 @@ export const checkLimits = {
   rotationLockMs: 10_000,
   /** Length of one secret, in bytes. */
   secretBytesMax: 64 * 1024,
+  /** Secrets of one VALIDATE clause; the catalog has the same bound. */
+  validateSecretsMax: 64,
 
   /** How much of the body of a refused request is kept, in bytes. */
   rejectedBodyBytesMax: 64 * 1024,
