@@ -366,3 +366,21 @@ test('a text has a thousand of Headgate’s statements, and any number of others
   assert.ok(long?.kind === 'deferred');
   await assert.rejects(long.prepare(), /too long together/);
 });
+
+test('a search that takes long rests, and finds the same', async () => {
+  let time = 0;
+  const rooms = { ...testRooms(), now: () => (time += limits.sqlSearchMs / 2) };
+  const sql = `SELECT 1; ${webhook}; FLUSH; SHOW SPOOL; SELECT 2; DROP SECRET s`;
+  const whole = createRewriter(testRooms())(sql, utf8);
+  const slow = createRewriter(rooms)(sql, utf8);
+  assert.ok(whole?.kind === 'deferred' && slow?.kind === 'deferred');
+  const [expected, { sql: text, tags, before }] = [await whole.prepare(), await slow.prepare()];
+  assert.deepEqual([text, tags, before, rooms.calls], [expected.sql, expected.tags, null, ['ensure dev']]);
+  const native = createRewriter(rooms)('SELECT 1; SELECT 2; SELECT 3; SHOW ALL', utf8);
+  assert.ok(native?.kind === 'deferred');
+  const unchanged = await native.prepare();
+  assert.deepEqual([unchanged.sql, unchanged.tags], ['SELECT 1; SELECT 2; SELECT 3; SHOW ALL', []]);
+  const broken = createRewriter(rooms)('SELECT 1; SELECT 2; SELECT 3; FLUSH all', utf8);
+  assert.ok(broken?.kind === 'deferred');
+  await assert.rejects(broken.prepare(), /syntax error at or near "all"/);
+});

@@ -5,6 +5,7 @@
  * strings of several statements and as a prepared statement. Secrets are sealed here and leave in no other form.
  * Refuses with PostgreSQL's own errors and positions. Uses the catalog (its functions) only through `before`.
  */
+import { setImmediate as othersTurn } from 'node:timers/promises';
 import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../tables/sql-flow.ts';
 import { limits } from '../tables/limits.ts';
 import { type SqlError, SqlFailure } from '../tables/refusals.ts';
@@ -35,6 +36,8 @@ export interface DdlDeps extends AlterDeps, ExplainDeps {
   endpoints(session: Asking): Promise<object>;
   /** Closes every connection of Headgate's to this database. */
   releaseDatabase(database: string): Promise<void>;
+  /** A clock in ms, for the rests in a search through a long text. */
+  now(): number;
 }
 
 export function createRewriter(deps: DdlDeps): RewriteSql {
@@ -63,13 +66,47 @@ function rewrite(sql: string, session: SqlSession, deps: DdlDeps): Rewrite | nul
     encoding: session.clientEncoding.toUpperCase(),
     standardConformingStrings: session.standardConformingStrings,
   };
+  const search = ownOf(sql, lexical, session, deps);
   try {
-    const found = ownOf(sql, lexical, session, deps);
+    const found = withinTurn(search, deps);
+    if (found === null) return { kind: 'deferred', prepare: () => searched(sql, session, search, deps) };
     return found.length === 0 ? null : joined(sql, session, found, deps);
   } catch (error) {
     if (!(error instanceof StatementError)) throw error;
     return { kind: 'error', error: sqlError(error) };
   }
+}
+
+/** The statements that a search finds before its time is up; null: it has not ended. */
+function withinTurn(search: Iterator<void, Own[]>, { now }: DdlDeps): Own[] | null {
+  const until = now() + limits.sqlSearchMs;
+  do {
+    const step = search.next();
+    if (step.done === true) return step.value;
+  } while (now() < until);
+  return null;
+}
+
+/** Goes on with a search, and lets others have their turn in between. */
+async function searched(
+  sql: string,
+  session: SqlSession,
+  search: Iterator<void, Own[]>,
+  deps: DdlDeps,
+): Promise<Rewritten> {
+  let found: Own[] | null = null;
+  try {
+    while (found === null) {
+      await othersTurn();
+      found = withinTurn(search, deps);
+    }
+  } catch (error) {
+    throw error instanceof StatementError ? new SqlFailure(sqlError(error)) : error;
+  }
+  const rewrite = joined(sql, session, found, deps);
+  if (rewrite.kind === 'deferred') return rewrite.prepare();
+  await rewrite.before?.();
+  return { ...rewrite, before: null };
 }
 
 /** One of Headgate's statements in a text. */
@@ -92,7 +129,7 @@ function tooMany(at: number): never {
 }
 
 /** Of the other statements, of which a text may hold millions, nothing is kept. */
-function ownOf(sql: string, lexical: Lexical, session: SqlSession, deps: DdlDeps): Own[] {
+function* ownOf(sql: string, lexical: Lexical, session: SqlSession, deps: DdlDeps): Generator<void, Own[]> {
   const { sqlOwnStatementsMax, sqlOwnTokensMax } = limits;
   const found: Own[] = [];
   let index = 0;
@@ -105,6 +142,7 @@ function ownOf(sql: string, lexical: Lexical, session: SqlSession, deps: DdlDeps
     const plan = mayBeOwn ? planOf(statement, lexical, session, deps) : null;
     if (plan !== null) found.push({ plan, index, after, start, until: semicolon ?? sql.length });
     if (found.length > sqlOwnStatementsMax) tooMany(start);
+    yield;
     index += 1;
     after = (semicolon ?? sql.length) + 1;
   }
@@ -158,7 +196,12 @@ function planOf(statement: Statement, lexical: Lexical, session: SqlSession, dep
 }
 
 /** What has to happen before the statements are sent, and which of them are only known then. */
-function joined(sql: string, session: SqlSession, found: readonly Own[], deps: DdlDeps): Rewrite {
+function joined(
+  sql: string,
+  session: SqlSession,
+  found: readonly Own[],
+  deps: DdlDeps,
+): Exclude<Rewrite, { kind: 'error' }> {
   const needsCatalog = found.some(({ plan }) => plan.needsCatalog);
   const releases = found.flatMap(({ plan }) => plan.releases);
   const before = async (): Promise<void> => {

@@ -2,7 +2,9 @@
  * Builds typed nodes: converts types where PostgreSQL does so implicitly, and computes constant parts. A constant part
  * that raises an error is refused when the table is created, with its position.
  */
+import { limits } from '../tables/limits.ts';
 import { Compiler } from './compile.ts';
+import { sizeOfConstant } from './cost.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
 import { castRow } from './functions.ts';
 import { HeaderSlots } from './headers.ts';
@@ -14,9 +16,12 @@ const noValues = { secrets: new Map<string, string>(), publicUrl: null };
 
 export class Builder {
   readonly nodes = new Nodes();
+  #foldedBytes = 0;
 
   constant(value: Value, type: StaticType, at: number, literals: Iterable<number> = []): Node {
-    return this.nodes.make({ kind: 'constant', value, literals: new Set(literals) }, type, at);
+    // A constant that only gets another type shares its set: of a list of equal ones, none is copied for each of them.
+    const shared = literals instanceof Set ? (literals as Set<number>) : new Set(literals);
+    return this.nodes.make({ kind: 'constant', value, literals: shared }, type, at);
   }
 
   /** A node, or the constant that it evaluates to. */
@@ -45,6 +50,12 @@ export class Builder {
   }
 
   #fold(node: Node): Node {
+    this.#foldedBytes += sizeOfConstant(node);
+    if (this.#foldedBytes > limits.expressionFoldedBytesMax) {
+      throw new ExpressionError('54000', 'the constant parts of the expression are too large', node.at, {
+        hint: `Together they may have ${limits.expressionFoldedBytesMax} bytes.`,
+      });
+    }
     const value = raisedAt(node.at, () =>
       new Compiler(noValues, new HeaderSlots()).compile(node).evaluate({} as never),
     );
