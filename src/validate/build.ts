@@ -33,10 +33,9 @@ export class Builder {
   }
 
   call(row: Row, args: readonly Node[], at: number): Node {
-    const literals = args.flatMap((arg) => (arg.kind === 'constant' ? [...arg.literals] : []));
     // A strict function of a constant NULL is NULL, whatever errors its other arguments would raise.
     if (row.strict && args.some((arg) => arg.kind === 'constant' && arg.value === null)) {
-      return this.constant(null, row.result, at, literals);
+      return this.constant(null, row.result, at, literalsOf(args));
     }
     this.#prepare(row, args, at);
     return this.make({ kind: 'call', row, args }, row.result, at);
@@ -59,8 +58,7 @@ export class Builder {
     const value = raisedAt(node.at, () =>
       new Compiler(noValues, new HeaderSlots()).compile(node).evaluate({} as never),
     );
-    const literals = childrenOf(node).flatMap((part) => (part.kind === 'constant' ? [...part.literals] : []));
-    return this.constant(value, node.type, node.at, literals);
+    return this.constant(value, node.type, node.at, literalsOf(childrenOf(node)));
   }
 
   /** The value as `type`, if PostgreSQL converts implicitly; the caller has made sure that it does. */
@@ -89,6 +87,13 @@ export class Builder {
     }
     return this.call(row, [node], at);
   }
+}
+
+/** Where the constants among these were written. */
+function literalsOf(nodes: readonly Node[]): Iterable<number> {
+  const sets = nodes.flatMap((node) => (node.kind === 'constant' ? [node.literals] : []));
+  const [only] = sets;
+  return sets.length === 1 && only !== undefined ? only : sets.flatMap((set) => [...set]);
 }
 
 function isStable(node: Node): boolean {
