@@ -37,7 +37,7 @@ export interface DdlDeps extends AlterDeps, ExplainDeps {
   /** Closes every connection of Headgate's to this database. */
   releaseDatabase(database: string): Promise<void>;
   /** A clock in ms, for the rests in a search through a long text. */
-  now(): number;
+  readonly now: () => number;
 }
 
 export function createRewriter(deps: DdlDeps): RewriteSql {
