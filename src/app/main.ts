@@ -217,6 +217,7 @@ function createSqlRewriter(deps: DoorDeps, releaseMore: (database: string) => Pr
         throw new StatementError('55000', error.message, null);
       }
     },
+    now: () => performance.now(),
     parseExpression,
     parseAnswer,
     newId: randomUUID,

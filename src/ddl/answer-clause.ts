@@ -115,14 +115,13 @@ function parseSecrets(cursor: Cursor): Name[] {
     const secret = cursor.qualifiedName(2);
     if (secrets.some(({ name }) => name === secret.name))
       throw new StatementError('42712', `the name "${secret.name}" is already taken in ANSWER`, secret.start);
-    secrets.push(secret);
+    if (secrets.push(secret) > limits.answerSecretsMax)
+      throw new StatementError(
+        '54000',
+        `an ANSWER names at most ${limits.answerSecretsMax} secrets`,
+        secrets[0]?.start ?? null,
+      );
   } while (cursor.accept(','));
-  if (secrets.length > limits.answerSecretsMax)
-    throw new StatementError(
-      '54000',
-      `an ANSWER names at most ${limits.answerSecretsMax} secrets`,
-      secrets[0]?.start ?? null,
-    );
   return secrets;
 }
 

@@ -264,7 +264,8 @@ function refuseUnusable(
   refuseGenerated(includes, list);
   const { columns, open, start } = list;
   if (open) return;
-  const body = columns.filter((it) => !it.generated && !includes.some(({ column }) => column === it.name));
+  const included = new Set(includes.map(({ column }) => column));
+  const body = columns.filter((it) => !it.generated && !included.has(it.name));
   if (body.length === 0) refuse('a webhook table has a column that takes the body of the request', start);
   const document = option('document');
   if (document !== null && document.value !== '') {

@@ -37,16 +37,19 @@ const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 export function parseIncludes(cursor: Cursor): Include[] {
   const includes: Include[] = [];
+  const columns = new Set<string>();
+  let body = false;
   while (cursor.accept('include')) {
     const at = cursor.offset;
     const what = parseWhat(cursor);
-    if (what === 'body' && includes.some((other) => other.what === what))
+    if (what === 'body' && body)
       throw new StatementError('42701', 'INCLUDE BODY is given more than once', at);
+    body ||= what === 'body';
     const header = what === 'header' ? parseHeader(cursor) : null;
     cursor.expect('as');
     const columnAt = cursor.offset;
     const column = cursor.identifier();
-    if (includes.some((other) => other.column === column)) {
+    if (columns.size === columns.add(column).size) {
       throw new StatementError('42701', `column "${column}" is filled by INCLUDE more than once`, columnAt);
     }
     includes.push({ what, header, column, columnAt });
@@ -76,8 +79,9 @@ function parseHeader(cursor: Cursor): string {
 }
 
 export function refuseGenerated(includes: readonly Include[], list: ColumnList): void {
+  const generated = new Set(list.columns.filter((it) => it.generated).map(({ name }) => name));
   for (const { column, columnAt } of includes) {
-    if (list.columns.some((it) => it.name === column && it.generated)) {
+    if (generated.has(column)) {
       throw new StatementError('428C9', `column "${column}" is generated: INCLUDE cannot fill it`, columnAt);
     }
   }

@@ -4,14 +4,14 @@
  */
 import type { RewriteSql } from '../tables/sql-flow.ts';
 import { Cursor } from './cursor.ts';
-import { splitStatements } from './statements.ts';
+import { statementsOf } from './statements.ts';
 import { lexable } from './text.ts';
 
 export function withoutCopy(rewrite: RewriteSql): RewriteSql {
   return (sql, session) => {
     if (!/\bcopy\b/i.test(sql)) return rewrite(sql, session);
     const { clientEncoding: encoding, standardConformingStrings } = session;
-    for (const statement of splitStatements(lexable(sql, encoding), standardConformingStrings)) {
+    for (const statement of statementsOf(lexable(sql, encoding), standardConformingStrings)) {
       const cursor = new Cursor(statement, { text: sql, encoding, standardConformingStrings });
       if (cursor.peek() !== 'copy' || !isStreamed(cursor)) continue;
       return {

@@ -14,6 +14,7 @@ export interface Option {
 /** ( name = value [, …] [,] ); a name may have dots and a value may be unquoted. */
 export function parseOptions(cursor: Cursor): Option[] {
   const options: Option[] = [];
+  const names = new Set<string>();
   cursor.expect('(');
   while (!cursor.accept(')')) {
     const nameAt = cursor.offset;
@@ -22,7 +23,7 @@ export function parseOptions(cursor: Cursor): Option[] {
     const name = parts.join('.');
     cursor.expect('=');
     const valueAt = cursor.offset;
-    if (options.some((other) => other.name === name)) {
+    if (names.size === names.add(name).size) {
       throw new StatementError('42601', `option "${name}" is given twice`, nameAt);
     }
     options.push({ name, value: parseValue(cursor), nameAt, valueAt });

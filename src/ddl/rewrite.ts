@@ -5,7 +5,9 @@
  * strings of several statements and as a prepared statement. Secrets are sealed here and leave in no other form.
  * Refuses with PostgreSQL's own errors and positions. Uses the catalog (its functions) only through `before`.
  */
+import { setImmediate as othersTurn } from 'node:timers/promises';
 import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../tables/sql-flow.ts';
+import { limits } from '../tables/limits.ts';
 import { type SqlError, SqlFailure } from '../tables/refusals.ts';
 import { createTable, isWebhookTable } from './create-table.ts';
 import { Cursor, StatementError } from './cursor.ts';
@@ -15,7 +17,7 @@ import { alterTable, databaseStatement, describe, flush, show } from './other-st
 import { type Piece, type Plan, assemble } from './plan.ts';
 import { mayNameRwCatalog, rwCatalog } from './rw-catalog.ts';
 import { alterSecret, createSecret, dropSecret } from './secret-statements.ts';
-import { type Statement, splitStatements } from './statements.ts';
+import { type Statement, statementsOf } from './statements.ts';
 import { lexable } from './text.ts';
 import { createToken, dropToken } from './token-statements.ts';
 import { typeNames } from './type-names.ts';
@@ -34,6 +36,8 @@ export interface DdlDeps extends AlterDeps, ExplainDeps {
   endpoints(session: Asking): Promise<object>;
   /** Closes every connection of Headgate's to this database. */
   releaseDatabase(database: string): Promise<void>;
+  /** A clock in ms, for the rests in a search through a long text. */
+  readonly now: () => number;
 }
 
 export function createRewriter(deps: DdlDeps): RewriteSql {
@@ -62,14 +66,87 @@ function rewrite(sql: string, session: SqlSession, deps: DdlDeps): Rewrite | nul
     encoding: session.clientEncoding.toUpperCase(),
     standardConformingStrings: session.standardConformingStrings,
   };
-  const statements = splitStatements(lexable(sql, lexical.encoding), session.standardConformingStrings);
+  const search = ownOf(sql, lexical, session, deps);
   try {
-    const plans = statements.map((statement) => planOf(statement, lexical, session, deps));
-    return plans.every((plan) => plan === null) ? null : joined(sql, session, statements, plans, deps);
+    const found = withinTurn(search, deps);
+    if (found === null) return { kind: 'deferred', prepare: () => searched(sql, session, search, deps) };
+    return found.length === 0 ? null : joined(sql, session, found, deps);
   } catch (error) {
     if (!(error instanceof StatementError)) throw error;
     return { kind: 'error', error: sqlError(error) };
   }
+}
+
+/** The statements that a search finds before its time is up; null: it has not ended. */
+function withinTurn(search: Iterator<void, Own[]>, { now }: DdlDeps): Own[] | null {
+  const until = now() + limits.sqlSearchMs;
+  do {
+    const step = search.next();
+    if (step.done === true) return step.value;
+  } while (now() < until);
+  return null;
+}
+
+/** Goes on with a search, and lets others have their turn in between. */
+async function searched(
+  sql: string,
+  session: SqlSession,
+  search: Iterator<void, Own[]>,
+  deps: DdlDeps,
+): Promise<Rewritten> {
+  let found: Own[] | null = null;
+  try {
+    while (found === null) {
+      await othersTurn();
+      found = withinTurn(search, deps);
+    }
+  } catch (error) {
+    throw error instanceof StatementError ? new SqlFailure(sqlError(error)) : error;
+  }
+  const rewrite = joined(sql, session, found, deps);
+  if (rewrite.kind === 'deferred') return rewrite.prepare();
+  await rewrite.before?.();
+  return { ...rewrite, before: null };
+}
+
+/** One of Headgate's statements in a text. */
+interface Own {
+  readonly plan: Plan;
+  /** How many statements precede it. */
+  readonly index: number;
+  /** After the semicolon that precedes it, its first token, and its own semicolon or the end of the text. */
+  readonly after: number;
+  readonly start: number;
+  readonly until: number;
+}
+
+/** The first letters of Headgate's statements. */
+const beginnings = new Set('acdefsACDEFS');
+
+function tooMany(at: number): never {
+  const message = `a text has at most ${limits.sqlOwnStatementsMax} of Headgate's statements`;
+  throw new StatementError('54000', message, at, { hint: severalTexts });
+}
+
+/** Of the other statements, of which a text may hold millions, nothing is kept. */
+function* ownOf(sql: string, lexical: Lexical, session: SqlSession, deps: DdlDeps): Generator<void, Own[]> {
+  const { sqlOwnStatementsMax, sqlOwnTokensMax } = limits;
+  const found: Own[] = [];
+  let index = 0;
+  let after = 0;
+  const text = lexable(sql, lexical.encoding);
+  const named = mayNameRwCatalog(sql);
+  for (const statement of statementsOf(text, lexical.standardConformingStrings, sqlOwnTokensMax)) {
+    const { tokens, start, semicolon } = statement;
+    const mayBeOwn = (named || beginnings.has(text[start] ?? '')) && tokens.length < sqlOwnTokensMax;
+    const plan = mayBeOwn ? planOf(statement, lexical, session, deps) : null;
+    if (plan !== null) found.push({ plan, index, after, start, until: semicolon ?? sql.length });
+    if (found.length > sqlOwnStatementsMax) tooMany(start);
+    yield;
+    index += 1;
+    after = (semicolon ?? sql.length) + 1;
+  }
+  return found;
 }
 
 /** Null: the statement is PostgreSQL's. */
@@ -122,28 +199,43 @@ function planOf(statement: Statement, lexical: Lexical, session: SqlSession, dep
 function joined(
   sql: string,
   session: SqlSession,
-  statements: readonly Statement[],
-  plans: readonly (Plan | null)[],
+  found: readonly Own[],
   deps: DdlDeps,
-): Rewrite {
-  const needsCatalog = plans.some((plan) => plan?.needsCatalog);
-  const releases = plans.flatMap((plan) => plan?.releases ?? []);
+): Exclude<Rewrite, { kind: 'error' }> {
+  const needsCatalog = found.some(({ plan }) => plan.needsCatalog);
+  const releases = found.flatMap(({ plan }) => plan.releases);
   const before = async (): Promise<void> => {
     if (needsCatalog) await deps.ensureCatalog(session.database);
     for (const database of releases) await deps.releaseDatabase(database);
   };
-  if (!plans.some((plan) => plan?.later)) return { ...replaced(sql, statements, plans), before };
+  if (!found.some(({ plan }) => plan.later)) return { ...replaced(sql, found), before };
   return {
     kind: 'deferred',
     prepare: async () => {
       await before();
-      const finished: (Plan | null)[] = [];
-      for (const plan of plans) {
-        finished.push(plan?.later ? { ...plan, pieces: await finish(plan.later) } : plan);
+      const finished: Own[] = [];
+      let length = 0;
+      for (const own of found) {
+        const { later } = own.plan;
+        const pieces = later ? await finish(later) : own.plan.pieces;
+        if (later) length += lengthOf(pieces);
+        if (length > limits.sqlStatementBytesMax) throw new SqlFailure(tooLong);
+        finished.push({ ...own, plan: { ...own.plan, pieces } });
       }
-      return { ...replaced(sql, statements, finished), before: null };
+      return { ...replaced(sql, finished), before: null };
     },
   };
+}
+
+const severalTexts = 'Send them one after another, or in several texts.';
+const tooLong: SqlError = {
+  sqlstate: '54000',
+  message: 'what the statements of this text show is too long together',
+  hint: severalTexts,
+};
+
+function lengthOf(pieces: readonly Piece[]): number {
+  return pieces.reduce((sum, piece) => sum + (typeof piece === 'string' ? piece.length : 0), 0);
 }
 
 async function finish(later: NonNullable<Plan['later']>): Promise<readonly Piece[]> {
@@ -158,23 +250,19 @@ async function finish(later: NonNullable<Plan['later']>): Promise<readonly Piece
  * Replaces Headgate's statements and leaves every other one as it was. The comments around Headgate's are dropped: one
  * may contain the key that the statement itself seals.
  */
-function replaced(
-  sql: string,
-  statements: readonly Statement[],
-  plans: readonly (Plan | null)[],
-): Omit<Rewritten, 'before'> {
+function replaced(sql: string, found: readonly Own[]): Omit<Rewritten, 'before'> {
   const pieces: { piece: Piece; anchor: number }[] = [];
+  const tags: (string | null)[] = [];
   let last = 0;
-  statements.forEach((statement, index) => {
-    const plan = plans[index];
-    if (!plan) return;
-    const begin = (statements[index - 1]?.semicolon ?? -1) + 1;
-    pieces.push({ piece: { start: last, end: begin }, anchor: last });
-    for (const piece of plan.pieces) pieces.push({ piece, anchor: statement.start });
-    last = statement.semicolon ?? sql.length;
-  });
+  for (const { plan, index, after, start, until } of found) {
+    pieces.push({ piece: { start: last, end: after }, anchor: last });
+    for (const piece of plan.pieces) pieces.push({ piece, anchor: start });
+    while (tags.length < index) tags.push(null);
+    tags.push(plan.tag);
+    last = until;
+  }
   pieces.push({ piece: { start: last, end: sql.length }, anchor: last });
-  return { kind: 'rewritten', ...assemble(sql, pieces), tags: plans.map((plan) => plan?.tag ?? null) };
+  return { kind: 'rewritten', ...assemble(sql, pieces), tags };
 }
 
 function sqlError(error: StatementError): SqlError {

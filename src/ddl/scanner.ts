@@ -41,8 +41,16 @@ const number =
   /(?:0[xX][0-9A-Fa-f_]+|[0-9][0-9_]*(?:\.(?!\.)[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9][0-9_]*)?/y;
 const param = /\$[0-9]+/y;
 const dollarTag = /\$(?:[A-Za-z_\x80-\xff][A-Za-z0-9_\x80-\xff]*)?\$/y;
-/** Ends where a comment begins, which may be directly after an operator: of a text of both, each part is read once. */
-const operator = /(?:[~!@#^&|`?+*%<>=]|-(?!-)|\/(?!\*))+/y;
+const operator = new Set('~!@#^&|`?+*%<>=-/');
+/** Ends where a comment begins, which may be directly after an operator: of a text of both, each part is read once. -1: it is none. */
+function operatorEnd(text: string, start: number): number {
+  let at = start;
+  // One by one: an expression with alternatives has no room for millions of signs.
+  for (; operator.has(text[at] ?? ''); at++) {
+    if (text.startsWith('--', at) || text.startsWith('/*', at)) break;
+  }
+  return at === start ? -1 : at;
+}
 function match(pattern: RegExp, text: string, at: number): number {
   pattern.lastIndex = at;
   return pattern.test(text) ? pattern.lastIndex : -1;
@@ -118,7 +126,7 @@ export class Scanner {
     if (text.startsWith('..', start)) return this.#token('symbol', start, start + 2);
     const digits = match(number, text, start);
     if (digits >= 0) return this.#token('number', start, digits);
-    const signs = match(operator, text, start);
+    const signs = operatorEnd(text, start);
     if (signs >= 0) return this.#token('symbol', start, signs);
     return this.#token('()[],;.:'.includes(char ?? '') ? 'symbol' : 'broken', start, start + 1);
   }

@@ -17,16 +17,23 @@ export interface Statement {
 
 /** Every statement that yields a CommandComplete: an empty one yields none, and is left out. */
 export function splitStatements(text: string, standardConformingStrings: boolean): Statement[] {
+  return [...statementsOf(text, standardConformingStrings)];
+}
+
+/** The same, one after another, for a text that may hold millions of them. Of each statement `tokensMax` tokens are kept. */
+export function* statementsOf(
+  text: string,
+  standardConformingStrings: boolean,
+  tokensMax = Infinity,
+): Generator<Statement> {
   const scanner = new Scanner(text, standardConformingStrings);
-  const statements: Statement[] = [];
   let tokens: Token[] = [];
-  const finish = (semicolon: number | null): void => {
-    const first = tokens[0];
-    const last = tokens.at(-1);
-    if (first !== undefined && last !== undefined) {
-      statements.push({ start: first.start, end: last.end, tokens, semicolon });
-    }
+  let end = 0;
+  const finished = (semicolon: number | null): Statement[] => {
+    const [first] = tokens;
+    const statement = first === undefined ? [] : [{ start: first.start, end, tokens, semicolon }];
     tokens = [];
+    return statement;
   };
 
   let parens = 0;
@@ -37,23 +44,24 @@ export function splitStatements(text: string, standardConformingStrings: boolean
       if (char === '(') parens++;
       else if (char === ')' && parens > 0) parens--;
       else if (char === ';' && parens === 0 && !body.open) {
-        finish(token.start);
+        yield* finished(token.start);
         body.reset();
         continue;
       }
     } else if (token.kind === 'word') {
       body.see(token, tokens.length, parens);
     }
-    tokens.push(token);
+    if (tokens.length < tokensMax) tokens.push(token);
+    end = token.end;
   }
-  finish(null);
-  return statements;
+  yield* finished(null);
 }
 
 /** Follows CREATE [OR REPLACE] FUNCTION | PROCEDURE … BEGIN ATOMIC … CASE … END … END. */
 class AtomicBody {
   readonly #text: string;
   #head = '';
+  #routine = false;
   #previous = '';
   #depth = 0;
 
@@ -67,6 +75,7 @@ class AtomicBody {
 
   reset(): void {
     this.#head = '';
+    this.#routine = false;
     this.#previous = '';
     this.#depth = 0;
   }
@@ -74,8 +83,11 @@ class AtomicBody {
   see(token: Token, index: number, parens: number): void {
     // The relevant words are short; a longer one is not extracted.
     const word = token.end - token.start > 9 ? '-' : this.#text.slice(token.start, token.end).toLowerCase();
-    if (index < 4) this.#head += `${word} `;
-    if (parens === 0 && /^create (or replace )?(function|procedure) /.test(this.#head)) {
+    if (index === 0 ? word === 'create' : index < 4 && this.#head !== '') {
+      this.#head += `${word} `;
+      this.#routine = /^create (or replace )?(function|procedure) /.test(this.#head);
+    }
+    if (parens === 0 && this.#routine) {
       if (this.#depth === 0) {
         if (word === 'atomic' && this.#previous === 'begin') this.#depth = 1;
       } else if (word === 'case') {

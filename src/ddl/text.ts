@@ -52,9 +52,10 @@ export function encodeText(text: string): string {
 
 /** `text` as one literal that means the same whatever standard_conforming_strings is. Takes and returns bytes. */
 export function dollarQuote(text: string): string {
-  for (let n = 0; ; n++) {
-    const tag = `$hg${n === 0 ? '' : n}$`;
-    // Nor may the tag begin inside the text and overlap its own end.
-    if ((text + tag).indexOf(tag) === text.length) return tag + text + tag;
-  }
+  // In one pass: a text may contain a hundred thousand such tags. A tag that the text only begins would overlap its own end.
+  const taken = new Set(Array.from(text.matchAll(/\$hg([0-9]*)/g), ([, number]) => number));
+  let number = '';
+  for (let n = 1; taken.has(number); n++) number = String(n);
+  const tag = `$hg${number}$`;
+  return tag + text + tag;
 }

@@ -7,6 +7,7 @@
 import { sealCheck } from '../catalog/seals.ts';
 import { type AnswerGuard, type ParsedAnswer, maskLiterals } from './answer-sealing.ts';
 import type { AnswerText } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import type { DeliveryIdOf } from './dedupe-option.ts';
 import { answerWord, expressionSource } from './expression-source.ts';
@@ -106,7 +107,12 @@ export function parseValidate(cursor: Cursor, deps: ValidateDeps): ValidateClaus
           secret.start,
         );
       }
-      secrets.push(secret);
+      if (secrets.push(secret) > limits.validateSecretsMax)
+        throw new StatementError(
+          '54000',
+          `a VALIDATE clause names at most ${limits.validateSecretsMax} secrets`,
+          secret.start,
+        );
     } while (cursor.accept(','));
     if (cursor.accept('using')) return senderClause(cursor, secrets, deps);
   }

@@ -16,6 +16,8 @@ export const checkLimits = {
   expressionValueBodiesMax: 8,
   /** … plus this many bytes. */
   expressionValueBytesMax: 64 * 1024 * 1024,
+  /** The values of all constant parts of an expression, which are computed when it is read, in bytes. */
+  expressionFoldedBytesMax: 32 * 1024 * 1024,
   /** What all steps of a VALIDATE expression together may read and write, as a multiple of the request body … */
   expressionWorkBodiesMax: 256,
   /** … plus this many bytes. */
@@ -32,6 +34,8 @@ export const checkLimits = {
   rotationLockMs: 10_000,
   /** Length of one secret, in bytes. */
   secretBytesMax: 64 * 1024,
+  /** Secrets of one VALIDATE clause; the catalog has the same bound. */
+  validateSecretsMax: 64,
 
   /** How much of the body of a refused request is kept, in bytes. */
   rejectedBodyBytesMax: 64 * 1024,

@@ -12,6 +12,12 @@ export const doorLimits = {
   sqlStartupTimeoutMs: 60_000,
   /** Largest Query or Parse message that is searched for Headgate's statements; larger ones pass unread. */
   sqlStatementBytesMax: 16 * 1024 * 1024,
+  /** How long such a search goes on before others get their turn, in ms. A single statement is not interrupted. */
+  sqlSearchMs: 50,
+  /** Headgate's own statements in one text; also of the text that replaces them there are at most `sqlStatementBytesMax` bytes. */
+  sqlOwnStatementsMax: 1_000,
+  /** Tokens of one statement of Headgate's; a longer statement is PostgreSQL's. */
+  sqlOwnTokensMax: 262_144,
   /** Largest message of a client that has not yet authenticated, in bytes. */
   sqlAuthMessageBytesMax: 64 * 1024,
   /** Bytes that wait for one peer of a relayed connection before the other side is paused. */

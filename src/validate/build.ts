@@ -2,7 +2,9 @@
  * Builds typed nodes: converts types where PostgreSQL does so implicitly, and computes constant parts. A constant part
  * that raises an error is refused when the table is created, with its position.
  */
+import { limits } from '../tables/limits.ts';
 import { Compiler } from './compile.ts';
+import { sizeOfConstant } from './cost.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
 import { castRow } from './functions.ts';
 import { HeaderSlots } from './headers.ts';
@@ -14,9 +16,12 @@ const noValues = { secrets: new Map<string, string>(), publicUrl: null };
 
 export class Builder {
   readonly nodes = new Nodes();
+  #foldedBytes = 0;
 
   constant(value: Value, type: StaticType, at: number, literals: Iterable<number> = []): Node {
-    return this.nodes.make({ kind: 'constant', value, literals: new Set(literals) }, type, at);
+    // A constant that only gets another type shares its set: of a list of equal ones, none is copied for each of them.
+    const shared = literals instanceof Set ? (literals as Set<number>) : new Set(literals);
+    return this.nodes.make({ kind: 'constant', value, literals: shared }, type, at);
   }
 
   /** A node, or the constant that it evaluates to. */
@@ -28,10 +33,9 @@ export class Builder {
   }
 
   call(row: Row, args: readonly Node[], at: number): Node {
-    const literals = args.flatMap((arg) => (arg.kind === 'constant' ? [...arg.literals] : []));
     // A strict function of a constant NULL is NULL, whatever errors its other arguments would raise.
     if (row.strict && args.some((arg) => arg.kind === 'constant' && arg.value === null)) {
-      return this.constant(null, row.result, at, literals);
+      return this.constant(null, row.result, at, literalsOf(args));
     }
     this.#prepare(row, args, at);
     return this.make({ kind: 'call', row, args }, row.result, at);
@@ -45,11 +49,16 @@ export class Builder {
   }
 
   #fold(node: Node): Node {
+    this.#foldedBytes += sizeOfConstant(node);
+    if (this.#foldedBytes > limits.expressionFoldedBytesMax) {
+      throw new ExpressionError('54000', 'the constant parts of the expression are too large', node.at, {
+        hint: `Together they may have ${limits.expressionFoldedBytesMax} bytes.`,
+      });
+    }
     const value = raisedAt(node.at, () =>
       new Compiler(noValues, new HeaderSlots()).compile(node).evaluate({} as never),
     );
-    const literals = childrenOf(node).flatMap((part) => (part.kind === 'constant' ? [...part.literals] : []));
-    return this.constant(value, node.type, node.at, literals);
+    return this.constant(value, node.type, node.at, literalsOf(childrenOf(node)));
   }
 
   /** The value as `type`, if PostgreSQL converts implicitly; the caller has made sure that it does. */
@@ -78,6 +87,13 @@ export class Builder {
     }
     return this.call(row, [node], at);
   }
+}
+
+/** Where the constants among these were written. */
+function literalsOf(nodes: readonly Node[]): Iterable<number> {
+  const sets = nodes.flatMap((node) => (node.kind === 'constant' ? [node.literals] : []));
+  const [only] = sets;
+  return sets.length === 1 && only !== undefined ? only : sets.flatMap((set) => [...set]);
 }
 
 function isStable(node: Node): boolean {

@@ -44,6 +44,12 @@ function constantSize(value: Value): number {
   return limits.expressionCharsMax;
 }
 
+/** How large the value of a constant part may be that is about to be computed, in bytes. */
+export function sizeOfConstant(node: Node): number {
+  const parts = childrenOf(node).map((part) => sizeOf(part, []));
+  return sizeOf(node, parts).base;
+}
+
 function sizeOf(node: Node, parts: readonly Size[]): Size {
   switch (node.kind) {
     case 'constant':

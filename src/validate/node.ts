@@ -144,7 +144,7 @@ export class Nodes {
     const known = this.#byKey.get(key);
     if (known !== undefined) {
       // A constant remembers every literal it came from: all of them are masked if one is a key.
-      if (known.kind === 'constant' && shape.kind === 'constant')
+      if (known.kind === 'constant' && shape.kind === 'constant' && known.literals !== shape.literals)
         for (const at of shape.literals) known.literals.add(at);
       return known;
     }

@@ -142,6 +142,8 @@ export class Answers {
   readyForQuery(outsideTransaction: boolean): void {
     const head = this.outstanding.head();
     this.#copyingIn = false;
+    // It has read a Sync, perhaps one that `dropSyncsOfCopy` assumed to be ignored.
+    this.#skipping = false;
     this.#outsideTransaction = outsideTransaction;
     if (outsideTransaction) this.#portals.clear();
     // A Query that has not been answered at all is not what became ready: the engine may answer a Sync that

@@ -20,7 +20,7 @@ import { authenticate, type Passwords } from './authenticate.ts';
 import { ClientTls } from './client-tls.ts';
 import { dialEngine } from './dial.ts';
 import { followerRefused } from './followers.ts';
-import { type FatalReason, writeFatal } from './messages.ts';
+import { type FatalReason, namesOf, writeFatal } from './messages.ts';
 import { Newcomers } from './newcomers.ts';
 import { type Opened, readClientOpening } from './opening.ts';
 import { Relay, shuttingDown } from './relay.ts';
@@ -59,7 +59,7 @@ export async function openSqlDoor(options: SqlDoorOptions): Promise<SqlDoor> {
 }
 
 function userOf(opening: Opened['opening']): string {
-  return (opening.kind === 'startup' ? opening.parameters.get('user') : undefined) ?? '';
+  return opening.kind === 'startup' ? namesOf(opening.parameters).user : '';
 }
 
 class Door implements SqlDoor {
@@ -285,8 +285,7 @@ class Door implements SqlDoor {
       client,
       engine,
       authenticated: () => startup.leave(),
-      database: parameters.get('database') ?? parameters.get('user') ?? '',
-      user: userOf(opening),
+      ...namesOf(parameters),
       followerRefused: parameters.has('replication') ? (sql) => followerRefused(sql, ownEngine) : null,
       rewrite: this.#options.rewrite,
       limits: this.#limits,

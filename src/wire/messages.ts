@@ -211,3 +211,13 @@ export function readOpening(packet: Buffer): Opening {
   }
   return { kind: 'startup', parameters };
 }
+
+/** PostgreSQL's NAMEDATALEN, without the zero at the end. */
+const nameBytesMax = 63;
+
+/** Whose session in which database the engine begins: it cuts long names off, and takes a missing or empty database for the user's. */
+export function namesOf(parameters: ReadonlyMap<string, string>): { user: string; database: string } {
+  const cut = (name: string): string => Buffer.from(name).subarray(0, nameBytesMax).toString();
+  const user = parameters.get('user') ?? '';
+  return { user: cut(user), database: cut(parameters.get('database') || user) };
+}

@@ -43,7 +43,8 @@ export class Door {
       ...(extended ? { name: `s${sql}`.slice(0, 60) } : {}),
     });
     const answers = [answer].flat();
-    if (result?.kind === 'rewritten') assert.equal(answers.length, result.tags.length);
+    // Of the statements behind the last of Headgate's there are no tags.
+    if (result?.kind === 'rewritten') assert.ok(answers.length >= result.tags.length);
     return answers.at(-1)?.rows ?? [];
   }
 

@@ -8,6 +8,7 @@ import { createRewriter } from '../../src/ddl/rewrite.ts';
 const rewriteSql = createRewriter({
   ensureCatalog: () => Promise.resolve(),
   releaseDatabase: () => Promise.resolve(),
+  now: () => 0,
   seal: (plaintext, identity) => Buffer.from(`${identity}=${plaintext}`).toString('base64'),
   parseExpression: (text) => ({ text, payloadName: null, headersRead: [], secretLiterals: [], warnings: [] }),
   parseAnswer: () => ({ payloadName: null, secretsRead: [], secretsShown: [], secretLiterals: new Map() }),

@@ -290,6 +290,16 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
       done('FOO') +
       ready,
   },
+  'after a copy that failed before it read, a Query needs no further Sync to be read': {
+    script: [
+      ['>', parse('', 'copy t from stdin') + bind('', '') + execute('') + sync],
+      ['<', m('1') + m('2') + copyIn + error({ C: 'P0001', M: 'trigger' }) + ready],
+      ['>', q('FOO x')],
+      ['<', done('CALL') + ready],
+    ],
+    toEngine: parse('', 'copy t from stdin') + bind('', '') + execute('') + sync + q('CALL foo(x)'),
+    toClient: m('1') + m('2') + copyIn + error({ C: 'P0001', M: 'trigger' }) + ready + done('FOO') + ready,
+  },
   'a copy inside a string of statements, pipelined': {
     script: [
       ['>', q('FOO x;copy t from stdin;select 1') + m('d', 'row') + copyDone + q('FOO y')],
