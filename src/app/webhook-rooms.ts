@@ -5,6 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import type { Turns } from '../batch/lane.ts';
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
 import { createKeeping, createLearning } from '../catalog/learning.ts';
@@ -51,11 +52,15 @@ export interface WebhookRoomsOptions<Door extends Closable> {
   readonly openDoor: (options: ListenerOptions) => Promise<Door>;
   /** Whether this process runs the retries of refused requests; only one of several does. */
   readonly retries: boolean;
-  /** For one of several processes: what keeps their streams in order, the name of their commits at the engine, and the disk. */
+  /**
+   * For one of several processes: what keeps their streams in order, the name of their commits at the engine, the disk, and their turns at the
+   * engine (null: they do not wait for each other).
+   */
   readonly oneOfSeveral: {
     readonly fence: StreamFence;
     readonly commitName: string;
     readonly link: SpoolLink;
+    readonly turns: Turns | null;
   } | null;
   /** Receives what accepted requests of inspected tables held. */
   readonly hold: NonNullable<IngestDeps['hold']>;
@@ -123,7 +128,8 @@ export async function openWebhookRooms<Door extends Closable>(
     clock,
   };
   const into = openInto(commit, closer);
-  const lanes = new Lanes({ commit: into.commit, paceOf, limits, clock, endOfTurn: setImmediate });
+  const turns = options.oneOfSeveral?.turns ?? null;
+  const lanes = new Lanes({ commit: into.commit, paceOf, turns, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
   const spool = await openSpool(
     { ...options, sealing, catalog, commit, into, clock, direct: () => lanes.taken },

@@ -19,7 +19,8 @@
  * If many senders send again as soon as they are answered, two groups take turns: while one is at the engine, the senders of the
  * other are answered and their next requests are read. So if at least as many requests wait as the last group had, the next group
  * goes to the engine before the answers of the last one are written, and takes half of all. If fewer wait, the answers are
- * written first, and the lane waits for the end of the turn.
+ * written first, and the lane waits for the end of the turn. If another process has a turn at the engine meanwhile (`Turns`), its group
+ * is the other one, and the next group takes everything that waits.
  *
  * `expire` settles a receipt past its deadline: with `deadline` (certainly not stored) if the request still waits, and with
  * `unknown` if its group is at the engine, whose own answer then comes too late. Each request has its own timeout, so
@@ -53,6 +54,12 @@ export interface LaneOptions {
   readonly onIdle: () => void;
 }
 
+/** Turns at the engine that lanes of several processes give each other. */
+export interface Turns {
+  /** Resolves within a few ms, with what gives the turn back; null: the lane goes without. */
+  take(): (() => void) | Promise<() => void> | null;
+}
+
 interface Waiting {
   readonly rows: Rows;
   readonly receipt: Deferred<Outcome>;
@@ -66,6 +73,7 @@ export class Lane {
   readonly #options: LaneOptions;
   readonly #pace: Pace;
   readonly #passes: Semaphore | null;
+  readonly #turns: Turns | null;
   #state: LaneState = 'idle';
   /** In order of arrival; `#head` is the first that still waits, so that taking a group moves no elements. */
   #queue: Waiting[] = [];
@@ -83,11 +91,15 @@ export class Lane {
   /** Callers that wait until everything up to an ordinal is stored or never will be. */
   #watchers: { readonly upTo: number; readonly tell: () => void }[] = [];
 
-  /** `pace`: what is known of the table's speed. `passes`: a group is committed only while it holds one of them; null: none is needed. */
-  constructor(options: LaneOptions, pace: Pace, passes: Semaphore | null = null) {
+  /**
+   * `pace`: what is known of the table's speed. `passes`: a group is committed only while it holds one of them; null: none is needed.
+   * `turns`: null: no other process's groups are waited for.
+   */
+  constructor(options: LaneOptions, pace: Pace, passes: Semaphore | null = null, turns: Turns | null = null) {
     this.#options = options;
     this.#pace = pace;
     this.#passes = passes;
+    this.#turns = turns;
   }
 
   get state(): LaneState {
@@ -178,10 +190,13 @@ export class Lane {
     while (this.#head < this.#queue.length) {
       // A request that waits for a pass is still in the queue, and is certainly not stored.
       const done = passes === null ? null : await passes.turn();
+      const turn = this.#turns === null ? null : await this.#turns.take();
       const waiting = this.#queue.length - this.#head;
-      const members = this.#takeGroup(before === 0 ? waiting : Math.ceil((waiting + before) / 2));
+      const all = before === 0 || turn !== null;
+      const members = this.#takeGroup(all ? waiting : Math.ceil((waiting + before) / 2));
       before = members.length;
       if (before > 0) await this.#commit(members);
+      turn?.();
       done?.();
       const left = this.#queue.length - this.#head;
       if (left >= before) {

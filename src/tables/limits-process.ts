@@ -7,6 +7,8 @@ export const processLimits = {
 
   /** The most listener processes that are started by default, however many cores there are. */
   listenersMax: 4,
+  /** The longest wait for the turn of a listener process at the engine, in ms. */
+  turnMsMax: 5,
   /** Memory of the machine that each of them then needs, in bytes. */
   listenerMemoryBytes: 512 * 1024 * 1024,
   /** The least number of commit connections of each, per database. */

@@ -29,9 +29,12 @@ import type { Question } from './messages.ts';
 import { JoinedTail } from './joined-tail.ts';
 import { Slot } from './slot.ts';
 import type { SpoolDesk } from './spool-desk.ts';
+import { TurnstilePair } from './turnstile.ts';
 
 export interface ListenersOptions extends ListenAt {
   readonly assignment: ChildOptions['assignment'];
+  /** How many turns at the engine the processes give each other; null: they do not wait for each other. */
+  readonly turns: number | null;
   readonly observe: Observe;
   /** Receives what the processes report; they have already counted it. */
   readonly log: Observe;
@@ -49,6 +52,8 @@ export class Listeners implements Closable {
   readonly #options: ListenersOptions;
   readonly #server: Server;
   readonly #slots: readonly Slot[];
+  /** null: the processes do not wait for each other. */
+  readonly #turnstile: TurnstilePair | null;
   readonly #fences: Fences;
   /** Accepted connections while no process serves. */
   readonly #waiting = new Set<Socket>();
@@ -60,7 +65,10 @@ export class Listeners implements Closable {
 
   /** Resolves once all of them serve. */
   static async open(options: ListenersOptions): Promise<Listeners> {
-    const listeners = new Listeners(options);
+    const { turns } = options;
+    // Without turns everything works as well, only slower.
+    const turnstile = turns === null ? null : await TurnstilePair.open(turns).catch(() => null);
+    const listeners = new Listeners(options, turnstile);
     try {
       await listeners.#open();
       return listeners;
@@ -70,8 +78,9 @@ export class Listeners implements Closable {
     }
   }
 
-  private constructor(options: ListenersOptions) {
+  private constructor(options: ListenersOptions, turnstile: TurnstilePair | null) {
     this.#options = options;
+    this.#turnstile = turnstile;
     this.#server = createServer({ pauseOnConnect: true, noDelay: true, allowHalfOpen: true });
     this.#server.on('connection', (connection) => this.#accepted(connection));
     this.#fences = new Fences(options.commitsEnded);
@@ -138,6 +147,7 @@ export class Listeners implements Closable {
     this.#server.close();
     for (const connection of this.#waiting) connection.destroy();
     await Promise.all(this.#slots.map((slot) => slot.close()));
+    await this.#turnstile?.close();
   }
 
   #slot(listener: number): Slot {
@@ -145,6 +155,7 @@ export class Listeners implements Closable {
     return new Slot({
       start: {
         assignment,
+        turnstile: this.#turnstile,
         said: (observation) => log({ ...observation, listener }),
         passed: (passed) => this.#passed(listener, passed),
         tail: (batch) => this.tail.add(batch),
