@@ -13,7 +13,7 @@ import { Listeners } from './listeners/listeners.ts';
 import { listenersOf } from './listeners/share.ts';
 import type { SpoolDesk } from './listeners/spool-desk.ts';
 import { settingsOfListener } from './listeners/settings-of-listener.ts';
-import { turnsOf } from './listeners/turnstile.ts';
+import { permitsOf } from './listeners/shared-permits.ts';
 import { doorAt } from './ports.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
@@ -84,7 +84,7 @@ async function openProcesses(
       of,
     },
     // An engine elsewhere has processors of its own.
-    turns: engine.kind === 'embedded' ? turnsOf(of, resources().cores) : null,
+    permits: engine.kind === 'embedded' ? permitsOf(of, resources().cores) : null,
     observe,
     log,
     desk,

@@ -19,8 +19,8 @@
  * If many senders send again as soon as they are answered, two groups take turns: while one is at the engine, the senders of the
  * other are answered and their next requests are read. So if at least as many requests wait as the last group had, the next group
  * goes to the engine before the answers of the last one are written, and takes half of all. If fewer wait, the answers are
- * written first, and the lane waits for the end of the turn. If another process has a turn at the engine meanwhile (`Turns`), its group
- * is the other one, and the next group takes everything that waits.
+ * written first, and the lane waits for the end of the turn. If a group needs a permit that other processes wait for, too
+ * (`Permits`), theirs is the other group, and the next one takes everything that waits.
  *
  * `expire` settles a receipt past its deadline: with `deadline` (certainly not stored) if the request still waits, and with
  * `unknown` if its group is at the engine, whose own answer then comes too late. Each request has its own timeout, so
@@ -54,9 +54,9 @@ export interface LaneOptions {
   readonly onIdle: () => void;
 }
 
-/** Turns at the engine that lanes of several processes give each other. */
-export interface Turns {
-  /** Resolves within a few ms, with what gives the turn back; null: the lane goes without. */
+/** A semaphore of several processes: who has one of its permits has a group at the engine. */
+export interface Permits {
+  /** With what gives the permit back, within a few ms; null: the group goes without. */
   take(): (() => void) | Promise<() => void> | null;
 }
 
@@ -73,7 +73,7 @@ export class Lane {
   readonly #options: LaneOptions;
   readonly #pace: Pace;
   readonly #passes: Semaphore | null;
-  readonly #turns: Turns | null;
+  readonly #permits: Permits | null;
   #state: LaneState = 'idle';
   /** In order of arrival; `#head` is the first that still waits, so that taking a group moves no elements. */
   #queue: Waiting[] = [];
@@ -93,13 +93,18 @@ export class Lane {
 
   /**
    * `pace`: what is known of the table's speed. `passes`: a group is committed only while it holds one of them; null: none is needed.
-   * `turns`: null: no other process's groups are waited for.
+   * `permits`: null: no other process's groups are waited for.
    */
-  constructor(options: LaneOptions, pace: Pace, passes: Semaphore | null = null, turns: Turns | null = null) {
+  constructor(
+    options: LaneOptions,
+    pace: Pace,
+    passes: Semaphore | null = null,
+    permits: Permits | null = null,
+  ) {
     this.#options = options;
     this.#pace = pace;
     this.#passes = passes;
-    this.#turns = turns;
+    this.#permits = permits;
   }
 
   get state(): LaneState {
@@ -190,13 +195,13 @@ export class Lane {
     while (this.#head < this.#queue.length) {
       // A request that waits for a pass is still in the queue, and is certainly not stored.
       const done = passes === null ? null : await passes.turn();
-      const turn = this.#turns === null ? null : await this.#turns.take();
+      const permit = this.#permits === null ? null : await this.#permits.take();
       const waiting = this.#queue.length - this.#head;
-      const all = before === 0 || turn !== null;
+      const all = before === 0 || permit !== null;
       const members = this.#takeGroup(all ? waiting : Math.ceil((waiting + before) / 2));
       before = members.length;
       if (before > 0) await this.#commit(members);
-      turn?.();
+      permit?.();
       done?.();
       const left = this.#queue.length - this.#head;
       if (left >= before) {

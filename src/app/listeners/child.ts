@@ -31,7 +31,7 @@ import type {
   SpoolTold,
   ToListener,
 } from './messages.ts';
-import type { TurnstilePair } from './turnstile.ts';
+import type { PermitEnds } from './shared-permits.ts';
 
 /** A listener process cannot start; the message is for the terminal. */
 export class ListenerError extends PlainError {
@@ -40,8 +40,8 @@ export class ListenerError extends PlainError {
 
 export interface ChildOptions {
   /** null: processes do not wait for each other. */
-  readonly turnstile: TurnstilePair | null;
-  readonly assignment: Omit<Assignment, 'commitName' | 'turns'>;
+  readonly permitEnds: PermitEnds | null;
+  readonly assignment: Omit<Assignment, 'commitName' | 'permits'>;
   readonly said: (observation: Observation) => void;
   readonly passed: (passed: Passed) => void;
   readonly tail: (batch: TailBatch) => void;
@@ -95,7 +95,7 @@ export class ListenerChild {
     this.#process = fork(listenerEntry, [], {
       // Not `advanced`: JSON is cheaper for small messages, and there are one or two for each connection.
       serialization: 'json',
-      stdio: ['ignore', 'ignore', 'pipe', 'ipc', ...(options.turnstile?.ends ?? [])],
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc', ...(options.permitEnds?.ends ?? [])],
       // A debugger's port would already be taken.
       execArgv: process.execArgv.filter((option) => !option.startsWith('--inspect')),
     });
@@ -105,8 +105,8 @@ export class ListenerChild {
       readLines(this.#process.stderr, limits.engineLogLineCharsMax, (line) =>
         options.said({ kind: 'listener.said', line }),
       );
-    const turns = options.turnstile?.turns ?? null;
-    const assignment = { ...options.assignment, commitName: this.commitName, turns };
+    const permits = options.permitEnds?.permits ?? null;
+    const assignment = { ...options.assignment, commitName: this.commitName, permits };
     this.#send({ kind: 'begin', assignment });
     const late = setTimeout(() => this.kill('it was not ready in time'), limits.engineStartMs);
     void Promise.race([this.serving.catch(() => undefined), this.ended]).then(() => clearTimeout(late));

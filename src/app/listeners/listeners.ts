@@ -29,12 +29,12 @@ import type { Question } from './messages.ts';
 import { JoinedTail } from './joined-tail.ts';
 import { Slot } from './slot.ts';
 import type { SpoolDesk } from './spool-desk.ts';
-import { TurnstilePair } from './turnstile.ts';
+import { PermitEnds } from './shared-permits.ts';
 
 export interface ListenersOptions extends ListenAt {
   readonly assignment: ChildOptions['assignment'];
-  /** How many turns at the engine the processes give each other; null: they do not wait for each other. */
-  readonly turns: number | null;
+  /** How many of the processes may have a group at the engine at one time; null: they do not wait for each other. */
+  readonly permits: number | null;
   readonly observe: Observe;
   /** Receives what the processes report; they have already counted it. */
   readonly log: Observe;
@@ -53,7 +53,7 @@ export class Listeners implements Closable {
   readonly #server: Server;
   readonly #slots: readonly Slot[];
   /** null: the processes do not wait for each other. */
-  readonly #turnstile: TurnstilePair | null;
+  readonly #permitEnds: PermitEnds | null;
   readonly #fences: Fences;
   /** Accepted connections while no process serves. */
   readonly #waiting = new Set<Socket>();
@@ -65,10 +65,10 @@ export class Listeners implements Closable {
 
   /** Resolves once all of them serve. */
   static async open(options: ListenersOptions): Promise<Listeners> {
-    const { turns } = options;
-    // Without turns everything works as well, only slower.
-    const turnstile = turns === null ? null : await TurnstilePair.open(turns).catch(() => null);
-    const listeners = new Listeners(options, turnstile);
+    const { permits } = options;
+    // Without permits everything works as well, only slower.
+    const ends = permits === null ? null : await PermitEnds.open(permits).catch(() => null);
+    const listeners = new Listeners(options, ends);
     try {
       await listeners.#open();
       return listeners;
@@ -78,9 +78,9 @@ export class Listeners implements Closable {
     }
   }
 
-  private constructor(options: ListenersOptions, turnstile: TurnstilePair | null) {
+  private constructor(options: ListenersOptions, permitEnds: PermitEnds | null) {
     this.#options = options;
-    this.#turnstile = turnstile;
+    this.#permitEnds = permitEnds;
     this.#server = createServer({ pauseOnConnect: true, noDelay: true, allowHalfOpen: true });
     this.#server.on('connection', (connection) => this.#accepted(connection));
     this.#fences = new Fences(options.commitsEnded);
@@ -147,7 +147,7 @@ export class Listeners implements Closable {
     this.#server.close();
     for (const connection of this.#waiting) connection.destroy();
     await Promise.all(this.#slots.map((slot) => slot.close()));
-    await this.#turnstile?.close();
+    await this.#permitEnds?.close();
   }
 
   #slot(listener: number): Slot {
@@ -155,7 +155,7 @@ export class Listeners implements Closable {
     return new Slot({
       start: {
         assignment,
-        turnstile: this.#turnstile,
+        permitEnds: this.#permitEnds,
         said: (observation) => log({ ...observation, listener }),
         passed: (passed) => this.#passed(listener, passed),
         tail: (batch) => this.tail.add(batch),
