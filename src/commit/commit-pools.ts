@@ -146,6 +146,11 @@ export class CommitPools {
     return this.#pools.get(database)?.shared === true;
   }
 
+  /** How many connections there may be to this database now. */
+  sizeOf(database: string): number {
+    return this.#pools.get(database)?.pool.options.max ?? this.#limits.commitConnectionsMax;
+  }
+
   /** As `connect`, for a shared transaction: one that keeps statements for it, if enough others do and one of them is idle. */
   async connectForMany(database: string): Promise<PoolClient> {
     const first = await this.connect(database);

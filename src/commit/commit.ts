@@ -7,7 +7,7 @@
  * `chain_broken` (rows before it in its chain were not stored); all members with `engine_unavailable`, `deadline`
  * (certainly not stored), `table_changed` (read the catalog and try again) or, as `unknown`, with `commit_unknown`.
  * Touches the engine through its own small pool of connections per database, so that a slow SELECT elsewhere never
- * delays a group, and a slow table delays another only when `commitConnectionsMax` tables are slow at one time.
+ * delays a group; its connections are handed out by turns of the tables' owners (turns.ts), so that nobody's slow tables take all.
  */
 import type { PoolClient } from 'pg';
 import type { CommitGroup, Group, Ignored, Outcome, Rows, Target } from '../tables/flow.ts';
@@ -27,14 +27,15 @@ import type { Fate } from './session.ts';
 import { Sharing } from './sharing.ts';
 import type { SharingOptions } from './sharing.ts';
 import { ackTimeoutOf, mayShare, sharesOf, storeTogether } from './together.ts';
+import { Turns } from './turns.ts';
+import type { Done, TurnsOptions } from './turns.ts';
 
 export interface CommitOptions {
   readonly pools: CommitPools;
   readonly limits: SharingOptions['limits'] &
+    TurnsOptions['limits'] &
     Pick<
       Limits,
-      | 'ackDeadlineMs'
-      | 'commitStatementTimeoutMs'
       | 'groupNamedRefusalsMax'
       | 'groupFruitlessMax'
       | 'groupProbesMax'
@@ -50,13 +51,18 @@ export interface CommitOptions {
 
 export function createCommit(options: CommitOptions): CommitGroup {
   const { pools } = options;
+  const turns = new Turns({ ...options, connections: (database) => pools.sizeOf(database) });
   const sharing = new Sharing({
     ...options,
-    alone: (group) => commitAlone(options, group),
+    alone: async (group) =>
+      (await turns.run(group, () => commitAlone(options, group))) ?? tooLate(options, group),
     together: (groups, boundMs) => commitTogether(options, groups, boundMs),
     mayShare: (group) => mayShare(group, options.limits) && !pools.isShared(group.target.database),
   });
-  return sharing.commit;
+  return (group) => {
+    turns.saw(group.target);
+    return sharing.commit(group);
+  };
 }
 
 /** Whether the rows of a table are stored by one COPY. */
@@ -64,17 +70,26 @@ export function isCopied({ shape, code, dedupe }: Target): boolean {
   return shape.writeMode === 'copy' && code.as !== 'owner' && dedupe === undefined;
 }
 
-async function commitAlone(options: CommitOptions, group: Group): Promise<readonly Outcome[]> {
+async function commitAlone(options: CommitOptions, group: Group): Promise<Done> {
   const { target, members } = group;
-  const { limits } = options;
+  const { limits, clock } = options;
+  let started: number | null = null;
   const [outcomes = []] = await onSession(options, [group], target.oid, async (session, lent) => {
+    started = clock();
     const settled = isCopied(target)
       ? await commitCopy(session, target, members, limits)
       : await commitDecoded(session, target, members, options);
     lent.isStained = settled.some((it) => it.kind === 'aborted' && it.refusal.code === 'table_changed');
     return [settled];
   });
-  return outcomes;
+  return { outcomes, ms: started === null ? null : clock() - started };
+}
+
+/** Its turn did not come in time. */
+function tooLate({ observe }: CommitOptions, group: Group): Done {
+  const outcomes = all(group, aborted(refusal('deadline')));
+  tell(observe, group, outcomes, 0);
+  return { outcomes, ms: null };
 }
 
 /** null: nothing is stored, of all groups or of this one, and each may go alone. */

@@ -40,7 +40,10 @@ function room() {
   const sharing = new Sharing({
     clock: () => at.now,
     mayShare: ({ target }) => target.code.inert,
-    alone: (group) => begin([group], (_, outcomes) => outcomes ?? stored(group)),
+    alone: (group) => {
+      const started = at.now;
+      return begin([group], (_, outcomes) => ({ outcomes: outcomes ?? stored(group), ms: at.now - started }));
+    },
     together: (groups) => begin(groups, (isStored) => (isStored ? groups.map(stored) : null)),
     limits: {
       sharedTransactionsMax: 1,

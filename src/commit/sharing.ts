@@ -23,6 +23,7 @@
 import { Semaphore } from '../kit/semaphore.ts';
 import type { CommitGroup, Group, Outcome, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
+import type { Done } from './turns.ts';
 
 /**
  * One outcome per member of each group; null: nothing is stored, of this group or of all, and it may go alone. Storing the rows of
@@ -34,7 +35,7 @@ export type CommitTogether = (
 ) => Promise<readonly (readonly Outcome[] | null)[] | null>;
 
 export interface SharingOptions {
-  readonly alone: CommitGroup;
+  readonly alone: (group: Group) => Promise<Done>;
   readonly together: CommitTogether;
   /** Whether a table's groups may ever share. */
   readonly mayShare: (group: Group) => boolean;
@@ -252,12 +253,13 @@ export class Sharing {
   async #alone(line: Line, group: Group): Promise<readonly Outcome[]> {
     const { alone, clock, limits } = this.#options;
     const { target } = group;
-    const started = clock();
-    const outcomes = await alone(group);
+    const { outcomes, ms } = await alone(group);
+    // Others were in its way.
+    if (ms === null) return outcomes;
     const now = clock();
     const { untilMs, forMs } = this.#apart.get(target) ?? shares;
-    const isSlow = now - started > this.#slowMs(line);
-    this.#learn(line, 1, now - started);
+    const isSlow = ms > this.#slowMs(line);
+    this.#learn(line, 1, ms);
     if (isSlow || outcomes.some(isRefused)) {
       const next = Math.min(Math.max(limits.apartMinMs, 2 * forMs), limits.apartMaxMs);
       this.#apart.set(target, { untilMs: now + next, forMs: next });

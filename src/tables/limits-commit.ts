@@ -24,6 +24,15 @@ export const commitLimits = {
   groupFruitlessMax: 48,
   /** Engine connections that commit groups, per database. Also the number of tables that commit at one time. */
   commitConnectionsMax: 8,
+  /**
+   * How many of these the groups of one owner leave to others, and so do those of all slow owners together; at most half of the connections
+   * that there are.
+   */
+  commitConnectionsLeft: 2,
+  /** A group that takes longer is slow, in ms, whatever groups of its database usually take … */
+  slowGroupMs: 1_000,
+  /** … and how long its owner then has a smaller part of the connections, in ms. */
+  slowOwnerMs: 30_000,
   /** Transactions of a database with groups that could share one, at one time; the other groups wait and go together. */
   sharedTransactionsMax: 2,
   /** Tables in one shared transaction: each needs locks, of which a server has `max_locks_per_transaction` times its connections. */

@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { rowsOf, targetOf } from '../../test/support/rows.ts';
+import { deferred } from '../kit/deferred.ts';
+import type { Group } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import { Turns } from './turns.ts';
+
+const { ackDeadlineMs, commitStatementTimeoutMs, slowGroupMs, slowOwnerMs } = limits;
+const spareMs = ackDeadlineMs - commitStatementTimeoutMs;
+
+/** Groups are named by their owner's letter and a number. The clock is moved by hand; `connections` may be changed. */
+function room(t: TestContext, connections = 8) {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const at = { now: 1, connections };
+  const turns = new Turns({ clock: () => at.now, connections: () => at.connections, limits });
+  const begun: string[] = [];
+  const late: string[] = [];
+  const ends = new Map<string, () => void>();
+  const told = () => new Promise<void>((resolve) => setImmediate(resolve));
+  const groupOf = (name: string, ackTimeoutMs: number): Group => {
+    const code = { ...targetOf().code, owner: name.charCodeAt(0) };
+    const member = { ...rowsOf(targetOf({ code }), '{}'), ackTimeoutMs };
+    return { target: member.target, members: [member], rows: 1, bytes: 2 };
+  };
+  const send = (names: string, ackTimeoutMs: number = ackDeadlineMs) => {
+    for (const name of names.split(' ')) {
+      const group = groupOf(name, ackTimeoutMs);
+      turns.saw(group.target);
+      const work = async () => {
+        const started = at.now;
+        const end = deferred<void>();
+        begun.push(name);
+        ends.set(name, () => end.resolve());
+        await end.promise;
+        return { outcomes: [], ms: at.now - started };
+      };
+      void turns.run(group, work).then((done) => done === null && late.push(name));
+    }
+  };
+  return {
+    at,
+    turns,
+    send,
+    /** What has begun, or was too late, since it was asked last. */
+    begun: async () => {
+      await told();
+      return begun.splice(0).join(' ');
+    },
+    late: async () => {
+      await told();
+      return late.splice(0).join(' ');
+    },
+    end: async (names: string) => {
+      for (const name of names.split(' ')) {
+        ends.get(name)?.();
+        await told();
+      }
+    },
+    pass: (ms: number) => {
+      at.now += ms;
+      t.mock.timers.tick(ms);
+    },
+  };
+}
+
+suite('turns', () => {
+  test('where there is one owner it has all connections, and its groups go in order', async (t) => {
+    const { send, begun, end } = room(t, 3);
+    send('a1 a2 a3 a4 a5');
+    assert.equal(await begun(), 'a1 a2 a3');
+    await end('a2');
+    assert.equal(await begun(), 'a4');
+    await end('a1');
+    assert.equal(await begun(), 'a5');
+  });
+
+  test('where there are several the last connections are for owners who have none', async (t) => {
+    const { send, begun, end } = room(t);
+    send('b1');
+    await end('b1');
+    send('a1 a2 a3 a4 a5 a6 a7 a8');
+    assert.equal(await begun(), 'b1 a1 a2 a3 a4 a5 a6');
+    send('b2 b3 c1 d1');
+    assert.equal(await begun(), 'b2 c1');
+    await end('b2');
+    assert.equal(await begun(), 'b3');
+    await end('c1');
+    assert.equal(await begun(), 'd1');
+    await end('d1 a1');
+    assert.equal(await begun(), '', 'six are left');
+    await end('b3');
+    assert.equal(await begun(), 'a7');
+  });
+
+  test('connections are handed out by turns of the owners', async (t) => {
+    const { send, begun, end } = room(t, 2);
+    send('c0');
+    await end('c0');
+    send('a1 b1 a2 a3 b2 c1 c2');
+    assert.equal(await begun(), 'c0 a1 b1');
+    for (const [ended, next] of ['a1 a2', 'b1 b2', 'a2 c1', 'b2 a3', 'c1 c2'].map((it) => it.split(' '))) {
+      await end(ended ?? '');
+      assert.equal(await begun(), next);
+    }
+  });
+
+  test('slow owners share what is not left to others in equal parts', async (t) => {
+    const { send, begun, end, pass } = room(t);
+    send('a0 b0 c0');
+    pass(slowGroupMs + 1);
+    await end('a0 b0 c0');
+    await begun();
+    send('a1 a2 a3 b1 b2 b3 c1 c2 c3 d1 d2 e1');
+    assert.equal(await begun(), 'a1 a2 b1 b2 c1 c2 d1 e1');
+    await end('a1');
+    assert.equal(await begun(), '', 'seven are at work');
+    await end('d1 e1');
+    assert.equal(await begun(), 'd2');
+  });
+
+  test('an owner is slow for a while only, and alone it has half of what is not left to others', async (t) => {
+    const { send, begun, end, pass } = room(t);
+    send('b0 a0');
+    await end('b0');
+    pass(slowGroupMs + 1);
+    await end('a0');
+    await begun();
+    send('a1 a2 a3 a4 a5');
+    assert.equal(await begun(), 'a1 a2 a3');
+    await end('a1 a2 a3');
+    assert.equal(await begun(), 'a4 a5');
+    await end('a4 a5');
+    pass(slowOwnerMs);
+    send('a6 a7 a8 a9 aa ab ac');
+    assert.equal(await begun(), 'a6 a7 a8 a9 aa ab');
+  });
+
+  test('a group of a quick owner waits until little is left for it, and one of a slow owner not for long', async (t) => {
+    const { send, begun, late, end, pass } = room(t, 1);
+    send('b0');
+    await end('b0');
+    send('a1');
+    pass(slowGroupMs + 1);
+    await end('a1');
+    send('b1');
+    assert.equal(await begun(), 'b0 a1 b1');
+    send('a2 c1');
+    pass(spareMs - 1);
+    assert.equal(await late(), '');
+    pass(1);
+    assert.equal(await late(), 'a2');
+    pass(commitStatementTimeoutMs - spareMs);
+    assert.equal(await late(), 'c1');
+    await end('b1');
+    assert.equal(await begun(), '');
+    send('c2');
+    assert.equal(await begun(), 'c2', 'nobody is in its way any more');
+  });
+
+  test('who sends very large groups is slow from the first one on', async (t) => {
+    const { send, begun } = room(t);
+    send('b1');
+    send('a1 a2 a3 a4', 20_000);
+    assert.equal(await begun(), 'b1 a1 a2 a3');
+  });
+
+  test('however few connections there are each owner gets one, and there may become fewer', async (t) => {
+    const { at, send, begun, end } = room(t, 2);
+    send('c0');
+    await end('c0');
+    send('a1 a2 b1 c1');
+    assert.equal(await begun(), 'c0 a1 b1');
+    at.connections = 1;
+    await end('a1');
+    assert.equal(await begun(), '');
+    await end('b1');
+    assert.equal(await begun(), 'a2');
+    await end('a2');
+    assert.equal(await begun(), 'c1');
+  });
+
+  test('work that fails gives its connection back', async (t) => {
+    const { turns, send, begun } = room(t, 1);
+    const target = targetOf();
+    const member = rowsOf(target, '{}');
+    const group = { target, members: [member], rows: 1, bytes: 2 };
+    await assert.rejects(
+      turns.run(group, () => Promise.reject(new Error('a bug'))),
+      /a bug/,
+    );
+    send('a1');
+    assert.equal(await begun(), 'a1');
+  });
+});

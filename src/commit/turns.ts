@@ -1,0 +1,210 @@
+/**
+ * Whose group is next. Groups that go alone each take one of their database's connections for as long as the engine works on them, which
+ * is up to the tables' owners: their triggers sleep, they keep tables locked. So connections are handed out by turns of the owners, who
+ * need not trust each other, and a few are always left. Takes a group and the work on it; returns what the work returns, or null if its turn did
+ * not come in time. Touches nothing else.
+ *
+ *   a database   has as many groups at work as it has connections. The others wait here, those of one owner in order of arrival.
+ *   an owner     who has a group at work gets none of the last `commitConnectionsLeft`: these are for owners who have none.
+ *   slow owners  get none of these together, and share the others in equal parts, of which there are at least two. Slow is, for `slowOwnerMs`, whose
+ *                group took longer than `slowGroupMs`, or has so many rows that its senders wait more than twice as long as usual.
+ *
+ * A database in which all groups so far were of one owner has nobody to protect: the owner has all connections.
+ *
+ * An owner who waits for nobody costs a few additions. What is known of an owner is forgotten with its last group, or, if it was slow, when the
+ * next one becomes slow after that time.
+ */
+import type { Group, Outcome, Target } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import { ackTimeoutOf } from './together.ts';
+
+/** What became of a group that went alone. */
+export interface Done {
+  /** One for each member, in order. */
+  readonly outcomes: readonly Outcome[];
+  /** How long it had a connection, in ms; null: it never had one, which says nothing about its table. */
+  readonly ms: number | null;
+}
+
+export interface TurnsOptions {
+  /** How many connections a database has for commits, now. */
+  readonly connections: (database: string) => number;
+  readonly limits: Pick<
+    Limits,
+    'ackDeadlineMs' | 'commitStatementTimeoutMs' | 'commitConnectionsLeft' | 'slowGroupMs' | 'slowOwnerMs'
+  >;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+interface Owner {
+  /** Its groups that are at work. */
+  held: number;
+  /** Its groups whose turn has not come. */
+  readonly waiting: Set<() => void>;
+  /** It is slow until then; 0: it was not slow lately. */
+  slowUntilMs: number;
+}
+
+/** The state of one database. */
+interface Line {
+  readonly database: string;
+  /** By oid; whoever has waited and had a turn is behind all others. */
+  readonly owners: Map<number, Owner>;
+  held: number;
+  waiting: number;
+  /** The first owner of whom there was a group; null: none yet. */
+  only: number | null;
+  /** There was a group of another one, too. */
+  hasSeveral: boolean;
+}
+
+/** The groups of slow owners: how many are at work, and how many may be, of all and of each. */
+interface Slow {
+  held: number;
+  readonly max: number;
+  readonly part: number;
+}
+
+export class Turns {
+  readonly #options: TurnsOptions;
+  readonly #lines = new Map<string, Line>();
+
+  constructor(options: TurnsOptions) {
+    this.#options = options;
+  }
+
+  /** There is a group of this table's owner, whichever way it goes. */
+  saw({ database, code }: Pick<Target, 'database' | 'code'>): void {
+    const line = this.#lineOf(database);
+    line.only ??= code.owner;
+    if (line.only !== code.owner) line.hasSeveral = true;
+  }
+
+  /**
+   * Does the work when the group's turn has come; null: it did not come in time. Of a quick owner a group waits until what is left is just
+   * enough for its answer; of a slow one only so long that its statement can still end in time. Rejects as the work does.
+   */
+  async run(group: Group, work: () => Promise<Done>): Promise<Done | null> {
+    const { database, code } = group.target;
+    const line = this.#lineOf(database);
+    const owner = ownerOf(line, code.owner);
+    const ackTimeoutMs = ackTimeoutOf(group);
+    if (ackTimeoutMs > 2 * this.#options.limits.ackDeadlineMs) this.#slowDown(line, owner);
+    if (owner.waiting.size === 0 && this.#mayGo(line, owner)) begin(line, owner);
+    else if (!(await this.#turn(line, owner, ackTimeoutMs))) {
+      this.#forget(line, code.owner, owner);
+      return null;
+    }
+    let ms: number | null = null;
+    try {
+      const done = await work();
+      ({ ms } = done);
+      return done;
+    } finally {
+      line.held -= 1;
+      owner.held -= 1;
+      if (ms !== null && ms > this.#options.limits.slowGroupMs) this.#slowDown(line, owner);
+      this.#goOn(line);
+      this.#forget(line, code.owner, owner);
+    }
+  }
+
+  #lineOf(database: string): Line {
+    const known = this.#lines.get(database);
+    if (known !== undefined) return known;
+    const line: Line = { database, owners: new Map(), held: 0, waiting: 0, only: null, hasSeveral: false };
+    this.#lines.set(database, line);
+    return line;
+  }
+
+  /** false: its turn did not come in time. */
+  #turn(line: Line, owner: Owner, ackTimeoutMs: number): Promise<boolean> {
+    const { ackDeadlineMs, commitStatementTimeoutMs } = this.#options.limits;
+    const spareMs = ackDeadlineMs - commitStatementTimeoutMs;
+    const waitMs = this.#isSlow(owner) ? spareMs : ackTimeoutMs - spareMs;
+    return new Promise((resolve) => {
+      const go = () => {
+        clearTimeout(timer);
+        owner.waiting.delete(go);
+        line.waiting -= 1;
+        begin(line, owner);
+        resolve(true);
+      };
+      const timer = setTimeout(() => {
+        owner.waiting.delete(go);
+        line.waiting -= 1;
+        resolve(false);
+      }, waitMs);
+      owner.waiting.add(go);
+      line.waiting += 1;
+    });
+  }
+
+  /** Starts what waits, as much as may go. */
+  #goOn(line: Line): void {
+    if (line.waiting === 0) return;
+    const slow = this.#slowOf(line);
+    // Whoever is put at the end is visited once more.
+    for (const [oid, owner] of line.owners) {
+      const [go] = owner.waiting;
+      if (go === undefined || !this.#mayGo(line, owner, slow)) continue;
+      if (this.#isSlow(owner)) slow.held += 1;
+      line.owners.delete(oid);
+      line.owners.set(oid, owner);
+      go();
+    }
+  }
+
+  #mayGo(line: Line, owner: Owner, known: Slow | null = null): boolean {
+    const connections = this.#options.connections(line.database);
+    if (line.held >= connections) return false;
+    if (!line.hasSeveral) return true;
+    if (owner.held > 0 && line.held >= this.#most(connections)) return false;
+    if (!this.#isSlow(owner)) return true;
+    const slow = known ?? this.#slowOf(line);
+    return owner.held < slow.part && slow.held < slow.max;
+  }
+
+  /** How many connections there are without those that are left. */
+  #most(connections: number): number {
+    return connections - Math.min(this.#options.limits.commitConnectionsLeft, connections >> 1);
+  }
+
+  #slowOf(line: Line): Slow {
+    let [owners, held] = [0, 0];
+    for (const owner of line.owners.values())
+      if (this.#isSlow(owner)) {
+        owners += 1;
+        held += owner.held;
+      }
+    const max = this.#most(this.#options.connections(line.database));
+    return { held, max, part: Math.max(1, Math.floor(max / Math.max(2, owners))) };
+  }
+
+  #isSlow({ slowUntilMs }: Owner): boolean {
+    return slowUntilMs > 0 && slowUntilMs > this.#options.clock();
+  }
+
+  #slowDown(line: Line, owner: Owner): void {
+    owner.slowUntilMs = this.#options.clock() + this.#options.limits.slowOwnerMs;
+    for (const [oid, other] of line.owners) this.#forget(line, oid, other);
+  }
+
+  #forget({ owners }: Line, oid: number, owner: Owner): void {
+    if (owner.held === 0 && owner.waiting.size === 0 && !this.#isSlow(owner)) owners.delete(oid);
+  }
+}
+
+function ownerOf({ owners }: Line, oid: number): Owner {
+  const known = owners.get(oid);
+  if (known !== undefined) return known;
+  const made: Owner = { held: 0, waiting: new Set(), slowUntilMs: 0 };
+  owners.set(oid, made);
+  return made;
+}
+
+function begin(line: Line, owner: Owner): void {
+  line.held += 1;
+  owner.held += 1;
+}
