@@ -1,7 +1,7 @@
 /**
  * A semaphore that listener processes on few cores share: who has a permit has a group at the engine. Each of two processes has half of the
  * senders; if both had a group at the engine at one time, each group would be half as large, and what a group costs whatever its size would be
- * paid twice (decision 0224). So one process gathers its group while that of the other is at the engine.
+ * paid twice (decision 0225). So one process gathers its group while that of the other is at the engine.
  *
  * Permits are bytes in a pair of sockets that all processes inherit: who reads one has it, and writes it back. They are an optimisation and
  * nothing else: who has waited for `permitMsMax` goes without one, and writes one back nevertheless, because another process may have ended with
