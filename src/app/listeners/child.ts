@@ -31,6 +31,7 @@ import type {
   SpoolTold,
   ToListener,
 } from './messages.ts';
+import type { PermitEnds } from './shared-permits.ts';
 
 /** A listener process cannot start; the message is for the terminal. */
 export class ListenerError extends PlainError {
@@ -38,7 +39,9 @@ export class ListenerError extends PlainError {
 }
 
 export interface ChildOptions {
-  readonly assignment: Omit<Assignment, 'commitName'>;
+  /** null: processes do not wait for each other. */
+  readonly permitEnds: PermitEnds | null;
+  readonly assignment: Omit<Assignment, 'commitName' | 'permits'>;
   readonly said: (observation: Observation) => void;
   readonly passed: (passed: Passed) => void;
   readonly tail: (batch: TailBatch) => void;
@@ -92,7 +95,7 @@ export class ListenerChild {
     this.#process = fork(listenerEntry, [], {
       // Not `advanced`: JSON is cheaper for small messages, and there are one or two for each connection.
       serialization: 'json',
-      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc', ...(options.permitEnds?.ends ?? [])],
       // A debugger's port would already be taken.
       execArgv: process.execArgv.filter((option) => !option.startsWith('--inspect')),
     });
@@ -102,7 +105,9 @@ export class ListenerChild {
       readLines(this.#process.stderr, limits.engineLogLineCharsMax, (line) =>
         options.said({ kind: 'listener.said', line }),
       );
-    this.#send({ kind: 'begin', assignment: { ...options.assignment, commitName: this.commitName } });
+    const permits = options.permitEnds?.permits ?? null;
+    const assignment = { ...options.assignment, commitName: this.commitName, permits };
+    this.#send({ kind: 'begin', assignment });
     const late = setTimeout(() => this.kill('it was not ready in time'), limits.engineStartMs);
     void Promise.race([this.serving.catch(() => undefined), this.ended]).then(() => clearTimeout(late));
   }

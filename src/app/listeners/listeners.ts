@@ -29,9 +29,12 @@ import type { Question } from './messages.ts';
 import { JoinedTail } from './joined-tail.ts';
 import { Slot } from './slot.ts';
 import type { SpoolDesk } from './spool-desk.ts';
+import { PermitEnds } from './shared-permits.ts';
 
 export interface ListenersOptions extends ListenAt {
   readonly assignment: ChildOptions['assignment'];
+  /** How many of the processes may have a group at the engine at one time; null: they do not wait for each other. */
+  readonly permits: number | null;
   readonly observe: Observe;
   /** Receives what the processes report; they have already counted it. */
   readonly log: Observe;
@@ -49,6 +52,8 @@ export class Listeners implements Closable {
   readonly #options: ListenersOptions;
   readonly #server: Server;
   readonly #slots: readonly Slot[];
+  /** null: the processes do not wait for each other. */
+  readonly #permitEnds: PermitEnds | null;
   readonly #fences: Fences;
   /** Accepted connections while no process serves. */
   readonly #waiting = new Set<Socket>();
@@ -60,7 +65,10 @@ export class Listeners implements Closable {
 
   /** Resolves once all of them serve. */
   static async open(options: ListenersOptions): Promise<Listeners> {
-    const listeners = new Listeners(options);
+    const { permits } = options;
+    // Without permits everything works as well, only slower.
+    const ends = permits === null ? null : await PermitEnds.open(permits).catch(() => null);
+    const listeners = new Listeners(options, ends);
     try {
       await listeners.#open();
       return listeners;
@@ -70,8 +78,9 @@ export class Listeners implements Closable {
     }
   }
 
-  private constructor(options: ListenersOptions) {
+  private constructor(options: ListenersOptions, permitEnds: PermitEnds | null) {
     this.#options = options;
+    this.#permitEnds = permitEnds;
     this.#server = createServer({ pauseOnConnect: true, noDelay: true, allowHalfOpen: true });
     this.#server.on('connection', (connection) => this.#accepted(connection));
     this.#fences = new Fences(options.commitsEnded);
@@ -138,6 +147,7 @@ export class Listeners implements Closable {
     this.#server.close();
     for (const connection of this.#waiting) connection.destroy();
     await Promise.all(this.#slots.map((slot) => slot.close()));
+    await this.#permitEnds?.close();
   }
 
   #slot(listener: number): Slot {
@@ -145,6 +155,7 @@ export class Listeners implements Closable {
     return new Slot({
       start: {
         assignment,
+        permitEnds: this.#permitEnds,
         said: (observation) => log({ ...observation, listener }),
         passed: (passed) => this.#passed(listener, passed),
         tail: (batch) => this.tail.add(batch),
