@@ -13,7 +13,6 @@ import { Listeners } from './listeners/listeners.ts';
 import { listenersOf } from './listeners/share.ts';
 import type { SpoolDesk } from './listeners/spool-desk.ts';
 import { settingsOfListener } from './listeners/settings-of-listener.ts';
-import { permitsOf } from './listeners/shared-permits.ts';
 import { doorAt } from './ports.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
@@ -83,8 +82,6 @@ async function openProcesses(
       reach: engine.kind === 'embedded' ? reachOf(engine) : null,
       of,
     },
-    // An engine elsewhere has processors of its own.
-    permits: engine.kind === 'embedded' ? permitsOf(of, resources().cores) : null,
     observe,
     log,
     desk,

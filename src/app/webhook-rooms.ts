@@ -5,7 +5,6 @@
  */
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import type { Permits } from '../batch/lane.ts';
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
 import { createKeeping, createLearning } from '../catalog/learning.ts';
@@ -52,15 +51,11 @@ export interface WebhookRoomsOptions<Door extends Closable> {
   readonly openDoor: (options: ListenerOptions) => Promise<Door>;
   /** Whether this process runs the retries of refused requests; only one of several does. */
   readonly retries: boolean;
-  /**
-   * For one of several processes: what keeps their streams in order, the name of their commits at the engine, the disk, and what they need for a
-   * group at the engine (null: nothing).
-   */
+  /** For one of several processes: what keeps their streams in order, the name of their commits at the engine, and the disk. */
   readonly oneOfSeveral: {
     readonly fence: StreamFence;
     readonly commitName: string;
     readonly link: SpoolLink;
-    readonly permits: Permits | null;
   } | null;
   /** Receives what accepted requests of inspected tables held. */
   readonly hold: NonNullable<IngestDeps['hold']>;
@@ -128,8 +123,7 @@ export async function openWebhookRooms<Door extends Closable>(
     clock,
   };
   const into = openInto(commit, closer);
-  const permits = options.oneOfSeveral?.permits ?? null;
-  const lanes = new Lanes({ commit: into.commit, paceOf, permits, limits, clock, endOfTurn: setImmediate });
+  const lanes = new Lanes({ commit: into.commit, paceOf, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
   const spool = await openSpool(
     { ...options, sealing, catalog, commit, into, clock, direct: () => lanes.taken },

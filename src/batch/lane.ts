@@ -19,8 +19,7 @@
  * If many senders send again as soon as they are answered, two groups take turns: while one is at the engine, the senders of the
  * other are answered and their next requests are read. So if at least as many requests wait as the last group had, the next group
  * goes to the engine before the answers of the last one are written, and takes half of all. If fewer wait, the answers are
- * written first, and the lane waits for the end of the turn. If a group needs a permit that other processes wait for, too
- * (`Permits`), theirs is the other group, and the next one takes everything that waits.
+ * written first, and the lane waits for the end of the turn.
  *
  * `expire` settles a receipt past its deadline: with `deadline` (certainly not stored) if the request still waits, and with
  * `unknown` if its group is at the engine, whose own answer then comes too late. Each request has its own timeout, so
@@ -54,12 +53,6 @@ export interface LaneOptions {
   readonly onIdle: () => void;
 }
 
-/** A semaphore of several processes: who has one of its permits has a group at the engine. */
-export interface Permits {
-  /** With what gives the permit back, within a few ms; null: the group goes without. */
-  take(): (() => void) | Promise<() => void> | null;
-}
-
 interface Waiting {
   readonly rows: Rows;
   readonly receipt: Deferred<Outcome>;
@@ -73,7 +66,6 @@ export class Lane {
   readonly #options: LaneOptions;
   readonly #pace: Pace;
   readonly #passes: Semaphore | null;
-  readonly #permits: Permits | null;
   #state: LaneState = 'idle';
   /** In order of arrival; `#head` is the first that still waits, so that taking a group moves no elements. */
   #queue: Waiting[] = [];
@@ -91,20 +83,11 @@ export class Lane {
   /** Callers that wait until everything up to an ordinal is stored or never will be. */
   #watchers: { readonly upTo: number; readonly tell: () => void }[] = [];
 
-  /**
-   * `pace`: what is known of the table's speed. `passes`: a group is committed only while it holds one of them; null: none is needed.
-   * `permits`: null: no other process's groups are waited for.
-   */
-  constructor(
-    options: LaneOptions,
-    pace: Pace,
-    passes: Semaphore | null = null,
-    permits: Permits | null = null,
-  ) {
+  /** `pace`: what is known of the table's speed. `passes`: a group is committed only while it holds one of them; null: none is needed. */
+  constructor(options: LaneOptions, pace: Pace, passes: Semaphore | null = null) {
     this.#options = options;
     this.#pace = pace;
     this.#passes = passes;
-    this.#permits = permits;
   }
 
   get state(): LaneState {
@@ -195,13 +178,10 @@ export class Lane {
     while (this.#head < this.#queue.length) {
       // A request that waits for a pass is still in the queue, and is certainly not stored.
       const done = passes === null ? null : await passes.turn();
-      const permit = this.#permits === null ? null : await this.#permits.take();
       const waiting = this.#queue.length - this.#head;
-      const all = before === 0 || permit !== null;
-      const members = this.#takeGroup(all ? waiting : Math.ceil((waiting + before) / 2));
+      const members = this.#takeGroup(before === 0 ? waiting : Math.ceil((waiting + before) / 2));
       before = members.length;
       if (before > 0) await this.#commit(members);
-      permit?.();
       done?.();
       const left = this.#queue.length - this.#head;
       if (left >= before) {

@@ -13,7 +13,7 @@ import type { TableName } from '../tables/observations.ts';
 import { Refused, refusal } from '../tables/refusals.ts';
 import type { Limits } from '../tables/limits.ts';
 import { Lane } from './lane.ts';
-import type { LaneOptions, Permits } from './lane.ts';
+import type { LaneOptions } from './lane.ts';
 import { Pace } from './pace.ts';
 import { goesAside } from './side-track.ts';
 
@@ -25,8 +25,6 @@ const sweepsToRest = 1_200;
 export interface LanesOptions extends Omit<LaneOptions, 'onIdle' | 'limits'> {
   readonly limits: LaneOptions['limits'] &
     Pick<Limits, 'ackDeadlineMs' | 'groupRowsMax' | 'groupTargetMs' | 'largeCommitsMax'>;
-  /** Shared with other processes; null, or absent: no other process is waited for. */
-  readonly permits?: Permits | null;
   /** The bounds of a table's groups; null, or absent: those of `limits`. */
   readonly paceOf?: (target: Target) => Pick<Limits, 'groupRowsMax' | 'groupTargetMs'> | null;
 }
@@ -54,7 +52,6 @@ export class Lanes {
   readonly #lanes = new Map<string, Open>();
   /** For the large requests of all tables together. */
   readonly #passes: Semaphore;
-  readonly #permits: Permits | null;
   readonly #sweeper: NodeJS.Timeout;
   /** Lanes that are not idle. */
   #busy = 0;
@@ -68,9 +65,6 @@ export class Lanes {
     this.#options = options;
     this.#ofLanes = { commit, limits, clock, endOfTurn: allAtOnce(endOfTurn), onIdle: () => this.#onIdle() };
     this.#passes = new Semaphore(options.limits.largeCommitsMax);
-    const { permits = null } = options;
-    // Groups of several tables share a transaction, and wait for each other already.
-    this.#permits = permits === null ? null : { take: () => (this.#busy > 1 ? null : permits.take()) };
     this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs);
     this.#sweeper.unref();
   }
@@ -129,7 +123,7 @@ export class Lanes {
     if (known !== undefined) return known;
     const pace = new Pace(this.#options.paceOf?.(target) ?? this.#options.limits);
     const passes = aside ? this.#passes : null;
-    const lane = new Lane(this.#ofLanes, pace, passes, aside ? null : this.#permits);
+    const lane = new Lane(this.#ofLanes, pace, passes);
     const made = { lane, table: target, used: true };
     this.#lanes.set(key, made);
     return made;

@@ -7,8 +7,6 @@ export const processLimits = {
 
   /** The most listener processes that are started by default, however many cores there are. */
   listenersMax: 4,
-  /** The longest wait of a listener process until it may have a group at the engine, in ms. */
-  permitMsMax: 5,
   /** Memory of the machine that each of them then needs, in bytes. */
   listenerMemoryBytes: 512 * 1024 * 1024,
   /** The least number of commit connections of each, per database. */
@@ -58,7 +56,7 @@ export const processLimits = {
   drainIdleMs: 200,
   /** How many times that is repeated as long as requests arrive. */
   drainIdleRoundsMax: 5,
-  /** Permits of the event loop in which a stopping listener still accepts connections, while it waits for a turn without one. */
+  /** Turns of the event loop in which a stopping listener still accepts connections, while it waits for a turn without one. */
   closingTurnsMax: 64,
   /** Observations of the starting engine that are kept until the rest of the program can take them. */
   startSaidMax: 1_000,

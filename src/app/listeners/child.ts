@@ -31,7 +31,6 @@ import type {
   SpoolTold,
   ToListener,
 } from './messages.ts';
-import type { PermitEnds } from './shared-permits.ts';
 
 /** A listener process cannot start; the message is for the terminal. */
 export class ListenerError extends PlainError {
@@ -39,9 +38,7 @@ export class ListenerError extends PlainError {
 }
 
 export interface ChildOptions {
-  /** null: processes do not wait for each other. */
-  readonly permitEnds: PermitEnds | null;
-  readonly assignment: Omit<Assignment, 'commitName' | 'permits'>;
+  readonly assignment: Omit<Assignment, 'commitName'>;
   readonly said: (observation: Observation) => void;
   readonly passed: (passed: Passed) => void;
   readonly tail: (batch: TailBatch) => void;
@@ -95,7 +92,7 @@ export class ListenerChild {
     this.#process = fork(listenerEntry, [], {
       // Not `advanced`: JSON is cheaper for small messages, and there are one or two for each connection.
       serialization: 'json',
-      stdio: ['ignore', 'ignore', 'pipe', 'ipc', ...(options.permitEnds?.ends ?? [])],
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       // A debugger's port would already be taken.
       execArgv: process.execArgv.filter((option) => !option.startsWith('--inspect')),
     });
@@ -105,9 +102,7 @@ export class ListenerChild {
       readLines(this.#process.stderr, limits.engineLogLineCharsMax, (line) =>
         options.said({ kind: 'listener.said', line }),
       );
-    const permits = options.permitEnds?.permits ?? null;
-    const assignment = { ...options.assignment, commitName: this.commitName, permits };
-    this.#send({ kind: 'begin', assignment });
+    this.#send({ kind: 'begin', assignment: { ...options.assignment, commitName: this.commitName } });
     const late = setTimeout(() => this.kill('it was not ready in time'), limits.engineStartMs);
     void Promise.race([this.serving.catch(() => undefined), this.ended]).then(() => clearTimeout(late));
   }

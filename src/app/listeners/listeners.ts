@@ -29,12 +29,9 @@ import type { Question } from './messages.ts';
 import { JoinedTail } from './joined-tail.ts';
 import { Slot } from './slot.ts';
 import type { SpoolDesk } from './spool-desk.ts';
-import { PermitEnds } from './shared-permits.ts';
 
 export interface ListenersOptions extends ListenAt {
   readonly assignment: ChildOptions['assignment'];
-  /** How many of the processes may have a group at the engine at one time; null: they do not wait for each other. */
-  readonly permits: number | null;
   readonly observe: Observe;
   /** Receives what the processes report; they have already counted it. */
   readonly log: Observe;
@@ -52,8 +49,6 @@ export class Listeners implements Closable {
   readonly #options: ListenersOptions;
   readonly #server: Server;
   readonly #slots: readonly Slot[];
-  /** null: the processes do not wait for each other. */
-  readonly #permitEnds: PermitEnds | null;
   readonly #fences: Fences;
   /** Accepted connections while no process serves. */
   readonly #waiting = new Set<Socket>();
@@ -65,10 +60,7 @@ export class Listeners implements Closable {
 
   /** Resolves once all of them serve. */
   static async open(options: ListenersOptions): Promise<Listeners> {
-    const { permits } = options;
-    // Without permits everything works as well, only slower.
-    const ends = permits === null ? null : await PermitEnds.open(permits).catch(() => null);
-    const listeners = new Listeners(options, ends);
+    const listeners = new Listeners(options);
     try {
       await listeners.#open();
       return listeners;
@@ -78,9 +70,8 @@ export class Listeners implements Closable {
     }
   }
 
-  private constructor(options: ListenersOptions, permitEnds: PermitEnds | null) {
+  private constructor(options: ListenersOptions) {
     this.#options = options;
-    this.#permitEnds = permitEnds;
     this.#server = createServer({ pauseOnConnect: true, noDelay: true, allowHalfOpen: true });
     this.#server.on('connection', (connection) => this.#accepted(connection));
     this.#fences = new Fences(options.commitsEnded);
@@ -147,7 +138,6 @@ export class Listeners implements Closable {
     this.#server.close();
     for (const connection of this.#waiting) connection.destroy();
     await Promise.all(this.#slots.map((slot) => slot.close()));
-    await this.#permitEnds?.close();
   }
 
   #slot(listener: number): Slot {
@@ -155,7 +145,6 @@ export class Listeners implements Closable {
     return new Slot({
       start: {
         assignment,
-        permitEnds: this.#permitEnds,
         said: (observation) => log({ ...observation, listener }),
         passed: (passed) => this.#passed(listener, passed),
         tail: (batch) => this.tail.add(batch),

@@ -17,8 +17,6 @@ export interface Assignment {
   readonly reach: EngineReach | null;
   /** How many listener processes share the bounds of one Headgate. */
   readonly of: number;
-  /** How many of them may have a group at the engine at one time; null: they do not wait for each other. */
-  readonly permits: number | null;
   /** The name of its commits at the engine, by which they are recognised once the process is gone. */
   readonly commitName: string;
 }

@@ -29,7 +29,6 @@ import { Fence } from './fence.ts';
 import { ObservationSender } from './observation-sender.ts';
 import { shareOf } from './share.ts';
 import { SpoolLink } from './spool-link.ts';
-import { SharedPermits } from './shared-permits.ts';
 
 export interface ListenerService {
   /** Serves a connection; undefined: it was closed while it was being passed. */
@@ -44,7 +43,7 @@ export interface ListenerService {
 }
 
 export async function serveListener(
-  { settings, reach, of, permits, commitName }: Assignment,
+  { settings, reach, of, commitName }: Assignment,
   send: (message: FromListener, written?: () => void) => void,
 ): Promise<ListenerService> {
   const closer = new Closer();
@@ -74,9 +73,7 @@ export async function serveListener(
     const openDoor: typeof openListener = (options) => openListener({ ...options, port: null });
     const fence = new Fence((id, left) => send({ kind: 'fence', id, left }));
     const link = new SpoolLink((it) => send({ kind: 'spool', said: it }));
-    const shared = permits === null ? null : new SharedPermits(permits);
-    if (shared !== null) closer.add('permits', () => shared.close());
-    const oneOfSeveral = { fence, commitName, link, permits: shared };
+    const oneOfSeveral = { fence, commitName, link };
     const ofOne = { retries: false, hold: held.hold };
     const opened = await openWebhookRooms(
       { settings, engine, keys, guards, limits, observe, openDoor, oneOfSeveral, ...ofOne },
