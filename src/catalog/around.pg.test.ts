@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { Door, webhook } from '../../test/support/ddl-door.ts';
+import { pictureOf as picture } from '../../test/support/picture.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { createCompileAnswers } from '../validate/answers.ts';
 import { readAround } from './around.ts';
 import { readSome, readTables, readVersions } from './reading.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { Picture } from './picture.ts';
+import type { Picture } from './picture.ts';
 
 const none = { isTold: false, doubted: new Set<number>() };
 const catalogWholeMs = 60_000;
@@ -47,18 +47,7 @@ suite('tables that cannot be read', () => {
     for (const door of [root, reader, mallory]) await door.client.end();
     await server.close();
   });
-  const pictureOf = (catalogWholeMax: number): Picture =>
-    new Picture({
-      database: 'postgres',
-      deps: {
-        open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
-        compileAnswers: createCompileAnswers(null),
-        compile: () => ({ check: () => true, headers: [] }),
-        destination: () => ({ kind: 'refused', reason: '' }) as never,
-      },
-      limits: { catalogWholeMax, catalogWholeMs },
-      clock: () => nowMs,
-    });
+  const pictureOf = (catalogWholeMax: number) => picture({ catalogWholeMax, catalogWholeMs }, () => nowMs);
   const unusable = (picture: Picture) => [...picture.snapshot.unusable.keys()].toSorted();
 
   test('the engine cannot print a default: that table is answered 503, and all of an owner who has several', async () => {

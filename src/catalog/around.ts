@@ -3,7 +3,7 @@
  * read, as when it cannot print a default because that is nested too deeply. What concerns one role's tables must not concern the others.
  */
 import type { ClientBase } from 'pg';
-import { faultOf, isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
+import { faultOf, isConnectionLost, lockNotAvailable, sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../tables/limits.ts';
 import { namedRowsSql, ownedRowsSql, ownersRowsSql } from './catalog-rows.ts';
 import type { UnreadRow, Which } from './catalog-rows.ts';
@@ -43,7 +43,7 @@ export async function readAround<T>(
       return { read: result, rows, locked, faulty };
     } catch (error) {
       if (!isOfTables(error) || attempt === limits.catalogAroundAttemptsMax) throw error;
-      if (sqlstateOf(error) === lockTimeout) {
+      if (sqlstateOf(error) === lockNotAvailable) {
         locked = [...new Set([...locked, ...(await readLocked(client))])];
         if (attempt > 1) locked = await oidsOf(client, ownersRowsSql(locked));
         continue;
@@ -58,13 +58,11 @@ export async function readAround<T>(
   }
 }
 
-const lockTimeout = '55P03';
-
 /** Not what any statement may meet at that moment, as when the server has no memory for locks: then no table is at fault. */
 function isOfTables(error: unknown): error is Error {
   const state = sqlstateOf(error);
   if (state === null || isConnectionLost(error)) return false;
-  return state === lockTimeout || !['engine', 'conflict'].includes(faultOf(state));
+  return state === lockNotAvailable || !['engine', 'conflict'].includes(faultOf(state));
 }
 
 interface Owned {

@@ -18,7 +18,7 @@ import {
   trustedSql,
   versionSql,
 } from './owner-code.ts';
-import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
+import { nameBytesMax, quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 import type { Code } from '../tables/flow.ts';
 
 /** The SQLSTATE of a group whose function cannot be created. */
@@ -79,8 +79,6 @@ END
 
 const bodyMd5 = createHash('md5').update(body).digest('hex');
 
-/** PostgreSQL's limit on names, in bytes. */
-const nameBytesMax = 63;
 const schemaPrefix = 'headgate_owner_';
 
 /** The schema of Headgate's role `role`. */

@@ -3,12 +3,11 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { Door, webhook } from '../../test/support/ddl-door.ts';
+import { pictureOf as picture } from '../../test/support/picture.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { until } from '../../test/support/until.ts';
-import { createCompileAnswers } from '../validate/answers.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { Picture } from './picture.ts';
 import { readOwned } from './reading.ts';
 
 const none = { isTold: false, doubted: new Set<number>() };
@@ -38,18 +37,7 @@ function nobodyWaitsOn(bin: string): void {
     for (const door of [root, reader, mallory, other]) await door.client.end();
     await server.close();
   });
-  const pictureOf = (catalogWholeMax: number): Picture =>
-    new Picture({
-      database: 'postgres',
-      deps: {
-        open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
-        compileAnswers: createCompileAnswers(null),
-        compile: () => ({ check: () => true, headers: [] }),
-        destination: () => ({ kind: 'refused', reason: '' }) as never,
-      },
-      limits: { catalogWholeMax, catalogWholeMs: Infinity },
-      clock: () => 0,
-    });
+  const pictureOf = (catalogWholeMax: number) => picture({ catalogWholeMax, catalogWholeMs: Infinity });
 
   test('tables that are locked, or about to be, are read when they are free, and all others at once', async () => {
     await mallory.run(`CREATE TABLE mal.shown (n int DEFAULT 1) WITH (connector = 'webhook')`);

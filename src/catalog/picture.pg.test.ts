@@ -5,27 +5,15 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import type { ClientBase } from 'pg';
 import { Door, webhook } from '../../test/support/ddl-door.ts';
+import { pictureOf } from '../../test/support/picture.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { destinationOf } from '../risingwave/destination.ts';
-import { createCompileAnswers } from '../validate/answers.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { Picture } from './picture.ts';
 import { keepPlan } from './reading.ts';
 import type { Snapshot } from './snapshot.ts';
 
 const others = 20;
 const none = { isTold: false, doubted: new Set<number>() };
-
-function pictureOf(limits: { catalogWholeMax: number; catalogWholeMs: number }, clock = () => 0): Picture {
-  const deps = {
-    open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
-    compileAnswers: createCompileAnswers(null),
-    compile: () => ({ check: () => true, headers: [] }),
-    destination: (value: string, trusted: boolean) => destinationOf(value, ['rw:4566'], trusted),
-  };
-  return new Picture({ database: 'postgres', deps, limits, clock });
-}
 
 const described = ({ tables, sources, unusable, unanswering }: Snapshot) => ({
   tables: new Map(

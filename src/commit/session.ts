@@ -3,6 +3,7 @@
  * Returns the outcome of each; a connection that was lost is not used again.
  */
 import type { PoolClient } from 'pg';
+import { lockNotAvailable } from '../engine/sqlstate.ts';
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { refusal } from '../tables/refusals.ts';
@@ -144,7 +145,7 @@ export class Session {
     let reply: Reply = lost;
     for (const hold of holds) {
       [reply = lost] = await this.send(this.#behind(hold, rows), [hold.count + rows.count]);
-      if (reply.kind === 'failed' && reply.completed === 0 && reply.sqlstate === lockHeld) continue;
+      if (reply.kind === 'failed' && reply.completed === 0 && reply.sqlstate === lockNotAvailable) continue;
       if (reply.kind === 'done') this.#prepared.succeeded();
       if (isForgotten(reply)) this.#prepared.forgotten();
       const checks = [...hold.checks, ...rows.checks.map((it) => it + hold.count)];
@@ -379,8 +380,6 @@ export class Session {
   }
 }
 
-/** Somebody else holds the table, and the statement does not wait. */
-const lockHeld = '55P03';
 /** One statement met the same row twice: keys that differ in a document are one key to the engine. */
 const metTwice = '21000';
 

@@ -4,14 +4,12 @@
  */
 import { parseWindow } from '../tables/delivery-id.ts';
 import { identities } from '../catalog/seals.ts';
+import { nameBytesMax } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { oneOf, parseOptions, refuseUnknown, type Option } from './options.ts';
 import { callPlan, callerSchemas, textArray, type Plan } from './plan.ts';
 import type { ValidateDeps } from './validate-clause.ts';
-
-/** PostgreSQL's limit on a name, in bytes. It truncates longer ones; a secret is sealed under its name, so a longer name is refused. */
-const nameBytesMax = 63;
 
 export function createSecret(cursor: Cursor, deps: ValidateDeps): Plan {
   cursor.refuseForeign('CREATE SECRET');
@@ -71,6 +69,7 @@ export function dropSecret(cursor: Cursor): Plan {
 
 function secretName(cursor: Cursor): Name {
   const name = cursor.qualifiedName(2);
+  // PostgreSQL would cut it off, and a secret is sealed under its name.
   if (Buffer.byteLength(name.name, 'utf8') > nameBytesMax) {
     throw new StatementError('42622', `a secret's name has at most ${nameBytesMax} bytes`, name.start);
   }

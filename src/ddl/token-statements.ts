@@ -3,12 +3,11 @@
  * only in the result. Refuses names, tables, origins and rates that are too long, too many or not valid (42622, 54000, 22023). Pure.
  */
 import { parseRate } from '../kit/rate.ts';
+import { nameBytesMax } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { parseOptions, refuseUnknown, type Option } from './options.ts';
 import { answeringPlan, callPlan, relationOrError, type Plan } from './plan.ts';
-
-const nameBytesMax = 63;
 
 export function createToken(cursor: Cursor): Plan {
   cursor.refuseForeign('CREATE TOKEN');

@@ -43,13 +43,16 @@ const classes: Readonly<Record<string, Fault>> = {
   P0: 'row', // PL/pgSQL: RAISE EXCEPTION in a trigger
 };
 
+/** A lock that a statement with NOWAIT or a timeout did not wait for. */
+export const lockNotAvailable = '55P03';
+
 const codes: Readonly<Record<string, Fault>> = {
   '22P04': 'bug', // bad COPY file format: Headgate's own framing
   '25006': 'engine', // read-only transaction: the server became a standby
   '25P03': 'engine', // idle-in-transaction timeout
   '25P04': 'engine', // transaction timeout
   '40002': 'row', // a deferred constraint
-  '55P03': 'conflict', // a lock that a statement with NOWAIT or a timeout did not wait for
+  [lockNotAvailable]: 'conflict',
   '58P01': 'beyond', // a missing file, which may be one that a function reads
   '58P02': 'beyond', // a file that already exists
   XX001: 'beyond', // data corrupted: at the place where this row was stored

@@ -13,13 +13,14 @@ import type { QueryResult, QueryResultRow } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { cutOff, hangUp } from '../engine/hang-up.ts';
 import { LeftBehind } from '../engine/left-behind.ts';
+import { lockNotAvailable } from '../engine/sqlstate.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
 import { executorSchema, makeExecutorSql } from '../catalog/executor.ts';
 import * as sql from './statements.ts';
 import { Left, reasons } from './reasons.ts';
 import type { KeptTable, Leaf, Looked } from './statements.ts';
-import { Turns } from './turns.ts';
+import { OwnersTime } from './owners-time.ts';
 
 export interface KeeperOptions {
   readonly engine: Pick<Engine, 'clientConfig' | 'unavailable'>;
@@ -103,12 +104,12 @@ export async function keepOnce(
   let isLeft = false;
   let broken: unknown = null;
   let tables: KeptTable[] | null = null;
-  const turns = new Turns(options.limits.keepOwnerMs, options.clock);
+  const time = new OwnersTime(options.limits.keepOwnerMs, options.clock);
   const pass = async (keeping: Keeping): Promise<void> => {
     tables ??= await keeping.transaction(() => keeping.rows<KeptTable>(sql.keptTables));
     if (tables.length === 0) return;
     for (let table = tables.shift(); table !== undefined && !signal.aborted; table = tables.shift())
-      isLeft = (await turns.take(table.owner, keeping.table.bind(keeping, table))) || isLeft;
+      isLeft = (await time.take(table.owner, keeping.table.bind(keeping, table))) || isLeft;
     await keeping.transaction(() => keeping.rows(sql.trimmed));
   };
   // Code of an owner can end the connection: the following tables are handled over another one.
@@ -220,7 +221,7 @@ class Keeping {
       // Somebody holds the table: the next pass tries again.
       const { code } = error as { code?: string };
       // If the connection has ended, its error is reported.
-      if (code !== '55P03' && code !== 'HG001')
+      if (code !== lockNotAvailable && code !== 'HG001')
         await this.#told(table, code === '57014' ? new Left(reasons.slow) : error).catch(() =>
           Promise.reject(error),
         );
@@ -375,7 +376,7 @@ class Keeping {
 
 /** Somebody reads the partition: its rows are removed one by one. */
 function ifHeld(error: unknown): number {
-  if ((error as { code?: string }).code === '55P03') return 0;
+  if ((error as { code?: string }).code === lockNotAvailable) return 0;
   throw error;
 }
 

@@ -1,3 +1,6 @@
+/** PostgreSQL's bound on a name (NAMEDATALEN, without the zero at its end), in bytes: it cuts longer ones off. */
+export const nameBytesMax = 63;
+
 /** A name as an SQL identifier that means exactly this name. */
 export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;

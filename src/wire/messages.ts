@@ -4,6 +4,7 @@
  * that offsets are byte offsets and bytes that are not valid text are preserved.
  */
 import { message as bytesOf } from '../kit/postgres-message.ts';
+import { nameBytesMax } from '../kit/sql-text.ts';
 import { unread } from './framing.ts';
 
 const code = (letter: string): number => letter.charCodeAt(0);
@@ -211,9 +212,6 @@ export function readOpening(packet: Buffer): Opening {
   }
   return { kind: 'startup', parameters };
 }
-
-/** PostgreSQL's NAMEDATALEN, without the zero at the end. */
-const nameBytesMax = 63;
 
 /** Whose session in which database the engine begins: it cuts long names off, and takes a missing or empty database for the user's. */
 export function namesOf(parameters: ReadonlyMap<string, string>): { user: string; database: string } {

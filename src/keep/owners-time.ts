@@ -1,5 +1,5 @@
 /** How much time of a pass the tables of each owner may take: code of one owner that is slow must not keep the tables of others from their turn. */
-export class Turns {
+export class OwnersTime {
   readonly #mostMs: number;
   readonly #clock: () => number;
   readonly #spentMs = new Map<string, number>();
