@@ -136,6 +136,26 @@ suite('together', () => {
     await client.query('drop schema was_public cascade; drop role if exists headgate_together');
   });
 
+  test('a default that a table has got since is not evaluated before the table is checked', async (t) => {
+    const { client, targets, tableOf, send } = await room(t);
+    await runOurs(client, `CREATE TABLE typed (n INT, data JSONB) WITH (connector = 'webhook')`);
+    const described = await tableOf('typed');
+    const typed = { ...described, code: { ...described.code, functionsIn: 'headgate' as const } };
+    // PostgreSQL evaluates it when it plans, and what a sequence has given stays given when the transaction fails.
+    await client.query(`create sequence ran;
+      create function run() returns text language plpgsql as $$ begin return nextval('public.ran'); end $$;
+      create function evil() returns text language plpgsql immutable as $$ begin return public.run(); end $$`);
+    const sendAll = () =>
+      Promise.all([...targets, typed].map(async (it) => codes(await send([rowsOf(it, '{"n":0}')]))[0]));
+    for (let i = 0; i < 2; i++) assert.deepEqual(await sendAll(), Array(6).fill(1));
+    for (const table of ['t2', 'typed'])
+      await client.query(`alter table ${table} add more text default evil(); select setval('ran', 1, false)`);
+    const changed = 'aborted table_changed';
+    assert.deepEqual(await sendAll(), [1, 1, changed, 1, 1, changed]);
+    const { rows } = await client.query('select is_called from ran');
+    assert.deepEqual(rows, [{ is_called: false }]);
+  });
+
   test('a statement that has waited for a change sees it', async (t) => {
     const { client, database, targets } = await room(t);
     const [t0] = targets;

@@ -90,7 +90,8 @@ export function storeTogether(
 
 /**
  * Stores rows in a table that runs no code, if it is the one that they are for: checked when the statement is planned
- * (headgate.stays), and once more for each row. A rule would be an error anyway. Fails if it runs too late.
+ * (headgate.stays), and once more for each row. The question is a materialized query of its own, because PostgreSQL plans those first:
+ * before it evaluates the defaults of a column that a new owner may have added. A rule would be an error anyway. Fails if it runs too late.
  */
 function rowsStatement(target: Target): Statement {
   const known = ofTables.get(target);
@@ -98,12 +99,13 @@ function rowsStatement(target: Target): Statement {
   const { oid: id, shape } = target;
   const column = quoteIdentifier(shape.columns[0]?.name ?? '');
   const isCopied = shape.writeMode === 'copy';
+  const asked = `with asked as materialized (select where ${staysSql(target)})`;
   const insert = isCopied
-    ? `insert into ${relationName(target)} (${column}) select $1`
-    : storeStatement(target);
+    ? `insert into ${relationName(target)} (${column}) select $1 from asked`
+    : `${storeStatement(target)} where exists (select from asked)`;
   const late = `pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.now() operator(pg_catalog.>) '${limits.sharedStatementMs} ms'::pg_catalog.interval`;
   const sql =
-    `${insert} where ${staysSql(target)} returning (case when tableoid operator(pg_catalog.<>) ${id}::pg_catalog.oid then 'elsewhere' ` +
+    `${asked} ${insert} returning (case when tableoid operator(pg_catalog.<>) ${id}::pg_catalog.oid then 'elsewhere' ` +
     `when ${late} then 'late' else 'true' end)::pg_catalog.bool`;
   const made = toStatement(sql, [isCopied ? typeOids.jsonb : typeOids.json]);
   ofTables.set(target, made);
