@@ -169,15 +169,16 @@ suite('commit', () => {
     assert.deepEqual(codes(await send('1')), [1]);
     const holder = await database.connect();
     await holder.query('begin; lock table reset');
-    const sent = send('2', '3');
+    const sent = send(...Array<string>(20).fill('2'));
     await untilACommitWaits(client);
     proxy.reset();
-    assert.deepEqual(codes(await sent), ['unknown commit_unknown', 'unknown commit_unknown']);
-    // One that is alone tells its number before it waits: the engine is asked until it gives up the wait itself.
-    const alone = send('4');
+    assert.deepEqual(codes(await sent), Array(20).fill('unknown commit_unknown'));
+    // A few tell their number before they wait: the engine is asked until it gives up the wait itself.
+    const few = send('4', '4');
     await proxy.passed('xid ');
     proxy.reset();
-    assert.match(String(codes(await alone)), /^aborted (?:engine_unavailable|deadline)$/);
+    for (const code of codes(await few))
+      assert.match(String(code), /^aborted (?:engine_unavailable|deadline)$/);
     await holder.query('rollback');
     assert.deepEqual(codes(await send('5')), [1]);
     assert.deepEqual(

@@ -1,10 +1,11 @@
-/** How rows of one JSONB column without a key are stored: the documents unchanged, in one binary COPY; a single one by a prepared INSERT. */
+/** How rows of one JSONB column without a key are stored: the documents unchanged, in one binary COPY; a few by a prepared INSERT. */
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
 import type { Limits } from '../tables/limits.ts';
 import { copyMessages, copySql, groupStatement, noRowsStatement } from './copy-message.ts';
 import type { GroupStatement } from './copy-message.ts';
-import { holdAndLook, holdPatiently, staysStatement } from './hold.ts';
+import { areFew, fewRows, fewRowsOpening, fewRowsStatement } from './few-rows.ts';
+import { holdAndLook, staysStatement } from './hold.ts';
 import type { Hold } from './hold.ts';
 import { commitIsolating } from './isolate.ts';
 import type { Judged } from './isolate.ts';
@@ -16,7 +17,6 @@ import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
 import { changed, isChanged } from './told.ts';
 import type { Attempt } from './told.ts';
-import { singleDocument, singleRow, singleRowStatement } from './single-row.ts';
 import type { Settings } from './table-statements.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
 
@@ -30,8 +30,8 @@ interface CopyStatement extends GroupStatement {
 
 const statements = new WeakMap<Target, CopyStatement>();
 const ways = new WeakMap<Target, Ways>();
-/** Tables, or engines, that accept a COPY but not that statement, for example because of a rule. It is not tried again for each row. */
-const notSingly = new WeakSet<Target>();
+/** Tables, or engines, that accept a COPY but not that statement, for example because of a rule. It is not tried again for each group. */
+const onlyCopied = new WeakSet<Target>();
 
 export async function commitCopy(
   session: Session,
@@ -75,23 +75,24 @@ class CopyGroup {
   }
 
   async attempt(some: readonly Rows[]): Promise<Attempt> {
-    const single = await this.#single(some);
-    if (single !== null && !isTriedAgain(single)) return single;
-    const first = await this.#copy(some);
-    if (first.kind === 'committed' && single !== null) notSingly.add(this.#target);
-    if (first.kind !== 'failed' || some.length > 1 || some[0]?.count !== 1) return first;
-    if (single?.kind === 'failed') return better(single, first);
+    const inserted = await this.#insert(some);
+    if (inserted !== null && !isTriedAgain(inserted)) return inserted;
+    const copied = await this.#copy(some);
+    if (copied.kind === 'committed' && inserted !== null) onlyCopied.add(this.#target);
+    if (copied.kind !== 'failed' || some.length > 1 || some[0]?.count !== 1) return copied;
+    if (inserted?.kind === 'failed') return better(inserted, copied);
     // A row is not refused for an error of unknown cause that happened once.
-    return verdictOf(first) === 'suspect' ? this.#copy(some) : first;
+    return verdictOf(copied) === 'suspect' ? this.#copy(some) : copied;
   }
 
   /** null: rows of this group are not stored that way. */
-  async #single(some: readonly Rows[]): Promise<Attempt | null> {
-    const document = this.#ways === null || notSingly.has(this.#target) ? null : singleDocument(some);
-    if (document === null || this.#ways === null) return null;
-    const { row, atOnce, patiently } = this.#ways;
-    // First without a wait: if the connection is lost during one, the number of the transaction is not known.
-    const stored = await this.#session.storePrepared(singleRow(row, document), [atOnce, patiently]);
+  async #insert(some: readonly Rows[]): Promise<Attempt | null> {
+    const { shape } = this.#target;
+    // A server of Citus copies the rows of such a statement to the others as well.
+    if (this.#ways === null || shape.distributedByCitus === true) return null;
+    if (onlyCopied.has(this.#target) || !areFew(some)) return null;
+    const { few, opening } = this.#ways;
+    const stored = await this.#session.storePrepared(fewRows(few, some), opening);
     return stored === 'not worth it' ? null : stored;
   }
 
@@ -111,9 +112,8 @@ class CopyGroup {
     const { copy, stays, group } = this.#ways;
     const look = executeMessages(stays.name, []);
     const messages = [...executeMessages(copy.name, []), ...copyMessages(some), ...look];
-    const stored = await this.#session.storePrepared({ statement: copy, messages, count: 2, checks: [1] }, [
-      group,
-    ]);
+    const rows = { statement: copy, messages, count: 2, checks: [1] };
+    const stored = await this.#session.storePrepared(rows, group);
     // The plain COPY needs no prepared statement.
     const isGone = stored === 'not worth it' || (stored.kind === 'failed' && stored.sqlstate === '26000');
     return isGone ? null : stored;
@@ -148,7 +148,7 @@ class CopyGroup {
   }
 }
 
-/** Whether the COPY may store, or describe better, a row that the prepared statement did not store. */
+/** Whether the COPY may store, or describe better, rows that the prepared statement did not store. */
 function isTriedAgain(attempt: Attempt): boolean {
   if (attempt.kind !== 'failed') return false;
   // The COPY does not need a prepared statement that is gone.
@@ -160,8 +160,8 @@ function isTriedAgain(attempt: Attempt): boolean {
  * For a row that neither way stores: a COPY fails with the words that a group would get, but an engine that spreads its tables
  * over servers hides the cause there.
  */
-function better(single: Failed, copy: Failed): Failed {
-  return verdictOf(copy) === 'suspect' ? single : copy;
+function better(insert: Failed, copy: Failed): Failed {
+  return verdictOf(copy) === 'suspect' ? insert : copy;
 }
 
 function statementOf(session: Session, target: Target, settings: Settings): CopyStatement {
@@ -180,10 +180,8 @@ function statementOf(session: Session, target: Target, settings: Settings): Copy
 interface Ways {
   readonly apart: boolean;
   readonly stays: Statement;
-  /** singleRowStatement */
-  readonly row: Statement;
-  readonly atOnce: Hold;
-  readonly patiently: Hold;
+  readonly few: Statement;
+  readonly opening: Hold;
   readonly copy: Statement;
   readonly group: Hold;
 }
@@ -195,11 +193,10 @@ function waysOf(target: Target, { facts }: Session): Ways {
   const made = {
     apart: facts.apart,
     stays,
-    row: singleRowStatement(target),
-    atOnce: holdAndLook(target, stays, 'nowait'),
-    patiently: holdPatiently(target, stays),
+    few: fewRowsStatement(target),
+    opening: fewRowsOpening(target),
     copy: toStatement(copySql(target, facts), []),
-    group: holdAndLook(target, stays, ''),
+    group: holdAndLook(target, stays),
   };
   ways.set(target, made);
   return made;

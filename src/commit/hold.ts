@@ -9,7 +9,7 @@ import type { Target } from '../tables/flow.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
 import { typeOids } from './statements.ts';
-import { executeMessages, flushMessage, parseMessage } from './wire-message.ts';
+import { executeMessages, parseMessage } from './wire-message.ts';
 import type { Parameter } from './wire-message.ts';
 
 /**
@@ -56,9 +56,6 @@ export function heldSql(inert: boolean, name: string, oid: string, owner: string
 /** The number of the transaction, in case the answer to its commit is lost. */
 export const numberSql = `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`;
 
-const numberStatement = toStatement(`select ${numberSql}`, []);
-const numberMessages = [...executeMessages(numberStatement.name, []), flushMessage];
-
 const { text, oid: oidType } = typeOids;
 const held = (inert: boolean) =>
   toStatement(`select ${heldSql(inert, '$1', '$2', '$3')}`, [text, oidType, oidType]);
@@ -88,8 +85,8 @@ export function holdInert({ code }: Target): Statement {
   return holdsInert[code.functionsIn ?? 'headgate'];
 }
 
-export function holdInertMessages(target: Target, patience: 'nowait' | ''): Buffer[] {
-  const asked = [relationName(target), String(target.code.owner), patience];
+export function holdInertMessages(target: Target): Buffer[] {
+  const asked = [relationName(target), String(target.code.owner), ''];
   return executeMessages(holdInert(target).name, asked.map(textOf));
 }
 
@@ -107,6 +104,14 @@ export function staysSql({ schema, table, oid, shape, code }: Target): string {
   return `${code.functionsIn ?? 'headgate'}.stays(${name}, ${oid}, ${quoteLiteral(shape.version)}, ${code.owner})`;
 }
 
+/**
+ * The question as the beginning of a statement that stores rows `from asked`. PostgreSQL locks the table that it stores into, plans this
+ * query, and then the rest, with the defaults that a new owner may have given to a column.
+ */
+export function askedFirstSql(target: Target): string {
+  return `with asked as materialized (select where ${staysSql(target)})`;
+}
+
 /** What comes before rows that are stored by a prepared statement. */
 export interface Hold {
   readonly statements: readonly Statement[];
@@ -116,30 +121,10 @@ export interface Hold {
   readonly checks: readonly number[];
 }
 
-/**
- * `patience` nowait: 55P03 if somebody holds the table, and the number is sent before the rows. Otherwise it is sent with
- * the engine's next answer in between, which a COPY has. `stays`: its staysStatement.
- */
-export function holdAndLook(target: Target, stays: Statement, patience: 'nowait' | ''): Hold {
-  const early = patience === 'nowait' ? [flushMessage] : [];
-  const messages = [...holdInertMessages(target, patience), ...early, ...executeMessages(stays.name, [])];
+/** The number is sent with the engine's next answer in between, which a COPY has. `stays`: the table's staysStatement. */
+export function holdAndLook(target: Target, stays: Statement): Hold {
+  const messages = [...holdInertMessages(target), ...executeMessages(stays.name, [])];
   return { statements: [holdInert(target), stays], messages, count: 2, checks: [0, 1] };
-}
-
-/** The number first and at once, then waits for the lock. */
-export function holdPatiently(target: Target, stays: Statement): Hold {
-  const held = heldStatement(target);
-  return {
-    statements: [numberStatement, held, stays],
-    messages: [
-      ...numberMessages,
-      ...lockMessages(target),
-      ...heldMessages(held, target),
-      ...executeMessages(stays.name, []),
-    ],
-    count: 4,
-    checks: [2, 3],
-  };
 }
 
 /** The execution of heldStatement. */

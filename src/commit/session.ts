@@ -3,7 +3,6 @@
  * Returns the outcome of each; a connection that was lost is not used again.
  */
 import type { PoolClient } from 'pg';
-import { lockNotAvailable } from '../engine/sqlstate.ts';
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { refusal } from '../tables/refusals.ts';
@@ -136,22 +135,16 @@ export class Session {
   }
 
   /**
-   * Stores rows by a prepared statement, after the first of `holds` that does not meet somebody else's lock. If it fails, nothing
-   * is stored, and another way of storing may tell better what is wrong with the rows or the table.
-   * `'not worth it'`: nothing was sent to the engine.
+   * Stores rows by a prepared statement, behind `hold`. If it fails, nothing is stored, and another way of storing may tell better what
+   * is wrong with the rows or the table. `'not worth it'`: nothing was sent to the engine.
    */
-  async storePrepared(rows: PreparedRows, holds: readonly Hold[]): Promise<Attempt | 'not worth it'> {
+  async storePrepared(rows: PreparedRows, hold: Hold): Promise<Attempt | 'not worth it'> {
     if (!this.#prepared.isWorthwhile(rows.statement)) return 'not worth it';
-    let reply: Reply = lost;
-    for (const hold of holds) {
-      [reply = lost] = await this.send(this.#behind(hold, rows), [hold.count + rows.count]);
-      if (reply.kind === 'failed' && reply.completed === 0 && reply.sqlstate === lockNotAvailable) continue;
-      if (reply.kind === 'done') this.#prepared.succeeded();
-      if (isForgotten(reply)) this.#prepared.forgotten();
-      const checks = [...hold.checks, ...rows.checks.map((it) => it + hold.count)];
-      if (reply.kind === 'failed' && isChanged(reply, checks)) return changed;
-      break;
-    }
+    const [reply = lost] = await this.send(this.#behind(hold, rows), [hold.count + rows.count]);
+    if (reply.kind === 'done') this.#prepared.succeeded();
+    if (isForgotten(reply)) this.#prepared.forgotten();
+    const checks = [...hold.checks, ...rows.checks.map((it) => it + hold.count)];
+    if (reply.kind === 'failed' && isChanged(reply, checks)) return changed;
     return this.settled(reply);
   }
 

@@ -264,7 +264,7 @@ export interface Question {
 /** The steps before anything of a table runs in Headgate's own session. */
 function holdSteps(target: Target, confirm: Step, stays: Step | null): readonly Step[] {
   const { as, functionsIn } = target.code;
-  const messages = () => holdInertMessages(target, '');
+  const messages = () => holdInertMessages(target);
   if (stays !== null) return [fixed({ statement: holdInert(target), messages, checks: true }), stays];
   const lock: Step =
     functionsIn === 'headgate'

@@ -13,20 +13,15 @@ import type { Group, Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import type { Limits } from '../tables/limits.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
-import { numberSql, staysSql, textOf } from './hold.ts';
+import { arrayOf, arrayTypes, documentsOf, numberOf } from './array-parameter.ts';
+import type { ArrayType } from './array-parameter.ts';
+import { askedFirstSql, numberSql, textOf } from './hold.ts';
 import { toStatement } from './prepared.ts';
 import type { PreparedStatements, Statement } from './prepared.ts';
 import type { Session } from './session.ts';
 import { storeStatement, typeOids } from './statements.ts';
 import type { Attempt } from './told.ts';
-import {
-  documentCount,
-  documentHead,
-  documentLength,
-  executeDocuments,
-  executeMessages,
-  flushMessage,
-} from './wire-message.ts';
+import { documentHead, executeDocuments, executeMessages, flushMessage } from './wire-message.ts';
 import type { Parameter } from './wire-message.ts';
 
 /** Nothing may depend on a table's own settings or code: no code runs, no row replaces another, and COMMIT waits for the disk. */
@@ -89,9 +84,8 @@ export function storeTogether(
 }
 
 /**
- * Stores rows in a table that runs no code, if it is the one that they are for: checked when the statement is planned
- * (headgate.stays), and once more for each row. The question is a materialized query of its own, because PostgreSQL plans those first:
- * before it evaluates the defaults of a column that a new owner may have added. A rule would be an error anyway. Fails if it runs too late.
+ * Stores rows in a table that runs no code, if it is the one that they are for: checked when the statement is planned, and once more
+ * for each row. A rule would be an error anyway. Fails if it runs too late.
  */
 function rowsStatement(target: Target): Statement {
   const known = ofTables.get(target);
@@ -99,13 +93,12 @@ function rowsStatement(target: Target): Statement {
   const { oid: id, shape } = target;
   const column = quoteIdentifier(shape.columns[0]?.name ?? '');
   const isCopied = shape.writeMode === 'copy';
-  const asked = `with asked as materialized (select where ${staysSql(target)})`;
   const insert = isCopied
     ? `insert into ${relationName(target)} (${column}) select $1 from asked`
     : `${storeStatement(target)} where exists (select from asked)`;
   const late = `pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.now() operator(pg_catalog.>) '${limits.sharedStatementMs} ms'::pg_catalog.interval`;
   const sql =
-    `${asked} ${insert} returning (case when tableoid operator(pg_catalog.<>) ${id}::pg_catalog.oid then 'elsewhere' ` +
+    `${askedFirstSql(target)} ${insert} returning (case when tableoid operator(pg_catalog.<>) ${id}::pg_catalog.oid then 'elsewhere' ` +
     `when ${late} then 'late' else 'true' end)::pg_catalog.bool`;
   const made = toStatement(sql, [isCopied ? typeOids.jsonb : typeOids.json]);
   ofTables.set(target, made);
@@ -142,6 +135,8 @@ function typedRows({ target, members }: Group): Buffer[] {
   return executeMessages(rowsStatement(target).name, [{ format: 0, value: parts }]);
 }
 
+const { int4, jsonb, oid, text } = arrayTypes;
+
 const setting = (name: string, to: string) => `pg_catalog.set_config('${name}', ${to}, true)`;
 /** 22P02 if Headgate no longer trusts an owner. A statement is kept so that it is planned once. */
 const bounds = toStatement(
@@ -149,77 +144,33 @@ const bounds = toStatement(
     `${setting('plan_cache_mode', `'force_generic_plan'`)}, (case when exists (` +
     `select from pg_catalog.unnest($2) as o (owner) where not ${trustedSql('o.owner')}) then 'table_changed' else 'true' end)::pg_catalog.bool, ` +
     numberSql,
-  [typeOids.text, 1028],
+  [text.element, oid.array],
 );
 
 /** The number is sent before anything is locked. */
 function openingOf(groups: readonly Group[], boundMs: number): Buffer[] {
   const owners = [...new Set(groups.map(({ target }) => target.code.owner))].map(numberOf);
   const bound = textOf(String(Math.ceil(boundMs)));
-  return [...executeMessages(bounds.name, [bound, arrayOf(oid[0], owners)]), flushMessage];
+  return [...executeMessages(bounds.name, [bound, arrayOf(oid, owners)]), flushMessage];
 }
-
-/** Types of the elements, and of their arrays: pg_type.oid, fixed in every PostgreSQL. */
-const arrays = {
-  int4: [23, 1007],
-  text: [25, 1009],
-  oid: [26, 1028],
-  jsonb: [typeOids.jsonb, 3807],
-} as const;
-const { int4, jsonb, oid, text } = arrays;
 
 const store = toStatement(
   'select headgate.store_together($1, $2, $3, $4, $5, $6, $7)',
-  [text, text, oid, text, oid, int4, jsonb].map(([, array]) => array),
+  [text, text, oid, text, oid, int4, jsonb].map(({ array }) => array),
 );
 
 function parametersOf(groups: readonly Group[]): Parameter[] {
   const texts = (of: (group: Group) => string) =>
-    arrayOf(text[0], groups.map((group) => Buffer.from(of(group)))); // prettier-ignore
-  const numbers = (type: number, of: (group: Group) => number) =>
+    arrayOf(text, groups.map((group) => Buffer.from(of(group)))); // prettier-ignore
+  const numbers = (type: ArrayType, of: (group: Group) => number) =>
     arrayOf(type, groups.map((group) => numberOf(of(group)))); // prettier-ignore
   return [
     texts(({ target }) => relationName(target)),
     texts(({ target }) => quoteIdentifier(target.shape.columns[0]?.name ?? '')),
-    numbers(oid[0], ({ target }) => target.oid),
+    numbers(oid, ({ target }) => target.oid),
     texts(({ target }) => target.shape.version),
-    numbers(oid[0], ({ target }) => target.code.owner),
-    numbers(int4[0], ({ rows }) => rows),
-    arrayOf(jsonb[0], groups.flatMap(documentsOf), jsonbVersion),
+    numbers(oid, ({ target }) => target.code.owner),
+    numbers(int4, ({ rows }) => rows),
+    documentsOf(groups.flatMap(({ members }) => members)),
   ];
-}
-
-function documentsOf({ members }: Group): Buffer[] {
-  return members.flatMap(({ documents }) =>
-    Array.from({ length: documentCount(documents) }, (_, i) => {
-      const start = documents.spans?.[2 * i] ?? 0;
-      return documents.bytes.subarray(start, start + documentLength(documents, i));
-    }),
-  );
-}
-
-function numberOf(value: number): Buffer {
-  const bytes = Buffer.allocUnsafe(4);
-  bytes.writeUInt32BE(value);
-  return bytes;
-}
-
-/** jsonb's binary form is a version byte and the text. */
-const jsonbVersion = Buffer.from([1]);
-const nothing = Buffer.alloc(0);
-
-/** An array of one dimension in PostgreSQL's binary form; each element begins with `prefix`. */
-function arrayOf(type: number, elements: readonly Buffer[], prefix = nothing): Parameter {
-  const bytes = elements.reduce((sum, element) => sum + 4 + prefix.length + element.length, 20);
-  const value = Buffer.allocUnsafe(bytes);
-  let at = 0;
-  // Dimensions, whether there are NULLs, the type, the length, the first index.
-  for (const head of [1, 0, type, elements.length, 1]) at = value.writeInt32BE(head, at);
-  for (const element of elements) {
-    at = value.writeInt32BE(prefix.length + element.length, at);
-    value.set(prefix, at);
-    value.set(element, at + prefix.length);
-    at += prefix.length + element.length;
-  }
-  return { format: 1, value };
 }

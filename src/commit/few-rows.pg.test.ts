@@ -4,6 +4,7 @@ import type { Client } from 'pg';
 import { codes, webhookRoom } from '../../test/support/commit-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
+import type { Rows } from '../tables/flow.ts';
 
 const create = (name: string) => `CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook')`;
 
@@ -11,11 +12,13 @@ const create = (name: string) => `CREATE TABLE ${name} (data JSONB) WITH (connec
 const count = async (client: Client, table: string) =>
   (await client.query<{ n: number }>(`select count(*)::int as n from ${table}`)).rows[0]?.n;
 
-suite('a row that is alone', () => {
-  test('is stored as it is among others, and refused in the same words', async (t) => {
+suite('a few rows', () => {
+  test('are stored as they are among many, and refused in the same words', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
-    await runOurs(client, create('same'));
+    // One runs code, and the other runs none.
+    for (const table of ['same', 'inert']) await runOurs(client, create(table));
     await client.query(`
+      alter table inert add constraint has_n check ((data->'n') is not null);
       alter table same add constraint has_n check ((data->'n') is not null);
       create function deny() returns trigger language plpgsql as $$ begin
         if new.data->>'bad' = 'late' then raise exception 'no %', new.data; end if; return null; end $$;
@@ -23,7 +26,6 @@ suite('a row that is alone', () => {
       create function skip() returns trigger language plpgsql as $$ begin
         if new.data->>'bad' = 'skip' then return null; end if; return new; end $$;
       create trigger skip before insert on same for each row execute function skip()`);
-    const target = await targetOf('same');
     const documents = [
       '{"n":1}',
       ' {"n": 1.10, "n": 2.50} ',
@@ -34,22 +36,32 @@ suite('a row that is alone', () => {
       '{"n":"\\u0000"}',
       '"x"',
     ];
-    const good = rowsOf(target, '{"n":0}');
-    for (const document of documents) {
-      const [alone] = await send([rowsOf(target, document)]);
-      const [, among] = await send([good, rowsOf(target, document)]);
-      assert.deepEqual(alone, among, document);
+    for (const [table, more] of [
+      ['same', []],
+      ['inert', ['{"n": 1, "bad": "late"}', '{"n": 1, "bad": "skip"}']],
+    ] as const) {
+      const target = await targetOf(table);
+      assert.equal(target.code.inert, table === 'inert');
+      const good = rowsOf(target, '{"n":0}');
+      // The most that are few, and one more.
+      for (const document of documents) {
+        const [alone] = await send([rowsOf(target, document)]);
+        for (const others of [1, 11, 12]) {
+          const [among] = await send([rowsOf(target, document), ...Array<Rows>(others).fill(good)]);
+          assert.deepEqual(alone, among, document);
+        }
+      }
+      const { rows } = await client.query<{ text: string }>(
+        `select data::text as text from ${table} where data <> '{"n":0}' order by ctid`,
+      );
+      assert.deepEqual(
+        rows.map((row) => row.text),
+        ['{"n": 1}', '{"n": 2.50}', ...more].flatMap((text) => Array<string>(4).fill(text)),
+      );
     }
-    const { rows } = await client.query<{ text: string }>(
-      `select data::text as text from same where data <> '{"n":0}' order by ctid`,
-    );
-    assert.deepEqual(
-      rows.map((row) => row.text),
-      ['{"n": 1}', '{"n": 1}', '{"n": 2.50}', '{"n": 2.50}'],
-    );
   });
 
-  test('knows no rules, as COPY knows none', async (t) => {
+  test('know no rules, as COPY knows none', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('ruled'));
     await client.query(
@@ -63,7 +75,7 @@ suite('a row that is alone', () => {
     assert.deepEqual([await count(client, 'ruled'), await count(client, 'other')], [2, 0]);
   });
 
-  test('goes on through changes of its table that leave its columns as they are', async (t) => {
+  test('are stored through changes of their table that leave its columns as they are', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('kept'));
     const target = await targetOf('kept');
