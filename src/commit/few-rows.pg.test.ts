@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Client } from 'pg';
-import { codes, webhookRoom } from '../../test/support/commit-room.ts';
+import { codes, untilACommitWaits, webhookRoom } from '../../test/support/commit-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import type { Rows } from '../tables/flow.ts';
@@ -102,5 +102,35 @@ suite('a few rows', () => {
       ['aborted table_changed'],
       'an expression is code',
     );
+  });
+
+  test('that have waited for a change of their table see it, and none of it runs', async (t) => {
+    const { client, database, targetOf, send } = await webhookRoom(t);
+    await client.query(`create sequence ran;
+      create function run() returns text language plpgsql as $$ begin return nextval('public.ran'); end $$;
+      create function evil() returns text language plpgsql immutable as $$ begin return public.run(); end $$;
+      create function fire() returns trigger language plpgsql as $$ begin perform public.run(); return new; end $$`);
+    const other = await database.connect();
+    const changes = [
+      `alter table waits add more text default public.evil()`,
+      'create trigger fires before insert on waits for each row execute function fire()',
+      `alter table waits add check (public.evil() <> '')`,
+      'create index on waits ((public.evil()))',
+      'alter table waits rename to gone; create table waits (data jsonb)',
+    ];
+    for (const change of changes) {
+      await client.query('drop table if exists waits, gone');
+      await runOurs(client, create('waits'));
+      const target = await targetOf('waits');
+      // Its statement is there, and planned.
+      for (let i = 0; i < 2; i++) assert.deepEqual(codes(await send([rowsOf(target, '1')])), [1]);
+      await other.query(`begin; ${change}; select setval('ran', 1, false)`);
+      const sent = send([rowsOf(target, '2', '3'), rowsOf(target, '4')]);
+      await untilACommitWaits(client);
+      await other.query('commit');
+      assert.deepEqual(codes(await sent), Array(2).fill('aborted table_changed'), change);
+      const { rows } = await client.query('select is_called from ran');
+      assert.deepEqual(rows, [{ is_called: false }], change);
+    }
   });
 });
