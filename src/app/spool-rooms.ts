@@ -18,6 +18,7 @@ import { decodeRequest, decodeWholes } from '../decode/decode.ts';
 import type { Engine } from '../engine/engine.ts';
 import { lockByKernel } from '../engine/folder-lock.ts';
 import type { Closable } from '../kit/closer.ts';
+import { rememberedOf } from '../kit/remembered.ts';
 import { segmentBytes } from './bounds.ts';
 import type { IntoRooms } from './into-rooms.ts';
 import type { Target } from '../tables/flow.ts';
@@ -80,6 +81,7 @@ function openSpools(parts: SpoolParts): Promise<Spools> {
     lock,
     drain: (kept) => drainer(kept, parts),
     remember: (database, known, isLeft) => remember(parts, database, known, isLeft),
+    ownersOf: (database) => ownersIn(parts.catalog.known(database)?.snapshot.tables ?? noTables),
     opened,
     home,
     observe,
@@ -121,6 +123,14 @@ async function lock(folder: string): Promise<Closable | null> {
     throw new SpoolError(`users other than Headgate's may write to the directory ${folder}`);
   return lockByKernel(folder);
 }
+
+const noTables: ReadonlyMap<string, Target> = new Map();
+
+/** By the table's oid. A table that could not be read has no owner here: role 0 does not exist. */
+const ownersIn = rememberedOf(
+  (tables: ReadonlyMap<string, Target>): ReadonlyMap<number, number> =>
+    new Map([...tables.values()].flatMap(({ oid, code: { owner } }) => (owner === 0 ? [] : [[oid, owner]]))),
+);
 
 /** An id that no spool has. */
 const noSpool = '0'.repeat(32);

@@ -28,6 +28,10 @@ export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'faile
   readonly ageMsMax: number;
   /** How much of the disk requests may still take, in bytes. */
   readonly bytesFree: () => number;
+  /** The owner (pg_class.relowner) of each table that the catalog knows, by the table's oid, whether or not the engine is up. */
+  readonly ownersOf: (database: string) => ReadonlyMap<number, number>;
+  /** What requests of this owner's tables take in all databases, in bytes. */
+  readonly bytesOfOwner: (owner: number) => number;
   /** ms since 1970 */
   readonly nowMs: () => number;
   readonly observe: Observe;
@@ -37,6 +41,8 @@ export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'faile
 interface Used {
   readonly bytes: number;
   readonly of: ReadonlyMap<number, Counted>;
+  /** In bytes, by owner. */
+  readonly ofOwners: ReadonlyMap<number, number>;
 }
 
 /** A table with its present name. */
@@ -58,14 +64,18 @@ export class DatabaseSpool implements Closable {
   /** What this process has written about its tables, by oid. */
   readonly told = new Map<number, KeptTable>();
   readonly #appendables = new Map<number, Appendable>();
+  /** The last known owner of each table that has spooled, by the table's oid: a table that is dropped, or cannot be read any more, keeps it. */
+  readonly #owners = new Map<number, number>();
   #spools: Spool[];
   #own: Spool | null = null;
   #opening: Promise<Spool> | null = null;
   /** headgate.home() of the database; null: not asked yet. */
   #home: string | null = null;
   #closed = false;
-  #lastUsed: Used = { bytes: 0, of: new Map() };
+  #lastUsed: Used = { bytes: 0, of: new Map(), ofOwners: new Map() };
   #usedAtMs = -Infinity;
+  /** What was written since, in bytes. */
+  #usedSince = 0;
   /** Called when there is something to hand over. */
   wake: () => void = () => undefined;
 
@@ -110,6 +120,11 @@ export class DatabaseSpool implements Closable {
     return this.#used().bytes;
   }
 
+  /** How much of them requests of this owner's tables take, as of a moment ago. */
+  bytesOfOwner(owner: number): number {
+    return this.#used().ofOwners.get(owner) ?? 0;
+  }
+
   get gates(): Iterable<TableGate> {
     return this.#gates.values();
   }
@@ -150,10 +165,15 @@ export class DatabaseSpool implements Closable {
   /** Throws Refused if a request of this table would be kept in vain. Called before its body is read. */
   admit(gate: TableGate): void {
     if (!this.usable) throw new Refused('engine_unavailable');
-    const { nowMs, ageMsMax, bytesFree } = this.#options;
+    const { nowMs, ageMsMax, bytesFree, bytesOfOwner } = this.#options;
     if (gate.sinceMs !== null && nowMs() - gate.sinceMs > ageMsMax) throw new Refused(full);
     const { bytes = 0 } = this.#used().of.get(gate.oid) ?? {};
-    if (bytes > limits.spoolTableShare * bytesFree()) throw new Refused(full);
+    const owner = this.#ownerOf(gate.oid);
+    const ofOwner = owner === null ? bytes : bytesOfOwner(owner);
+    const share = limits.spoolShare;
+    // Once the owner's tables have taken it, they have `share` times what is then left to the others.
+    const leftToOwner = (share * bytesFree() - ofOwner) / (share + 1);
+    if (bytes > share * leftToOwner) throw new Refused(full);
   }
 
   /** Resolves when the request is on the disk; rejects with Refused. */
@@ -165,6 +185,7 @@ export class DatabaseSpool implements Closable {
       // Without a wait if it exists: requests are written in the order in which they get here.
       const own = this.#own ?? (await this.#makeOwn());
       sequence = await own.append(this.#appendable(table), payload);
+      this.#usedSince += payload.length;
     } catch (error) {
       throw refusedFor(error);
     } finally {
@@ -191,7 +212,8 @@ export class DatabaseSpool implements Closable {
 
   #used(ageMsMax: number = limits.spoolUsedMs): Used {
     const now = this.#options.clock();
-    if (now - this.#usedAtMs < ageMsMax) return this.#lastUsed;
+    const isRecent = now - this.#usedAtMs < ageMsMax && this.#usedSince < limits.spoolUsedBytes;
+    if (isRecent) return this.#lastUsed;
     const of = new Map<number, Counted>();
     let bytes = 0;
     for (const { end, counts } of this.#spools.flatMap(({ segments }) => segments)) {
@@ -204,8 +226,25 @@ export class DatabaseSpool implements Closable {
         });
       }
     }
+    const ofOwners = new Map<number, number>();
+    for (const [oid, { bytes: ofTable }] of of) {
+      const owner = this.#ownerOf(oid);
+      if (owner !== null) ofOwners.set(owner, (ofOwners.get(owner) ?? 0) + ofTable);
+    }
     this.#usedAtMs = now;
-    return (this.#lastUsed = { bytes, of });
+    this.#usedSince = 0;
+    return (this.#lastUsed = { bytes, of, ofOwners });
+  }
+
+  /**
+   * null: not known, as of a table that an earlier process has spooled and the catalog has not read yet. Such a table counts as if its
+   * owner had no other.
+   */
+  #ownerOf(oid: number): number | null {
+    const known = this.#options.ownersOf(this.database).get(oid);
+    if (known === undefined) return this.#owners.get(oid) ?? null;
+    this.#owners.set(oid, known);
+    return known;
   }
 
   /** It is not known yet what of it has arrived: until then its tables continue to spool. */

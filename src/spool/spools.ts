@@ -23,7 +23,7 @@ export class SpoolError extends PlainError {
 
 export interface SpoolsOptions extends Omit<
   DatabaseSpoolOptions,
-  'database' | 'folder' | 'bytesLeft' | 'bytesFree'
+  'database' | 'folder' | 'bytesLeft' | 'bytesFree' | 'bytesOfOwner'
 > {
   readonly root: string;
   readonly bytesMax: number;
@@ -161,7 +161,11 @@ export class Spools implements Closable {
     await files.syncFolder(root);
     const bytesLeft = () => bytesMax - this.bytes;
     const bytesFree = () => this.all.reduce((left, { kept: one }) => left - one.bytesUsed, bytesMax);
-    const kept = await DatabaseSpool.open({ ...this.#options, database, folder, bytesLeft, bytesFree });
+    // A role is the same in all databases of the server.
+    const bytesOfOwner = (owner: number) =>
+      this.all.reduce((sum, { kept: one }) => sum + one.bytesOfOwner(owner), 0);
+    const bounds = { bytesLeft, bytesFree, bytesOfOwner };
+    const kept = await DatabaseSpool.open({ ...this.#options, ...bounds, database, folder });
     const known = await readKnown(files, folder, database, nowMs(), { seal, open: unseal });
     if (known !== null) kept.home = known.home;
     remember(

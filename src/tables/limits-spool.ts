@@ -10,10 +10,15 @@ export const spoolLimits = {
   spoolSealedBytesMax: 16 * 1024,
   /** Bytes of records that wait for the flush before theirs to end; one table may use at most what the others leave. */
   spoolWaitingBytesMax: 64 * 1024 * 1024,
-  /** A table may have this many times as many bytes as are still free for requests of all tables: three quarters, if it is alone. */
-  spoolTableShare: 3,
-  /** How long the count of bytes in the files is trusted, in ms. */
+  /**
+   * The tables of one owner may have this many times as many bytes as are still free for all requests, three quarters if they are alone; and one
+   * table this many times as many as its owner's tables may still take.
+   */
+  spoolShare: 3,
+  /** How long the count of bytes in the files is trusted, in ms … */
   spoolUsedMs: 100,
+  /** … and up to how many more bytes. */
+  spoolUsedBytes: 1024 * 1024,
   /** A second failure of the disk within this time, in ms, ends the spool until the next start. */
   spoolFailuresWithinMs: 60_000,
   /** How much of a segment is read at one time, in bytes. */

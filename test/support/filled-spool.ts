@@ -36,6 +36,8 @@ export async function fillSpool({ dataDir, table, client, together, body, more }
     segmentBytes: limits.spoolSegmentBytes,
     bytesLeft: () => Infinity,
     bytesFree: () => Infinity,
+    ownersOf: () => new Map(),
+    bytesOfOwner: () => 0,
     random: randomBytes,
     clock: () => performance.now(),
     nowMs: Date.now,
