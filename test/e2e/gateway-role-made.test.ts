@@ -1,0 +1,49 @@
+/** The role of the events gateway, if somebody else has created it. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Client } from 'pg';
+import { onEnd } from '../support/cleanup.ts';
+import { request } from '../support/gateway.ts';
+import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import type { Headgate } from '../support/headgate.ts';
+
+test('who has made the role before Headgate does can neither become it nor log in as it', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const start = (args: readonly string[]) =>
+    startHeadgate(t, { dataDir, args, env: { HEADGATE_SQL_PASSWORD: 'of-root' } });
+  const connect = async ({ ports: { sql: at } }: Headgate, user: string, password: string) => {
+    const client = new Client({ host: at.host, port: at.port, user, password, database: 'dev' });
+    client.on('error', () => {});
+    onEnd(t, 'client', () => client.end());
+    await client.connect();
+    return client;
+  };
+  const make = (maker: string) => `create role ${maker} createrole createdb; set role ${maker};
+    create role headgate_gateway login createdb password 'known'; reset role`;
+
+  const before = await start(['--events-role=root']);
+  const first = await connect(before, 'root', 'of-root');
+  await first.query(`${make('maker')}; set role maker; create role friend;
+    grant headgate_gateway to maker, friend; reset role`);
+  await before.signal('SIGTERM');
+  const found = await start([]);
+  const root = await connect(found, 'root', 'of-root');
+  const standing = `select rolcreatedb as more,
+      pg_has_role('maker', oid, 'MEMBER') or pg_has_role('friend', oid, 'MEMBER') as lent
+    from pg_roles where rolname = 'headgate_gateway'`;
+  assert.deepEqual((await root.query(standing)).rows, [{ more: false, lent: false }]);
+  const asked = { method: 'POST', body: 'select current_user::text as me' };
+  const answer = await request(`${found.gatewayUrl}/v1/sql`, asked);
+  assert.deepEqual(answer.json.rows, [{ me: 'headgate_gateway' }]);
+  await assert.rejects(connect(found, 'headgate_gateway', 'known'), { code: '28P01' });
+
+  // Also if nobody is left who has made it. What the owner has granted stays.
+  await root.query(`alter role headgate_gateway rename to earlier; ${make('another')}; drop role another;
+    create role helper; grant headgate_gateway to helper with admin option`);
+  await found.signal('SIGTERM');
+  const again = await start([]);
+  await assert.rejects(connect(again, 'headgate_gateway', 'known'), { code: '28P01' });
+  const last = await connect(again, 'root', 'of-root');
+  const helps = await last.query(`select pg_has_role('helper', 'headgate_gateway', 'MEMBER') as helps`);
+  assert.deepEqual(helps.rows, [{ helps: true }]);
+});
