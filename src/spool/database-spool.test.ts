@@ -29,6 +29,7 @@ async function opened(files: ModelFiles, now: { ms: number }, disk = endless) {
     bytesFree: () => disk.bytesMax - kept.bytesUsed,
     bytesOfOwner: (owner) => kept.bytesOfOwner(owner),
     ownersOf: () => disk.owners,
+    hasSeveralOwners: () => new Set(disk.owners.values()).size > 1,
     random: randomBytes,
     clock: () => now.ms,
     nowMs: () => now.ms,
@@ -108,11 +109,23 @@ test('no table takes the room of all others, nor does an owner, with any number 
   await kept.close();
 });
 
+test('where all tables have one owner, a table gets three quarters of what is left', async () => {
+  const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
+  const disk = { bytesMax: 64 * 1_024, owners: new Map([11, 12, 13].map((oid) => [oid, 100] as const)) };
+  const kept = await opened(files, now, disk);
+  isAbout(await flood(kept, 11, now, disk), 3 / 4);
+  isAbout(await flood(kept, 12, now, disk), 3 / 16);
+  isAbout(await flood(kept, 13, now, disk), 3 / 64);
+  assert.equal(await flood(kept, 11, now, disk), 0);
+  await kept.close();
+});
+
 test('after a restart a table counts for its owner as soon as that is known, and for itself before', async () => {
   const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
   const owners = new Map([11, 12].map((oid) => [oid, 100]));
-  const disk = { bytesMax: 128 * 1_024, owners: new Map<number, number>() };
-  const before = await opened(files, now, { ...disk, owners });
+  const others = [21, 22].map((oid) => [oid, oid] as const);
+  const disk = { bytesMax: 128 * 1_024, owners: new Map<number, number>(others) };
+  const before = await opened(files, now, { ...disk, owners: new Map([...others, ...owners]) });
   isAbout(await flood(before, 11, now, disk), 9 / 16);
   await before.close();
   const kept = await opened(files.copy(), now, disk);
@@ -131,7 +144,7 @@ test('after a restart a table counts for its owner as soon as that is known, and
   assert(kept.bytesOfOwner(100) > 0.65 * disk.bytesMax);
   assert.throws(admitted, refusedAs('spool_full'));
   // Dropped, or not to be read any more: it stays its owner's.
-  disk.owners.clear();
+  for (const oid of owners.keys()) disk.owners.delete(oid);
   now.ms += 1_000;
   assert(kept.bytesOfOwner(100) > 0.65 * disk.bytesMax);
   assert.throws(admitted, refusedAs('spool_full'));

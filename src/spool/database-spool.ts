@@ -32,6 +32,8 @@ export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'faile
   readonly ownersOf: (database: string) => ReadonlyMap<number, number>;
   /** What requests of this owner's tables take in all databases, in bytes. */
   readonly bytesOfOwner: (owner: number) => number;
+  /** Whether the tables that are known have more than one owner, in all databases. */
+  readonly hasSeveralOwners: () => boolean;
   /** ms since 1970 */
   readonly nowMs: () => number;
   readonly observe: Observe;
@@ -165,14 +167,14 @@ export class DatabaseSpool implements Closable {
   /** Throws Refused if a request of this table would be kept in vain. Called before its body is read. */
   admit(gate: TableGate): void {
     if (!this.usable) throw new Refused('engine_unavailable');
-    const { nowMs, ageMsMax, bytesFree, bytesOfOwner } = this.#options;
+    const { nowMs, ageMsMax, bytesFree, bytesOfOwner, hasSeveralOwners } = this.#options;
     if (gate.sinceMs !== null && nowMs() - gate.sinceMs > ageMsMax) throw new Refused(full);
     const { bytes = 0 } = this.#used().of.get(gate.oid) ?? {};
     const owner = this.#ownerOf(gate.oid);
     const ofOwner = owner === null ? bytes : bytesOfOwner(owner);
     const share = limits.spoolShare;
     // Once the owner's tables have taken it, they have `share` times what is then left to the others.
-    const leftToOwner = (share * bytesFree() - ofOwner) / (share + 1);
+    const leftToOwner = hasSeveralOwners() ? (share * bytesFree() - ofOwner) / (share + 1) : bytesFree();
     if (bytes > share * leftToOwner) throw new Refused(full);
   }
 

@@ -9,6 +9,7 @@
 import { join } from 'node:path';
 import type { Closable } from '../kit/closer.ts';
 import { PlainError } from '../kit/plain-error.ts';
+import { rememberedOf } from '../kit/remembered.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { DatabaseSpool } from './database-spool.ts';
@@ -23,7 +24,7 @@ export class SpoolError extends PlainError {
 
 export interface SpoolsOptions extends Omit<
   DatabaseSpoolOptions,
-  'database' | 'folder' | 'bytesLeft' | 'bytesFree' | 'bytesOfOwner'
+  'database' | 'folder' | 'bytesLeft' | 'bytesFree' | 'bytesOfOwner' | 'hasSeveralOwners'
 > {
   readonly root: string;
   readonly bytesMax: number;
@@ -164,7 +165,11 @@ export class Spools implements Closable {
     // A role is the same in all databases of the server.
     const bytesOfOwner = (owner: number) =>
       this.all.reduce((sum, { kept: one }) => sum + one.bytesOfOwner(owner), 0);
-    const bounds = { bytesLeft, bytesFree, bytesOfOwner };
+    const hasSeveralOwners = () => {
+      const owners = this.all.map(({ kept: { database: name } }) => distinct(this.#options.ownersOf(name)));
+      return new Set(owners.flatMap((some) => some.slice(0, 2))).size > 1;
+    };
+    const bounds = { bytesLeft, bytesFree, bytesOfOwner, hasSeveralOwners };
     const kept = await DatabaseSpool.open({ ...this.#options, ...bounds, database, folder });
     const known = await readKnown(files, folder, database, nowMs(), { seal, open: unseal });
     if (known !== null) kept.home = known.home;
@@ -220,3 +225,7 @@ function databaseOf(name: string): string | null {
   const bytes = name.replaceAll(/%(..)/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
   return Buffer.from(bytes, 'latin1').toString();
 }
+
+const distinct = rememberedOf((owners: ReadonlyMap<number, number>): readonly number[] => [
+  ...new Set(owners.values()),
+]);

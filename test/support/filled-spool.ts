@@ -37,6 +37,7 @@ export async function fillSpool({ dataDir, table, client, together, body, more }
     bytesLeft: () => Infinity,
     bytesFree: () => Infinity,
     ownersOf: () => new Map(),
+    hasSeveralOwners: () => false,
     bytesOfOwner: () => 0,
     random: randomBytes,
     clock: () => performance.now(),
