@@ -10,6 +10,11 @@ import { hangUp } from '../../engine/hang-up.ts';
 import { backoffMs } from '../../kit/backoff.ts';
 import { limits } from '../../tables/limits.ts';
 
+/** Of the role that commits: every role may read such a name, and give it to a session of its own. */
+const leftSql = `select from pg_catalog.pg_stat_activity a
+  join pg_catalog.pg_roles r on r.oid operator(pg_catalog.=) a.usesysid
+  where a.application_name operator(pg_catalog.=) $1::pg_catalog.text and r.rolname operator(pg_catalog.=) session_user`;
+
 interface Surroundings {
   readonly engine: Pick<Engine, 'clientConfig' | 'defaultDatabase'>;
   /** A monotonic clock, ms. */
@@ -40,10 +45,7 @@ async function areGone(commitName: string, { engine }: Surroundings): Promise<bo
   client.on('error', () => undefined);
   try {
     await client.connect();
-    const { rowCount } = await client.query(
-      'select from pg_catalog.pg_stat_activity where application_name operator(pg_catalog.=) $1::pg_catalog.text',
-      [commitName],
-    );
+    const { rowCount } = await client.query(leftSql, [commitName]);
     return rowCount === 0;
   } finally {
     await hangUp(client);
