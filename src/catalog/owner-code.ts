@@ -57,12 +57,44 @@ const changed = (relation: string, changes: Changes): string =>
  * From PostgreSQL 18 on, everything that a foreign key changes in another table runs with the rights of that table's owner,
  * triggers after the statement included, as its lookups do: that table then takes no part in a function of the first table's owner.
  */
-const withOwnRights = `pg_catalog.current_setting('server_version_num')::pg_catalog.int4 operator(pg_catalog.>=) 180000`;
+export const withOwnRights = `pg_catalog.current_setting('server_version_num')::pg_catalog.int4 operator(pg_catalog.>=) 180000`;
+
+/** The foreign keys that refer to the relation `v` (an oid), some twice. Nothing indexes pg_constraint by confrelid: without pg_depend each look reads all of it. */
+export const referringSql = (v: string): string => `
+    select k.* from pg_catalog.pg_depend d cross join lateral (
+      select f.* from pg_catalog.pg_constraint f where f.oid operator(pg_catalog.=) d.objid offset 0) as k
+    where d.refclassid operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass and d.refobjid operator(pg_catalog.=) ${v}
+      and d.classid operator(pg_catalog.=) 'pg_catalog.pg_constraint'::pg_catalog.regclass
+      and k.contype operator(pg_catalog.=) 'f' and k.confrelid operator(pg_catalog.=) ${v}`;
+
+/** Whether rows of `k`, a foreign key, change with those that they refer to. */
+const cascadesSql = (k: string): string =>
+  `(${k}.confdeltype operator(pg_catalog.=) any (${passedOn}) or ${k}.confupdtype operator(pg_catalog.=) any (${passedOn}))`;
 
 /**
- * A query for the oids of all relations whose code a row of `relation` may run: its partitions and child tables, or the tables that it
- * is a partition of; the relations behind an automatically updatable view; and tables whose rows change with a deleted or changed one.
- * `inFunction`: only those whose code runs with the rights of the owner of `relation`.
+ * The relations, as `oid`, whose code a row of the relation `v` (an oid) may run next: its partitions and child tables, or the tables that it
+ * is a partition of; the relations behind an automatically updatable view; and, as `cascades`, tables whose rows change with a deleted or
+ * changed one, if `passes`. `s`: an alias of pg_class for `v`.
+ */
+export const nextSql = (v: string, s: string, passes: string): string => `
+      select i.inhrelid as oid, false as cascades from pg_catalog.pg_inherits i
+      where ${s}.relhassubclass and i.inhparent operator(pg_catalog.=) ${v}
+      union all
+      select i.inhparent, false from pg_catalog.pg_inherits i where ${s}.relispartition and i.inhrelid operator(pg_catalog.=) ${v}
+      union all
+      select k.conrelid, true from (${referringSql(v)}) as k where ${s}.relhastriggers and ${cascadesSql('k')} and ${passes}
+      union all
+      select d.refobjid, false from pg_catalog.pg_rewrite w join pg_catalog.pg_depend d
+        on d.classid operator(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass and d.objid operator(pg_catalog.=) w.oid
+      where ${s}.relkind operator(pg_catalog.=) 'v' and w.ev_class operator(pg_catalog.=) ${v}
+        and w.ev_type operator(pg_catalog.=) '1' and not exists (
+          select from pg_catalog.pg_trigger t where t.tgrelid operator(pg_catalog.=) ${v}
+            and t.tgtype operator(pg_catalog.&) 68::pg_catalog.int2 operator(pg_catalog.=) 68)
+        and d.refclassid operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass`;
+
+/**
+ * A query for the oids of all relations whose code a row of `relation` may run. `inFunction`: only those whose code runs with the rights of the
+ * owner of `relation`. For many relations at once: reach.ts.
  */
 export function involvedSql(relation: string, changes: Changes | 'inFunction'): string {
   const passes =
@@ -74,23 +106,7 @@ export function involvedSql(relation: string, changes: Changes | 'inFunction'): 
     select ${relation}
     union
     select found.oid from involved v join pg_catalog.pg_class s on s.oid operator(pg_catalog.=) v.oid
-    cross join lateral (
-      select i.inhrelid as oid from pg_catalog.pg_inherits i
-      where s.relhassubclass and i.inhparent operator(pg_catalog.=) v.oid
-      union all
-      select i.inhparent from pg_catalog.pg_inherits i where s.relispartition and i.inhrelid operator(pg_catalog.=) v.oid
-      union all
-      select k.conrelid from pg_catalog.pg_constraint k
-      where s.relhastriggers and k.confrelid operator(pg_catalog.=) v.oid and k.contype operator(pg_catalog.=) 'f'
-        and (k.confdeltype operator(pg_catalog.=) any (${passedOn}) or k.confupdtype operator(pg_catalog.=) any (${passedOn})) and ${passes}
-      union all
-      select d.refobjid from pg_catalog.pg_rewrite w join pg_catalog.pg_depend d
-        on d.classid operator(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass and d.objid operator(pg_catalog.=) w.oid
-      where s.relkind operator(pg_catalog.=) 'v' and w.ev_class operator(pg_catalog.=) v.oid
-        and w.ev_type operator(pg_catalog.=) '1' and not exists (
-          select from pg_catalog.pg_trigger t where t.tgrelid operator(pg_catalog.=) v.oid
-            and t.tgtype operator(pg_catalog.&) 68::pg_catalog.int2 operator(pg_catalog.=) 68)
-        and d.refclassid operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+    cross join lateral (${nextSql('v.oid', 's', passes)}
     ) as found
   )
   select oid from involved`;
@@ -183,15 +199,15 @@ const silentNodes = `array['%{JSONEXPR%', '%{JSONCONSTRUCTOREXPR%']`;
  * Whether storing a row runs nothing but functions of PostgreSQL's own that do only what they are called for: true for a plain
  * table whose expressions call only such functions. `set_config` in a CHECK counts as code, and so does anything that cannot be
  * determined. Defaults are printed, and parsed again with the rows: casts of user-defined types, which their owner may have created
- * since, count as code unless the whole default is a constant.
+ * since, count as code unless the whole default is a constant. `outsider`: see CodeRow.
  */
-export function inertSql(c: string): string {
+export function inertSql(c: string, outsider: string): string {
   return `(${c}.relkind = 'r' and not ${c}.relhasrules and not ${c}.relrowsecurity and not ${c}.relispartition
     and not exists (select from pg_catalog.pg_trigger t where t.tgrelid = ${c}.oid and not t.tgisinternal)
     and not exists (select from pg_catalog.pg_attribute a
       where a.attrelid = ${c}.oid and a.attnum > 0 and not a.attisdropped and ${typeRunsCode('a.atttypid')})
     and not exists (select from pg_catalog.pg_statistic_ext s where s.stxrelid = ${c}.oid and s.stxexprs is not null)
-    and case when ${c}.relhastriggers then ${plainForeignKeysSql(c)} else true end
+    and case when ${c}.relhastriggers then ${outsider} is null and ${plainForeignKeysSql(c)} else true end
     and not exists (
       select from pg_catalog.pg_attrdef d join pg_catalog.pg_depend p on p.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass
         and p.objid = d.oid and p.refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass
@@ -215,17 +231,14 @@ export function inertSql(c: string): string {
           or p.proname ~ '^(timestamptz|timestamp|date|timetz|time|interval)_') end))`;
 }
 
-/**
- * Both sides of a foreign key have triggers. This reads all constraints of the database, so it is evaluated only for
- * relations that have triggers.
- */
+/** Evaluated only for relations that have triggers, as both sides of a foreign key do. */
 function plainForeignKeysSql(c: string): string {
-  return `not exists (select from pg_catalog.pg_constraint k join pg_catalog.pg_attribute a
+  return `not exists (select from (
+        select k.* from pg_catalog.pg_constraint k where k.conrelid = ${c}.oid and k.contype = 'f' union all ${referringSql(`${c}.oid`)}
+      ) as k join pg_catalog.pg_attribute a
         on a.attrelid = k.conrelid and a.attnum = any (k.conkey) or a.attrelid = k.confrelid and a.attnum = any (k.confkey)
-        where k.contype = 'f' and (k.conrelid = ${c}.oid or k.confrelid = ${c}.oid) and a.atttypid >= ${firstUserOid}::pg_catalog.oid)
-      and not exists (select from pg_catalog.pg_constraint k
-        where k.contype = 'f' and k.confrelid = ${c}.oid and (k.confdeltype = any (${passedOn}) or k.confupdtype = any (${passedOn})))
-      and not exists (select from (${ownersSql(lookedIntoSql(`${c}.oid`, 'keyed'))}) as o where not ${trustedSql('o.relowner')})`;
+        where a.atttypid >= ${firstUserOid}::pg_catalog.oid)
+      and not exists (select from (${referringSql(`${c}.oid`)}) as k where ${cascadesSql('k')})`;
 }
 
 /**

@@ -4,16 +4,8 @@
  * PostgreSQL 14 to 18 and needs no schema `headgate`.
  */
 import type { Code, Column, Equality, KeyColumn, Shape } from '../tables/flow.ts';
-import {
-  assumableSql,
-  inertSql,
-  involvedSql,
-  lateCodeSql,
-  lookedIntoSql,
-  versionSql,
-  ownersSql,
-  trustedSql,
-} from './owner-code.ts';
+import { assumableSql, inertSql, versionSql } from './owner-code.ts';
+import { reachedSql, reachSql } from './reach.ts';
 
 /** What `relationsSql` yields. */
 export interface RelationRow {
@@ -77,6 +69,8 @@ export interface ColumnRow {
   readonly writable: boolean;
 }
 
+const reached = reachedSql('c');
+
 /** The columns of `relationsSql`, for lists of them. */
 export const relationColumns =
   'relation, schema_name, table_name, relation_kind, insertable, version, columns, key, equalities, code, distributed';
@@ -89,9 +83,9 @@ export const relationColumns =
  */
 export function relationsSql(asked: string): string {
   return `
-with asked as materialized (
+with recursive asked as materialized (
   select r.relation, pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true) as path from (${asked}) as r
-)
+), ${reachSql}
 select c.oid as relation, n.nspname::text as schema_name, c.relname::text as table_name,
   c.relkind::text as relation_kind,
   c.relkind in ('r', 'p') or pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8 as insertable,
@@ -101,6 +95,7 @@ select c.oid as relation, n.nspname::text as schema_name, c.relname::text as tab
 from asked
 join pg_catalog.pg_class c on c.oid = asked.relation
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+cross join lateral (select ${reached.outsider} as outsider offset 0) as o
 cross join lateral (
   select pg_catalog.json_agg(${columnSql} order by a.attnum) filter (where not a.attisdropped) as columns
   from pg_catalog.pg_attribute a
@@ -131,14 +126,11 @@ const codeSql = `pg_catalog.json_build_object(
     'owner', c.relowner::pg_catalog.int8,
     'owner_name', pg_catalog.pg_get_userbyid(c.relowner),
     'role', current_user,
-    'outsider', (select o.name from (${ownersSql(lookedIntoSql('c.oid', 'keyed'))}) as o
-      where not ${trustedSql('o.relowner')} order by o.relowner <> c.relowner, o.name limit 1),
-    'stranger', (select o.name from (${ownersSql(involvedSql('c.oid', 'inFunction'))}) as o
-      where o.relowner <> c.relowner and not ${trustedSql('o.relowner')} order by o.name limit 1),
+    'outsider', o.outsider,
+    'stranger', ${reached.stranger},
     'assumable', ${assumableSql('c.relowner')},
-    'inert', ${inertSql('c')},
-    'late', (select t.tgname from pg_catalog.pg_trigger t
-      where t.tgrelid in (${involvedSql('c.oid', 'inFunction')}) and ${lateCodeSql('t')} order by t.tgname limit 1))`;
+    'inert', ${inertSql('c', 'o.outsider')},
+    'late', ${reached.late})`;
 
 /** Citus puts its own trigger on such a table. Its metadata tables cannot be queried instead: they do not exist without Citus. */
 const distributedSql = `exists (
