@@ -122,11 +122,22 @@ export function lookedIntoSql(relation: string, changes: Changes): string {
   with involved as (${involvedSql(relation, changes)})
   select v.oid from involved v
   union
-  select pg_catalog.unnest(array[k.conrelid, k.confrelid]) from involved v
+  select pg_catalog.unnest(array[k.conrelid, k.confrelid]) from ${keysSql(relation, changes)}`;
+}
+
+/** Foreign keys of the relations in `involved`. */
+const keysSql = (relation: string, changes: Changes): string => `involved v
   cross join lateral (
     select from pg_catalog.pg_class s where s.oid operator(pg_catalog.=) v.oid and s.relhastriggers offset 0) as s
   join pg_catalog.pg_constraint k on k.contype operator(pg_catalog.=) 'f'
     and (k.conrelid operator(pg_catalog.=) v.oid or k.confrelid operator(pg_catalog.=) v.oid and ${changed(relation, changes)})`;
+
+/** Whether a foreign key makes a row of `relation` look into another table, whose owner no lock on this one holds. For many: reach.ts. */
+export function joinedSql(relation: string, changes: Changes): string {
+  return `exists (
+    with involved as (${involvedSql(relation, changes)})
+    select from ${keysSql(relation, changes)}
+    where k.conrelid operator(pg_catalog.<>) k.confrelid)`;
 }
 
 /**

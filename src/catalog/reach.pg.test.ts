@@ -7,7 +7,7 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { times } from '../../test/support/sample.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
-import { involvedSql, lateCodeSql, lookedIntoSql, ownersSql, trustedSql } from './owner-code.ts';
+import { involvedSql, joinedSql, lateCodeSql, lookedIntoSql, ownersSql, trustedSql } from './owner-code.ts';
 import { relationsSql } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
@@ -29,7 +29,8 @@ const oneByOne = `
     (select o.name from (${ownersSql(involvedSql('c.oid', 'inFunction'))}) as o
       where o.relowner <> c.relowner and not ${trustedSql('o.relowner')} order by o.name limit 1) as stranger,
     (select t.tgname from pg_trigger t
-      where t.tgrelid in (${involvedSql('c.oid', 'inFunction')}) and ${lateCodeSql('t')} order by t.tgname limit 1) as late
+      where t.tgrelid in (${involvedSql('c.oid', 'inFunction')}) and ${lateCodeSql('t')} order by t.tgname limit 1) as late,
+    ${joinedSql('c.oid', 'keyed')} as joined
   from pg_class c where c.relnamespace = 'g'::regnamespace and c.relkind in ('r', 'p', 'v') order by c.oid`;
 const together = relationsSql(
   `select oid as relation from pg_class where relnamespace = 'g'::regnamespace and relkind in ('r', 'p', 'v')`,
@@ -92,7 +93,7 @@ for (const bin of [embeddedBin, debianBin].filter(existsSync)) {
   test(`relations that are walked together reach what each of them reaches alone: ${bin}`, async (t) => {
     const client = await root(t, bin);
     const { seed, random } = seededRandom();
-    const seen = { outsider: 0, stranger: 0, late: 0 };
+    const seen = { outsider: 0, stranger: 0, late: 0, joined: 0 };
     for (let round = 0; round < times(8, 100); round++) {
       await randomGraph(client, random);
       for (const role of ['root', 'hg']) {
@@ -101,17 +102,18 @@ for (const bin of [embeddedBin, debianBin].filter(existsSync)) {
           oneByOne,
         );
         const { rows } = await client.query<RelationRow>(`${together} order by relation`);
-        const all = rows.map(({ relation, table_name: name, code: { outsider, stranger, late } }) => {
+        const all = rows.map(({ relation, table_name: name, code: { outsider, stranger, late, joined } }) => {
           if (outsider !== null) seen.outsider += 1;
           if (stranger !== null) seen.stranger += 1;
           if (late !== null) seen.late += 1;
-          return { relation, name, outsider, stranger, late };
+          if (joined) seen.joined += 1;
+          return { relation, name, outsider, stranger, late, joined };
         });
         assert.deepEqual(all, alone, `HEADGATE_TEST_SEED=${seed}, round ${round}, as ${role}`);
         await client.query('RESET SESSION AUTHORIZATION; RESET search_path');
       }
     }
-    assert(seen.outsider > 20 && seen.late > 5, JSON.stringify(seen));
+    assert(seen.outsider > 20 && seen.late > 5 && seen.joined > 20, JSON.stringify(seen));
   });
 
   test(`a chain of foreign keys behind many tables is walked once: ${bin}`, async (t) => {

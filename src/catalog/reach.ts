@@ -27,7 +27,8 @@ const nodeOf = (oid: string): string => `case when exists (
  *   reached     all relations that take part, or may
  *   node, edge  the same as a graph, with the starts
  *   sources     by target: where edges begin, those along which code of an outsider is reached (`any`), or of a stranger and late code (`own`)
- *   whose       the owners of a node, and of tables that foreign keys look up
+ *   looked      the tables that foreign keys of a node look up, and whether they are others
+ *   whose       the owners of a node, and of those tables
  *   untrusted   the names of those owners that are not trusted, by oid
  *   named       what each node reaches: its own names, and those of its targets
  *   reach       the first two names of each kind, by kind and node
@@ -62,15 +63,19 @@ sources (map) as materialized (
     group by k.key
   ) as e
 ),
-whose as materialized (
-  select n.id, n.relowner as owner, true as takes_part from node n
-  union
-  select n.id, o.relowner, false from node n cross join lateral (
+looked as materialized (
+  select n.id, found.oid, found.oid <> n.oid as elsewhere from node n cross join lateral (
     select k.confrelid as oid from pg_catalog.pg_constraint k where k.conrelid = n.oid and k.contype = 'f'
     union all
     select k.conrelid from (${referringSql('n.oid')}) as k where n.id > 0
-  ) as found cross join lateral (select s.relowner from pg_catalog.pg_class s where s.oid = found.oid offset 0) as o
+  ) as found
   where n.relhastriggers
+),
+whose as materialized (
+  select n.id, n.relowner as owner, true as takes_part from node n
+  union
+  select l.id, o.relowner, false from looked l
+  cross join lateral (select s.relowner from pg_catalog.pg_class s where s.oid = l.oid offset 0) as o
 ),
 untrusted (map) as materialized (
   select pg_catalog.jsonb_object_agg(o.owner::text, pg_catalog.pg_get_userbyid(o.owner))
@@ -92,10 +97,12 @@ named (kind, name, id) as (
     where (select map from untrusted) ? w.owner::text and (w.takes_part or k.kind = 'outsider')
     union all
     select 'late', l.name, l.id from late l
+    union all
+    select 'joined', '', l.id from looked l where l.elsewhere
   )
   union
   select n.kind, n.name, s.id::pg_catalog.int8 from named n cross join lateral pg_catalog.jsonb_array_elements_text(
-    (select map from sources) -> (case n.kind when 'outsider' then 'any ' else 'own ' end || n.id)) as s (id)
+    (select map from sources) -> (case when n.kind in ('outsider', 'joined') then 'any ' else 'own ' end || n.id)) as s (id)
 ),
 reach (map) as materialized (
   select pg_catalog.jsonb_object_agg(r.kind || ' ' || r.id, r.names) from (
@@ -104,13 +111,14 @@ reach (map) as materialized (
   ) as r
 )`;
 
-/** The outsider, stranger and late of a CodeRow, for the pg_class row `c`. */
-export function reachedSql(c: string): { outsider: string; stranger: string; late: string } {
+/** The outsider, stranger, late and joined of a CodeRow, for the pg_class row `c`. */
+export function reachedSql(c: string): Record<'outsider' | 'stranger' | 'late' | 'joined', string> {
   const own = `(select map from untrusted) ->> ${c}.relowner::text`;
   const names = (kind: string) => `(select map from reach) -> ('${kind} ' || ${nodeOf(`${c}.oid`)})`;
   return {
     outsider: `coalesce(${own}, ${names('outsider')} ->> 0)`,
     stranger: `case when ${names('stranger')} ->> 0 = ${own} then ${names('stranger')} ->> 1 else ${names('stranger')} ->> 0 end`,
     late: `${names('late')} ->> 0`,
+    joined: `${names('joined')} is not null`,
   };
 }

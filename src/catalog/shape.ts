@@ -50,6 +50,8 @@ export interface CodeRow {
   readonly assumable: boolean;
   /** See Code.inert. */
   readonly inert: boolean;
+  /** See Code.joined. */
+  readonly joined: boolean;
   /** A trigger that may run at COMMIT, when nothing confines it to its owner's rights; null: none. */
   readonly late: string | null;
 }
@@ -130,6 +132,7 @@ const codeSql = `pg_catalog.json_build_object(
     'stranger', ${reached.stranger},
     'assumable', ${assumableSql('c.relowner')},
     'inert', ${inertSql('c', 'o.outsider')},
+    'joined', ${reached.joined},
     'late', ${reached.late})`;
 
 /** Citus puts its own trigger on such a table. Its metadata tables cannot be queried instead: they do not exist without Citus. */
@@ -243,15 +246,16 @@ function keyOf(row: RelationRow, written: readonly ColumnRow[]): readonly KeyCol
 
 /** Whose code the rows of this relation run, or in one line why none of it may run. */
 export function toCode({ schema_name, table_name, code }: RelationRow): Code | string {
-  const { owner, owner_name: ownerName, inert } = code;
-  if (code.outsider === null) return { owner, ownerName, as: 'headgate', inert, functionsIn: null };
+  const { owner_name: ownerName, inert } = code;
+  const of = { owner: code.owner, ownerName, inert, joined: code.joined, functionsIn: null };
+  if (code.outsider === null) return { ...of, as: 'headgate' };
   const name = `"${schema_name}"."${table_name}"`;
   if (code.stranger !== null && code.stranger !== ownerName)
     return `rows of ${name} would run code of role "${code.stranger}" with the rights of its owner "${ownerName}": give every table that takes part the same owner`;
   if (code.late !== null && !inert)
     return `the deferrable trigger or constraint "${code.late}" of role "${ownerName}" would run at COMMIT with the rights of Headgate's role "${code.role}": make it NOT DEFERRABLE`;
-  if (code.assumable) return { owner, ownerName, as: 'owner', inert, functionsIn: null };
-  if (inert) return { owner, ownerName, as: 'nobody', inert, functionsIn: null };
+  if (code.assumable) return { ...of, as: 'owner' };
+  if (inert) return { ...of, as: 'nobody' };
   const whose = code.outsider === ownerName ? 'its owner' : 'the role';
   return `rows of ${name} run code of ${whose} "${code.outsider}", which Headgate's role "${code.role}" cannot run with no more than that role's rights: GRANT "${ownerName}" TO "${code.role}", and let that role create schemas in the database`;
 }

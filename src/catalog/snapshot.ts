@@ -285,7 +285,7 @@ export function unusableTarget(name: Pick<Target, 'database' | 'schema' | 'table
     waitsForDisk: true,
     hasLocks: true,
     shape: unusableShape(''),
-    code: { owner: 0, ownerName: '', as: 'nobody', inert: false, functionsIn: 'headgate' },
+    code: { owner: 0, ownerName: '', as: 'nobody', inert: false, joined: false, functionsIn: 'headgate' },
     intake: {
       format: 'json',
       batched: false,
@@ -303,7 +303,7 @@ function unusableShape(version: string): Shape {
 }
 
 function nobodys({ code: { owner, owner_name: ownerName } }: CatalogRow): Code {
-  return { owner, ownerName, as: 'nobody', inert: false, functionsIn: 'headgate' };
+  return { owner, ownerName, as: 'nobody', inert: false, joined: false, functionsIn: 'headgate' };
 }
 
 /** Only columns that can be written: one may have become an identity. */

@@ -5,7 +5,7 @@ import type { Limits } from '../tables/limits.ts';
 import { copyMessages, copySql, groupStatement, noRowsStatement } from './copy-message.ts';
 import type { GroupStatement } from './copy-message.ts';
 import { areFew, fewRows, fewRowsOpening, fewRowsStatement } from './few-rows.ts';
-import { holdAndLook, staysStatement } from './hold.ts';
+import { holdAndLook, isPlain, staysStatement } from './hold.ts';
 import type { Hold } from './hold.ts';
 import { commitIsolating } from './isolate.ts';
 import type { Judged } from './isolate.ts';
@@ -70,8 +70,9 @@ class CopyGroup {
     this.#target = target;
     this.#settings = session.settings(target);
     this.#statement = statementOf(session, target, this.#settings);
-    const { as, inert } = target.code;
-    this.#ways = hasOwn(this.#settings) && as === 'headgate' && inert ? waysOf(target, session) : null;
+    const { code } = target;
+    this.#ways =
+      hasOwn(this.#settings) && code.as === 'headgate' && isPlain(code) ? waysOf(target, session) : null;
   }
 
   async attempt(some: readonly Rows[]): Promise<Attempt> {

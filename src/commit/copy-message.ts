@@ -7,7 +7,7 @@ import type { Group, Target } from '../tables/flow.ts';
 import { quoteIdentifier, quoteLiteral, relationName } from '../kit/sql-text.ts';
 import { mergedBytes, Pieces } from './pieces.ts';
 import type { SessionFacts } from './session-facts.ts';
-import { heldTextSql, lockSql } from './hold.ts';
+import { fireSql, heldTextSql, isPlain, lockSql } from './hold.ts';
 import { mayRunCode } from './session-care.ts';
 import { cleanUpStatements, safePath, settingStatements } from './statements.ts';
 import type { Settings } from './table-statements.ts';
@@ -53,18 +53,28 @@ export function groupStatement(
   const holding =
     code.as === 'nobody'
       ? [lockSql(target), `${confirm}, pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`]
-      : [hold, ...(code.inert ? [] : [heldTextSql(target)])];
+      : [hold, ...(isPlain(code) ? [] : [heldTextSql(target)])];
   const looking = new Set([...holding, confirm]);
+  // Once more after what foreign keys have looked at, before anything that their tables' owners may have left runs.
+  const asked = code.joined ? [fireSql, heldTextSql(target)] : [];
   const copy = copySql(target, facts);
   const ending = commit === 'off' ? 'off' : facts.commit;
   // The code of the table sees the path of any client, and what it has set does not apply to COMMIT.
   const statements = code.inert
-    ? [...before, ...holding, copy, confirm, ...(shared && mayRunCode(code) ? cleanUpStatements(ending) : [])]
+    ? [
+        ...before,
+        ...holding,
+        copy,
+        ...asked,
+        confirm,
+        ...(shared && mayRunCode(code) ? cleanUpStatements(ending) : []),
+      ]
     : [
         ...before,
         ...holding,
         `select ${set('search_path', facts.path)}`,
         copy,
+        ...asked,
         `select ${set('search_path', safePath)}, ${set('synchronous_commit', ending)}`,
         confirm,
         ...(shared ? cleanUpStatements(ending) : [`select ${set('search_path', facts.path)}`]),

@@ -23,7 +23,7 @@ export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows
   if (dedupe === undefined || ids.length === 0) return [];
   const parameters = [String(oid), `{${ids.join(',')}}`, String(dedupe.windowS)].map(textOf);
   // Code of an owner may have put something else under a name.
-  return code.as !== 'headgate'
+  return code.as !== 'headgate' || code.joined
     ? [
         {
           statement: null,

@@ -5,7 +5,7 @@
  */
 import { lookedIntoSql, ownersSql, trustedSql } from '../catalog/owner-code.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
-import type { Target } from '../tables/flow.ts';
+import type { Code, Target } from '../tables/flow.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
 import { typeOids } from './statements.ts';
@@ -40,14 +40,18 @@ export function lockMessages(target: Target, mode: LockMode = 'row exclusive'): 
   return [parseMessage('', `do language plpgsql ${quoteLiteral(block)}`, []), ...executeMessages('', [])];
 }
 
+/** Only the table itself takes part in storing its rows, and it runs no code. */
+export function isPlain({ inert, joined }: Pick<Code, 'inert' | 'joined'>): boolean {
+  return inert && !joined;
+}
+
 /** 22P02 with `table_changed` if the name means another table, or the owner is another one or no longer trusted. */
-export function heldSql(inert: boolean, name: string, oid: string, owner: string): string {
+export function heldSql(plain: boolean, name: string, oid: string, owner: string): string {
   const same =
     `pg_catalog.to_regclass(${name}) operator(pg_catalog.=) ${oid} and ` +
     `exists (select from pg_catalog.pg_class c where c.oid operator(pg_catalog.=) ${oid} ` +
     `and c.relowner operator(pg_catalog.=) ${owner})`;
-  // Only the table itself takes part in a plain table that runs no code.
-  const trusted = inert
+  const trusted = plain
     ? trustedSql(owner)
     : `not exists (select from (${ownersSql(lookedIntoSql(oid, 'keyed'))}) as o where not ${trustedSql('o.relowner')})`;
   return `(case when ${same} and ${trusted} then 'true' else 'table_changed' end)::pg_catalog.bool`;
@@ -57,13 +61,13 @@ export function heldSql(inert: boolean, name: string, oid: string, owner: string
 export const numberSql = `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`;
 
 const { text, oid: oidType } = typeOids;
-const held = (inert: boolean) =>
-  toStatement(`select ${heldSql(inert, '$1', '$2', '$3')}`, [text, oidType, oidType]);
-const ofInert = held(true);
+const held = (plain: boolean) =>
+  toStatement(`select ${heldSql(plain, '$1', '$2', '$3')}`, [text, oidType, oidType]);
+const ofPlain = held(true);
 const ofOthers = held(false);
 
 export function heldStatement({ code }: Target): Statement {
-  return code.inert ? ofInert : ofOthers;
+  return isPlain(code) ? ofPlain : ofOthers;
 }
 
 /** Lock, question and number in one, if the database has the schema `headgate`; fails with HG001 in the same cases. */
@@ -136,11 +140,14 @@ function names(target: Target): Parameter[] {
   return [relationName(target), String(target.oid), String(target.code.owner)].map(textOf);
 }
 
-/** heldSql as text, for a group's simple query. */
+/** Fires what waits for COMMIT, now. In a block, because PostgreSQL warns of SET CONSTRAINTS in an implicit transaction. */
+export const fireSql = `do language plpgsql 'begin set constraints all immediate; end'`;
+
+/** heldSql as text, for a group's simple query, or after rows: parsed anew. */
 export function heldTextSql(target: Target): string {
   const of = (id: number) => `${id}::pg_catalog.oid`;
   const name = quoteLiteral(relationName(target));
-  return `select ${heldSql(target.code.inert, name, of(target.oid), of(target.code.owner))}`;
+  return `select ${heldSql(isPlain(target.code), name, of(target.oid), of(target.code.owner))}`;
 }
 
 export function textOf(value: string): Parameter {

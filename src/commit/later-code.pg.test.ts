@@ -1,12 +1,12 @@
 /** A table ran no code when it was read, and its owner gives it some that planning runs, which no lock and no version of the table shows. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { messages } from '../../test/support/commit-room.ts';
+import { codes, messages } from '../../test/support/commit-room.ts';
 import { beginning, room } from '../../test/support/owners-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { embeddedBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import type { Rows } from '../tables/flow.ts';
+import type { Rows, Target } from '../tables/flow.ts';
 
 /** Puts a statement of its own in the place of everything that the session has prepared, and tells as whom it ran. */
 const planned = (role: string) => `
@@ -27,6 +27,13 @@ const planned = (role: string) => `
 
 /** Stores the first row and deletes the second. */
 const removing = (rows: Rows): Rows => ({ ...rows, deletes: Uint8Array.of(0, 1) });
+
+/** A column that foreign keys join to another table, a row, and a second one for the same group. */
+const joined = [
+  { columns: 'data JSONB', key: 'JSONB', rows: ['1', '2'], choice: { document: 'data' } },
+  { columns: 'v TEXT, id INT', key: 'INT', rows: ['{"id":1}', '{"id":2}'], choice: {} },
+  { columns: `v TEXT CHECK (mine.own(v)), id INT`, key: 'INT', rows: ['{"id":1}', '{"id":2}'], choice: {} },
+] as const;
 
 suite('code that a table gets after it was read', () => {
   const begun = new Map<string, TestServer>();
@@ -76,6 +83,55 @@ suite('code that a table gets after it was read', () => {
     assert.deepEqual((await root.query('SELECT * FROM mal.ran')).rows, []);
     assert.deepEqual((await root.query('SELECT id FROM mal.t ORDER BY id')).rows, [{ id: 1 }, { id: 4 }]);
     await assert.rejects(tableOf('mal.t'), /GRANT .*mallory.* TO .*hg/);
+  });
+
+  test('does not run if it is of a table that a foreign key looks into, and that has another owner by now', async (t) => {
+    const { root, owner, own, send, handOver, tableOf } = await roomOf(t, 'root');
+    await root.query(
+      `CREATE FUNCTION mine.own(text) RETURNS boolean LANGUAGE sql VOLATILE RETURN true; GRANT USAGE ON SCHEMA mine TO mallory`,
+    );
+    await owner.query(`${planned('root')}; CREATE FUNCTION mal.later() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+        EXECUTE format('DECLARE %I CURSOR WITH HOLD FOR SELECT mal.gain()', random()); RETURN mal.take(); END $$;
+      CREATE FUNCTION mal.pures() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN (SELECT mal.later()); END $$`);
+    for (const when of ['NOT DEFERRABLE', 'DEFERRABLE INITIALLY DEFERRED'])
+      for (const { columns, key, rows, choice } of joined) {
+        const what = `${columns} ${when}`;
+        await root.query(`DROP TABLE IF EXISTS mine.r, mine.plans; CREATE TABLE mine.plans (id ${key} PRIMARY KEY);
+          INSERT INTO mine.plans VALUES ('1'), ('2'); CREATE TABLE mine.r (${columns} UNIQUE REFERENCES mine.plans ${when})`);
+        await root.query(
+          `INSERT INTO headgate.webhook_table (relation, payload, options, includes) VALUES ('mine.r', 'x', '{}', '[]')`,
+        );
+        const read = await tableOf('mine.r', choice);
+        const target: Target = { ...read, code: { ...read.code, functionsIn: 'headgate' } };
+        assert.deepEqual([target.code.as, target.code.joined], ['headgate', true], what);
+        const members = rows.map((row) => rowsOf(target, row));
+        for (let i = 0; i < 3; i++) {
+          assert.deepEqual(codes(await send(members)), [1, 1], what);
+          await root.query('TRUNCATE mine.r');
+        }
+        // It is given away when the table is locked and asked about, and before the row is looked up.
+        await root.query(
+          `BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO mine.r (${key === 'INT' ? 'id' : 'data'}) VALUES ('1')`,
+        );
+        const sent = send(members);
+        const waits = `SELECT FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'`;
+        while ((await root.query(waits)).rowCount === 0) await root.query('SELECT pg_sleep(0.01)');
+        await own.query('ALTER TABLE mine.plans OWNER TO mallory');
+        await owner.query('CREATE STATISTICS mal.of_plans ON (mal.pures()) FROM mine.plans');
+        await root.query('ROLLBACK');
+        const changed = Array(2).fill('aborted table_changed');
+        assert.deepEqual(codes(await sent), changed, what);
+        assert.deepEqual(codes(await send(members)), changed, what);
+        const group = { target, members, rows: 2, bytes: 2 };
+        const passage = { spool: '0123456789abcdef0123456789abcdef', first: 1n, last: 2n };
+        assert.deepEqual(await handOver(group, passage), { kind: 'changed' }, what);
+        // As it is known now, the function of the table's own owner stores its rows.
+        const known = await tableOf('mine.r', choice);
+        assert.equal(known.code.as, 'owner');
+        assert.deepEqual(codes(await send([rowsOf(known, rows[0])])), [1], what);
+        const { rows: ran } = await root.query('SELECT DISTINCT who FROM mal.ran');
+        assert.deepEqual(ran, [{ who: 'mallory' }], what);
+      }
   });
 
   test('is not made while rows are looked for', async (t) => {

@@ -5,6 +5,7 @@
 import { quoteLiteral } from '../kit/sql-text.ts';
 import type { Code, Target } from '../tables/flow.ts';
 import type { SessionFacts } from './session-facts.ts';
+import { heldTextSql } from './hold.ts';
 import { cleanUpStatements, forCitus, safePath } from './statements.ts';
 import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';
 
@@ -46,12 +47,18 @@ export const savepoint = 'headgate';
  * to the latest mark keeps exactly the units that succeeded. Code that fires late sees the path that other code has seen.
  */
 export function markOf(
-  { code }: Target,
+  target: Target,
   facts: SessionFacts,
 ): { readonly message: Buffer; readonly count: number } {
-  const fire = 'set constraints all immediate';
+  const { code } = target;
   const mark = `savepoint ${savepoint}`;
-  if (code.inert || code.as === 'owner') return { message: queryMessage(`${fire}; ${mark}`), count: 2 };
+  const fire = ['set constraints all immediate'];
+  if (code.joined && code.as === 'headgate') fire.push(heldTextSql(target));
+  const inTurn = (...all: readonly string[]) => ({
+    message: queryMessage(all.join('; ')),
+    count: all.length,
+  });
+  if (code.inert || code.as === 'owner') return inTurn(...fire, mark);
   const path = (to: string) => `select pg_catalog.set_config('search_path', ${quoteLiteral(to)}, true)`;
-  return { message: queryMessage([path(facts.path), fire, path(safePath), mark].join('; ')), count: 4 };
+  return inTurn(path(facts.path), ...fire, path(safePath), mark);
 }

@@ -8,7 +8,7 @@ import type { Column, Target } from '../tables/flow.ts';
 import { executorCall, executorCheck, makeExecutorSql, permissionCheck } from '../catalog/executor.ts';
 import type { Privilege } from '../catalog/executor.ts';
 import type { SessionFacts } from './session-facts.ts';
-import { heldSql, lockSql } from './hold.ts';
+import { fireSql, heldSql, isPlain, lockSql } from './hold.ts';
 import { mayRunCode } from './session-care.ts';
 import {
   cleanUpStatements,
@@ -70,9 +70,11 @@ export function streamStatements(target: Target, facts: SessionFacts, shared: bo
   const asOwner = code.as === 'owner';
   const setPath = (path: string): StreamSql => ({ text: settingStatements.path, values: [path] });
   const held = {
-    text: `select ${heldSql(code.inert, '$1', '$2', '$3')}`,
+    text: `select ${heldSql(isPlain(code), '$1', '$2', '$3')}`,
     values: [names[0], names[1], owner],
   };
+  // Once more after what foreign keys have looked at.
+  const asked = code.joined && code.as === 'headgate' ? [held] : [];
   const put = (statement: string, documents: Part): PartSql => {
     if (asOwner) {
       const values = [...names, statement, documents, facts.path, null];
@@ -93,14 +95,16 @@ export function streamStatements(target: Target, facts: SessionFacts, shared: bo
         : [plain(lockSql(target)), code.as === 'nobody' ? confirm : held]),
     ],
     store: (documents) => put(store, documents),
-    stored: code.inert || asOwner ? [] : [commit],
+    stored: [...asked, ...(code.inert || asOwner ? [] : [commit])],
     probe: (column, documents) => put(probeStatement(target, [column]), documents),
     confirm,
-    last:
-      !asOwner && code.inert && !(shared && mayRunCode(code))
+    last: [
+      ...(asked.length === 0 ? [] : [...(code.inert ? [] : [setPath(facts.path)]), plain(fireSql), ...asked]),
+      ...(!asOwner && code.inert && !(shared && mayRunCode(code))
         ? []
         : asOwner && !shared
           ? [commit]
-          : [commit, ...ending],
+          : [commit, ...ending]),
+    ],
   };
 }

@@ -10,12 +10,15 @@ import { limits } from '../tables/limits.ts';
 import { executorCall, executorCheck, executorLock, permissionCheck } from '../catalog/executor.ts';
 import type { Privilege } from '../catalog/executor.ts';
 import {
+  fireSql,
   heldMessages,
   heldStatement,
+  heldTextSql,
   holdInert,
   holdInertMessages,
   holdMessages,
   holdStatement,
+  isPlain,
   lockMessages,
   noStatisticsSql,
   staysStatement,
@@ -54,6 +57,8 @@ export interface Step {
   readonly calls?: true;
   /** It claims the ids of deliveries (deliveries.ts). */
   readonly claims?: true;
+  /** It comes between rows, and stores none. */
+  readonly between?: true;
 }
 
 /** A statement with the types of its parameters. */
@@ -81,9 +86,12 @@ function nameless({ text: of, types }: Sql, parameters: readonly Parameter[]): S
   };
 }
 
-/** Code of an owner whom Headgate does not trust could put something else under a name, also if it did not exist when the table was read. */
+/**
+ * Code of an owner whom Headgate does not trust could put something else under a name, also if it did not exist when the table was read, and
+ * so could a new owner of a table that a foreign key looks into.
+ */
 function stepOf({ code }: Target): typeof named {
-  return code.as === 'headgate' ? named : nameless;
+  return code.as === 'headgate' && !code.joined ? named : nameless;
 }
 
 /** A step that is always the same. */
@@ -117,11 +125,17 @@ export class TableStatements {
   /** As confirm, and cheaper: for a table that runs no code. */
   readonly #stays: Step | null;
   readonly #asOwner: boolean;
+  /** After rows that foreign keys join to other tables: are these still of owners who are trusted? */
+  readonly #asked: readonly Step[];
 
   constructor(target: Target) {
     this.target = target;
     const { code } = target;
     this.#asOwner = code.as === 'owner';
+    this.#asked =
+      code.joined && code.as === 'headgate'
+        ? [fixed({ ...nameless(sql(heldTextSql(target), []), []), checks: true, between: true })]
+        : [];
     const step = stepOf(target);
     const ask = code.functionsIn === 'headgate' ? confirmCatalogued : confirm;
     this.confirm = { ...fixed(step(ask, confirmParameters(target))), checks: true };
@@ -154,9 +168,7 @@ export class TableStatements {
 
   /** The first steps of a transaction that takes these steps. `isVerified`: see executorCheck. */
   before(steps: readonly Step[], { role }: SessionFacts, isVerified: boolean): Step[] {
-    const count = steps.filter(
-      ({ statement, claims }) => statement !== pinned.statement && claims !== true,
-    ).length;
+    const count = steps.filter(({ between, claims }) => between !== true && claims !== true).length;
     if (!this.#asOwner) {
       const known = this.#locks === null ? [] : [count > 1 ? this.#locks.alone : this.#locks.shared];
       const deletes = steps.some((it) => it.deletes === true);
@@ -201,18 +213,26 @@ export class TableStatements {
 
   /** The last steps of a transaction. */
   after(facts: SessionFacts, commit: string): Step[] {
-    const { inert } = this.target.code;
+    const { inert, joined } = this.target.code;
     // The function has checked whether the table is what it was, and the path is safe again.
     if (this.#asOwner) return [nameless(pins, [textOf(commit)])];
     if (this.#stays !== null) return [this.#stays];
     // Triggers that fire at COMMIT see the same path as those before them.
-    return inert ? [this.confirm] : [this.confirm, named(path, [textOf(facts.path)])];
+    const own = inert ? [] : [stepOf(this.target)(path, [textOf(facts.path)])];
+    const fired = joined
+      ? [...own, nameless(sql(fireSql, []), []), ...this.#asked, ...this.#pins(commit)]
+      : [];
+    return [...fired, this.confirm, ...own];
   }
 
   /** What code has set must not apply to what comes next. */
   #pinned(step: Step, commit: string): Step[] {
-    if (this.#asOwner || this.target.code.inert) return [step];
-    return [step, named(pinned, [textOf(commit)])];
+    return [step, ...this.#asked, ...this.#pins(commit)];
+  }
+
+  #pins(commit: string): Step[] {
+    if (this.#asOwner || this.target.code.inert) return [];
+    return [{ ...stepOf(this.target)(pins, [textOf(commit)]), between: true }];
   }
 
   #storing(kept: readonly string[], rows: number): Sql {
@@ -287,8 +307,8 @@ function holdScanSteps(target: Target, confirm: Step): readonly Step[] {
 }
 
 function staysStep(target: Target): Step | null {
-  const { as, inert, functionsIn } = target.code;
-  if (as !== 'headgate' || !inert || functionsIn === null) return null;
+  const { as, functionsIn } = target.code;
+  if (as !== 'headgate' || !isPlain(target.code) || functionsIn === null) return null;
   const statement = staysStatement(target);
   return fixed({ statement, messages: () => executeMessages(statement.name, []), checks: true });
 }
@@ -323,10 +343,6 @@ const setDurable = sql(settingStatements.durable, []);
 const setTimeoutTo = sql(settingStatements.timeout, [text]);
 const path = sql(settingStatements.path, [text]);
 const pins = sql(settingStatements.pins, [text]);
-const pinned: Sql & { statement: Statement } = {
-  ...pins,
-  statement: toStatement(settingStatements.pins, [text]),
-};
 
 /** Settings for one transaction only. */
 export interface Settings {

@@ -140,7 +140,7 @@ export class EventTransaction {
   }
 
   async commit(): Promise<void> {
-    for (const { text, values } of this.#sql.last) await this.#run(text, values);
+    await this.#runAfter(this.#sql.last);
     try {
       const { command } = await this.#query('commit');
       if (command !== 'COMMIT') throw new Refused('internal');
@@ -153,13 +153,24 @@ export class EventTransaction {
         return;
       }
       // A deferred constraint: the engine does not report which row violated it.
-      const failed = asFailedRow(error);
-      if (this.#mayBeRow(failed)) {
-        const { code, message } = this.#deps.explain(failed, null);
-        throw new Refused(code, message);
-      }
-      throw this.#failure(error);
+      throw this.#unplaced(error);
     }
+  }
+
+  /** After rows: 22P02 says that the table is not what it was. */
+  async #runAfter(statements: readonly EventSql[]): Promise<void> {
+    for (const { text, values } of statements)
+      await this.#query(text, values).catch((error: unknown) => {
+        throw sqlstateOf(error) === '22P02' ? new Refused('table_changed') : this.#unplaced(error);
+      });
+  }
+
+  /** Perhaps the fault of a row, of which the engine does not say which one it is. */
+  #unplaced(error: unknown): Error {
+    const failed = asFailedRow(error);
+    if (error instanceof Refused || !this.#mayBeRow(failed)) return this.#failure(error);
+    const { code, message } = this.#deps.explain(failed, null);
+    return new Refused(code, message);
   }
 
   /** The outcome of a COMMIT that failed; throws `commit_unknown` if it cannot be known. */
@@ -200,7 +211,7 @@ export class EventTransaction {
       await this.#store(rows, from, middle);
       return this.#store(rows, middle, to);
     }
-    for (const { text, values } of this.#sql.stored) await this.#run(text, values);
+    await this.#runAfter(this.#sql.stored);
     await this.#run('release savepoint headgate');
     this.#rows += to - from;
   }
@@ -218,7 +229,7 @@ export class EventTransaction {
     } catch (error) {
       throw this.#failure(error);
     }
-    for (const it of this.#sql.stored) await this.#run(it.text, it.values);
+    await this.#runAfter(this.#sql.stored);
     await this.#confirm();
     await this.#run('rollback to savepoint headgate');
     this.#stands = true;

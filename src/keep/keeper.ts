@@ -19,7 +19,7 @@ import type { Observe, TableName } from '../tables/observations.ts';
 import { executorSchema, makeExecutorSql } from '../catalog/executor.ts';
 import * as sql from './statements.ts';
 import { Left, reasons } from './reasons.ts';
-import type { KeptTable, Leaf, Looked } from './statements.ts';
+import type { Cutoff, KeptTable, Leaf, Looked, Said } from './statements.ts';
 import { OwnersTime } from './owners-time.ts';
 
 export interface KeeperOptions {
@@ -259,8 +259,13 @@ class Keeping {
   }
 
   /** Runs a statement about the table and returns its value. */
-  async #said({ name, oid }: Leaf, looked: Looked, statement: string): Promise<string> {
-    if (looked.trusted) return (await this.rows<Said>(statement))[0]?.said ?? '';
+  async #said(leaf: Leaf, looked: Looked, statement: string): Promise<string> {
+    if (looked.trusted) {
+      const [found] = await this.rows<Said>(statement);
+      this.#isUsed ||= looked.joined;
+      if (looked.joined) await this.#query(sql.staysSafe(leaf));
+      return found?.said ?? '';
+    }
     const { role } = looked;
     if (!(await this.#isFit(looked))) {
       await this.rows(makeExecutorSql(role, looked));
@@ -269,7 +274,7 @@ class Keeping {
     }
     this.#isUsed = true;
     await this.#query(sql.pins);
-    await this.rows(sql.asOwner(looked), [name, oid, looked.version, statement, null, '', null]);
+    await this.rows(sql.asOwner(looked), [leaf.name, leaf.oid, looked.version, statement, null, '', null]);
     return (await this.rows<Said>(sql.saidThere))[0]?.said ?? '';
   }
 
@@ -378,14 +383,6 @@ class Keeping {
 function ifHeld(error: unknown): number {
   if ((error as { code?: string }).code === lockNotAvailable) return 0;
   throw error;
-}
-
-interface Cutoff {
-  readonly cutoff: string;
-}
-
-interface Said {
-  readonly said: string | null;
 }
 
 /** The rows to be removed in a turn: all before `cutoff`; those before `from` are gone, or left to the next turn. */

@@ -3,7 +3,14 @@
  * transactions that set this themselves, because a pooler may lend a session to others.
  */
 import { executorCall, executorFit } from '../catalog/executor.ts';
-import { assumableSql, lookedIntoSql, ownersSql, trustedSql, versionSql } from '../catalog/owner-code.ts';
+import {
+  assumableSql,
+  joinedSql,
+  lookedIntoSql,
+  ownersSql,
+  trustedSql,
+  versionSql,
+} from '../catalog/owner-code.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
 
@@ -30,6 +37,14 @@ export const keptTables = `select w.relation::oid::text as oid, n.nspname::text 
 from headgate.webhook_table w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace
 where w.options ->> 'keep' <> 'all'
 order by row_number() over (partition by c.relowner order by random()), c.relowner`;
+
+export interface Cutoff {
+  readonly cutoff: string;
+}
+
+export interface Said {
+  readonly said: string | null;
+}
 
 /** One value, which remains after the function of an owner has ended. */
 const said = (value: string): string => `set_config('headgate.said', coalesce(${value}, ''), true) as said`;
@@ -74,6 +89,8 @@ export interface Looked {
   readonly assumable: boolean;
   /** A role whose code could run besides the owner's; null: none. */
   readonly stranger: string | null;
+  /** Foreign keys join its rows to other tables, whose owners the lock does not hold. */
+  readonly joined: boolean;
   /** A role that could rename the schema meanwhile, so that the name means another table; null: none, or it would make no difference. */
   readonly landlord: string | null;
   readonly version: string;
@@ -88,10 +105,23 @@ const landlordSql = `select r.rolname::text from pg_namespace n join pg_database
     join pg_roles r on r.oid = case when n.nspowner::regrole::text = 'pg_database_owner' then d.datdba else n.nspowner end
     where n.oid = c.relnamespace and not ${trustedSql('r.oid')}`;
 
+const strangerSql = `(select o.name::text from (${ownersSql(lookedIntoSql('c.oid', 'always'))}) as o where o.relowner <> c.relowner and not ${trustedSql('o.relowner')} order by o.name limit 1)`;
+
+/**
+ * After rows that foreign keys join to other tables, and before anything that code of these tables may have left: HG001 if one of them has got
+ * an owner whose code must not run. What waits for COMMIT happens before, so that nothing looks into them later.
+ */
+export const staysSafe = ({ oid }: Leaf): string => `set constraints all immediate; ${pins};
+do language plpgsql ${quoteLiteral(`begin
+  if exists (select from pg_class c where c.oid = ${oid} and ${strangerSql} is not null) then
+    raise exception using errcode = 'HG001', message = 'a table that a foreign key looks into has another owner';
+  end if;
+end`)}`;
+
 export function looked({ name, oid }: Leaf, arrival: string): string {
   return `select to_regclass(${quoteLiteral(name)})::oid = ${oid} as same, current_user::text as role,
   c.relowner::int8::float8 as owner, pg_get_userbyid(c.relowner)::text as "ownerName", ${trustedSql('c.relowner')} as trusted, ${assumableSql('c.relowner')} as assumable,
-  (select o.name::text from (${ownersSql(lookedIntoSql('c.oid', 'always'))}) as o where o.relowner <> c.relowner and not ${trustedSql('o.relowner')} order by o.name limit 1) as stranger,
+  ${strangerSql} as stranger, ${joinedSql('c.oid', 'always')} as joined,
   case when ${trustedSql('c.relowner')} then (${landlordSql}) end as landlord, ${versionSql('c')} as version,
   exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = ${quoteLiteral(arrival)} and a.atttypid = 'timestamptz'::regtype) as timed,
   exists (select from pg_index i join pg_class ic on ic.oid = i.indexrelid join pg_am m on m.oid = ic.relam join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]

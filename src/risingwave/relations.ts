@@ -165,7 +165,7 @@ function toTarget(
       document: null,
       onTypeError: 'reject',
     },
-    code: { owner: 0, ownerName: '', as: 'headgate', inert: true, functionsIn: null },
+    code: { owner: 0, ownerName: '', as: 'headgate', inert: true, joined: false, functionsIn: null },
     intake: plainIntake,
   };
   columnsOfTargets.set(target, known);

@@ -179,13 +179,14 @@ export interface Code {
   /** The name of that role when the catalog was read. */
   readonly ownerName: string;
   /**
-   * `headgate`: the owner could do all that Headgate's role can, and that role stores the rows. `owner`: rows are stored
-   * with the rights of the owner. `nobody`: Headgate's role cannot become the owner, and stores rows only while
-   * the table runs no code.
+   * `headgate`: the owner could do all that Headgate's role can, and that role stores the rows. `owner`: rows are stored with the rights of
+   * the owner. `nobody`: Headgate's role cannot become the owner, and stores rows only while the table runs no code.
    */
   readonly as: 'headgate' | 'owner' | 'nobody';
   /** When the table was read, storing a row ran nothing but harmless functions of PostgreSQL itself; later: mayRunCode in commit/session-care.ts. */
   readonly inert: boolean;
+  /** Foreign keys join its rows to other tables, which may have other owners by now: they are looked up before the rows, and after them. */
+  readonly joined: boolean;
   /** The schema with functions that spare the engine work; `headgate_functions`, for the gateway's role, has only hold_inert and stays. null: none. */
   readonly functionsIn: 'headgate' | 'headgate_functions' | null;
 }
