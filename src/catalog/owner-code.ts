@@ -175,6 +175,22 @@ const typeRunsCode = (type: string) => `exists (
         y.oid operator(pg_catalog.>=) ${firstUserOid}::pg_catalog.oid and y.typtype not in ('b', 'e')
         or e.oid operator(pg_catalog.>=) ${firstUserOid}::pg_catalog.oid and e.typtype not in ('b', 'e')))`;
 
+/**
+ * Whether a statement that names the types of the columns may mean others than these: their owner, or that of their schema, is a role whose
+ * code must not run, and can rename them at any moment and put a domain in their place. No lock on the table prevents that.
+ */
+export function renamableSql(c: string): string {
+  return `exists (
+      select from pg_catalog.pg_attribute a join pg_catalog.pg_type y on y.oid operator(pg_catalog.=) a.atttypid
+      join pg_catalog.pg_namespace n on n.oid operator(pg_catalog.=) y.typnamespace
+      join pg_catalog.pg_database d on d.datname operator(pg_catalog.=) pg_catalog.current_database()
+      where a.attrelid operator(pg_catalog.=) ${c}.oid and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped
+        and y.oid operator(pg_catalog.>=) ${firstUserOid}::pg_catalog.oid
+        and not (${trustedSql('y.typowner')} and ${trustedSql(
+          `case when pg_catalog.pg_get_userbyid(n.nspowner) operator(pg_catalog.=) 'pg_database_owner' then d.datdba else n.nspowner end`,
+        )}))`;
+}
+
 /** Functions of PostgreSQL's own that are not immutable and run no user code. */
 const harmless = [
   'now',

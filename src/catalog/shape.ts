@@ -4,7 +4,7 @@
  * PostgreSQL 14 to 18 and needs no schema `headgate`.
  */
 import type { Code, Column, Equality, KeyColumn, Shape } from '../tables/flow.ts';
-import { assumableSql, inertSql, versionSql } from './owner-code.ts';
+import { assumableSql, inertSql, renamableSql, versionSql } from './owner-code.ts';
 import { reachedSql, reachSql } from './reach.ts';
 
 /** What `relationsSql` yields. */
@@ -50,6 +50,8 @@ export interface CodeRow {
   readonly assumable: boolean;
   /** See Code.inert. */
   readonly inert: boolean;
+  /** See renamableSql. */
+  readonly renamable: boolean;
   /** See Code.joined. */
   readonly joined: boolean;
   /** A trigger that may run at COMMIT, when nothing confines it to its owner's rights; null: none. */
@@ -132,6 +134,7 @@ const codeSql = `pg_catalog.json_build_object(
     'stranger', ${reached.stranger},
     'assumable', ${assumableSql('c.relowner')},
     'inert', ${inertSql('c', 'o.outsider')},
+    'renamable', o.outsider is not null and ${renamableSql('c')},
     'joined', ${reached.joined},
     'late', ${reached.late})`;
 
@@ -255,7 +258,7 @@ export function toCode({ schema_name, table_name, code }: RelationRow): Code | s
   if (code.late !== null && !inert)
     return `the deferrable trigger or constraint "${code.late}" of role "${ownerName}" would run at COMMIT with the rights of Headgate's role "${code.role}": make it NOT DEFERRABLE`;
   if (code.assumable) return { ...of, as: 'owner' };
-  if (inert) return { ...of, as: 'nobody' };
+  if (inert && !code.renamable) return { ...of, as: 'nobody' };
   const whose = code.outsider === ownerName ? 'its owner' : 'the role';
   return `rows of ${name} run code of ${whose} "${code.outsider}", which Headgate's role "${code.role}" cannot run with no more than that role's rights: GRANT "${ownerName}" TO "${code.role}", and let that role create schemas in the database`;
 }

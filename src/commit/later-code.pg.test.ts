@@ -134,6 +134,25 @@ suite('code that a table gets after it was read', () => {
       }
   });
 
+  test('does not come with a domain that takes the name of a column’s type', async (t) => {
+    const { root, owner, send, tableOf } = await roomOf(t, 'hg');
+    await root.query(`REVOKE mallory FROM hg; CREATE TYPE mine.mood AS ENUM ('ok'); GRANT USAGE ON SCHEMA mine TO mallory;
+      CREATE TYPE mal.lent AS ENUM ('ok')`);
+    await owner.query(`CREATE TYPE mal.mood AS ENUM ('ok')`);
+    for (const type of ['mal.mood', 'mal.mood[]', 'mal.lent', 'mine.mood', 'mine.mood[]']) {
+      await owner.query(
+        `DROP TABLE mal.t; CREATE TABLE mal.t (id INT, v ${type}); GRANT INSERT ON mal.t TO hg`,
+      );
+      if (type.startsWith('mal.')) {
+        await assert.rejects(tableOf('mal.t'), /GRANT .*mallory.* TO .*hg/, type);
+        continue;
+      }
+      const hers = await tableOf('mal.t');
+      assert.deepEqual([hers.code.as, hers.code.inert], ['nobody', true], type);
+      assert.deepEqual(messages(await send([rowsOf(hers, '{"id":1}')])), ['committed'], type);
+    }
+  });
+
   test('is not made while rows are looked for', async (t) => {
     const { root, owner, send, tableOf } = await roomOf(t, 'hg');
     await root.query('REVOKE mallory FROM hg');

@@ -260,7 +260,10 @@ for (const { version, bin } of versions) {
             `${hue}; ALTER TABLE mal.t ADD v mal.hue DEFAULT 'a', ADD CHECK (v <> 'a' OR id > 0)`,
           );
           const constant = await codeOfTable('mal.t');
-          assert.ok(typeof constant !== 'string' && constant.inert);
+          // Whoever owns the type can put a domain in its place.
+          assert.ok(
+            role === 'root' ? typeof constant !== 'string' && constant.inert : typeof constant === 'string',
+          );
 
           const fired = codes[0]?.after.replace(' ON mal.t ', ' ON mal.child ') ?? '';
           await made('id INT PRIMARY KEY', `CREATE TABLE mal.child () INHERITS (mal.t); ${fired}`);
