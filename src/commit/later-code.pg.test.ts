@@ -6,6 +6,9 @@ import { beginning, room } from '../../test/support/owners-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { embeddedBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
+import { Probes } from './probes.ts';
+import { roundTrip } from './round-trip.ts';
+import { TableStatements } from './table-statements.ts';
 import type { Rows, Target } from '../tables/flow.ts';
 
 /** Puts a statement of its own in the place of everything that the session has prepared, and tells as whom it ran. */
@@ -151,6 +154,32 @@ suite('code that a table gets after it was read', () => {
       assert.deepEqual([hers.code.as, hers.code.inert], ['nobody', true], type);
       assert.deepEqual(messages(await send([rowsOf(hers, '{"id":1}')])), ['committed'], type);
     }
+  });
+
+  test('does not run when it is asked which value does not fit', async (t) => {
+    const { root, owner, own, send, tableOf } = await roomOf(t, 'root');
+    await owner.query(planned('root'));
+    await root.query('CREATE DOMAIN mine.word AS TEXT; CREATE TABLE mine.d (id INT, v mine.word)');
+    const target = await tableOf('mine.d');
+    assert.deepEqual([target.code.as, target.code.inert], ['headgate', false]);
+    const rows = rowsOf(target, '{"id":1,"v":"a"}', '{"id":"x","v":"b"}');
+    assert.deepEqual(codes(await send([rows])), ['aborted payload_undecodable']);
+    const facts = { role: 'root', path: 'public', commit: 'on', apart: false };
+    const ask = () =>
+      new Probes(
+        (messages, counts) => roundTrip(own, messages, counts, 5_000),
+        new TableStatements(target),
+        facts,
+        99,
+      ).first(rows);
+    assert.deepEqual([(await ask())?.row, (await ask())?.column?.name], [1, 'id']);
+    await root.query(
+      'ALTER TABLE mine.d OWNER TO mallory; ALTER DOMAIN mine.word OWNER TO mallory; GRANT USAGE ON SCHEMA mine TO mallory',
+    );
+    await owner.query(`ALTER DOMAIN mine.word ADD CHECK (mal.gain() = 'xid 1'); TRUNCATE mal.ran; CREATE SEQUENCE mal.ran_at;
+      CREATE OR REPLACE FUNCTION mal.gain() RETURNS text LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('mal.ran_at'); RETURN 'xid 1'; END $$`);
+    assert.equal(await ask(), null);
+    assert.deepEqual((await root.query('SELECT is_called FROM mal.ran_at')).rows, [{ is_called: false }]);
   });
 
   test('is not made while rows are looked for', async (t) => {

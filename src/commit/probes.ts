@@ -8,6 +8,7 @@ import { isValue } from './judge.ts';
 import type { Failed, Reply } from './round-trip.ts';
 import type { SessionFacts } from './session-facts.ts';
 import type { Question, TableStatements } from './table-statements.ts';
+import { changed } from './told.ts';
 import { syncMessage } from './wire-message.ts';
 import type { Part } from './wire-message.ts';
 
@@ -179,6 +180,7 @@ export class Probes {
   /** Puts each question on its own, so that its failure does not prevent the others. */
   async #put(questions: readonly Ask[]): Promise<Reply[]> {
     const messages: Buffer[] = [];
+    const counts: number[] = [];
     let parsed: Buffer | null = null;
     for (const ask of questions) {
       const question = ask();
@@ -186,13 +188,14 @@ export class Probes {
       if (this.#forgetful || parsed?.equals(question.parse) !== true) messages.push(question.parse);
       parsed = question.parse;
       messages.push(...question.messages, syncMessage);
+      counts.push(question.count);
     }
-    const replies = await this.#send(
-      messages,
-      questions.map(() => 1),
-    );
+    const replies = await this.#send(messages, counts);
     const forgotten = replies.some((reply) => reply.kind === 'failed' && reply.sqlstate === '26000');
-    if (!forgotten || this.#forgetful) return replies;
+    if (!forgotten || this.#forgetful)
+      return replies.map((reply, i) =>
+        reply.kind === 'failed' && reply.completed < (counts[i] ?? 1) - 1 ? changed : reply,
+      );
     this.#forgetful = true;
     return this.#put(questions);
   }

@@ -268,10 +268,13 @@ export class TableStatements {
     const { call, parameters } = this.#asOwner
       ? this.#call(of, documents, null, facts)
       : { call: of, parameters: [documents, textOf(facts.path), nothing] };
-    return {
-      parse: parseMessage('', call.text, call.types),
-      messages: executeMessages('', parameters),
-    };
+    const parse = parseMessage('', call.text, call.types);
+    const messages = executeMessages('', parameters);
+    const { as, inert } = this.target.code;
+    if (as !== 'headgate' || inert) return { parse, messages, count: 1 };
+    // Its types may run code, which may be another owner's by now.
+    const held = this.#hold.flatMap((step) => [...(step.statement?.messages ?? []), ...step.messages()]);
+    return { parse: noMessage, messages: [...held, parse, ...messages], count: this.#hold.length + 1 };
   }
 }
 
@@ -279,7 +282,11 @@ export class TableStatements {
 export interface Question {
   readonly parse: Buffer;
   readonly messages: readonly Buffer[];
+  /** How many statements are executed; all but the last check the table. */
+  readonly count: number;
 }
+
+const noMessage = Buffer.alloc(0);
 
 /** The steps before anything of a table runs in Headgate's own session. */
 function holdSteps(target: Target, confirm: Step, stays: Step | null): readonly Step[] {
