@@ -3,7 +3,7 @@
  * question whether the table's owner is still the one that the catalog knew, and still one that could do all that
  * Headgate's role can. Without the lock the owner could change between question and row. Pure: takes a target, returns steps.
  */
-import { lookedIntoSql, ownersSql, trustedSql } from '../catalog/owner-code.ts';
+import { joinsTrustedSql, lookedIntoSql, ownersSql, trustedSql } from '../catalog/owner-code.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Code, Target } from '../tables/flow.ts';
 import { toStatement } from './prepared.ts';
@@ -46,13 +46,18 @@ export function isPlain({ inert, joined }: Pick<Code, 'inert' | 'joined'>): bool
 }
 
 /** 22P02 with `table_changed` if the name means another table, or the owner is another one or no longer trusted. */
-export function heldSql(plain: boolean, name: string, oid: string, owner: string): string {
+export function heldSql(
+  code: Pick<Code, 'inert' | 'joined'>,
+  name: string,
+  oid: string,
+  owner: string,
+): string {
   const same =
     `pg_catalog.to_regclass(${name}) operator(pg_catalog.=) ${oid} and ` +
     `exists (select from pg_catalog.pg_class c where c.oid operator(pg_catalog.=) ${oid} ` +
     `and c.relowner operator(pg_catalog.=) ${owner})`;
-  const trusted = plain
-    ? trustedSql(owner)
+  const trusted = code.inert
+    ? `${trustedSql(owner)}${code.joined ? ` and ${joinsTrustedSql(oid)}` : ''}`
     : `not exists (select from (${ownersSql(lookedIntoSql(oid, 'keyed'))}) as o where not ${trustedSql('o.relowner')})`;
   return `(case when ${same} and ${trusted} then 'true' else 'table_changed' end)::pg_catalog.bool`;
 }
@@ -61,13 +66,15 @@ export function heldSql(plain: boolean, name: string, oid: string, owner: string
 export const numberSql = `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`;
 
 const { text, oid: oidType } = typeOids;
-const held = (plain: boolean) =>
-  toStatement(`select ${heldSql(plain, '$1', '$2', '$3')}`, [text, oidType, oidType]);
-const ofPlain = held(true);
-const ofOthers = held(false);
+const held = (code: Parameters<typeof heldSql>[0]) =>
+  toStatement(`select ${heldSql(code, '$1', '$2', '$3')}`, [text, oidType, oidType]);
+const ofPlain = held({ inert: true, joined: false });
+const ofJoined = held({ inert: true, joined: true });
+const ofOthers = held({ inert: false, joined: false });
 
 export function heldStatement({ code }: Target): Statement {
-  return isPlain(code) ? ofPlain : ofOthers;
+  if (!code.inert) return ofOthers;
+  return code.joined ? ofJoined : ofPlain;
 }
 
 /** Lock, question and number in one, if the database has the schema `headgate`; fails with HG001 in the same cases. */
@@ -147,7 +154,7 @@ export const fireSql = `do language plpgsql 'begin set constraints all immediate
 export function heldTextSql(target: Target): string {
   const of = (id: number) => `${id}::pg_catalog.oid`;
   const name = quoteLiteral(relationName(target));
-  return `select ${heldSql(isPlain(target.code), name, of(target.oid), of(target.code.owner))}`;
+  return `select ${heldSql(target.code, name, of(target.oid), of(target.code.owner))}`;
 }
 
 export function textOf(value: string): Parameter {

@@ -8,7 +8,7 @@ import type { Column, Target } from '../tables/flow.ts';
 import { executorCall, executorCheck, makeExecutorSql, permissionCheck } from '../catalog/executor.ts';
 import type { Privilege } from '../catalog/executor.ts';
 import type { SessionFacts } from './session-facts.ts';
-import { fireSql, heldSql, isPlain, lockSql } from './hold.ts';
+import { fireSql, heldSql, lockSql } from './hold.ts';
 import { mayRunCode } from './session-care.ts';
 import {
   cleanUpStatements,
@@ -70,7 +70,7 @@ export function streamStatements(target: Target, facts: SessionFacts, shared: bo
   const asOwner = code.as === 'owner';
   const setPath = (path: string): StreamSql => ({ text: settingStatements.path, values: [path] });
   const held = {
-    text: `select ${heldSql(isPlain(code), '$1', '$2', '$3')}`,
+    text: `select ${heldSql(code, '$1', '$2', '$3')}`,
     values: [names[0], names[1], owner],
   };
   // Once more after what foreign keys have looked at.

@@ -208,6 +208,9 @@ export class TableStatements {
       const all = parts.map((part) => ({ ...part, without: null }));
       add({ ...this.#rows(this.#remove, all, deletes, facts), deletes: true });
     }
+    // After the last rows the transaction's end, or their mark (session-care.ts), asks.
+    const last = steps.findLastIndex((it) => this.#asked.includes(it));
+    if (last >= 0) steps.splice(last, 1);
     return steps;
   }
 
