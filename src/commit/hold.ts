@@ -97,6 +97,7 @@ export function holdInert({ code }: Target): Statement {
 }
 
 export function holdInertMessages(target: Target): Buffer[] {
+  // The last one, `patience`, is of earlier versions, which may share the database.
   const asked = [relationName(target), String(target.code.owner), ''];
   return executeMessages(holdInert(target).name, asked.map(textOf));
 }

@@ -125,7 +125,7 @@ export class TableStatements {
   /** As confirm, and cheaper: for a table that runs no code. */
   readonly #stays: Step | null;
   readonly #asOwner: boolean;
-  /** After rows that foreign keys join to other tables: are these still of owners who are trusted? */
+  /** Between rows that foreign keys join to other tables, and after them: are these still of owners who are trusted? */
   readonly #asked: readonly Step[];
 
   constructor(target: Target) {
@@ -189,13 +189,15 @@ export class TableStatements {
 
   /** The step that stores no rows. */
   noRows(facts: SessionFacts, commit: string): Step[] {
-    return this.#pinned(this.#rows(this.#storing([], 0), [], null, facts), commit);
+    return [this.#rows(this.#storing([], 0), [], null, facts), ...this.#asked, ...this.#pins(commit)];
   }
 
   /** The steps that store these rows, in order. */
   steps(runs: readonly Run[], facts: SessionFacts, commit: string): Step[] {
     const steps: Step[] = [];
-    const add = (step: Step) => steps.push(...this.#pinned(step, commit));
+    // After the last rows the transaction's end, or their mark (session-care.ts), asks.
+    const add = (step: Step) =>
+      steps.push(...(steps.length === 0 ? [] : this.#asked), step, ...this.#pins(commit));
     for (const { kept, parts, rows, deletes } of runs) {
       if (deletes === null) {
         add(this.#rows(this.#storing(kept, rows), parts, null, facts));
@@ -208,9 +210,6 @@ export class TableStatements {
       const all = parts.map((part) => ({ ...part, without: null }));
       add({ ...this.#rows(this.#remove, all, deletes, facts), deletes: true });
     }
-    // After the last rows the transaction's end, or their mark (session-care.ts), asks.
-    const last = steps.findLastIndex((it) => this.#asked.includes(it));
-    if (last >= 0) steps.splice(last, 1);
     return steps;
   }
 
@@ -229,10 +228,6 @@ export class TableStatements {
   }
 
   /** What code has set must not apply to what comes next. */
-  #pinned(step: Step, commit: string): Step[] {
-    return [step, ...this.#asked, ...this.#pins(commit)];
-  }
-
   #pins(commit: string): Step[] {
     if (this.#asOwner || this.target.code.inert) return [];
     return [{ ...stepOf(this.target)(pins, [textOf(commit)]), between: true }];

@@ -15,7 +15,7 @@ import type { Limits } from '../tables/limits.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import { arrayOf, arrayTypes, documentsOf, numberOf } from './array-parameter.ts';
 import type { ArrayType } from './array-parameter.ts';
-import { askedFirstSql, isPlain as isPlainCode, numberSql, textOf } from './hold.ts';
+import { askedFirstSql, isPlain, numberSql, textOf } from './hold.ts';
 import { toStatement } from './prepared.ts';
 import type { PreparedStatements, Statement } from './prepared.ts';
 import type { Session } from './session.ts';
@@ -27,9 +27,8 @@ import type { Parameter } from './wire-message.ts';
 /** Nothing may depend on a table's own settings or code: no code runs, no row replaces another, and COMMIT waits for the disk. */
 export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
   const { shape, code, waitsForDisk, dedupe } = group.target;
-  const isPlain =
-    code.as === 'headgate' && isPlainCode(code) && code.functionsIn !== null && dedupe === undefined;
-  if (!isPlain || !waitsForDisk || ackTimeoutOf(group) > ackDeadlineMs) return false;
+  if (code.as !== 'headgate' || !isPlain(code) || code.functionsIn === null) return false;
+  if (dedupe !== undefined || !waitsForDisk || ackTimeoutOf(group) > ackDeadlineMs) return false;
   return shape.writeMode === 'copy' || (shape.writeMode === 'insert' && group.members.every(onlyStores));
 }
 
