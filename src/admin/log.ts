@@ -43,6 +43,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'keys.ignored': 'debug',
   'values.nulled': 'debug',
   'deliveries.repeated': 'debug',
+  'deliveries.differ': 'warn',
   'sns.certificate': 'info',
   'sns.confirmed': 'info',
   'sns.failed': 'warn',

@@ -7,7 +7,7 @@ import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { refusal } from '../tables/refusals.ts';
 import { claimSteps } from './deliveries.ts';
-import { aborted, failedHere, isDelivered, isInDoubt, isRaised, outcomeOf } from './judge.ts';
+import { aborted, failedHere, isInDoubt, isRaised, outcomeOf } from './judge.ts';
 import { factsOf, resetCount, resetSql } from './session-facts.ts';
 import type { SessionFacts } from './session-facts.ts';
 import { Executors } from './executors.ts';
@@ -20,7 +20,7 @@ import { toRuns } from './runs.ts';
 import { executeSteps, settingSteps, statementsOf } from './table-statements.ts';
 import type { Settings, Step, TableStatements } from './table-statements.ts';
 import { asAttempt, changed, isChanged, isForgotten, standing, told } from './told.ts';
-import type { Attempt } from './told.ts';
+import type { Attempt, UnitAttempts } from './told.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
 import { cleanUp, markOf, mayRunCode, nothing, pathIsSafe, savepoint } from './session-care.ts';
 import type { Fixed } from './session-care.ts';
@@ -219,14 +219,8 @@ export class Session {
    * Stores the rows of these units in one transaction, each on its own: the failure of one of them undoes nothing of
    * the others. Returns one attempt for each, in order.
    */
-  async storeEach(table: TableStatements, units: readonly (readonly Rows[])[]): Promise<Attempt[]> {
-    // A server of Citus checks deferred constraints when it commits, and a rollback to a savepoint on one of them leaves Citus without
-    // two-phase commit: there each unit has a transaction of its own.
-    if (table.target.shape.distributedByCitus === true) {
-      const attempts: Attempt[] = [];
-      for (const unit of units) attempts.push(await this.store(table, unit));
-      return attempts;
-    }
+  async storeEach(table: TableStatements, units: readonly (readonly Rows[])[]): Promise<UnitAttempts> {
+    const all = (end: Attempt) => ({ attempts: units.map(() => end), end });
     const steps = units.map((members) => this.#steps(table, members));
     const before = this.#before(table, steps.flat());
     const after = this.#after(table);
@@ -249,7 +243,7 @@ export class Session {
     const [, second] = replies;
     const mended = second?.kind === 'failed' ? await this.#executors.mend(table.target, second) : null;
     if (mended === 'again') replies = await send();
-    else if (mended !== null) return units.map(() => mended);
+    else if (mended !== null) return all(mended);
     const [confirmed = lost, ended = lost] = replies.slice(-2);
     const committed =
       ended.kind !== 'done' && confirmed.kind === 'done'
@@ -260,20 +254,20 @@ export class Session {
           })
         : ended;
     const opened = replies.slice(0, 3).find((reply) => reply.kind !== 'done');
-    if (opened !== undefined) return units.map(() => told(asAttempt(opened), before, first.count));
+    if (opened !== undefined) return all(told(asAttempt(opened), before, first.count));
     if (ended.kind === 'done' && ended.tag === 'COMMIT') this.#prepared.succeeded();
-    return units.map((_, i) => {
+    // If the table has changed, nobody is refused.
+    if (confirmed.kind === 'failed') return all(told(confirmed, after, 0));
+    const end =
+      committed.kind === 'done' && committed.tag !== 'COMMIT'
+        ? failedHere('40000', 'the transaction was rolled back')
+        : asAttempt(committed);
+    const attempts = units.map((_, i) => {
       const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
-      // If the table has changed, nobody is refused.
-      if (confirmed.kind === 'failed') return told(confirmed, after, 0);
       const why = stored.kind === 'failed' ? told(stored, steps[i] ?? [], 0) : checked;
-      // A known delivery may have come earlier in this transaction: it ends as the transaction does.
-      const known = units[i]?.length === 1 && why.kind === 'failed' && isDelivered(why);
-      if (why.kind === 'failed' && !known) return why;
-      if (committed.kind === 'done' && committed.tag !== 'COMMIT')
-        return failedHere('40000', 'the transaction was rolled back');
-      return asAttempt(committed);
+      return why.kind === 'failed' ? why : end;
     });
+    return { attempts, end };
   }
 
   /** The failure of storing these rows, or null; stores nothing. */

@@ -106,6 +106,8 @@ type What =
   | { readonly kind: 'sns.failed' | 'event_grid.failed'; readonly table: TableName; readonly reason: string }
   /** Requests that were answered but not stored, because their delivery is already stored. */
   | { readonly kind: 'deliveries.repeated'; readonly table: TableName; readonly deliveries: number }
+  /** Requests that were not stored, because their delivery's id came before with another body: each is kept for its owner, or its sender has it still. */
+  | { readonly kind: 'deliveries.differ'; readonly table: TableName; readonly deliveries: number }
   | { readonly kind: 'engine.starting'; readonly engine: string }
   | {
       readonly kind: 'engine.ready';

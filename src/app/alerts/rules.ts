@@ -158,6 +158,21 @@ export const rules: readonly Rule[] = [
       }),
   },
   {
+    name: 'HeadgateDeliveryDiffers',
+    severity: 'warning',
+    holdMs: 0,
+    shared: true,
+    wrong: ({ of, grown }) =>
+      byTable(of('headgate_deliveries_differing_total')).flatMap(({ id, labels, samples }) => {
+        const count = grown(`differing ${id}`, sum(samples), minutes(60));
+        return when(
+          count > 0,
+          `${count} requests of an hour came with the id of another delivery, and are not in the table; headgate.rejected_requests has them`,
+          labels,
+        );
+      }),
+  },
+  {
     name: 'HeadgateEngineRestarts',
     severity: 'warning',
     holdMs: 0,
