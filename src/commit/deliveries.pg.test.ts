@@ -254,6 +254,31 @@ suite('deliveries that are stored once', () => {
     assert.deepEqual(codes(await send([row('a', 9, 'x')])), [1]);
   });
 
+  test('a copy is answered as the first one, wherever its group is taken apart: in one transaction, or, as with Citus, in one each', async (t) => {
+    const { client, columns, send } = await room(t);
+    for (const distributedByCitus of [false, true]) {
+      const name = distributedByCitus ? 'ci' : 'pg';
+      await client.query(`create table ${name} (id int check (id > 0), word text)`);
+      const made = await columns(name);
+      const target = { ...made, shape: { ...made.shape, distributedByCitus } };
+      const row = (id: number, word = '') =>
+        whole(target, `${name}${Math.abs(id)}`, JSON.stringify({ id, word }));
+      const old = Array.from({ length: 20 }, (_, i) => row(i + 1));
+      await send(old);
+      const fresh = Array.from({ length: 20 }, (_, i) => row(i + 21));
+      const mixed = old.flatMap((it, i) => [it, fresh[i] ?? it]);
+      const outcomes = codes(await send([...mixed, row(-41), row(1, 'other'), ...old]));
+      assert.deepEqual(outcomes, [
+        ...mixed.map(() => 1),
+        'aborted row_refused',
+        'aborted delivery_differs',
+        ...old.map(() => 1),
+      ]);
+      const { rows } = await client.query<{ n: number }>(`select count(*)::int as n from ${name}`);
+      assert.equal(rows[0]?.n, 40);
+    }
+  });
+
   test('what is set apart breaks its chain: nothing after it takes effect', async (t) => {
     const { client, documents, send } = await room(t);
     await client.query('create table ch (data jsonb)');
