@@ -151,14 +151,16 @@ test('after a restart a table counts for its owner as soon as that is known, and
   await kept.close();
 });
 
-test('a table that is renamed is told again, in the segment that is written to', async () => {
+test('each request says what its table was called when it came', async () => {
   const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
   const kept = await opened(files, now);
   const gate = kept.gateOf(7);
   gate.fill(now.ms);
   for (const name of ['t', 't', 'renamed']) await kept.append(named(name), gate, Buffer.from(name));
-  const told = await kept.own?.tables();
-  assert.equal(decodeTable(told?.get(7) ?? Buffer.alloc(0))?.table, 'renamed');
+  const names: (string | undefined)[] = [];
+  for await (const { target } of kept.own?.requests(beginning, () => true) ?? [])
+    names.push(decodeTable(target ?? Buffer.alloc(0))?.table);
+  assert.deepEqual(names, ['t', 't', 'renamed']);
   assert.deepEqual(
     kept.views().map(({ requests }) => requests),
     [3],

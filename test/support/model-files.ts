@@ -153,7 +153,8 @@ export class ModelFiles implements SpoolFiles {
     };
     return {
       size: () => Promise.resolve(content.bytes.length),
-      read: (bytes, position) => Promise.resolve(content.bytes.copy(bytes, 0, position)),
+      read: (bytes, position) =>
+        Promise.resolve(position < content.bytes.length ? content.bytes.copy(bytes, 0, position) : 0),
       write: async (pieces, position) => {
         const all = Buffer.concat(pieces);
         const put = (length: number) => {
