@@ -3,6 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { ModelFiles } from '../../test/support/model-files.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observation, Observe } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import { DatabaseSpool } from './database-spool.ts';
 import { decodeTable } from './kept-request.ts';
@@ -18,7 +20,12 @@ interface Disk {
 
 const endless: Disk = { bytesMax: Infinity, owners: new Map() };
 
-async function opened(files: ModelFiles, now: { ms: number }, disk = endless) {
+async function opened(
+  files: ModelFiles,
+  now: { ms: number },
+  disk = endless,
+  observe: Observe = () => undefined,
+) {
   const kept: DatabaseSpool = await DatabaseSpool.open({
     database: 'dev',
     folder: 'root/dev',
@@ -34,7 +41,7 @@ async function opened(files: ModelFiles, now: { ms: number }, disk = endless) {
     clock: () => now.ms,
     nowMs: () => now.ms,
     ageMsMax: 72 * hour,
-    observe: () => undefined,
+    observe,
   });
   kept.home = 'server, 5';
   return kept;
@@ -165,4 +172,30 @@ test('each request says what its table was called when it came', async () => {
     kept.views().map(({ requests }) => requests),
     [3],
   );
+});
+
+test('a disk that fails for each request is reported once, and once more when it works again', async () => {
+  const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
+  const told: Observation[] = [];
+  const kept = await opened(files, now, endless, (observation) => void told.push(observation));
+  const gate = kept.gateOf(7);
+  gate.fill(now.ms);
+  await kept.append(named('t'), gate, Buffer.from('first'));
+  // A disk without room for another file.
+  files.creatable = false;
+  const large = Buffer.alloc(3_000);
+  for (let i = 0; i < 20; i++) {
+    now.ms += limits.spoolMakeAgainMs;
+    await kept.append(named('t'), gate, large).catch(() => {});
+  }
+  files.creatable = true;
+  now.ms += limits.spoolMakeAgainMs;
+  await kept.append(named('t'), gate, large);
+  const disk = told.filter(({ kind }) => kind === 'spool.failed' || kind === 'spool.works');
+  assert.deepEqual(
+    disk.map(({ kind }) => kind),
+    ['spool.failed', 'spool.works'],
+  );
+  const [, works] = disk;
+  assert(works?.kind === 'spool.works' && works.failures >= 19);
 });

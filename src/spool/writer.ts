@@ -41,7 +41,7 @@ export interface WriterOptions {
   /** Called when a segment comes into use; it then grows. */
   readonly began: (segment: Segment) => void;
   readonly failed: (error: unknown) => void;
-  /** Called when something was written. */
+  /** Called when a segment was made. */
   readonly worked: () => void;
 }
 
@@ -230,7 +230,6 @@ export class SpoolWriter {
       this.#nextSequence = first;
       throw error;
     }
-    this.#options.worked();
     segment.end += bytes.length;
     for (const { head, bytes: size } of records) count(segment, head, size);
     for (const { head, waiting } of records)
@@ -309,7 +308,7 @@ export class SpoolWriter {
 
   /** null: the disk, or the spool's share of it, is full, or was a moment ago. */
   async #makeSpare(): Promise<Spare | null> {
-    const { files, folder, segmentBytes, bytesLeft, failed, clock } = this.#options;
+    const { files, folder, segmentBytes, bytesLeft, failed, worked, clock } = this.#options;
     if (segmentBytes > bytesLeft()) return null;
     // Each attempt fills the disk as far as it goes.
     if (clock() - this.#fullAtMs < limits.spoolMakeAgainMs) return null;
@@ -327,6 +326,7 @@ export class SpoolWriter {
       await files.syncFolder(folder);
       await (await files.create(markPath(folder, mark))).close();
       await files.syncFolder(folder);
+      worked();
       return { mark, file };
     } catch (error) {
       this.#fullAtMs = clock();
