@@ -82,6 +82,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'spool.held': 'error',
   'spool.damaged': 'error',
   'spool.failed': 'error',
+  'spool.works': 'info',
   'spool.unavailable': 'error',
   'sql.connected': 'debug',
   'sql.login_failed': 'warn',

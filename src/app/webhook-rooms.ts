@@ -142,8 +142,8 @@ export async function openWebhookRooms<Door extends Closable>(
   const rejected = (request: RejectedRequest) => rejects.keep(request);
   const fence = options.oneOfSeveral?.fence ?? null;
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
-  const spoolOf = (database: string) => (spool ?? options.oneOfSeveral?.link)?.spoolOf(database) ?? null;
-  const detour = detourOf({ settings, catalog, lanes, observe, clock, spoolOf });
+  const disk = spool ?? options.oneOfSeveral?.link ?? null;
+  const detour = detourOf({ settings, catalog, lanes, observe, disk });
   const told = observers(observe, rejects.observe);
   const keepApart = keepingApart(pools, limits);
   const doing = { rejected, keepApart, hold: options.hold, asked, fence, clock, observe: told };

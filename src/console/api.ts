@@ -167,6 +167,7 @@ export interface Machine {
     readonly bytes: number;
     readonly tables: number;
     readonly held: number;
+    readonly damaged: number;
   } | null;
   readonly certificates: readonly CertificateInfo[];
 }

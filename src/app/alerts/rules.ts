@@ -220,7 +220,8 @@ export const rules: readonly Rule[] = [
     wrong: ({ of, grown }) => {
       const damaged = grown('damaged', sum(of('headgate_spool_damaged_total')), minutes(60));
       const failed = grown('failed', sum(of('headgate_spool_failures_total')), minutes(10));
-      const isSo = sum(of('headgate_spool_held')) + damaged + failed > 0;
+      const aside = sum(of('headgate_spool_quarantined'));
+      const isSo = sum(of('headgate_spool_held')) + aside + damaged + failed > 0;
       return when(isSo, 'the spool holds what cannot arrive, or its disk has failed');
     },
   },
