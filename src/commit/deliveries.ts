@@ -31,7 +31,13 @@ export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows
           claims: true,
         },
       ]
-    : [{ statement: claim, messages: () => executeMessages(claim.name, parameters), claims: true }];
+    : [
+        {
+          statement: claim,
+          messages: (name = claim.name) => executeMessages(name, parameters),
+          claims: true,
+        },
+      ];
 }
 
 /** Drops later copies of a delivery: they are stored, or not, with the first one. */

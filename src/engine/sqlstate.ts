@@ -24,7 +24,6 @@ const classes: Readonly<Record<string, Fault>> = {
   '21': 'row', // cardinality violation: one statement met the same key twice
   '22': 'row', // data exception
   '23': 'row', // integrity constraint violation
-  '26': 'engine', // a prepared statement is gone: a pooler has switched to another session
   '27': 'row', // triggered data change violation
   '2D': 'row', // invalid transaction termination: a trigger's function tried to commit
   '2F': 'row', // SQL routine exception: a trigger's function ended without a row
@@ -46,7 +45,24 @@ const classes: Readonly<Record<string, Fault>> = {
 /** A lock that a statement with NOWAIT or a timeout did not wait for. */
 export const lockNotAvailable = '55P03';
 
+/**
+ * What only Headgate's own protocol can cause, unless code raises it by hand (commit/judge.ts): a pooler has switched to another session, or
+ * has lost count of what it has prepared there. No row is at fault; it is tried again with unnamed statements, or later.
+ */
+const ofProtocol: readonly string[] = [
+  '26000', // no such prepared statement
+  '42P05', // the prepared statement exists already
+  '25P02', // a statement after one that failed, in a transaction
+  '3B001', // no such savepoint
+];
+
+/** Whether an ERROR that nobody has raised concerns what the session should remember of Headgate's own. */
+export function isOfProtocol(sqlstate: string): boolean {
+  return ofProtocol.includes(sqlstate);
+}
+
 const codes: Readonly<Record<string, Fault>> = {
+  ...Object.fromEntries(ofProtocol.map((code) => [code, 'engine' as const])),
   '22P04': 'bug', // bad COPY file format: Headgate's own framing
   '25006': 'engine', // read-only transaction: the server became a standby
   '25P03': 'engine', // idle-in-transaction timeout
