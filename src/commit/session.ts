@@ -238,7 +238,7 @@ export class Session {
     const [first, last] = [this.#first, this.#last(table.target)];
     const mark = markOf(table.target, this.facts);
     const send = () => {
-      const prepare = this.#prepareAgain([...before, ...steps.flat(), ...after]);
+      const prepare = this.#prepare([...before, ...steps.flat(), ...after], true);
       const messages = [beginMessage, ...first.messages, ...prepare];
       messages.push(...this.#execute(before), syncMessage, mark.message);
       const expected = [1, first.count + before.length, mark.count];
@@ -287,7 +287,7 @@ export class Session {
     const steps = [...this.#before(table, rows), ...rows];
     const first = this.#first;
     const mark = markOf(table.target, this.facts);
-    const prepare = [beginMessage, ...first.messages, ...this.#prepareAgain(steps)];
+    const prepare = [beginMessage, ...first.messages, ...this.#prepare(steps, true)];
     const replies = await this.send(
       inTurn(prepare, this.#execute(steps), [syncMessage, mark.message, abortMessage]),
       [1, first.count + steps.length, mark.count, 1],
@@ -301,7 +301,7 @@ export class Session {
     const first = this.#first;
     const steps = [table.confirm];
     const [reply = lost] = await this.send(
-      [...first.messages, ...this.#prepareAgain(steps), ...this.#execute(steps), syncMessage],
+      [...first.messages, ...this.#prepare(steps, true), ...this.#execute(steps), syncMessage],
       [first.count + 1],
     );
     if (reply.kind === 'done') return null;
@@ -317,7 +317,7 @@ export class Session {
     const rows = table.noRows(this.facts, this.commitOf(table.target));
     const steps = [...this.#before(table, rows), ...rows, table.confirm];
     const first = this.#first;
-    const prepare = [beginMessage, ...first.messages, ...this.#prepareAgain(steps)];
+    const prepare = [beginMessage, ...first.messages, ...this.#prepare(steps, true)];
     const [, reply = lost] = await this.send(
       inTurn(prepare, this.#execute(steps), [syncMessage, abortMessage]),
       [1, first.count + steps.length, 1],
@@ -375,11 +375,6 @@ export class Session {
   /** `again`: everything, because the connection may have forgotten something. */
   #prepare(steps: readonly Step[], again = false): Buffer[] {
     return this.isNameless ? [] : this.#prepared.prepare(statementsOf(steps), again);
-  }
-
-  /** Much depends on it. */
-  #prepareAgain(steps: readonly Step[]): Buffer[] {
-    return this.#prepare(steps, true);
   }
 
   #execute(steps: readonly Step[]): Iterable<Buffer> {

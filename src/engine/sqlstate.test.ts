@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { faultOf, isConnectionLost, sqlstateOf } from './sqlstate.ts';
+import { faultOf, isConnectionLost, isTransient, sqlstateOf } from './sqlstate.ts';
 
-const engineError = (code: string): Error => Object.assign(new Error('x'), { code, severity: 'ERROR' });
+const engineError = (code: string, severity = 'ERROR', routine = ''): Error =>
+  Object.assign(new Error('x'), { code, severity, routine });
 
 test('every SQLSTATE that writing rows can meet has its meaning', () => {
   const expected = {
@@ -39,8 +40,15 @@ test('an error of a socket, and of pg itself, is a lost connection', () => {
 test('a session that ended is told from a statement that failed, and from our own mistakes', () => {
   assert.equal(isConnectionLost(new TypeError('x is not a function')), false);
   assert.equal(isConnectionLost('text'), false);
-  assert.equal(isConnectionLost(engineError('57P01')), true);
+  assert.equal(isConnectionLost(engineError('57P01', 'FATAL')), true);
+  assert.equal(isConnectionLost(engineError('57P01')), false);
   assert.equal(isConnectionLost(engineError('57014')), false);
-  assert.equal(isConnectionLost(engineError('08006')), true);
+  assert.equal(isConnectionLost(engineError('08006', 'FATAL')), true);
+  assert.equal(isConnectionLost(engineError('08006')), false);
+  // A server that speaks Russian.
+  assert.equal(isConnectionLost(engineError('57P01', 'ВАЖНО', 'ProcessInterrupts')), true);
+  assert.equal(isConnectionLost(engineError('57P01', 'ОШИБКА', 'exec_stmt_raise')), false);
+  assert.equal(isTransient(engineError('53100')), true);
+  assert.equal(isTransient(engineError('53100', 'ERROR', 'exec_stmt_raise')), false);
   assert.equal(isConnectionLost(engineError('23505')), false);
 });

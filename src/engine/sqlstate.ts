@@ -92,6 +92,35 @@ export function sqlstateOf(error: unknown): string | null {
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && typeof severity === 'string' ? code : null;
 }
 
+/**
+ * Functions of PostgreSQL that only a statement runs, which chooses the SQLSTATE, or is at fault itself: RAISE and ASSERT of PL/pgSQL, and
+ * Bind with the wrong number of parameters.
+ */
+const ofStatements: ReadonlySet<string> = new Set([
+  'exec_stmt_raise',
+  'exec_stmt_assert',
+  'exec_bind_message',
+]);
+
+/**
+ * Whether an error of the engine ended a statement only, and not the session: the engine says ERROR, not FATAL. Servers translate the word,
+ * but not the names of their functions.
+ */
+function isOfStatement(error: Error): boolean {
+  const { severity, routine } = error as Error & { severity?: string; routine?: string };
+  return severity === 'ERROR' || ofStatements.has(routine ?? '');
+}
+
+/**
+ * Whether the same statement may succeed later: others were preferred to it, also if the statement says so itself, or the engine lacks
+ * something, if the engine says so.
+ */
+export function isTransient(error: Error): boolean {
+  const state = sqlstateOf(error) ?? '';
+  const { routine = '' } = error as Error & { routine?: string };
+  return state.startsWith('40') || (/^5[38]/.test(state) && !ofStatements.has(routine));
+}
+
 /** `pg` gives its own errors no code, only these texts (lib/client.js and lib/connection.js of version 8). */
 const lostTexts =
   /^(Connection terminated|timeout expired|timeout exceeded when|Query read timeout|Client has encountered a connection error|Client was closed|The server does not support SSL|There was an error establishing an SSL|stream is destroyed)/;
@@ -100,8 +129,9 @@ const lostTexts =
 export function isConnectionLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const state = sqlstateOf(error);
-  // 57P01–57P03 and 57P05 end the session; 57014 does not. 08 is the class of lost connections.
-  if (state !== null) return state.startsWith('08') || /^57P0[1-35]$/.test(state);
+  // 57P01–57P03 and 57P05 end the session; 57014 does not. 08 is the class of lost connections. But a statement may fail with any of
+  // them, and the session goes on.
+  if (state !== null) return (state.startsWith('08') || /^57P0[1-35]$/.test(state)) && !isOfStatement(error);
   const { syscall, code } = error as NodeJS.ErrnoException;
   if (syscall !== undefined) return true;
   if (code !== undefined && /^(E[A-Z]+|ERR_(STREAM|SOCKET|TLS|SSL)_[A-Z_]+|CERT_[A-Z_]+)$/.test(code))
