@@ -37,7 +37,13 @@ export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows
           claims: true,
         },
       ]
-    : [{ statement: claim, messages: () => executeMessages(claim.name, parameters), claims: true }];
+    : [
+        {
+          statement: claim,
+          messages: (name = claim.name) => executeMessages(name, parameters),
+          claims: true,
+        },
+      ];
 }
 
 /** The failure of the claim itself. */

@@ -55,7 +55,7 @@ export class Session {
 
   constructor(options: SessionOptions) {
     this.#options = options;
-    this.#prepared = preparedOn(options.client, options.shared);
+    this.#prepared = preparedOn(options.client);
     this.#executors = new Executors(options.client, this.facts.role, (messages, expected) =>
       this.send(messages, expected),
     );
@@ -73,6 +73,11 @@ export class Session {
   /** Whether others use it between transactions. */
   get shared(): boolean {
     return this.#options.shared;
+  }
+
+  /** Whether nothing that the session remembers by name is used: between two transactions it may be another one. */
+  get isNameless(): boolean {
+    return this.#options.shared || this.#prepared.isForgetful;
   }
 
   get leftMs(): number {
@@ -139,7 +144,7 @@ export class Session {
    * is wrong with the rows or the table. `'not worth it'`: nothing was sent to the engine.
    */
   async storePrepared(rows: PreparedRows, hold: Hold): Promise<Attempt | 'not worth it'> {
-    if (!this.#prepared.isWorthwhile(rows.statement)) return 'not worth it';
+    if (this.isNameless || !this.#prepared.isWorthwhile(rows.statement)) return 'not worth it';
     const [reply = lost] = await this.send(this.#behind(hold, rows), [hold.count + rows.count]);
     if (reply.kind === 'done') this.#prepared.succeeded();
     if (isForgotten(reply)) this.#prepared.forgotten();
@@ -184,9 +189,9 @@ export class Session {
     const first = this.#first;
     const last = this.#last(table.target);
     for (let tries = 1; ; tries++) {
-      const prepare = this.#prepared.prepare(statementsOf(steps));
+      const prepare = this.#prepare(steps);
       // The number of the transaction is sent before its commit begins.
-      const messages = inTurn(first.messages, prepare, executeSteps(steps), last.messages, [
+      const messages = inTurn(first.messages, prepare, this.#execute(steps), last.messages, [
         flushMessage,
         syncMessage,
       ]);
@@ -227,15 +232,15 @@ export class Session {
     const [first, last] = [this.#first, this.#last(table.target)];
     const mark = markOf(table.target, this.facts);
     const send = () => {
-      const prepare = this.#prepareAgain([...before, ...steps.flat(), ...after]);
+      const prepare = this.#prepare([...before, ...steps.flat(), ...after], true);
       const messages = [beginMessage, ...first.messages, ...prepare];
-      messages.push(...executeSteps(before), syncMessage, mark.message);
+      messages.push(...this.#execute(before), syncMessage, mark.message);
       const expected = [1, first.count + before.length, mark.count];
       for (const unit of steps) {
-        messages.push(...executeSteps(unit), syncMessage, mark.message, rollbackMessage);
+        messages.push(...this.#execute(unit), syncMessage, mark.message, rollbackMessage);
         expected.push(unit.length, mark.count, 1);
       }
-      messages.push(...executeSteps(after), ...last.messages, syncMessage, commitMessage);
+      messages.push(...this.#execute(after), ...last.messages, syncMessage, commitMessage);
       expected.push(after.length + last.count, 1);
       return this.send(messages, expected);
     };
@@ -276,9 +281,9 @@ export class Session {
     const steps = [...this.#before(table, rows), ...rows];
     const first = this.#first;
     const mark = markOf(table.target, this.facts);
-    const prepare = [beginMessage, ...first.messages, ...this.#prepareAgain(steps)];
+    const prepare = [beginMessage, ...first.messages, ...this.#prepare(steps, true)];
     const replies = await this.send(
-      inTurn(prepare, executeSteps(steps), [syncMessage, mark.message, abortMessage]),
+      inTurn(prepare, this.#execute(steps), [syncMessage, mark.message, abortMessage]),
       [1, first.count + steps.length, mark.count, 1],
     );
     const failed = replies.find((reply) => reply.kind === 'failed');
@@ -288,9 +293,9 @@ export class Session {
   /** null: the table is the one of the target; otherwise the outcome of rows that were made for the target. */
   async confirm(table: TableStatements): Promise<Outcome | null> {
     const first = this.#first;
-    const prepare = this.#prepared.prepare(statementsOf([table.confirm]), true);
+    const steps = [table.confirm];
     const [reply = lost] = await this.send(
-      [...first.messages, ...prepare, ...table.confirm.messages(), syncMessage],
+      [...first.messages, ...this.#prepare(steps, true), ...this.#execute(steps), syncMessage],
       [first.count + 1],
     );
     if (reply.kind === 'done') return null;
@@ -306,9 +311,9 @@ export class Session {
     const rows = table.noRows(this.facts, this.commitOf(table.target));
     const steps = [...this.#before(table, rows), ...rows, table.confirm];
     const first = this.#first;
-    const prepare = [beginMessage, ...first.messages, ...this.#prepareAgain(steps)];
+    const prepare = [beginMessage, ...first.messages, ...this.#prepare(steps, true)];
     const [, reply = lost] = await this.send(
-      inTurn(prepare, executeSteps(steps), [syncMessage, abortMessage]),
+      inTurn(prepare, this.#execute(steps), [syncMessage, abortMessage]),
       [1, first.count + steps.length, 1],
     );
     return standing(reply.kind === 'failed' ? told(reply, steps, first.count) : reply);
@@ -361,9 +366,13 @@ export class Session {
     return [...claimSteps(table.target, members), ...rows];
   }
 
-  /** Prepares everything again: much depends on it, and the connection may have forgotten something. */
-  #prepareAgain(steps: readonly Step[]): Buffer[] {
-    return this.#prepared.prepare(statementsOf(steps), true);
+  /** `again`: everything, because the connection may have forgotten something. */
+  #prepare(steps: readonly Step[], again = false): Buffer[] {
+    return this.isNameless ? [] : this.#prepared.prepare(statementsOf(steps), again);
+  }
+
+  #execute(steps: readonly Step[]): Iterable<Buffer> {
+    return executeSteps(steps, this.isNameless);
   }
 }
 

@@ -7,6 +7,7 @@ import { refusal } from '../tables/refusals.ts';
 import { lateCode } from '../catalog/executor.ts';
 import { claimFailed } from './deliveries.ts';
 import { aborted, failedHere, isRaised, outcomeOfNoRows, tableChanged } from './judge.ts';
+import { isOfProtocol } from '../engine/sqlstate.ts';
 import type { Failed, Reply } from './round-trip.ts';
 import type { Step } from './table-statements.ts';
 
@@ -23,9 +24,9 @@ export interface UnitAttempts {
   readonly end: Attempt;
 }
 
-/** Whether a prepared statement does not exist. */
-export function isForgotten(reply: Reply): boolean {
-  return reply.kind === 'failed' && reply.sqlstate === '26000' && !isRaised(reply);
+/** Whether what the session should remember of Headgate's own is not there, or somebody else's is. */
+export function isForgotten(reply: Reply): reply is Failed {
+  return reply.kind === 'failed' && isOfProtocol(reply.sqlstate) && !isRaised(reply);
 }
 
 /**
