@@ -1,6 +1,6 @@
 /**
  * Bodies of requests to the console. Takes a request, returns its JSON; refuses with `body_too_large`,
- * `request_aborted` and `malformed_request`. The bodies are small and the console's own: no payload of a webhook passes
+ * `request_aborted`, `malformed_request` and `replay_impossible`. The bodies are small and the console's own: no payload of a webhook passes
  * here.
  */
 import type { IncomingMessage } from 'node:http';
