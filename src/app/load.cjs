@@ -1,6 +1,6 @@
 /**
  * Loads the files of the bundled program (scripts/build-program.mjs). The build stores what V8 compiles of each in `compiled/`, so that a start
- * compiles nothing (docs/decisions/0217). V8 itself refuses the data of another version or of other flags, but not data that is damaged or of
+ * compiles nothing. V8 itself refuses the data of another version or of other flags, but not data that is damaged or of
  * another source of the same length: hence the checksum. Data that does not fit is ignored, and the source is compiled.
  */
 'use strict';
