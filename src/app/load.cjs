@@ -6,12 +6,12 @@
 'use strict';
 
 const { existsSync, readFileSync } = require('node:fs');
-const { join } = require('node:path');
+const paths = require('node:path');
 const { pathToFileURL } = require('node:url');
 const { Script } = require('node:vm');
 const { crc32 } = require('node:zlib');
 
-const compiledFolder = join(__dirname, 'compiled');
+const compiledFolder = paths.join(__dirname, 'compiled');
 const isCompiled = existsSync(compiledFolder);
 const sumBytes = 4;
 const loaded = new Map();
@@ -32,7 +32,7 @@ function load(name) {
 }
 
 function pathOf(name) {
-  return join(__dirname, `${name}.cjs`);
+  return paths.join(__dirname, `${name}.cjs`);
 }
 
 /** Named by its URL, as ES modules are. */
@@ -57,7 +57,7 @@ function compiledOf(name, source) {
 }
 
 function compiledPath(name) {
-  return join(compiledFolder, `${name}.bin`);
+  return paths.join(compiledFolder, `${name}.bin`);
 }
 
 function sumOf(source, data) {
