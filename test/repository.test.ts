@@ -17,7 +17,10 @@ const read = (name: string) => readFileSync(join(root, name), 'utf8');
 const layers: readonly (readonly string[])[] = [
   ['kit'],
   ['client'],
-  ['tables'],
+  ['errors'],
+  ['config'],
+  ['observe'],
+  ['types'],
   ['engine', 'access'],
   ['http'],
   ['secrets', 'catalog'],
@@ -47,13 +50,13 @@ suite('repository', () => {
     assert.deepEqual(wrong, []);
   });
 
-  test('no file is above 400 lines', () => {
+  test('no file is above 600 lines', () => {
     const all = [...sources, ...filesBelow('test'), ...filesBelow('bench')].filter((name) =>
       name.endsWith('.ts'),
     );
     all.push(...filesBelow('src').filter((name) => name.endsWith('.sql')));
     assert.deepEqual(
-      all.filter((name) => read(name).split('\n').length > 401),
+      all.filter((name) => read(name).split('\n').length > 601),
       [],
     );
   });
@@ -91,7 +94,7 @@ suite('repository', () => {
   });
 
   test('no limit is without a reader', () => {
-    const tables = code.filter((name) => name.startsWith('src/tables/limits'));
+    const tables = code.filter((name) => name.startsWith('src/config/limits'));
     const names = [
       ...tables
         .map(read)

@@ -28,18 +28,42 @@ let invoked: Invoked = { argv: [], env: {}, version: 'unknown' };
 
 const rows = Object.entries(settingsTable) as [SettingName, (typeof settingsTable)[SettingName]][];
 
-function withSettings(command: Command): Command {
-  for (const [, row] of rows) {
+/** The settings' headings in `start --help`, each with how the names of its settings begin; the first that fits. */
+const topics: readonly (readonly [heading: string, names: RegExp])[] = [
+  ['A certificate from an authority:', /^listenAcme/],
+  ['The webhook listener:', /^(listen|public|fastPath|websocket|body|confirm)/],
+  ['The SQL port:', /^sql/],
+  ['The events gateway:', /^(gateway|events)/],
+  ['The admin port and the console:', /^(admin|console)/],
+  ['Who may come, and how often:', /^(trusted|forwarded|address|table|insecure)/],
+  ['Refused requests, the spool and alerts:', /^(rejected|spool|alert)/],
+  ['Kubernetes:', /^operator/],
+];
+
+/** Adds all settings as options; the help shows `shown` of them, or all, by topic. */
+function withSettings(command: Command, shown: readonly SettingName[] | null = null): Command {
+  for (const [name, row] of rows) {
     if (row.flag === null) continue;
     // An option that is off by default is switched on by naming it; one that is on takes a value, so that it can be switched off.
     const value = row.default === false ? '' : ` <${row.value}>`;
     const none = row.default === null || row.default === false || String(row.default) === '';
-    const shown = none ? '' : `, default ${String(row.default)}`;
-    const option = new Option(`--${row.flag}${value}`, `${row.help} (${row.env}${shown})`);
+    const standard = none ? '' : `, default ${String(row.default)}`;
+    const option = new Option(`--${row.flag}${value}`, `${row.help} (${row.env}${standard})`);
+    const topic = topics.find(([, names]) => names.test(name))?.[0];
+    if (shown === null && topic !== undefined) option.helpGroup(topic);
     command.addOption(value === '' ? option : option.argParser(once));
+    if (shown?.includes(name) === false) option.hideHelp();
   }
+  if (shown !== null)
+    command.addHelpText(
+      'after',
+      '\nThe other settings of `headgate start` are accepted too (headgate start --help).',
+    );
   return command;
 }
+
+/** Which Headgate, for commands that work on its files and its database. */
+const whichHeadgate: readonly SettingName[] = ['dataDir', 'databaseUrl', 'masterKeyFile'];
 
 /** For commands that talk to a running Headgate. */
 function withDataDir(command: Command): Command {
@@ -274,30 +298,34 @@ async function explain(error: unknown): Promise<string> {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-const program = new Command('headgate')
-  .description('A webhook destination that is a SQL database.')
-  .showHelpAfterError('(see headgate --help)');
+const program = new Command('headgate').description('A webhook destination that is a SQL database.');
 withSettings(program.command('start').description('start the service')).action(start);
 withSettings(
   program
     .command('gateway')
     .description('start the events gateway alone, in front of the databases of EVENTS_API_<DB>_DSN'),
+  rows
+    .map(([name]) => name)
+    .filter((name) => /^(gateway|admin|log)|^(insecure|trusted|forwarded)/.test(name)),
 ).action(gateway);
 withSettings(
   program
     .command('operator')
     .description('manage the Headgate resources of a Kubernetes cluster (KUBECONFIG, or the pod it runs in)'),
+  rows.map(([name]) => name).filter((name) => /^(operator|admin|log)/.test(name)),
 ).action(operator);
 withSettings(
   program
     .command('config')
     .description('print every setting with its value and source, and what start would refuse'),
+  ['dataDir', 'databaseUrl'],
 ).action(config);
 const secrets = program.command('secrets').description('manage secrets and the key that seals them');
 withSettings(
   secrets
     .command('rotate-key')
     .description('seal every secret with a new master key; Headgate may be running'),
+  whichHeadgate,
 ).action(rotate);
 withSettings(
   secrets
@@ -305,6 +333,7 @@ withSettings(
     .description('print a secret that was learned from its sender, once')
     .argument('<name>')
     .option('--database <name>', "the database that holds it; default: Headgate's default database"),
+  whichHeadgate,
 ).action(reveal);
 withSettings(
   program
@@ -313,6 +342,7 @@ withSettings(
     .requiredOption('--to <dsn>', 'the target: postgresql://…, an empty database of PostgreSQL 14 to 18')
     .option('--database <name>', "the database to move; default: Headgate's default database")
     .option('--leave-out', 'continue although some objects are not moved'),
+  whichHeadgate,
 ).action(moveTo);
 withDataDir(
   program.command('console').description('print a link that logs a browser in to the console'),
@@ -335,7 +365,7 @@ for (const [what, description] of [
   ['dump', 'print its requests, one JSON object per line; changes nothing'],
   ['drain', 'hand its requests over to the database, then exit'],
 ] as const)
-  withSettings(spools.command(what).description(description).argument('<dir>')).action(
+  withSettings(spools.command(what).description(description).argument('<dir>'), whichHeadgate).action(
     (folder: string, options: Record<string, string | true | undefined>) => spool(what, folder, options),
   );
 program
@@ -364,6 +394,14 @@ program
   .option('--print', 'print the request as a curl command, and send nothing')
   .option('--make-secret', 'print a new secret and the key that belongs to it, and send nothing')
   .action(send);
+
+pointToOwnHelp(program, 'headgate');
+
+/** An error of a command points to the help of that command. */
+function pointToOwnHelp(command: Command, path: string): void {
+  command.showHelpAfterError(`(see ${path} --help)`);
+  for (const child of command.commands) pointToOwnHelp(child, `${path} ${child.name()}`);
+}
 
 export async function run(given: Invoked): Promise<void> {
   invoked = given;

@@ -3,7 +3,7 @@
  * root: the environment is read only through `Shell`.
  */
 import type { Command } from 'commander';
-import type { Settings } from '../../config/settings.ts';
+import type { SettingName, Settings } from '../../config/settings.ts';
 import type { ExportOptions } from './export.ts';
 import type { InferOptions } from './infer.ts';
 import type { InitOptions } from './init.ts';
@@ -20,7 +20,7 @@ type Given = Record<string, string | true | undefined>;
 
 export interface Shell {
   readonly withDataDir: (command: Command) => Command;
-  readonly withSettings: (command: Command) => Command;
+  readonly withSettings: (command: Command, shown: readonly SettingName[]) => Command;
   readonly settings: (flags: Given) => Settings;
   readonly version: () => string;
   /** A signal interrupts it. */
@@ -204,7 +204,12 @@ function websubCommands({ command, shell }: Making): void {
 
 function machineCommands(program: Command, { shell, command }: Making): void {
   shell
-    .withSettings(command('doctor', 'look for problems on this machine and in the database'))
+    .withSettings(command('doctor', 'look for problems on this machine and in the database'), [
+      'dataDir',
+      'databaseUrl',
+      'masterKeyFile',
+      'publicUrl',
+    ])
     .option('--dsn <dsn>', 'a Headgate elsewhere: its SQL port, postgresql://…')
     .option('--url <url>', 'where that Headgate receives webhooks: scheme, host and port')
     .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json')
