@@ -11,6 +11,7 @@ import type { Closer } from '../kit/closer.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import { settingsTable } from '../config/settings.ts';
 import type { Settings } from '../config/settings.ts';
+import { announce } from './running.ts';
 
 type Door = 'listen' | 'sql' | 'gateway' | 'admin';
 
@@ -90,4 +91,5 @@ export async function writePorts(dataDir: string, doors: object, closer: Closer)
   await mkdir(dataDir, { recursive: true });
   await writeFile(path, `${JSON.stringify({ pid: process.pid, ...doors }, null, 2)}\n`);
   closer.add('ports.json', () => rm(path, { force: true }));
+  await announce(dataDir, closer);
 }

@@ -344,16 +344,11 @@ withSettings(
     .option('--leave-out', 'continue although some objects are not moved'),
   whichHeadgate,
 ).action(moveTo);
-withDataDir(
-  program.command('console').description('print a link that logs a browser in to the console'),
-).action(async (options) => {
-  const { consoleCommand } = await import('./console-commands.ts');
-  process.stdout.write(`${await consoleCommand(settingsOf(options).settings.dataDir)}\n`);
-});
 registerCommands(program, {
   withDataDir,
   withSettings,
   settings: (flags) => settingsOf(flags).settings,
+  namesDataDir: (flags) => settingsOf(flags).origins.dataDir !== 'default',
   version: () => invoked.version,
   io: commandIo,
 });

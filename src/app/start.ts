@@ -14,6 +14,7 @@ import type { Observation, Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
 import { problemsOf } from './check-settings.ts';
 import { allDoors, takenPorts } from './ports.ts';
+import { runningAt } from './running.ts';
 import type { Stopped } from './stopping.ts';
 
 export interface Address {
@@ -61,7 +62,13 @@ export interface Starting {
 /** `version`: shown in the gateway's OpenAPI document. */
 export async function startService(given: Settings, log: Observe, version = 'unknown'): Promise<Service> {
   await refuse(problemsOf(given));
-  await refuse(takenPorts(allDoors(given)));
+  const taken = await takenPorts(allDoors(given));
+  const running = taken.length === 0 ? null : await runningAt(given.dataDir);
+  await refuse(
+    running === null
+      ? taken
+      : [`Headgate already runs on ${running.dataDir} (pid ${running.pid}): headgate status`],
+  );
   const settings = await withCertificate(given);
   const closer = new Closer();
   try {

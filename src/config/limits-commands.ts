@@ -2,6 +2,8 @@
 export const commandLimits = {
   /** How long connecting, or a query that the command itself makes, may take, in ms. */
   commandConnectMs: 10_000,
+  /** How long `status` waits for the answer of `/readyz`, in ms. */
+  statusAnswerMs: 2_000,
   /** Rows that are read at one time. */
   commandRowsMax: 200,
   /** Files that a command reads whole: profiles, positions, in bytes. */

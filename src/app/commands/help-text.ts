@@ -88,6 +88,11 @@ in ~/.config/headgate/sql-history, except lines that contain a secret, a passwor
   headgate sql
   headgate sql -c "SELECT count(*) FROM github_events" --json
 ${elsewhere}`,
+  status: `
+Exit status: 0 all are ready, 1 one is not, 3 none runs. It lists those of this user; --data-dir shows one of another.
+
+  headgate status
+  headgate status --json`,
   doctor: `
 Checks settings that start would refuse, ports, the disk and how long a flush takes, the database, its clock, whether the listener and
 HEADGATE_PUBLIC_URL answer as Headgate, when the certificate there expires, tables without VALIDATE, and tables that refuse everything. Each

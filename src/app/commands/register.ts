@@ -22,6 +22,8 @@ export interface Shell {
   readonly withDataDir: (command: Command) => Command;
   readonly withSettings: (command: Command, shown: readonly SettingName[]) => Command;
   readonly settings: (flags: Given) => Settings;
+  /** Whether a flag or the environment names the data directory. */
+  readonly namesDataDir: (flags: Given) => boolean;
   readonly version: () => string;
   /** A signal interrupts it. */
   readonly io: () => CommandIo;
@@ -38,6 +40,8 @@ interface Making {
   /** A command that talks to a Headgate, here or elsewhere. */
   readonly placed: (command: Command) => Command;
   readonly where: (options: Placed) => Promise<Where>;
+  /** The data directory of a Headgate that runs on this machine. */
+  readonly dataDirOf: (options: Placed) => Promise<string>;
 }
 
 const end = async (status: Promise<number>): Promise<void> => void (process.exitCode = await status);
@@ -56,9 +60,27 @@ export function registerCommands(program: Command, shell: Shell): void {
       .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json');
   const where = async ({ dataDir, ...options }: Placed): Promise<Where> => {
     const { whereOf } = await import('./find-headgate.ts');
-    return whereOf(options, shell.settings({ dataDir }).dataDir);
+    const elsewhere = options.dsn !== undefined || options.profile !== undefined;
+    return whereOf(
+      options,
+      elsewhere
+        ? shell.settings({ dataDir }).dataDir
+        : await dataDirOf(dataDir === undefined ? {} : { dataDir }),
+    );
   };
-  const making = { shell, command, placed, where };
+  /** The one that was named; or else the default one or, if no Headgate runs there, that of the only one that runs. */
+  const dataDirOf = async ({ dataDir: given }: Placed): Promise<string> => {
+    const flags = given === undefined ? {} : { dataDir: given };
+    const { dataDir } = shell.settings(flags);
+    if (shell.namesDataDir(flags)) return dataDir;
+    const { onlyRunning, runningAt } = await import('../running.ts');
+    if ((await runningAt(dataDir)) !== null) return dataDir;
+    const found = await onlyRunning();
+    if (found === null) return dataDir;
+    process.stderr.write(`headgate: the Headgate on ${found.dataDir} (pid ${found.pid})\n`);
+    return found.dataDir;
+  };
+  const making = { shell, command, placed, where, dataDirOf };
   endpointCommands(making);
   sendingCommands(making);
   readingCommands(making);
@@ -67,6 +89,15 @@ export function registerCommands(program: Command, shell: Shell): void {
 }
 
 function endpointCommands({ shell, command, placed, where }: Making): void {
+  shell
+    .withDataDir(command('status', 'show the Headgates that run on this machine, and whether they are ready'))
+    .option('--json', 'print one JSON object per line')
+    .action(async ({ dataDir, json }: { dataDir?: string; json?: boolean }) => {
+      const { statusCommand } = await import('./status.ts');
+      const named = shell.namesDataDir({ dataDir }) ? shell.settings({ dataDir }).dataDir : null;
+      await end(statusCommand(named, json === true, shell.io()));
+    });
+
   placed(command('endpoints', 'list the webhook tables that you own'))
     .option('--json', 'print one JSON object per line')
     .action(async (options: Placed & { json?: boolean }) => {
@@ -113,7 +144,7 @@ function sendingCommands({ shell, command, placed, where }: Making): void {
     });
 }
 
-function readingCommands({ shell, command, placed, where }: Making): void {
+function readingCommands({ shell, command, placed, where, dataDirOf }: Making): void {
   placed(command('tail [table]', 'show requests and their outcomes as they arrive'))
     .option('--json', 'print one JSON object per line')
     .option('--failed', 'only refused requests')
@@ -125,7 +156,14 @@ function readingCommands({ shell, command, placed, where }: Making): void {
         return end(tailElsewhere(await where(options), given, shell.io()));
       }
       const { tailCommand } = await import('../console-commands.ts');
-      await tailCommand(shell.settings({ dataDir: options.dataDir }).dataDir, given, shell.io());
+      await tailCommand(await dataDirOf(options), given, shell.io());
+    });
+
+  shell
+    .withDataDir(command('console', 'print a link that logs a browser in to the console'))
+    .action(async (options: Placed) => {
+      const { consoleCommand } = await import('../console-commands.ts');
+      process.stdout.write(`${await consoleCommand(await dataDirOf(options))}\n`);
     });
 
   placed(command('explain [id]', 'show why a request was refused, and what to do'))
