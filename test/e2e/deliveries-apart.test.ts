@@ -4,6 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { createHmac, randomUUID } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
@@ -362,6 +364,10 @@ test('from the disk: a request with the id of another one is kept, and what is a
   );
   const body = (id: number, n: number) => JSON.stringify({ id, n });
   assert.deepEqual(await stage.statuses('k', [body(1, 1)]), [200]);
+  // What the spool knows of the table is on the disk: each process of several reads it there.
+  await within(10_000, async () =>
+    assert(statSync(join(stage.folder, 'postgres', 'tables.sealed')).size > 400),
+  );
   await stage.killServer();
   assert.deepEqual(
     await stage.statuses('k', [body(1, 1), body(2, 1), body(1, 2), body(2, 2), body(3, 1)]),
