@@ -210,7 +210,7 @@ const intro: Readonly<Record<Theme, string>> = {
 
 function sendersIndex(): string {
   const themes = Object.keys(intro) as Theme[];
-  const all = [...senders.values()];
+  const all = [...senders.values()].toSorted((a, b) => a.name.localeCompare(b.name, 'en'));
   const sections = themes.map((theme) => {
     const rows = all
       .filter((sender) => sender.theme === theme)

@@ -3,42 +3,14 @@
  * expression in full, or the sender's own signed request. Refuses nothing: an unknown name gives null. Pure.
  */
 import { answering } from './answers.ts';
-import { asymmetricServiceSenders } from './asymmetric-services.ts';
-import { asksFirstSenders } from './asks-first.ts';
-import { asymmetricSenders } from './asymmetric.ts';
-import { commerceSenders } from './hmac-body-commerce.ts';
-import { serviceSenders } from './hmac-body-services.ts';
-import { workSenders } from './hmac-body-work.ts';
-import { hmacBodySenders } from './hmac-body.ts';
 import { bareIdentifier } from './identifier.ts';
+import { knownSenders } from './known.ts';
 import { questions } from './questions.ts';
 import { dedupeText } from './repeated.ts';
 import type { Draft, Sender } from './sender.ts';
-import { standardSenders } from './standard-webhooks.ts';
-import { timestampHeaderSenders } from './timestamp-header.ts';
-import { timestampedSenders } from './timestamped.ts';
-import { tokenQuerySenders } from './tokens-query.ts';
-import { tokenServiceSenders } from './tokens-services.ts';
-import { tokenSenders } from './tokens.ts';
-import { urlAndFieldSenders } from './urls-and-fields.ts';
 
 export const senders: ReadonlyMap<string, Sender> = new Map(
-  [
-    ...hmacBodySenders,
-    ...commerceSenders,
-    ...serviceSenders,
-    ...workSenders,
-    ...timestampedSenders,
-    ...timestampHeaderSenders,
-    ...standardSenders,
-    ...asymmetricSenders,
-    ...asymmetricServiceSenders,
-    ...urlAndFieldSenders,
-    ...tokenSenders,
-    ...tokenServiceSenders,
-    ...tokenQuerySenders,
-    ...asksFirstSenders,
-  ].map((sender) => [sender.id, withAnswers(sender)]),
+  knownSenders.map((sender) => [sender.id, withAnswers(sender)]),
 );
 
 /** How a sender's questions are answered is separate from how it signs, and its own side of the questions is separate again. */

@@ -1,0 +1,22 @@
+/** Calendly. */
+import type { Sender } from '../sender.ts';
+import { isoTime } from '../signing.ts';
+import { timestampedList } from '../timestamped.ts';
+
+export const calendly: Sender = timestampedList({
+  id: 'calendly',
+  name: 'Calendly',
+  time: 't',
+  version: 'v1',
+  toleranceS: 180,
+  headers: ['Calendly-Webhook-Signature'],
+  secret: { what: 'the signing key', where: 'you choose it when you create the subscription' },
+  steps: [
+    'Create subscriptions through the API: `POST /webhook_subscriptions` with the URL of the table and `signing_key`.',
+  ],
+  example: ({ id, nowMs }) => ({
+    event: 'invitee.created',
+    created_at: isoTime(nowMs),
+    payload: { uri: `https://api.calendly.com/invitees/${id}`, name: 'Zoë', email: 'zoe@example.com' },
+  }),
+});

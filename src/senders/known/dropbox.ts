@@ -1,0 +1,17 @@
+/** Dropbox. */
+import { hmacBody } from '../hmac-body.ts';
+import type { Sender } from '../sender.ts';
+import { numeric } from '../signing.ts';
+
+export const dropbox: Sender = hmacBody({
+  id: 'dropbox',
+  name: 'Dropbox',
+  headers: ['X-Dropbox-Signature'],
+  secret: { what: 'the app secret', where: 'App Console → the app → Settings' },
+  steps: ['Open the App Console → the app → Settings → Webhooks and add the URL of the table.'],
+  notes: ['A notification names the accounts that changed; fetch the changes through the API.'],
+  example: ({ id }) => ({
+    list_folder: { accounts: [`dbid:${id}`] },
+    delta: { users: [numeric(id)] },
+  }),
+});

@@ -1,0 +1,23 @@
+/** Viber bots. */
+import { hmacBody } from '../hmac-body.ts';
+import type { Sender } from '../sender.ts';
+import { numeric } from '../signing.ts';
+
+export const viber: Sender = hmacBody({
+  id: 'viber',
+  name: 'Viber bots',
+  headers: ['X-Viber-Content-Signature'],
+  secret: { what: 'the bot’s authentication token', where: 'the bot’s account → Edit info' },
+  // One message is delivered, then seen: the same token.
+  deliveryId: { fields: [['event'], ['message_token']] },
+  steps: ['Call `set_webhook` with `url`, the URL of the table, and the `event_types`.'],
+  notes: ['`set_webhook` sends a signed event `webhook`; it is stored like any other.'],
+  source: 'Viber’s own Node package',
+  example: ({ id, nowMs }) => ({
+    event: 'message',
+    timestamp: nowMs,
+    message_token: numeric(id),
+    sender: { id: 'MDEyMzQ1Njc4OWFiY2RlZg==', name: 'Zoë' },
+    message: { type: 'text', text: 'Привет' },
+  }),
+});
