@@ -1,5 +1,6 @@
 /** The Standard Webhooks specification, which many senders follow. */
 import { sign } from 'node:crypto';
+import { type Retries, code, known } from './evidence.ts';
 import { fresh, header, headerOperand, utf8 } from './expressions.ts';
 import { forms } from './secret-forms.ts';
 import { type Draft, type Sender, type SenderSpec, same, sender } from './sender.ts';
@@ -16,10 +17,16 @@ const signedBytes = (prefix: Prefix) => {
 
 const messageId = (draft: Draft) => `msg_${draft.id.slice(0, 27)}`;
 
+const spec = code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md');
+const standardId = (prefix: Prefix) => known({ header: names(prefix)[1] }, spec);
+const standardRetries: Retries = { when: 'when and as often as it decides', signed: 'anew', from: spec };
+
 interface StandardSpec extends Omit<SenderSpec, 'headers'> {
   readonly prefix?: Prefix;
   /** What precedes the key's base64 in the secret, outermost first. */
   readonly keyPrefixes?: readonly string[];
+  /** The secret is the key, and not its base64. */
+  readonly keyIsText?: boolean;
 }
 
 export const standardNotes = [
@@ -28,24 +35,28 @@ export const standardNotes = [
 
 /** Version 1: HMAC-SHA256. */
 export function standard(spec: StandardSpec): Sender {
-  const { prefix = 'webhook', keyPrefixes = ['whsec_'], ...rest } = spec;
+  const { prefix = 'webhook', keyPrefixes = ['whsec_'], keyIsText = false, ...rest } = spec;
   const [signature, id, time] = names(prefix);
   return sender('Standard Webhooks', {
     headers: [signature, id, time],
     toleranceS: 300,
-    deliveryId: { header: id },
+    delivery: standardId(prefix),
+    retries: standardRetries,
     notes: standardNotes,
     expression: (s) => {
-      const key = keyPrefixes.reduce((text, start) => `replace(${text}, '${start}', '')`, s);
+      const key = keyIsText
+        ? s
+        : `decode(${keyPrefixes.reduce((text, start) => `replace(${text}, '${start}', '')`, s)}, 'base64')`;
       return (
-        `${fresh(header(time), 300)}\n  AND secure_compare_any('v1,' || encode(hmac(decode(${key}, 'base64'),\n      ` +
+        `${fresh(header(time), 300)}\n  AND secure_compare_any('v1,' || encode(hmac(${key},\n      ` +
         `${signedBytes(prefix)}, 'sha256'), 'base64'),\n    string_to_array(${header(signature)}, ' '))`
       );
     },
     sign: (draft) => {
-      const key = keyPrefixes.reduce((text, start) => text.replace(start, ''), draft.signingKey);
+      const text = keyPrefixes.reduce((rest, start) => rest.replace(start, ''), draft.signingKey);
+      const key = Buffer.from(text, keyIsText ? 'utf8' : 'base64');
       const [message, stamp] = [messageId(draft), seconds(draft.nowMs)];
-      const value = mac('sha256', Buffer.from(key, 'base64'), 'base64', `${message}.${stamp}.`, draft.body);
+      const value = mac('sha256', key, 'base64', `${message}.${stamp}.`, draft.body);
       return { headers: { [id]: message, [time]: stamp, [signature]: `v1,${value}` } };
     },
     secretForm: forms.whsec,
@@ -61,7 +72,8 @@ export function standardAsymmetric(spec: StandardSpec): Sender {
   return sender('A public key', {
     headers: [signature, id, time],
     toleranceS: 300,
-    deliveryId: { header: id },
+    delivery: standardId(prefix),
+    retries: standardRetries,
     expression: (s) => {
       const verified = (place: number) =>
         `ed25519_verify(decode(replace(${s}, 'whpk_', ''), 'base64'),\n    ${signedBytes(prefix)},\n    ` +

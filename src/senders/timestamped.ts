@@ -22,8 +22,6 @@ interface ListSpec extends SenderSpec {
   readonly join?: '.' | ':';
   readonly milliseconds?: boolean;
   readonly encoding?: 'hex' | 'base64url';
-  /** Only signatures that are too old are refused, not those from a clock that is ahead. */
-  readonly oneSided?: boolean;
 }
 
 export function timestampedList(spec: ListSpec): Sender {
@@ -34,15 +32,12 @@ export function timestampedList(spec: ListSpec): Sender {
     join = '.',
     milliseconds = false,
     encoding = 'hex',
-    oneSided,
     ...rest
   } = spec;
   const name = spec.headers[0] ?? '';
   const tolerance = spec.toleranceS ?? null;
   const at = element(name, time, separator);
-  const age = oneSided
-    ? `extract(epoch from now()) - ${at}::bigint <= ${tolerance}`
-    : (milliseconds ? freshMs : fresh)(at, tolerance ?? 0);
+  const age = (milliseconds ? freshMs : fresh)(at, tolerance ?? 0);
   return sender('A signature of the body and a timestamp', {
     expression: (s) => {
       const signed = `${utf8(`${at} || '${join}'`)} || payload`;

@@ -1,4 +1,5 @@
 /** Adobe I/O Events. */
+import { known, page } from '../evidence.ts';
 import { sign } from 'node:crypto';
 import { body, header } from '../expressions.ts';
 import { forms } from '../secret-forms.ts';
@@ -21,7 +22,20 @@ export const adobeIo: Sender = sender('A public key', {
     where:
       'the client id in the Developer Console; the keys at `https://static.adobeioevents.com` with the paths in X-Adobe-Public-Key1-Path and X-Adobe-Public-Key2-Path of a delivery',
   },
-  deliveryId: { header: 'X-Adobe-Event-Id' },
+  delivery: known(
+    { header: 'X-Adobe-Event-Id' },
+    page('AdobeDocs/adobe-io-events, “Webhooks FAQ” and its retry policy', 'June 2026'),
+  ),
+  retries: {
+    when: 'for 24 hours after a 429 or a 5xx: after a minute, then at most every 15',
+    signed: 'unsaid',
+    from: page('AdobeDocs/adobe-io-events, “Webhooks FAQ” and its retry policy', 'June 2026'),
+  },
+  evidence: {
+    signature: page('AdobeDocs/adobe-io-events, “Introduction to Webhooks”', 'June 2026'),
+    handshake: page('AdobeDocs/adobe-io-events, “Introduction to Webhooks”', 'June 2026'),
+    rotation: page('AdobeDocs/adobe-io-events, “Introduction to Webhooks”', 'June 2026'),
+  },
   steps: [
     'In the Developer Console open the project → Add event, and enter the URL of the table as the webhook; deliver one at a time.',
   ],
@@ -29,7 +43,6 @@ export const adobeIo: Sender = sender('A public key', {
     'Adobe signs for all its customers with the same keys: `recipient_client_id` in the signed body names the recipient of the event, and is compared.',
     'Adobe occasionally changes its keys, one at a time: then use `ALTER SECRET`. Batches are not signed in this way.',
   ],
-  source: 'Adobe’s guide to I/O Events and its own Java package',
   expression: (s) =>
     `secure_compare(${body}->>'recipient_client_id', ${s}::jsonb->>'client_id')\n` +
     `  AND (${adobePart(s, 1)}\n    OR ${adobePart(s, 2)})`,

@@ -1,4 +1,5 @@
 /** Adyen. */
+import { known, page, ran } from '../evidence.ts';
 import { field, utf8 } from '../expressions.ts';
 import { hmacBody } from '../hmac-body.ts';
 import { forms } from '../secret-forms.ts';
@@ -44,6 +45,7 @@ export const adyen: readonly Sender[] = [
     key: 'hex',
     headers: ['HmacSignature'],
     secret: { what: 'the HMAC key, 64 hexadecimal digits', where: 'in the webhook’s security settings' },
+    evidence: { signature: ran('@adyen/api-library'), secret: ran('@adyen/api-library') },
     steps: [
       'In the Customer Area open Developers → Webhooks and choose the webhook.',
       'Server URL: the URL of the table. Generate an HMAC key under Security and save.',
@@ -66,13 +68,21 @@ export const adyen: readonly Sender[] = [
     signatureHeader: null,
     signsBody: false,
     secret: { what: 'the HMAC key, 64 hexadecimal digits', where: 'in the webhook’s security settings' },
-    deliveryId: {
-      fields: [
-        [...adyenPath, 'pspReference'],
-        [...adyenPath, 'eventCode'],
-        // A payment that has failed may still succeed, under the same reference.
-        [...adyenPath, 'success'],
-      ],
+    delivery: known(
+      {
+        fields: [
+          [...adyenPath, 'pspReference'],
+          [...adyenPath, 'eventCode'],
+          [...adyenPath, 'success'],
+        ],
+      },
+      page('docs.adyen.com, “Handle webhook events”', 'November 2026'),
+      'Other fields of a repeated notification may differ, and the first one is kept.',
+    ),
+    evidence: {
+      signature: ran('@adyen/api-library'),
+      secret: ran('@adyen/api-library'),
+      event: page('docs.adyen.com, “Handle webhook events”', 'November 2026'),
     },
     steps: [
       'In the Customer Area open Developers → Webhooks → Standard webhook.',

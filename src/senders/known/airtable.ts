@@ -1,4 +1,5 @@
 /** Airtable. */
+import { report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
@@ -13,6 +14,7 @@ export const airtable: Sender = hmacBody({
     what: '`macSecretBase64`, base64 as it is',
     where: 'in the answer of the call that creates the webhook',
   },
+  evidence: { secret: report('test/vectors.json') },
   steps: [
     'Create a webhook for the base through the API, with `notificationUrl`, the URL of the table.',
     'Keep `macSecretBase64` from the answer.',

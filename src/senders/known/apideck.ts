@@ -1,4 +1,5 @@
 /** Apideck Unify. */
+import { page, unverified } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
 import { tokenInQuery } from '../token-forms.ts';
@@ -6,6 +7,8 @@ import { tokenInQuery } from '../token-forms.ts';
 export const apideck: Sender = tokenInQuery('token', {
   id: 'apideck',
   name: 'Apideck Unify',
+  delivery: unverified({ fields: [['payload', 'event_id']] }),
+  evidence: { handshake: page('help.apideck.com, “Validating a delivery URL”', 'November 2026') },
   steps: [
     'Create the table first: Apideck calls it when the subscription is created.',
     'Open Configuration → Webhooks → Add endpoint, or `POST /webhook/webhooks`, with `delivery_url`, the URL of the table followed by `?token=` and the text of the secret.',
@@ -13,8 +16,6 @@ export const apideck: Sender = tokenInQuery('token', {
   notes: [
     'Apideck also signs (`x-apideck-signature`), but a text with the keys of the document in another order than in the body: an expression cannot sort them, so the signature is not checked here.',
   ],
-  deliveryId: { fields: [['payload', 'event_id']] },
-  source: 'Apideck’s pages “Webhook Signature Verification” and about validating a delivery URL',
   eventHeaders: () => ({ 'x-apideck-event-type': 'crm.contact.updated' }),
   example: ({ id, nowMs }) => ({
     payload: {

@@ -6,6 +6,7 @@ import { es256, p256Pair, privateKey, privateText, publicPem, token, uuid } from
 
 export const appStore: Sender = sender('A public key', {
   id: 'app_store',
+  aliases: ['apple', 'app_store_server', 'apple_app_store'],
   name: 'App Store Server Notifications (version 2)',
   secretForm: forms.ecPem,
   headers: [],
@@ -23,7 +24,6 @@ export const appStore: Sender = sender('A public key', {
     'The body is one signed token; the check verifies its signature with the certificate in the secret, and does not follow the chain that the token names. Apple changes the certificate about every two years: then use `ALTER SECRET`.',
     "Its content is in the middle part: `convert_from(decode(rpad(translate(split_part(data->>'signedPayload', '.', 2), '-_', '+/'), (length(split_part(data->>'signedPayload', '.', 2)) + 3) / 4 * 4, '='), 'base64'), 'UTF8')::jsonb`; `notificationUUID` there identifies a repeated notification.",
   ],
-  source: 'general knowledge of Apple’s page “App Store Server Notifications V2”',
   // What devices hold about a purchase is signed by Apple, too, but has no type of notification.
   expression: (s) => `jwt_verify(${body}->>'signedPayload', ${s})->>'notificationType' IS NOT NULL`,
   sign: ({ body, signingKey, nowMs }) => {

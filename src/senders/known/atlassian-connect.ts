@@ -7,6 +7,8 @@ import { hs256, numeric, token } from '../signing.ts';
 export const atlassianConnect: Sender = sender('A public key', {
   id: 'atlassian_connect',
   name: 'Atlassian Connect apps',
+  ended:
+    'Atlassian Connect ends in December 2026, and private apps can no longer be installed since 31 March 2026: use `USING jira` with a webhook of the administration, or Forge.',
   headers: ['Authorization'],
   signsBody: false,
   secret: {

@@ -1,4 +1,5 @@
 /** Auth0 log and event streams. */
+import { unverified } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
 import { chosen, tokenHeader } from '../token-forms.ts';
@@ -8,7 +9,8 @@ export const auth0: Sender = tokenHeader('bearer', {
   name: 'Auth0 log and event streams',
   headers: ['Authorization'],
   secret: chosen(),
-  deliveryId: { ofEach: 'log_id', what: 'log entry' },
+  delivery: unverified({ ofEach: 'log_id' }),
+  events: { what: 'log entry' },
   steps: [
     'Open Monitoring → Streams → Create Stream → Custom Webhook with the URL of the table.',
     'Authorization token: `Bearer ` and the text of the secret. Content format: JSON Array.',

@@ -1,4 +1,5 @@
 /** AWS SNS. */
+import { code, known, page } from '../evidence.ts';
 import { sign } from 'node:crypto';
 import { body } from '../expressions.ts';
 import { forms } from '../secret-forms.ts';
@@ -41,6 +42,7 @@ function snsText(message: Readonly<Record<string, unknown>>): string {
 
 export const awsSns: Sender = sender('A public key', {
   id: 'aws_sns',
+  aliases: ['amazon_sns', 'sns'],
   secretForm: forms.pem,
   name: 'AWS SNS',
   headers: [],
@@ -50,7 +52,15 @@ export const awsSns: Sender = sender('A public key', {
     what: 'the signing certificate or its public key (PEM)',
     where: 'at the `SigningCertURL` of a message (on an sns.….amazonaws.com host)',
   },
-  deliveryId: { fields: [['MessageId']] },
+  delivery: known(
+    { fields: [['MessageId']] },
+    page('docs.aws.amazon.com/sns, “HTTP/HTTPS headers” and “Message formats”', 'November 2026'),
+  ),
+  evidence: {
+    signature: code('aws/aws-js-sns-message-validator, index.js'),
+    handshake: code('aws/aws-js-sns-message-validator, index.js'),
+    event: page('docs.aws.amazon.com/sns, “HTTP/HTTPS headers” and “Message formats”', 'November 2026'),
+  },
   steps: [
     "Start Headgate with `HEADGATE_CONFIRM_SUBSCRIPTIONS=sns`. Create the secret without a value, `CREATE SECRET aws_sns_secret WITH (backend = 'meta', learn = '1 day')`, and name the topics: `CREATE TABLE aws_sns_events (data JSONB) WITH (connector = 'webhook', sns_topics = 'arn:aws:sns:eu-west-1:123456789012:orders') VALIDATE SECRET aws_sns_secret USING aws_sns`.",
     'Create a subscription to the topic: protocol HTTPS, endpoint the URL of the table, raw message delivery off. Headgate fetches the certificate of the first message, checks the message, stores it, and confirms the subscription: the log contains `sns.confirmed`, or the reason why not.',

@@ -1,12 +1,21 @@
 /** Azure Event Grid. */
+import { page, unverified } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
 import { tokenInQuery } from '../token-forms.ts';
 
 export const azureEventGrid: Sender = tokenInQuery('code', {
   id: 'azure_event_grid',
+  aliases: ['event_grid'],
   name: 'Azure Event Grid',
-  deliveryId: { ofEach: 'id', what: 'event' },
+  delivery: unverified({ ofEach: 'id' }),
+  events: { what: 'event' },
+  evidence: {
+    handshake: page(
+      'MicrosoftDocs/azure-docs, “Azure Event Grid event schema” and “Endpoint validation”',
+      'November 2026',
+    ),
+  },
   steps: [
     'Create an event subscription of the type Web Hook with the URL of the table followed by `?code=` and the text of the secret.',
     "Only if the table does not answer the validation (`ANSWER NONE`, or your own VALIDATE): start Headgate with `HEADGATE_CONFIRM_SUBSCRIPTIONS=event_grid`, and name the subscription, `ALTER TABLE azure_event_grid_events SET (event_grid_subscriptions = 'orders')`. Then Headgate stores the message and opens its `validationUrl`.",
@@ -14,7 +23,6 @@ export const azureEventGrid: Sender = tokenInQuery('code', {
   notes: [
     'Both schemas are understood, Event Grid’s and CloudEvents’. One request may be a list of events; it is stored as one row.',
   ],
-  source: 'Microsoft’s documentation of Event Grid, “Endpoint validation”',
   eventHeaders: () => ({ 'aeg-event-type': 'Notification', 'aeg-delivery-count': '0' }),
   example: ({ id, nowMs }) => [
     {

@@ -1,15 +1,18 @@
 /** Bitbucket Cloud and Data Center. */
+import { page, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { uuid } from '../signing.ts';
 
 export const bitbucket: Sender = hmacBody({
   id: 'bitbucket',
+  aliases: ['bitbucket_cloud', 'bitbucket_server'],
   name: 'Bitbucket Cloud and Data Center',
   prefix: 'sha256=',
   headers: ['X-Hub-Signature'],
   secret: { what: 'the text you type as the secret', where: 'you choose it' },
-  deliveryId: { header: 'X-Request-UUID', or: 'X-Request-Id (Data Center)' },
+  delivery: unverified({ header: 'X-Request-UUID' }),
+  evidence: { signature: page('support.atlassian.com, “Manage webhooks”', 'November 2025') },
   steps: [
     'Open Repository settings → Webhooks → Add webhook.',
     'URL: the URL of the table. Secret: the text of the secret. Choose the triggers and save.',

@@ -1,4 +1,5 @@
 /** Box. */
+import { known, page, ran } from '../evidence.ts';
 import { freshIso, header, hmac, utf8 } from '../expressions.ts';
 import { type Sender, sender } from '../sender.ts';
 import { isoSeconds, mac, numeric, uuid } from '../signing.ts';
@@ -17,7 +18,17 @@ export const box: Sender = sender('A signature of the body and a timestamp', {
     what: 'the primary or the secondary signature key',
     where: 'Developer Console → the app → Webhooks',
   },
-  deliveryId: { header: 'BOX-DELIVERY-ID' },
+  delivery: known({ fields: [['id']] }, page('developer.box.com, “Handle webhooks”', 'February 2026')),
+  retries: {
+    when: 'up to 12 times within 2 hours',
+    signed: 'anew',
+    from: page('developer.box.com, “Handle webhooks”', 'February 2026'),
+  },
+  evidence: {
+    signature: [ran('box-node-sdk'), page('developer.box.com, “Handle webhooks”', 'February 2026')],
+    rotation: page('developer.box.com, “Handle webhooks”', 'February 2026'),
+    event: page('developer.box.com, “Handle webhooks”', 'February 2026'),
+  },
   steps: [
     'In the Developer Console open the app → Webhooks → Manage signature keys and generate both keys.',
     'Create the webhook (V2): the URL of the table, and the triggers.',

@@ -1,4 +1,5 @@
 /** Braintree. */
+import { ran } from '../evidence.ts';
 import { createHash } from 'node:crypto';
 import { hmac, utf8 } from '../expressions.ts';
 import { forms } from '../secret-forms.ts';
@@ -16,6 +17,7 @@ export const braintree: Sender = sender('A signature of the URL or of fields', {
     what: 'JSON that contains both keys: `{"public_key": "…", "private_key": "…"}`',
     where: 'Settings → API → Keys',
   },
+  evidence: { signature: ran('braintree'), handshake: ran('braintree'), secret: ran('braintree') },
   steps: ['Open Settings → API → Webhooks → Create new webhook with the URL of the table.'],
   notes: [formNote],
   contentType: formType,

@@ -5,6 +5,7 @@ import { isoTime } from '../signing.ts';
 
 export const calCom: Sender = hmacBody({
   id: 'cal_com',
+  aliases: ['calcom'],
   name: 'Cal.com',
   headers: ['X-Cal-Signature-256'],
   secret: { what: 'the text you type as the secret', where: 'you choose it' },

@@ -1,4 +1,5 @@
 /** Calendly. */
+import { page } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
 import { timestampedList } from '../timestamped.ts';
@@ -11,6 +12,17 @@ export const calendly: Sender = timestampedList({
   toleranceS: 180,
   headers: ['Calendly-Webhook-Signature'],
   secret: { what: 'the signing key', where: 'you choose it when you create the subscription' },
+  retries: {
+    when: 'for 24 hours, more and more rarely',
+    signed: 'unsaid',
+    lastS: 24 * 3_600,
+    from: page('developer.calendly.com, “Webhook errors” and “Webhook timeouts”', 'November 2026'),
+  },
+  answer: {
+    what: 'a 2xx within 15 seconds; 410 ends the subscription',
+    from: page('developer.calendly.com, “Webhook errors” and “Webhook timeouts”', 'November 2026'),
+  },
+  evidence: { signature: page('developer.calendly.com, “Webhook signatures”', 'November 2026') },
   steps: [
     'Create subscriptions through the API: `POST /webhook_subscriptions` with the URL of the table and `signing_key`.',
   ],

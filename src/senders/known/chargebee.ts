@@ -1,4 +1,5 @@
 /** Chargebee. */
+import { unverified } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { basicSecret, tokenHeader } from '../token-forms.ts';
 
@@ -7,7 +8,7 @@ export const chargebee: Sender = tokenHeader('basic', {
   name: 'Chargebee',
   headers: ['Authorization'],
   secret: basicSecret,
-  deliveryId: { fields: [['id']] },
+  delivery: unverified({ fields: [['id']] }),
   steps: [
     'Open Settings → Configure Chargebee → Webhooks → Add Webhook with the URL of the table.',
     'Switch “Protect webhook URL with basic authentication” on and enter user and password.',

@@ -1,21 +1,23 @@
 /** Checkout.com. */
+import { page, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
 
 export const checkout: Sender = hmacBody({
   id: 'checkout',
+  aliases: ['checkout_com'],
   name: 'Checkout.com',
   headers: ['Cko-Signature'],
   secret: {
     what: 'the signature key of the workflow’s webhook action',
     where: 'you choose it or have it generated',
   },
-  deliveryId: { fields: [['id']] },
+  delivery: unverified({ fields: [['id']] }),
+  evidence: { signature: page('checkout.com/docs, “Set up your webhook receiver”', 'November 2026') },
   steps: [
     'Open Developers → Workflows → Add workflow → Receive webhook with the URL of the table, and show the signature key.',
   ],
-  source: 'Checkout.com’s page “Set up your webhook receiver”',
   example: ({ id, nowMs }) => ({
     id: `evt_${id.slice(0, 26)}`,
     type: 'payment_approved',

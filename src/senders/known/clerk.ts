@@ -1,4 +1,5 @@
 /** Clerk. */
+import { ran } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { standard, whsec } from '../standard-webhooks.ts';
 
@@ -7,6 +8,7 @@ export const clerk: Sender = standard({
   name: 'Clerk',
   prefix: 'svix',
   secret: whsec('on the endpoint’s page'),
+  evidence: { signature: ran('@clerk/backend') },
   steps: [
     'Open Configure → Webhooks → Add Endpoint with the URL of the table, choose events, copy the signing secret.',
   ],

@@ -13,7 +13,6 @@ export const clio: Sender = hmacBody({
     'Clio sends the secret when the webhook is created: `SHOW SECRETS` shows where it came from. Each webhook has its own secret, so it needs its own table.',
     "If the call was late, or `SHOW SECRETS` says that the secret is contested: `ALTER SECRET clio_secret WITH (learn = '10 minutes')`, and create the webhook again.",
   ],
-  source: 'general knowledge of Clio’s guide to webhooks, and a public description of it',
   example: ({ id, nowMs }) => ({
     data: { id: numeric(id), etag: `"${id}"`, updated_at: isoTime(nowMs) },
     meta: { event: 'updated', webhook_id: 1 },

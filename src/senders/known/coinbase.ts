@@ -1,4 +1,5 @@
 /** Coinbase Commerce. */
+import { page, ran, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoSeconds, isoTime, numeric, uuid } from '../signing.ts';
@@ -8,9 +9,11 @@ export const coinbase: readonly Sender[] = [
   hmacBody({
     id: 'coinbase_commerce',
     name: 'Coinbase Commerce',
+    ended: 'Coinbase Commerce was closed on 31 March 2026: its successor sends as `USING coinbase_cdp`.',
     headers: ['X-CC-Webhook-Signature'],
     secret: { what: 'the webhook shared secret', where: 'Settings → Notifications' },
-    deliveryId: { fields: [['event', 'id']] },
+    delivery: unverified({ fields: [['event', 'id']] }),
+    evidence: { signature: ran('coinbase-commerce-node') },
     steps: [
       'Open Settings → Notifications, add the URL of the table as an endpoint and show the shared secret.',
     ],
@@ -22,6 +25,7 @@ export const coinbase: readonly Sender[] = [
   }),
   timestampedList({
     id: 'coinbase_cdp',
+    aliases: ['coinbase'],
     name: 'Coinbase Developer Platform',
     time: 't',
     version: 'v0',
@@ -31,6 +35,7 @@ export const coinbase: readonly Sender[] = [
       what: 'the subscription’s secret',
       where: '`metadata.secret` in the answer of the call that creates it',
     },
+    evidence: { signature: page('docs.cdp.coinbase.com, “Webhooks”', 'November 2026') },
     steps: ['Create the subscription through the API with the URL of the table as its target.'],
     notes: [
       'The header also has a `v1` that covers some headers; the check uses the `v0`, which covers time and body.',

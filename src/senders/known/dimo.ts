@@ -1,4 +1,5 @@
 /** DIMO vehicle triggers. */
+import { page } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, numeric } from '../signing.ts';
 import { tokenInQuery } from '../token-forms.ts';
@@ -6,11 +7,11 @@ import { tokenInQuery } from '../token-forms.ts';
 export const dimo: Sender = tokenInQuery('token', {
   id: 'dimo',
   name: 'DIMO vehicle triggers',
+  evidence: { handshake: page('docs.dimo.org, “Vehicle Triggers API”', 'November 2026') },
   steps: [
     'Create the table first: DIMO calls it while the webhook is created.',
     'Create webhooks in the Developer Console or through the API: `POST /v1/webhooks` with `targetURL`, the URL of the table followed by `?token=` and the text of the secret, and `verificationToken`, the text of the second secret.',
   ],
-  source: 'DIMO’s page “Vehicle Triggers API”, and a public receiver',
   example: ({ id, nowMs }) => ({
     id,
     source: 'vehicle-triggers-api',

@@ -1,4 +1,5 @@
 /** Discord. */
+import { known, none, page, ran } from '../evidence.ts';
 import { sign } from 'node:crypto';
 import { fresh, header, utf8 } from '../expressions.ts';
 import { forms } from '../secret-forms.ts';
@@ -6,18 +7,18 @@ import { type Sender, type SenderSpec, sender } from '../sender.ts';
 import { ed25519Pair, isoTime, numeric, privateKey, privateText, rawPublic, seconds } from '../signing.ts';
 
 /** Discord's two protocols use one signature scheme. */
-function protocol(spec: Omit<SenderSpec, 'headers' | 'secret'>): Sender {
+function protocol(spec: Omit<SenderSpec, 'headers' | 'secret'> & { readonly toleranceS: number }): Sender {
   const [signature, time] = ['X-Signature-Ed25519', 'X-Signature-Timestamp'];
+  const { toleranceS } = spec;
   return sender('A public key', {
     secretForm: forms.ed25519,
-    toleranceS: 300,
     headers: [signature, time],
     secret: {
       what: 'the application’s public key, 64 hexadecimal digits',
       where: 'Developer Portal → the app → General Information',
     },
     expression: (s) =>
-      `${fresh(header(time), 300)}\n  AND ed25519_verify(decode(${s}, 'hex'), ` +
+      `${fresh(header(time), toleranceS)}\n  AND ed25519_verify(decode(${s}, 'hex'), ` +
       `${utf8(header(time))} || payload,\n    decode(${header(signature)}, 'hex'))`,
     sign: ({ body, nowMs, signingKey }) => {
       const signed = Buffer.concat([Buffer.from(seconds(nowMs)), body]);
@@ -41,6 +42,27 @@ export const discord: readonly Sender[] = [
   protocol({
     id: 'discord',
     name: 'Discord (webhook events)',
+    toleranceS: 900,
+    delivery: none(
+      'Discord’s webhook events have no id',
+      page('discord/discord-api-docs, “Webhook Events”', 'August 2026'),
+      '`SELECT DISTINCT data` reads equal ones once.',
+    ),
+    retries: {
+      when: 'for up to 10 minutes, more and more rarely',
+      signed: 'unsaid',
+      lastS: 600,
+      from: page('discord/discord-api-docs, “Webhook Events”', 'August 2026'),
+    },
+    answer: {
+      what: 'a 204 without a body within 3 seconds',
+      from: page('discord/discord-api-docs, “Webhook Events”', 'August 2026'),
+    },
+    evidence: {
+      signature: ran('discord-interactions'),
+      handshake: page('discord/discord-api-docs, “Webhook Events”', 'August 2026'),
+      event: page('discord/discord-api-docs, “Webhook Events”', 'August 2026'),
+    },
     steps: [
       'In the Developer Portal open the app → Webhooks and enter the URL of the table as the endpoint.',
       'Switch the events on, choose them and save.',
@@ -57,8 +79,30 @@ export const discord: readonly Sender[] = [
   }),
   protocol({
     id: 'discord_interactions',
+    aliases: ['discord_commands'],
     name: 'Discord (interactions)',
-    deliveryId: { fields: [['id']] },
+    toleranceS: 300,
+    delivery: known(
+      { fields: [['id']] },
+      page(
+        'discord/discord-api-docs, “Overview of Interactions” and “Receiving and Responding”',
+        'August 2026',
+      ),
+    ),
+    answer: {
+      what: 'an answer within 3 seconds',
+      from: page(
+        'discord/discord-api-docs, “Overview of Interactions” and “Receiving and Responding”',
+        'August 2026',
+      ),
+    },
+    evidence: {
+      signature: ran('discord-interactions'),
+      handshake: page(
+        'discord/discord-api-docs, “Overview of Interactions” and “Receiving and Responding”',
+        'August 2026',
+      ),
+    },
     steps: [
       'In the Developer Portal open the app → General Information and enter the URL of the table as the interactions endpoint URL.',
     ],
@@ -66,8 +110,6 @@ export const discord: readonly Sender[] = [
       'A stored interaction is answered with `{"type":5}`: Discord shows that the app is thinking, and the application that reads the table has 15 minutes to follow up through the API with the interaction’s `token`. For components and modals that need another answer, define it (`ALTER TABLE … ANSWER …`).',
       'An interaction’s `token` is stored in the table: anyone who may read it can answer in the app’s name for 15 minutes.',
     ],
-    source:
-      'Discord’s documentation of interactions; the signature was tested against the package discord-interactions',
     example: ({ id }) => ({
       id: String(numeric(id)),
       application_id: '1234560123453231555',

@@ -6,6 +6,7 @@ import { isoTime, uuid } from '../signing.ts';
 
 export const docusign: Sender = hmacBody({
   id: 'docusign',
+  aliases: ['docusign_connect'],
   name: 'DocuSign Connect',
   encoding: 'base64',
   headers: ['X-DocuSign-Signature-1', 'X-DocuSign-Signature-2'],

@@ -1,4 +1,5 @@
 /** eBay. */
+import { code, ran, unverified } from '../evidence.ts';
 import { createHash, createPublicKey, sign } from 'node:crypto';
 import { header } from '../expressions.ts';
 import { forms } from '../secret-forms.ts';
@@ -16,7 +17,11 @@ export const ebay: Sender = sender('A public key', {
     what: 'the public key in base64: the text between the BEGIN and END lines of `key`',
     where: 'the API’s `getPublicKey`, with the `kid` of a delivery’s signature',
   },
-  deliveryId: { fields: [['notification', 'notificationId']] },
+  delivery: unverified({ fields: [['notification', 'notificationId']] }),
+  evidence: {
+    signature: code('eBay/event-notification-nodejs-sdk, lib/validator.js'),
+    handshake: ran('event-notification-nodejs-sdk'),
+  },
   steps: [
     'Create the table with any key for now. In the developer account open Alerts & Notifications, and enter the URL of the table and the verification token.',
     "Send a test notification. It is refused and kept: `SELECT convert_from(decode(headers->>'x-ebay-signature', 'base64'), 'UTF8')::json->>'kid' FROM headgate.rejected_requests WHERE table_name = 'ebay_events' ORDER BY id DESC LIMIT 1`. Ask `getPublicKey` for that key, and `ALTER SECRET`.",
@@ -24,7 +29,6 @@ export const ebay: Sender = sender('A public key', {
   notes: [
     'The header is base64 of JSON with the signature (ECDSA, SHA-1) and the key’s id. Headgate does not fetch keys: if eBay changes its key, use `ALTER SECRET`.',
   ],
-  source: 'eBay’s own Node package for notifications',
   expression: (s) =>
     `ecdsa_verify(decode(${s}, 'base64'), payload,\n  decode(${ebaySignature}, 'base64'), 'sha1')`,
   sign: ({ body, signingKey }) => {

@@ -1,4 +1,5 @@
 /** ElevenLabs. */
+import { ran } from '../evidence.ts';
 import { type Sender, textSecret } from '../sender.ts';
 import { timestampedList } from '../timestamped.ts';
 
@@ -10,6 +11,7 @@ export const elevenlabs: Sender = timestampedList({
   toleranceS: 1800,
   headers: ['ElevenLabs-Signature'],
   secret: { what: 'the webhook’s secret', where: 'shown when the webhook is created' },
+  evidence: { signature: ran('@elevenlabs/elevenlabs-js') },
   steps: [
     'Create the webhook in the workspace’s settings with the URL of the table and HMAC, and copy the secret.',
   ],

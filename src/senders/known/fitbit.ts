@@ -6,6 +6,7 @@ import { isoTime, mac } from '../signing.ts';
 export const fitbit: Sender = sender('A signature of the body', {
   id: 'fitbit',
   name: 'Fitbit',
+  ended: 'Fitbit’s Web API has sent nothing since 2 November 2026: Google Health has taken its place.',
   headers: ['X-Fitbit-Signature'],
   secret: { what: 'the app’s client secret', where: 'dev.fitbit.com → the app' },
   steps: [
@@ -13,7 +14,6 @@ export const fitbit: Sender = sender('A signature of the body', {
     'Verify it there; then subscribe each user through the API.',
   ],
   notes: ['The key of the signature is the client secret followed by `&`.'],
-  source: 'public receivers of Fitbit’s notifications; the handshake is general knowledge',
   expression: (s) =>
     `secure_compare(${header('X-Fitbit-Signature')}, ${hmac(`${s} || '&'`, 'payload', 'sha1', 'base64')})`,
   sign: ({ body, signingKey }) => ({

@@ -1,4 +1,5 @@
 /** FusionAuth. */
+import { unverified } from '../evidence.ts';
 import { createHash } from 'node:crypto';
 import { header } from '../expressions.ts';
 import { type Sender, sender } from '../sender.ts';
@@ -12,7 +13,7 @@ export const fusionauth: Sender = sender('A public key', {
     what: 'the signing key: the text of an HMAC key, or a public key in PEM',
     where: 'Settings → Key Master',
   },
-  deliveryId: { fields: [['event', 'id']] },
+  delivery: unverified({ fields: [['event', 'id']] }),
   steps: [
     'Open Settings → Webhooks → Add with the URL of the table.',
     'Under Security, switch “Sign events” on and choose the key.',

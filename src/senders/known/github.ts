@@ -1,4 +1,5 @@
 /** GitHub. */
+import { known, page, ran, report } from '../evidence.ts';
 import { hmacBody, repository } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
@@ -6,11 +7,29 @@ import { numeric, uuid } from '../signing.ts';
 export const github: readonly Sender[] = [
   hmacBody({
     id: 'github',
+    aliases: ['github_enterprise'],
     name: 'GitHub',
     prefix: 'sha256=',
     headers: ['X-Hub-Signature-256'],
     secret: { what: 'the text you type as the secret', where: 'you choose it' },
-    deliveryId: { header: 'X-GitHub-Delivery' },
+    delivery: known(
+      { header: 'X-GitHub-Delivery' },
+      page('docs.github.com, “Best practices for using webhooks”', 'November 2026'),
+      'Several webhooks of one event, such as of a repository and of its organisation, share the id: give each its own table, or they are stored once.',
+    ),
+    retries: {
+      when: null,
+      signed: 'unsaid',
+      from: page('docs.github.com, “Best practices for using webhooks”', 'November 2026'),
+    },
+    answer: {
+      what: 'a 2xx within 10 seconds',
+      from: page('docs.github.com, “Best practices for using webhooks”', 'November 2026'),
+    },
+    evidence: {
+      signature: ran('@octokit/webhooks-methods'),
+      event: page('docs.github.com, “Webhook events and payloads”', 'November 2026'),
+    },
     steps: [
       'Open the repository or organisation, Settings → Webhooks → Add webhook.',
       'Payload URL: the URL of the table. Content type: `application/json`.',
@@ -39,7 +58,21 @@ export const github: readonly Sender[] = [
     algorithm: 'sha1',
     headers: ['X-Hub-Signature'],
     secret: { what: 'the text you type as the secret', where: 'you choose it' },
-    deliveryId: { header: 'X-GitHub-Delivery' },
+    delivery: known(
+      { header: 'X-GitHub-Delivery' },
+      page('docs.github.com, “Best practices for using webhooks”', 'November 2026'),
+      'Several webhooks of one event, such as of a repository and of its organisation, share the id: give each its own table, or they are stored once.',
+    ),
+    retries: {
+      when: null,
+      signed: 'unsaid',
+      from: page('docs.github.com, “Best practices for using webhooks”', 'November 2026'),
+    },
+    answer: {
+      what: 'a 2xx within 10 seconds',
+      from: page('docs.github.com, “Best practices for using webhooks”', 'November 2026'),
+    },
+    evidence: { signature: report('test/vectors.json, from RisingWave’s documentation') },
     steps: ['As for GitHub. Prefer `github`: every current GitHub sends both signatures.'],
     eventHeaders: ({ id }) => ({ 'X-GitHub-Event': 'push', 'X-GitHub-Delivery': uuid(id) }),
     example: ({ id }) => ({ ref: 'refs/heads/main', after: id, repository }),

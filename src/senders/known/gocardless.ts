@@ -1,4 +1,5 @@
 /** GoCardless. */
+import { ran, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
@@ -8,7 +9,9 @@ export const gocardless: Sender = hmacBody({
   name: 'GoCardless',
   headers: ['Webhook-Signature'],
   secret: { what: 'the endpoint’s secret', where: 'shown when the endpoint is created; you may choose it' },
-  deliveryId: { ofEach: 'id', what: 'event', at: ['events'] },
+  delivery: unverified({ ofEach: 'id' }),
+  events: { what: 'event', at: ['events'] },
+  evidence: { signature: ran('gocardless-nodejs') },
   steps: [
     'In the dashboard open Developers → Create → Webhook endpoint, and enter the URL of the table and the secret.',
   ],

@@ -5,6 +5,7 @@ import { chosen, tokenHeader } from '../token-forms.ts';
 
 export const googleChannels: Sender = tokenHeader('plain', {
   id: 'google_channels',
+  aliases: ['google_drive', 'google_calendar'],
   name: 'Google Drive and Calendar (channels)',
   headers: ['X-Goog-Channel-Token'],
   secret: chosen('the text of `token`, at most 256 characters'),
@@ -16,7 +17,6 @@ export const googleChannels: Sender = tokenHeader('plain', {
   notes: [
     "The bodies are empty and everything is in the headers: clauses such as `INCLUDE HEADER 'x-goog-resource-uri' AS resource_uri`, before WITH, turn them into columns.",
   ],
-  source: 'general knowledge of Google’s pages about push notifications',
   eventHeaders: ({ id }) => ({
     'X-Goog-Channel-ID': uuid(id),
     'X-Goog-Message-Number': String(numeric(id)),

@@ -1,4 +1,5 @@
 /** Google Cloud Pub/Sub, alone and in front of Google Play. */
+import { unverified } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, numeric } from '../signing.ts';
 import { tokenInQuery } from '../token-forms.ts';
@@ -21,25 +22,25 @@ const pubsubNotes = [
 export const googlePubsub: readonly Sender[] = [
   tokenInQuery('token', {
     id: 'google_pubsub',
+    aliases: ['pubsub', 'gcp_pubsub'],
     name: 'Google Cloud Pub/Sub (push)',
-    deliveryId: { fields: [['message', 'messageId']] },
+    delivery: unverified({ fields: [['message', 'messageId']] }),
     steps: [
       'Create a subscription with the delivery type Push and the URL of the table followed by `?token=` and the text of the secret.',
     ],
     notes: pubsubNotes,
-    source: 'general knowledge of Google’s page “Push subscriptions” and its samples',
     example: (event) => pubsub(event, { order: event.id }),
   }),
   tokenInQuery('token', {
     id: 'google_play',
+    aliases: ['play_store', 'google_play_rtdn'],
     name: 'Google Play (real-time developer notifications)',
-    deliveryId: { fields: [['message', 'messageId']] },
+    delivery: unverified({ fields: [['message', 'messageId']] }),
     steps: [
       'Create a Pub/Sub topic, allow `google-play-developer-notifications@system.gserviceaccount.com` to publish to it, and create a push subscription with the URL of the table followed by `?token=` and the text of the secret.',
       'In the Play Console open Monetize → Monetization setup, enter the topic and send a test notification.',
     ],
     notes: pubsubNotes,
-    source: 'general knowledge of Google’s page “Real-time developer notifications”',
     example: (event) =>
       pubsub(event, {
         version: '1.0',

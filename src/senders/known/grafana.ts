@@ -1,4 +1,5 @@
 /** Grafana Alerting. */
+import { code } from '../evidence.ts';
 import { fresh, header, headerOperand, hmac, utf8 } from '../expressions.ts';
 import { type Sender, sender } from '../sender.ts';
 import { isoSeconds, mac, seconds } from '../signing.ts';
@@ -13,6 +14,12 @@ export const grafana: Sender = sender('A signature of the body and a timestamp',
   toleranceS: 300,
   headers: [grafanaSignature, grafanaTime],
   secret: { what: 'the secret of the contact point’s HMAC signature', where: 'you choose it' },
+  retries: {
+    when: 'as its notification policies say',
+    signed: 'anew',
+    from: code('grafana/alerting, the HMACRoundTripper'),
+  },
+  evidence: { signature: code('grafana/alerting, the HMACRoundTripper') },
   steps: [
     'Open Alerting → Contact points → Add contact point, integration Webhook, with the URL of the table.',
     `Under “HMAC signature” enter the secret, and \`${grafanaTime}\` as the timestamp header. Leave the other header as it is.`,
@@ -20,7 +27,6 @@ export const grafana: Sender = sender('A signature of the body and a timestamp',
   notes: [
     'Without a timestamp header Grafana signs only the body, which this check does not accept. Grafana before version 12 does not sign: `USING basic_auth` or `USING bearer`.',
   ],
-  source: 'Grafana’s page about the webhook contact point, and public receivers',
   expression: (s) =>
     `${fresh(header(grafanaTime), 300)}\n  AND secure_compare(${header(grafanaSignature)},\n    ` +
     `${hmac(s, `${utf8(`${headerOperand(grafanaTime)} || ':'`)} || payload`, 'sha256', 'hex')})`,

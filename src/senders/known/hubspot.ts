@@ -1,4 +1,5 @@
 /** HubSpot. */
+import { none, page, ran } from '../evidence.ts';
 import { createHash } from 'node:crypto';
 import { freshMs, header, hmac, utf8 } from '../expressions.ts';
 import { type Sender, type SenderSpec, sender } from '../sender.ts';
@@ -23,6 +24,11 @@ const hubspotSteps = [
 
 const clientSecret = { what: 'the app’s client secret', where: 'the app → Auth' };
 
+const notUnique = none(
+  'HubSpot says of `eventId` that it is not guaranteed to be unique',
+  page('developers.hubspot.com, “Webhooks API”', 'November 2026'),
+);
+
 /** HubSpot's older forms: a digest of a text that begins with the secret. */
 function hubspotDigest(version: '1' | '2', spec: Pick<SenderSpec, 'notes' | 'signsUrl'>): Sender {
   return sender('A signature of the URL or of fields', {
@@ -30,7 +36,9 @@ function hubspotDigest(version: '1' | '2', spec: Pick<SenderSpec, 'notes' | 'sig
     name: `HubSpot (signature v${version})`,
     headers: ['X-HubSpot-Signature'],
     secret: clientSecret,
-    deliveryId: { ofEach: 'eventId', what: 'event' },
+    delivery: notUnique,
+    events: { what: 'event' },
+    evidence: version === '2' ? { signature: ran('@hubspot/api-client') } : {},
     steps: hubspotSteps,
     expression: (s) =>
       `secure_compare(${header('X-HubSpot-Signature')},\n  encode(sha256(${utf8(version === '1' ? s : `${s} || method || url`)} || payload), 'hex'))`,
@@ -52,7 +60,9 @@ export const hubspot: readonly Sender[] = [
     toleranceS: 300,
     headers: ['X-HubSpot-Signature-v3', hubspotTime],
     secret: clientSecret,
-    deliveryId: { ofEach: 'eventId', what: 'event' },
+    delivery: notUnique,
+    events: { what: 'event' },
+    evidence: { signature: ran('@hubspot/api-client') },
     steps: hubspotSteps,
     notes: [
       'HubSpot decodes some percent-escapes of the URL before it signs: choose a table name that needs none.',

@@ -1,4 +1,5 @@
 /** Intercom. */
+import { unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
@@ -10,7 +11,7 @@ export const intercom: Sender = hmacBody({
   algorithm: 'sha1',
   headers: ['X-Hub-Signature'],
   secret: { what: 'the app’s client secret', where: 'Developer Hub → the app → Basic information' },
-  deliveryId: { fields: [['id']] },
+  delivery: unverified({ fields: [['id']] }),
   steps: [
     'In the Developer Hub open the app → Webhooks.',
     'Endpoint URL: the URL of the table. Choose the topics and save.',

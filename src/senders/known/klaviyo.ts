@@ -1,4 +1,5 @@
 /** Klaviyo. */
+import { page, unverified } from '../evidence.ts';
 import { header, hmac, utf8 } from '../expressions.ts';
 import { type Sender, sender } from '../sender.ts';
 import { isoTime, mac } from '../signing.ts';
@@ -8,14 +9,15 @@ export const klaviyo: Sender = sender('A signature of the body', {
   name: 'Klaviyo (system webhooks)',
   headers: ['Klaviyo-Signature', 'Klaviyo-Timestamp'],
   secret: { what: 'the webhook’s secret key', where: 'you choose it when the webhook is created' },
-  deliveryId: { ofEach: 'external_id', what: 'event', at: ['data'] },
+  delivery: unverified({ ofEach: 'external_id' }),
+  events: { what: 'event', at: ['data'] },
+  evidence: { signature: page('developers.klaviyo.com, “Working with system webhooks”', 'November 2026') },
   steps: [
     'Open Integrations → Webhooks → Create webhook, or `POST /api/webhooks`, with the URL of the table, the topics and a secret key.',
   ],
   notes: [
     'The timestamp is signed, but in the form `Tue, 14 Apr 2026 03:50:12 GMT`, which an expression cannot parse: an old request is accepted again.',
   ],
-  source: 'Klaviyo’s page “Working with system webhooks”',
   expression: (s) =>
     `secure_compare(${header('Klaviyo-Signature')},\n  ${hmac(s, `payload || ${utf8(header('Klaviyo-Timestamp'))}`, 'sha256', 'hex')})`,
   sign: ({ body, nowMs, signingKey }) => {

@@ -5,6 +5,7 @@ import { chosen, tokenHeader } from '../token-forms.ts';
 
 export const kubernetesAudit: Sender = tokenHeader('bearer', {
   id: 'kubernetes_audit',
+  aliases: ['kubernetes'],
   name: 'Kubernetes audit (webhook backend)',
   headers: ['Authorization'],
   secret: chosen(),
@@ -14,7 +15,6 @@ export const kubernetesAudit: Sender = tokenHeader('bearer', {
   notes: [
     'One request is a list of events, which is stored as one row. Each event occurs once for each stage: `auditID` and `stage` distinguish them.',
   ],
-  source: 'general knowledge of Kubernetes’ page “Auditing”',
   example: ({ id, nowMs }) => ({
     kind: 'EventList',
     apiVersion: 'audit.k8s.io/v1',

@@ -1,10 +1,12 @@
 /** Lark and Feishu. */
+import { code, unverified } from '../evidence.ts';
 import { body, field } from '../expressions.ts';
 import type { Sender } from '../sender.ts';
 import { tokenInBody } from '../token-forms.ts';
 
 export const lark: Sender = tokenInBody({
   id: 'lark',
+  aliases: ['feishu'],
   name: 'Lark and Feishu',
   secret: { what: 'the verification token', where: 'the app → Events & callbacks → Encryption strategy' },
   value: `coalesce(${field('header,token')}, ${body}->>'token')`,
@@ -12,12 +14,15 @@ export const lark: Sender = tokenInBody({
     ...document,
     header: { ...(document['header'] as object | undefined), token: key },
   }),
-  deliveryId: { fields: [['header', 'event_id']] },
+  delivery: unverified({ fields: [['header', 'event_id']] }),
+  evidence: {
+    signature: code('larksuite/oapi-sdk-nodejs'),
+    handshake: code('larksuite/oapi-sdk-nodejs, packages/event/src/core/handlers/handlers.ts'),
+  },
   steps: [
     'Open the app → Events & callbacks, and leave the encrypt key empty: encrypted requests cannot be checked.',
     'Request URL: the URL of the table. Save, and subscribe to the events.',
   ],
-  source: 'Lark’s own Node package',
   example: ({ id, nowMs }) => ({
     schema: '2.0',
     header: {

@@ -5,11 +5,11 @@ import { isoTime, numeric } from '../signing.ts';
 
 export const lemonSqueezy: Sender = hmacBody({
   id: 'lemon_squeezy',
+  aliases: ['lemonsqueezy'],
   name: 'Lemon Squeezy',
   headers: ['X-Signature'],
   secret: { what: 'the signing secret, 6 to 40 characters', where: 'you choose it' },
   steps: ['Open Settings → Webhooks → + with the URL of the table, the signing secret and the events.'],
-  source: 'general knowledge of Lemon Squeezy’s page “Signing requests”',
   makeSecret: textSecret('', 20),
   eventHeaders: () => ({ 'X-Event-Name': 'order_created' }),
   example: ({ id, nowMs }) => ({

@@ -1,4 +1,5 @@
 /** LINE. */
+import { code, known, ran } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 
@@ -8,7 +9,12 @@ export const line: Sender = hmacBody({
   encoding: 'base64',
   headers: ['x-line-signature'],
   secret: { what: 'the channel secret', where: 'LINE Developers Console → the channel → Basic settings' },
-  deliveryId: { ofEach: 'webhookEventId', what: 'event', at: ['events'] },
+  delivery: known({ ofEach: 'webhookEventId' }, code('line/line-openapi, webhook.yml')),
+  events: { what: 'event', at: ['events'] },
+  evidence: {
+    signature: [ran('@line/bot-sdk'), ran('line-bot-sdk')],
+    event: code('line/line-openapi, webhook.yml'),
+  },
   steps: [
     'Open the channel’s Messaging API settings in the LINE Developers Console.',
     'Webhook URL: the URL of the table. Verify, and switch “Use webhook” on.',

@@ -1,4 +1,5 @@
 /** Mailchimp. */
+import { report } from '../evidence.ts';
 import { type Sender, formType } from '../sender.ts';
 import { isoTime } from '../signing.ts';
 import { tokenInQuery } from '../token-forms.ts';
@@ -7,11 +8,11 @@ export const mailchimp: Sender = tokenInQuery('secret', {
   id: 'mailchimp',
   name: 'Mailchimp (audiences)',
   contentType: formType,
+  evidence: { handshake: report('public tools') },
   steps: [
     'Open Audience → Settings → Webhooks → Create with the URL of the table followed by `?secret=` and the text of the secret.',
   ],
   notes: ['The body is a form: its fields become a JSON object, with names such as `data[email]`.'],
-  source: 'Mailchimp’s guide to webhooks, by way of public tools',
   example: ({ id, nowMs }) =>
     new URLSearchParams({
       type: 'subscribe',

@@ -1,14 +1,17 @@
 /** Meta. */
+import { page } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
 
 export const meta: Sender = hmacBody({
   id: 'meta',
+  aliases: ['facebook', 'instagram', 'whatsapp', 'messenger', 'threads'],
   name: 'Meta (Facebook, Instagram, WhatsApp)',
   prefix: 'sha256=',
   headers: ['X-Hub-Signature-256'],
   secret: { what: 'the app secret', where: 'App settings → Basic' },
+  evidence: { handshake: page('developers.facebook.com, “Webhooks”', 'November 2026') },
   steps: [
     'In the app’s dashboard open Webhooks (or the product’s configuration) and choose the object.',
     'Callback URL: the URL of the table. Verify it, then subscribe to the fields.',

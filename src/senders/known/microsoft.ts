@@ -1,4 +1,5 @@
 /** Microsoft Graph and SharePoint. */
+import { page } from '../evidence.ts';
 import { field } from '../expressions.ts';
 import { type Sender, same } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -23,12 +24,22 @@ const clientState = {
 export const microsoft: readonly Sender[] = [
   tokenInBody({
     id: 'microsoft_graph',
+    aliases: ['graph', 'outlook', 'onedrive'],
     name: 'Microsoft Graph change notifications',
     secret: chosen('the text of `clientState`, at most 128 characters'),
+    evidence: {
+      signature: page(
+        'microsoft-graph-docs-contrib, “Receive change notifications through webhooks”',
+        'November 2026',
+      ),
+      handshake: page(
+        'microsoft-graph-docs-contrib, “Receive change notifications through webhooks”',
+        'November 2026',
+      ),
+    },
     steps: [
       'Create subscriptions through the API: `POST /subscriptions` with `notificationUrl`, the URL of the table, `lifecycleNotificationUrl`, the same, and `clientState`, the text of the secret. Renew them before they end.',
     ],
-    source: 'Microsoft’s documentation of Graph, “change notifications through webhooks”',
     ...clientState,
     notes: [
       ...clientState.notes,
@@ -51,10 +62,12 @@ export const microsoft: readonly Sender[] = [
     id: 'sharepoint',
     name: 'SharePoint lists',
     secret: chosen('the text of `clientState`'),
+    evidence: {
+      handshake: page('SharePoint/sp-dev-docs, “Overview of SharePoint webhooks”', 'November 2026'),
+    },
     steps: [
       'Create subscriptions through the API: `POST /_api/web/lists(…)/subscriptions` with `notificationUrl`, the URL of the table, and `clientState`. Renew them before they end.',
     ],
-    source: 'Microsoft’s documentation of SharePoint, “Overview of SharePoint webhooks”',
     ...clientState,
     example: ({ id, nowMs }) => ({
       value: [

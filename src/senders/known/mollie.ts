@@ -1,4 +1,5 @@
 /** Mollie. */
+import { code, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
@@ -9,7 +10,11 @@ export const mollie: Sender = hmacBody({
   prefix: 'sha256=',
   headers: ['X-Mollie-Signature'],
   secret: { what: 'the webhook’s signing secret', where: 'shown when the webhook is created' },
-  deliveryId: { fields: [['id']] },
+  delivery: unverified({ fields: [['id']] }),
+  evidence: {
+    signature: code('mollie/mollie-api-php, src/Webhooks/SignatureValidator.php'),
+    rotation: code('mollie/mollie-api-php, docs/webhooks.md'),
+  },
   steps: [
     'Create the webhook in the dashboard’s developer settings with the URL of the table, and copy its secret.',
   ],

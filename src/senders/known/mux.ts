@@ -1,4 +1,5 @@
 /** Mux. */
+import { ran, unverified } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
 import { timestampedList } from '../timestamped.ts';
@@ -11,7 +12,8 @@ export const mux: Sender = timestampedList({
   toleranceS: 300,
   headers: ['Mux-Signature'],
   secret: { what: 'the webhook’s signing secret', where: 'Settings → Webhooks → Show signing secret' },
-  deliveryId: { fields: [['id']] },
+  delivery: unverified({ fields: [['id']] }),
+  evidence: { signature: ran('@mux/mux-node') },
   steps: [
     'Open Settings → Webhooks → Create new webhook with the URL of the table, and show its signing secret.',
   ],

@@ -1,4 +1,5 @@
 /** Notion. */
+import { page, ran, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -9,7 +10,11 @@ export const notion: Sender = hmacBody({
   prefix: 'sha256=',
   headers: ['X-Notion-Signature'],
   secret: { what: 'the verification token (`secret_…`)', where: 'it arrives in the first request' },
-  deliveryId: { fields: [['id']] },
+  delivery: unverified({ fields: [['id']] }),
+  evidence: {
+    signature: ran('@notionhq/client'),
+    handshake: page('developers.notion.com/reference/webhooks', 'November 2026'),
+  },
   steps: [
     'Open the integration’s settings → Webhooks → Create a subscription.',
     'Create the secret and the table of this page first, and within ten minutes enter the URL of the table as Webhook URL. Choose the events.',

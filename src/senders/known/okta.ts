@@ -1,4 +1,5 @@
 /** Okta event and inline hooks. */
+import { known, page } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
 import { chosen, tokenHeader } from '../token-forms.ts';
@@ -8,7 +9,20 @@ export const okta: Sender = tokenHeader('plain', {
   name: 'Okta event and inline hooks',
   headers: ['Authorization'],
   secret: chosen(),
-  deliveryId: { fields: [['eventId']] },
+  delivery: known({ fields: [['eventId']] }, page('okta/okta-developer-docs, “Event hooks”', 'August 2026')),
+  retries: {
+    when: 'at most once, after a timeout or a 5xx',
+    signed: 'unsaid',
+    from: page('okta/okta-developer-docs, “Event hooks”', 'August 2026'),
+  },
+  answer: {
+    what: 'an empty 200 or 204 within 3 seconds',
+    from: page('okta/okta-developer-docs, “Event hooks”', 'August 2026'),
+  },
+  evidence: {
+    signature: page('okta/okta-developer-docs, “Event hooks”', 'August 2026'),
+    handshake: page('okta/okta-developer-docs, “Event hooks”', 'August 2026'),
+  },
   steps: [
     'In the admin console open Workflow → Event Hooks → Create Event Hook with the URL of the table.',
     'Authentication field: `Authorization`. Authentication secret: the text of the secret.',

@@ -1,4 +1,5 @@
 /** Onfleet. */
+import { page } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import { type Sender, textSecret } from '../sender.ts';
 
@@ -9,10 +10,13 @@ export const onfleet: Sender = hmacBody({
   key: 'hex',
   headers: ['X-Onfleet-Signature'],
   secret: { what: 'the webhook secret, hexadecimal digits', where: 'Settings → API & Webhooks' },
+  evidence: {
+    signature: page('docs.onfleet.com, “Webhook Authentication”', 'November 2026'),
+    handshake: page('docs.onfleet.com, “Validation”', 'November 2026'),
+  },
   steps: [
     'Open Settings → API & Webhooks → Add webhook with the URL of the table and a trigger; or `POST /webhooks`.',
   ],
-  source: 'Onfleet’s pages “Webhook Authentication” and “Validation”',
   makeSecret: textSecret('', 32),
   example: ({ id, nowMs }) => ({
     taskId: id.slice(0, 24),

@@ -1,4 +1,5 @@
 /** OpenAI. */
+import { ran } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { standard, whsec } from '../standard-webhooks.ts';
 
@@ -6,6 +7,7 @@ export const openai: Sender = standard({
   id: 'openai',
   name: 'OpenAI',
   secret: whsec('shown when the endpoint is created'),
+  evidence: { signature: ran('openai') },
   steps: [
     'Open the project’s settings → Webhooks → Create, with the URL of the table, and copy the signing secret.',
   ],

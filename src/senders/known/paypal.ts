@@ -1,4 +1,5 @@
 /** PayPal. */
+import { unverified } from '../evidence.ts';
 import { sign } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { header, headerOperand, utf8 } from '../expressions.ts';
@@ -18,7 +19,7 @@ export const paypalSender: Sender = sender('A public key', {
     where:
       'the id in the app’s webhook settings, the certificate at the URL in the header PAYPAL-CERT-URL of a delivery (on a paypal.com host)',
   },
-  deliveryId: { fields: [['id']] },
+  delivery: unverified({ fields: [['id']] }),
   steps: [
     'In the Developer Dashboard open the app → Webhooks → Add Webhook with the URL of the table.',
     'Copy the webhook’s id; fetch the certificate by hand and put both into the secret.',

@@ -1,4 +1,5 @@
 /** Pipedrive. */
+import { unverified } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, numeric, uuid } from '../signing.ts';
 import { chosen, tokenHeader } from '../token-forms.ts';
@@ -8,11 +9,10 @@ export const pipedrive: Sender = tokenHeader('basic', {
   name: 'Pipedrive',
   headers: ['Authorization'],
   secret: chosen('user and password as `user:password`'),
-  deliveryId: { fields: [['meta', 'id']] },
+  delivery: unverified({ fields: [['meta', 'id']] }),
   steps: [
     'Open Tools and apps → Webhooks → Create new webhook with the URL of the table, and HTTP auth with user and password.',
   ],
-  source: 'general knowledge of Pipedrive’s guide to webhooks v2',
   example: ({ id, nowMs }) => ({
     meta: { id: uuid(id), action: 'change', entity: 'deal', timestamp: isoTime(nowMs), version: '2.0' },
     data: { id: numeric(id), title: 'Café' },

@@ -1,4 +1,5 @@
 /** Plaid. */
+import { report } from '../evidence.ts';
 import { createHash, createPublicKey } from 'node:crypto';
 import { fresh, header } from '../expressions.ts';
 import { forms } from '../secret-forms.ts';
@@ -21,6 +22,7 @@ export const plaid: Sender = sender('A public key', {
     what: 'the verification key as a JWK, or a JWK set `{"keys": [ … ]}`',
     where: 'the API’s `/webhook_verification_key/get`, with the `kid` of a delivery’s token',
   },
+  evidence: { signature: report('its documented scheme, signed with the package jose') },
   steps: ['Pass the URL of the table as `webhook` when you create a link token or an item.'],
   notes: [
     'Plaid changes its keys: keep a JWK set with the old and the new one in the secret, and `ALTER SECRET` in time.',

@@ -1,4 +1,5 @@
 /** Postmark. */
+import { none, report } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
 import { basicSecret, tokenHeader } from '../token-forms.ts';
@@ -8,6 +9,11 @@ export const postmark: Sender = tokenHeader('basic', {
   name: 'Postmark',
   headers: ['Authorization'],
   secret: basicSecret,
+  delivery: none(
+    'Postmark gives its events no id: a message has one `MessageID` for all its recipients, and is opened and clicked many times',
+    report('its own examples of webhooks'),
+    '`SELECT DISTINCT data` reads equal ones once.',
+  ),
   steps: [
     'Open the message stream → Webhooks → Add webhook with the URL of the table and the basic auth credentials.',
   ],

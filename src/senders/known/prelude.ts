@@ -1,4 +1,5 @@
 /** Prelude. */
+import { page } from '../evidence.ts';
 import { constants, sign } from 'node:crypto';
 import { header } from '../expressions.ts';
 import { forms } from '../secret-forms.ts';
@@ -19,11 +20,14 @@ export const prelude: Sender = sender('A public key', {
     where:
       'the dashboard → Verify API → Configure → Webhooks; for the Session API the application’s JWKS, converted to PEM',
   },
+  evidence: {
+    signature: page('docs.prelude.so, “Webhooks”', 'November 2026'),
+    handshake: page('docs.prelude.so, “Activation Challenge Request”', 'November 2026'),
+  },
   steps: [
     'Create the table first: Prelude calls it when the webhook is activated.',
     'Session API: `POST /v2/session/apps/{appID}/webhooks` with the URL of the table and a verification token, then `…/activate`. Verify API: enter the URL in the dashboard, or pass it as `callback_url`.',
   ],
-  source: 'Prelude’s pages “Webhooks” and “Activation Challenge Request”, and public receivers',
   expression: (s) =>
     `rsa_pss_verify(${s}, payload,\n  decode(${preludeSignature}\n    || CASE length(${preludeSignature}) % 4 WHEN 2 THEN '==' WHEN 3 THEN '=' ELSE '' END, 'base64'), 'sha256')`,
   sign: ({ body, signingKey }) => {

@@ -1,4 +1,5 @@
 /** Pusher Channels. */
+import { ran } from '../evidence.ts';
 import { header, hmac } from '../expressions.ts';
 import { hmacBody } from '../hmac-body.ts';
 import { forms } from '../secret-forms.ts';
@@ -7,10 +8,12 @@ import { mac } from '../signing.ts';
 
 export const pusher: Sender = hmacBody({
   id: 'pusher',
+  aliases: ['pusher_channels'],
   secretForm: forms.keyAndSecret,
   name: 'Pusher Channels',
   headers: ['X-Pusher-Signature', 'X-Pusher-Key'],
   secret: { what: 'JSON that contains both: `{"key": "…", "secret": "…"}`', where: 'the app’s App Keys' },
+  evidence: { signature: ran('pusher') },
   steps: ['Open the app → Webhooks, add the URL of the table and choose the event type.'],
   expression: (s) =>
     `secure_compare(${header('X-Pusher-Key')}, ${s}::jsonb->>'key')\n` +

@@ -1,15 +1,18 @@
 /** QuickBooks Online. */
+import { unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import { type Sender, same } from '../sender.ts';
 import { isoSeconds, uuid } from '../signing.ts';
 
 export const quickbooks: Sender = hmacBody({
   id: 'quickbooks',
+  aliases: ['intuit', 'qbo'],
   name: 'QuickBooks Online (Intuit)',
   encoding: 'base64',
   headers: ['intuit-signature'],
   secret: { what: 'the verifier token', where: 'the app → Webhooks' },
-  deliveryId: { ofEach: 'id', what: 'event' },
+  delivery: unverified({ ofEach: 'id' }),
+  events: { what: 'event' },
   steps: [
     'On developer.intuit.com open the app → Webhooks, enter the URL of the table, choose the entities and save.',
     'Show the verifier token and put it into the secret.',
@@ -17,7 +20,6 @@ export const quickbooks: Sender = hmacBody({
   notes: [
     'One request is a list of events (CloudEvents); the older form is an object with `eventNotifications`, which has no ids.',
   ],
-  source: 'public receivers of Intuit’s webhooks',
   makeSecret: (random) => same(uuid(random(16).toString('hex'))),
   example: ({ id, nowMs }) => [
     {

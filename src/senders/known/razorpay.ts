@@ -1,4 +1,5 @@
 /** Razorpay. */
+import { known, page, ran } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 
@@ -7,7 +8,20 @@ export const razorpay: Sender = hmacBody({
   name: 'Razorpay',
   headers: ['X-Razorpay-Signature'],
   secret: { what: 'the text you type as the secret', where: 'you choose it' },
-  deliveryId: { header: 'X-Razorpay-Event-Id' },
+  delivery: known(
+    { header: 'X-Razorpay-Event-Id' },
+    page('razorpay.com/docs/webhooks/best-practices', 'November 2026'),
+  ),
+  retries: {
+    when: 'for 24 hours, more and more rarely',
+    signed: 'unsaid',
+    from: page('razorpay.com/docs/webhooks/best-practices', 'November 2026'),
+  },
+  answer: {
+    what: 'a 2xx within 5 seconds',
+    from: page('razorpay.com/docs/webhooks/best-practices', 'November 2026'),
+  },
+  evidence: { signature: ran('razorpay') },
   steps: [
     'In the dashboard open Account & Settings → Webhooks → Add New Webhook.',
     'Webhook URL: the URL of the table. Secret: the text of the secret. Choose the events.',

@@ -1,4 +1,5 @@
 /** RevenueCat. */
+import { known, page } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { uuid } from '../signing.ts';
 import { chosen, tokenHeader } from '../token-forms.ts';
@@ -8,11 +9,11 @@ export const revenuecat: Sender = tokenHeader('plain', {
   name: 'RevenueCat',
   headers: ['Authorization'],
   secret: chosen('the value of the authorization header'),
-  deliveryId: { fields: [['event', 'id']] },
+  delivery: known({ fields: [['event', 'id']] }, page('RevenueCat/docs, “Webhooks”', 'February 2026')),
+  evidence: { event: page('RevenueCat/docs, “Webhooks”', 'February 2026') },
   steps: [
     'Open the project → Integrations → Webhooks → Add with the URL of the table and the text of the secret as the authorization header.',
   ],
-  source: 'general knowledge of RevenueCat’s page “Webhooks”',
   example: ({ id, nowMs }) => ({
     api_version: '1.0',
     event: {

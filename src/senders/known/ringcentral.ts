@@ -1,4 +1,5 @@
 /** RingCentral. */
+import { code, page, unverified } from '../evidence.ts';
 import { type Sender, same } from '../sender.ts';
 import { isoTime, numeric, uuid } from '../signing.ts';
 import { chosen, tokenHeader } from '../token-forms.ts';
@@ -6,13 +7,21 @@ import { chosen, tokenHeader } from '../token-forms.ts';
 export const ringcentral: Sender = tokenHeader('plain', {
   id: 'ringcentral',
   name: 'RingCentral',
-  headers: ['Validation-Token'],
-  secret: chosen('the text of `deliveryMode.validationToken`'),
-  deliveryId: { fields: [['uuid']] },
-  steps: [
-    'Create subscriptions through the API: `POST /subscription` with `deliveryMode`: `transportType` `WebHook`, `address` the URL of the table, and `validationToken`, the text of the secret. Renew them before they end.',
+  headers: ['Verification-Token'],
+  secret: chosen('the text of `deliveryMode.verificationToken`'),
+  delivery: unverified({ fields: [['uuid']] }),
+  evidence: {
+    signature: code(
+      'ringcentral/ringcentral-api-docs, specs/ringcentral_openapi3.json and outgoing-webhooks.md',
+    ),
+    handshake: page('developers.ringcentral.com, “Creating webhooks”', 'April 2026'),
+  },
+  notes: [
+    'Subscriptions that were made with `deliveryMode.validationToken`, as an older page of RingCentral’s shows, have to be made again with `verificationToken`.',
   ],
-  source: 'RingCentral’s page “Creating webhooks”',
+  steps: [
+    'Create subscriptions through the API: `POST /subscription` with `deliveryMode`: `transportType` `WebHook`, `address` the URL of the table, and `verificationToken`, the text of the secret. Renew them before they end.',
+  ],
   makeSecret: (random) => same(random(24).toString('base64url')),
   example: ({ id, nowMs }) => ({
     uuid: uuid(id),

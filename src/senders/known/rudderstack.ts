@@ -1,4 +1,5 @@
 /** RudderStack. */
+import { unverified } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
 import { chosen, tokenHeader } from '../token-forms.ts';
@@ -8,7 +9,7 @@ export const rudderstack: Sender = tokenHeader('plain', {
   name: 'RudderStack (webhook destination)',
   headers: ['Authorization'],
   secret: chosen(),
-  deliveryId: { fields: [['messageId']] },
+  delivery: unverified({ fields: [['messageId']] }),
   steps: [
     'Add a Webhook destination with the URL of the table and, under Headers, `Authorization` with the text of the secret.',
   ],

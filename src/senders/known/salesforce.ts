@@ -1,4 +1,5 @@
 /** Salesforce outbound messages. */
+import { report } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { tokenInQuery } from '../token-forms.ts';
 
@@ -6,6 +7,7 @@ export const salesforce: Sender = tokenInQuery('token', {
   id: 'salesforce',
   name: 'Salesforce outbound messages',
   contentType: 'text/xml; charset=utf-8',
+  evidence: { signature: report('public articles') },
   steps: [
     'Open Setup → Workflow Actions → Outbound Messages → New: as endpoint URL the URL of the table followed by `?token=` and the text of the secret. Use it in a flow or a rule.',
   ],
@@ -13,7 +15,6 @@ export const salesforce: Sender = tokenInQuery('token', {
     'Salesforce repeats a message for 24 hours until the answer is its XML with `<Ack>true</Ack>`, which is the answer to a committed message.',
     "The body is XML: with `format = 'text'` it is stored unchanged in a TEXT column. One message contains up to 100 notifications.",
   ],
-  source: 'Salesforce’s page about outbound messages, and a public article about its answer',
   example: ({ id }) =>
     `<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body><notifications xmlns="http://soap.sforce.com/2005/09/outbound"><OrganizationId>00D000000000001EAA</OrganizationId><Notification><Id>${id.slice(0, 18)}</Id></Notification></notifications></soapenv:Body></soapenv:Envelope>`,
 });

@@ -1,4 +1,5 @@
 /** Sanity. */
+import { page, ran, unverified } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
 import { timestampedList } from '../timestamped.ts';
@@ -12,7 +13,13 @@ export const sanity: Sender = timestampedList({
   encoding: 'base64url',
   headers: ['sanity-webhook-signature'],
   secret: { what: 'the text you type as the secret', where: 'you choose it' },
-  deliveryId: { header: 'idempotency-key' },
+  delivery: unverified({ header: 'idempotency-key' }),
+  retries: {
+    when: 'twice, after 30 seconds each, after a 429 or a 5xx',
+    signed: 'unsaid',
+    from: page('sanity.io/docs, changelog of 29 April 2026', 'November 2026'),
+  },
+  evidence: { signature: ran('@sanity/webhook') },
   steps: [
     'On manage.sanity.io open the project → API → Webhooks → Create webhook.',
     'URL: the URL of the table. Choose trigger, filter and projection; enter the secret.',

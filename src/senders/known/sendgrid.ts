@@ -1,4 +1,5 @@
 /** SendGrid event webhook. */
+import { none, ran, report } from '../evidence.ts';
 import { sign } from 'node:crypto';
 import { fresh, header, utf8 } from '../expressions.ts';
 import { forms } from '../secret-forms.ts';
@@ -11,6 +12,7 @@ const sendgridSignature = 'X-Twilio-Email-Event-Webhook-Signature';
 
 export const sendgrid: Sender = sender('A public key', {
   id: 'sendgrid',
+  aliases: ['twilio_sendgrid'],
   secretForm: forms.ecKey,
   name: 'SendGrid event webhook',
   toleranceS: 300,
@@ -19,7 +21,12 @@ export const sendgrid: Sender = sender('A public key', {
     what: 'the verification key: an ECDSA public key in base64',
     where: 'Settings → Mail Settings → Event Webhooks',
   },
-  deliveryId: { ofEach: 'sg_event_id', what: 'event' },
+  delivery: none(
+    'SendGrid’s `sg_event_id` is missing on unsubscribes, and changes when an event is sent again',
+    report('the issues sendgrid/docs 2862 and sendgrid/sendgrid-nodejs 1435'),
+  ),
+  events: { what: 'event' },
+  evidence: { signature: ran('@sendgrid/eventwebhook') },
   steps: [
     'Open Settings → Mail Settings → Event Webhooks and create one with the URL of the table.',
     'Switch “Signature Verification” on, save, and copy the verification key.',

@@ -1,4 +1,5 @@
 /** Sentry. */
+import { code, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
@@ -8,7 +9,11 @@ export const sentry: Sender = hmacBody({
   name: 'Sentry (integration platform)',
   headers: ['Sentry-Hook-Signature'],
   secret: { what: 'the client secret', where: 'in the internal integration’s Credentials' },
-  deliveryId: { header: 'Request-ID' },
+  delivery: unverified({ header: 'Request-ID' }),
+  evidence: {
+    signature: code('getsentry/sentry, src/sentry/sentry_apps/services/app_platform_event.py'),
+    event: code('getsentry/sentry, src/sentry/sentry_apps/services/app_platform_event.py'),
+  },
   steps: [
     'Open Settings → Developer Settings → Create New Integration → Internal Integration.',
     'Webhook URL: the URL of the table. Choose the resources and save.',

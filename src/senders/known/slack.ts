@@ -1,4 +1,5 @@
 /** Slack. */
+import { known, page, ran } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { v0 } from '../timestamped.ts';
 
@@ -8,7 +9,15 @@ export const slack: Sender = v0({
   toleranceS: 300,
   headers: ['X-Slack-Signature', 'X-Slack-Request-Timestamp'],
   secret: { what: 'the app’s signing secret', where: 'the app → Basic Information → App Credentials' },
-  deliveryId: { fields: [['event_id']] },
+  delivery: known(
+    { fields: [['event_id']] },
+    page('api.slack.com/types/event and docs.slack.dev, “The Events API”', 'November 2026'),
+  ),
+  answer: {
+    what: 'a 2xx within 3 seconds',
+    from: page('api.slack.com/types/event and docs.slack.dev, “The Events API”', 'November 2026'),
+  },
+  evidence: { signature: [ran('@slack/bolt'), ran('slack_sdk')], handshake: ran('@slack/bolt') },
   steps: [
     'On api.slack.com open the app → Event Subscriptions and switch events on.',
     'Request URL: the URL of the table. Subscribe to the events and save.',

@@ -1,4 +1,5 @@
 /** Smartsheet. */
+import { page } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, numeric, uuid } from '../signing.ts';
@@ -8,11 +9,14 @@ export const smartsheet: Sender = hmacBody({
   name: 'Smartsheet',
   headers: ['Smartsheet-Hmac-SHA256'],
   secret: { what: '`sharedSecret`', where: 'in the answer of the call that creates the webhook' },
+  evidence: {
+    signature: page('developers.smartsheet.com, “Webhooks”', 'November 2026'),
+    handshake: page('developers.smartsheet.com, “Webhook verification”', 'November 2026'),
+  },
   steps: [
     'Create webhooks through the API: `POST /webhooks` with `callbackUrl`, the URL of the table. Put `sharedSecret` from the answer into the secret, then enable the webhook: `PUT /webhooks/{id}` with `{"enabled": true}`.',
   ],
   notes: ['The URL must use port 443, 8000, 8008, 8080 or 8443.'],
-  source: 'Smartsheet’s pages about webhooks',
   example: ({ id, nowMs }) => ({
     nonce: uuid(id),
     timestamp: isoTime(nowMs),

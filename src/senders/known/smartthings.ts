@@ -1,4 +1,5 @@
 /** SmartThings. */
+import { code } from '../evidence.ts';
 import { createHash, sign } from 'node:crypto';
 import { header, headerOperand, utf8 } from '../expressions.ts';
 import { forms } from '../secret-forms.ts';
@@ -19,6 +20,10 @@ export const smartthings: Sender = sender('A public key', {
     what: 'the certificate of the key that SmartThings signs with (PEM)',
     where: '`https://key.smartthings.com` followed by the `keyId` of a request’s `Authorization`',
   },
+  evidence: {
+    signature: code('SmartThingsCommunity/smartapp-sdk-nodejs, lib/smart-app.js'),
+    handshake: code('SmartThingsCommunity/smartapp-sdk-nodejs, lib/smart-app.js'),
+  },
   steps: [
     'Create the table first, with any certificate, and register the app with the URL of the table: SmartThings sends a PING, which is answered, and a CONFIRMATION, which is refused and kept.',
     "Read the `keyId`: `SELECT headers->>'authorization' FROM headgate.rejected_requests WHERE table_name = 'smartthings_events' ORDER BY id DESC LIMIT 1`. Fetch the certificate from key.smartthings.com, and `ALTER SECRET smartthings_secret AS '-----BEGIN CERTIFICATE-----…'`.",
@@ -30,7 +35,6 @@ export const smartthings: Sender = sender('A public key', {
     'Every request is answered like an EVENT. Configuration requests (CONFIGURATION, INSTALL, UPDATE) need other answers, which an application has to give.',
     'SmartThings changes its key: if requests are refused with 401, look at the `keyId` again.',
   ],
-  source: 'SmartThings’ own SDK for Node, and public receivers',
   expression: (s) =>
     `${header('Authorization')} LIKE '%${signedHeaders}%'\n` +
     `  AND secure_compare(replace(replace(${header('Digest')}, 'SHA-256=', ''), 'SHA256=', ''), encode(sha256(payload), 'base64'))\n` +

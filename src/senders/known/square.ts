@@ -1,4 +1,5 @@
 /** Square. */
+import { known, page, ran } from '../evidence.ts';
 import { utf8 } from '../expressions.ts';
 import type { Sender } from '../sender.ts';
 import { urlHmac } from '../signed-url.ts';
@@ -15,7 +16,11 @@ export const square: Sender = urlHmac({
     what: 'the subscription’s signature key',
     where: 'Developer Console → the app → Webhooks → the subscription',
   },
-  deliveryId: { fields: [['event_id']] },
+  delivery: known(
+    { fields: [['event_id']] },
+    page('developer.squareup.com/docs/webhooks/overview', 'November 2026'),
+  ),
+  evidence: { signature: ran('square') },
   steps: [
     'In the Developer Console open the app → Webhooks → Subscriptions → Add subscription.',
     'Notification URL: the URL of the table, exactly as Square will call it. Choose the events and save.',

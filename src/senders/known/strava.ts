@@ -19,7 +19,6 @@ export const strava: Sender = tokenInBody({
   notes: [
     'Strava signs nothing and sends no token with its events. Only the subscription’s number identifies them, and it can be guessed: fetch what an event names through the API before you rely on it.',
   ],
-  source: 'Strava’s page about webhooks, by way of public receivers',
   makeSecret: (random) => same(String(random(4).readUInt32BE())),
   example: ({ id, nowMs }) => ({
     aspect_type: 'create',

@@ -1,4 +1,5 @@
 /** Stripe. */
+import { code, known, page, ran } from '../evidence.ts';
 import { type Sender, textSecret } from '../sender.ts';
 import { timestampedList } from '../timestamped.ts';
 
@@ -14,7 +15,19 @@ export const stripe: Sender = timestampedList({
     where: 'Workbench → Webhooks → the endpoint',
   },
   // Stripe's API reference: `pending_webhooks` counts the endpoints that have not accepted the event yet, so a repetition has another number.
-  deliveryId: { fields: [['id']], stays: [['type'], ['data']] },
+  delivery: known(
+    { fields: [['id']], stays: [['type'], ['data']] },
+    page('docs.stripe.com/webhooks', 'November 2026'),
+  ),
+  retries: {
+    when: 'for up to three days, more and more rarely',
+    signed: 'anew',
+    from: page('docs.stripe.com/webhooks', 'November 2026'),
+  },
+  evidence: {
+    signature: [ran('stripe'), ran('stripe (Python)')],
+    rotation: code('stripe/stripe-node, src/Webhooks.ts'),
+  },
   steps: [
     'Open Workbench (or Developers) → Webhooks → Add destination.',
     'Choose the events and enter the URL of the table.',

@@ -1,4 +1,5 @@
 /** Telegram bots. */
+import { known, page } from '../evidence.ts';
 import { forms } from '../secret-forms.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -6,11 +7,12 @@ import { chosen, tokenHeader } from '../token-forms.ts';
 
 export const telegram: Sender = tokenHeader('plain', {
   id: 'telegram',
+  aliases: ['telegram_bot'],
   secretForm: forms.telegram,
   name: 'Telegram bots',
   headers: ['X-Telegram-Bot-Api-Secret-Token'],
   secret: chosen('1 to 256 characters out of `A-Z a-z 0-9 _ -`'),
-  deliveryId: { fields: [['update_id']] },
+  delivery: known({ fields: [['update_id']] }, page('core.telegram.org/bots/api, “Update”', 'November 2026')),
   steps: [
     'Call the bot’s `setWebhook` with `url`, the URL of the table, and `secret_token`, the text of the secret.',
   ],

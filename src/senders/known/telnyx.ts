@@ -1,4 +1,5 @@
 /** Telnyx. */
+import { ran, unverified } from '../evidence.ts';
 import { sign } from 'node:crypto';
 import { fresh, header, utf8 } from '../expressions.ts';
 import { forms } from '../secret-forms.ts';
@@ -19,12 +20,12 @@ export const telnyx: Sender = sender('A public key', {
     what: 'the account’s public key, base64',
     where: 'Mission Control → Keys & Credentials → Public key',
   },
-  deliveryId: { fields: [['data', 'id']] },
+  delivery: unverified({ fields: [['data', 'id']] }),
+  evidence: { signature: ran('telnyx') },
   steps: [
     'In Mission Control open the messaging profile or the voice application and enter the URL of the table as its webhook URL (API v2).',
   ],
   notes: ['In the signed text a `|` separates the timestamp and the body.'],
-  source: 'public receivers of Telnyx’s webhooks (API v2)',
   expression: (s) =>
     `${fresh(header(telnyxTime), 300)}\n  AND ed25519_verify(decode(${s}, 'base64'), ` +
     `${utf8(`(${header(telnyxTime)}) || '|'`)} || payload,\n    decode(${header(telnyxSignature)}, 'base64'))`,

@@ -1,4 +1,5 @@
 /** Toggl Track. */
+import { page, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, numeric } from '../signing.ts';
@@ -9,11 +10,14 @@ export const toggl: Sender = hmacBody({
   prefix: 'sha256=',
   headers: ['X-Webhook-Signature-256'],
   secret: { what: 'the subscription’s secret', where: 'you choose it, or the API creates it' },
-  deliveryId: { fields: [['event_id']] },
+  delivery: unverified({ fields: [['event_id']] }),
+  evidence: {
+    signature: page('toggl_api_docs, webhooks.md', 'November 2022'),
+    handshake: page('toggl_api_docs, webhooks.md', 'November 2022'),
+  },
   steps: [
     'Open the workspace’s Integrations → Webhooks → Create webhook with the URL of the table, the events and the secret.',
   ],
-  source: 'Toggl’s API documentation, “Webhooks”',
   example: ({ id, nowMs }) => ({
     event_id: numeric(id),
     created_at: isoTime(nowMs),

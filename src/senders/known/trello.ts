@@ -1,4 +1,5 @@
 /** Trello. */
+import { code, unverified } from '../evidence.ts';
 import { utf8 } from '../expressions.ts';
 import type { Sender } from '../sender.ts';
 import { urlHmac } from '../signed-url.ts';
@@ -12,7 +13,8 @@ export const trello: Sender = urlHmac({
   parts: ({ url, body }) => [body, url],
   headers: ['X-Trello-Webhook'],
   secret: { what: 'the app’s secret (OAuth secret)', where: 'the Power-Up’s admin page → API key' },
-  deliveryId: { fields: [['action', 'id']] },
+  delivery: unverified({ fields: [['action', 'id']] }),
+  evidence: { handshake: code('n8n-io/n8n, nodes/Trello/TrelloTrigger.node.ts') },
   steps: ['Create webhooks through the API: `POST /1/webhooks` with `callbackURL`, the URL of the table.'],
   example: ({ id, nowMs }) => ({
     action: {

@@ -1,4 +1,5 @@
 /** Twilio. */
+import { code, known, ran } from '../evidence.ts';
 import { createHash } from 'node:crypto';
 import { header, hmac, utf8 } from '../expressions.ts';
 import { type Sender, formType } from '../sender.ts';
@@ -14,7 +15,11 @@ export const twilio: readonly Sender[] = [
     parts: ({ url }) => [url],
     headers: ['X-Twilio-Signature'],
     secret: { what: 'the account’s auth token', where: 'Console → Account → API keys & tokens' },
-    deliveryId: { header: 'I-Twilio-Idempotency-Token' },
+    delivery: known(
+      { header: 'I-Twilio-Idempotency-Token' },
+      code('twilio/twilio-agent-connect-python, tac.channels.messaging'),
+    ),
+    evidence: { signature: ran('twilio') },
     steps: [
       'Enter the URL of the table where the product asks for a webhook, and choose JSON (Event Streams, Flex …).',
     ],
@@ -45,13 +50,18 @@ export const twilio: readonly Sender[] = [
   }),
   urlHmac({
     id: 'twilio_form',
+    aliases: ['twilio_sms', 'twilio_voice'],
     name: 'Twilio (forms: SMS, voice)',
     algorithm: 'sha1',
     bytes: utf8('url || form_sorted(payload)'),
     parts: ({ url, body }) => [url, sortedFields(body)],
     headers: ['X-Twilio-Signature'],
     secret: { what: 'the account’s auth token', where: 'Console → Account → API keys & tokens' },
-    deliveryId: { header: 'I-Twilio-Idempotency-Token' },
+    delivery: known(
+      { header: 'I-Twilio-Idempotency-Token' },
+      code('twilio/twilio-agent-connect-python, tac.channels.messaging'),
+    ),
+    evidence: { signature: [ran('twilio'), ran('twilio (Python)')] },
     steps: [
       'Enter the URL of the table as the status callback of messages and calls (`StatusCallback`), or where a number’s incoming messages go, method POST.',
     ],

@@ -1,4 +1,5 @@
 /** Twitch EventSub. */
+import { code, unverified } from '../evidence.ts';
 import { freshIso, header, headerOperand, hmac, utf8 } from '../expressions.ts';
 import { type Sender, sender } from '../sender.ts';
 import { isoSeconds, mac, uuid } from '../signing.ts';
@@ -13,7 +14,11 @@ export const twitch: Sender = sender('A signature of the body and a timestamp', 
   toleranceS: 600,
   headers: ['Twitch-Eventsub-Message-Signature', twitchId, twitchTime],
   secret: { what: 'the subscription’s secret, 10 to 100 ASCII characters', where: 'you choose it' },
-  deliveryId: { header: 'Twitch-Eventsub-Message-Id' },
+  delivery: unverified({ header: 'Twitch-Eventsub-Message-Id' }),
+  evidence: {
+    signature: code('twitchdev/twitch-cli, internal/events/trigger'),
+    handshake: code('twitchdev/twitch-cli, internal/events/verify'),
+  },
   steps: [
     'Create subscriptions through the API: `transport.callback` is the URL of the table, `transport.secret` the secret.',
   ],

@@ -1,4 +1,5 @@
 /** Typeform. */
+import { unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoSeconds } from '../signing.ts';
@@ -10,7 +11,7 @@ export const typeform: Sender = hmacBody({
   encoding: 'base64',
   headers: ['Typeform-Signature'],
   secret: { what: 'the text you type as the secret', where: 'you choose it' },
-  deliveryId: { fields: [['event_id']] },
+  delivery: unverified({ fields: [['event_id']] }),
   steps: [
     'Open the form → Connect → Webhooks → Add a webhook with the URL of the table.',
     'Edit the webhook, enter the secret and switch it on.',

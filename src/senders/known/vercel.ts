@@ -1,4 +1,5 @@
 /** Vercel. */
+import { unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 
@@ -8,7 +9,7 @@ export const vercel: Sender = hmacBody({
   algorithm: 'sha1',
   headers: ['x-vercel-signature'],
   secret: { what: 'a text', where: 'shown once when the webhook is created' },
-  deliveryId: { fields: [['id']] },
+  delivery: unverified({ fields: [['id']] }),
   steps: [
     'Open the team’s Settings → Webhooks.',
     'Choose events and projects, enter the URL of the table and create the webhook.',

@@ -1,4 +1,5 @@
 /** Viber bots. */
+import { code, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -8,11 +9,10 @@ export const viber: Sender = hmacBody({
   name: 'Viber bots',
   headers: ['X-Viber-Content-Signature'],
   secret: { what: 'the bot’s authentication token', where: 'the bot’s account → Edit info' },
-  // One message is delivered, then seen: the same token.
-  deliveryId: { fields: [['event'], ['message_token']] },
+  delivery: unverified({ fields: [['event'], ['message_token']] }),
+  evidence: { signature: code('Viber/viber-bot-node, lib/middleware.js') },
   steps: ['Call `set_webhook` with `url`, the URL of the table, and the `event_types`.'],
   notes: ['`set_webhook` sends a signed event `webhook`; it is stored like any other.'],
-  source: 'Viber’s own Node package',
   example: ({ id, nowMs }) => ({
     event: 'message',
     timestamp: nowMs,

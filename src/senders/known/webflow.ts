@@ -1,4 +1,5 @@
 /** Webflow. */
+import { ran, report } from '../evidence.ts';
 import { freshMs, header, headerOperand, hmac, utf8 } from '../expressions.ts';
 import { type Sender, sender } from '../sender.ts';
 import { mac } from '../signing.ts';
@@ -11,11 +12,21 @@ export const webflow: Sender = sender('A signature of the body and a timestamp',
   toleranceS: 300,
   headers: ['X-Webflow-Signature', webflowTime],
   secret: {
-    what: 'the app’s client secret, or the webhook’s secret key',
-    where: 'shown when the webhook is created',
+    what: 'the app’s client secret, or `secretKey` of a webhook that a site token has created',
+    where: 'in the app’s settings, or in the answer of the call that creates the webhook',
   },
+  retries: {
+    when: 'up to 3 times, 10 minutes apart',
+    signed: 'unsaid',
+    lastS: 30 * 60,
+    from: report('hookdeck/webhook-skills'),
+  },
+  evidence: { signature: ran('webflow-api') },
   steps: [
-    'Create the webhook in the site’s settings (Apps & integrations) or through the API, with the URL of the table.',
+    'Create webhooks through the API, `POST /v2/sites/{site_id}/webhooks` with `url`, the URL of the table, or let an app of yours create them.',
+  ],
+  notes: [
+    'Webhooks that are made in the dashboard (site settings) are not signed, and every request of theirs is refused: use the API.',
   ],
   expression: (s) =>
     `${freshMs(header(webflowTime), 300)}\n  AND secure_compare(${header('X-Webflow-Signature')},\n    ` +

@@ -1,4 +1,5 @@
 /** WebSub and YouTube, which uses it. */
+import { code } from '../evidence.ts';
 import { header, hmac } from '../expressions.ts';
 import { type Sender, type SenderSpec, sender } from '../sender.ts';
 import { isoSeconds, mac, uuid } from '../signing.ts';
@@ -36,22 +37,26 @@ export const websub: readonly Sender[] = [
   hub(['sha256', 'sha1'], {
     id: 'websub',
     name: 'WebSub (any hub)',
+    evidence: {
+      signature: code('w3c/websub, the recommendation'),
+      handshake: code('w3c/websub, the recommendation'),
+    },
     steps: [
       'Create the table first, and keep this running: `headgate websub <topic> --callback <the URL of the table> --secret-file …`. It subscribes at the hub that the feed names, and renews the subscription before it ends.',
       'By hand: POST a form to the hub with `hub.mode=subscribe`, `hub.topic`, `hub.callback` (the URL of the table) and `hub.secret`, and again before the lease ends.',
     ],
     notes: ['Hubs that sign with SHA-384 or SHA-512 need their own expression.'],
-    source: 'the W3C’s recommendation WebSub',
     example: ({ id, nowMs }) => atom(`urn:uuid:${uuid(id)}`, 'Café', isoSeconds(nowMs)),
   }),
   hub(['sha1'], {
     id: 'youtube',
+    aliases: ['pubsubhubbub'],
     name: 'YouTube (push notifications of channels)',
+    evidence: { handshake: code('w3c/websub, the recommendation') },
     steps: [
       "Create the table first, and keep this running: `headgate websub 'https://www.youtube.com/xml/feeds/videos.xml?channel_id=…' --hub https://pubsubhubbub.appspot.com/ --callback <the URL of the table> --secret-file …`. It subscribes, and renews the subscription before it ends.",
       'By hand: on pubsubhubbub.appspot.com/subscribe enter the URL of the table, the topic `https://www.youtube.com/xml/feeds/videos.xml?channel_id=…` and a secret, and subscribe; again before the lease ends.',
     ],
-    source: 'the W3C’s recommendation WebSub, and general knowledge of Google’s hub, which signs with SHA-1',
     example: ({ id, nowMs }) => atom(`yt:video:${id.slice(0, 11)}`, 'Café ☕', isoSeconds(nowMs)),
   }),
 ];

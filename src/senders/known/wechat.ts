@@ -1,4 +1,5 @@
 /** WeChat official accounts. */
+import { code, ran } from '../evidence.ts';
 import { createHash } from 'node:crypto';
 import { query } from '../clauses.ts';
 import { fresh, utf8 } from '../expressions.ts';
@@ -16,6 +17,7 @@ const sorted = (s: string): string => {
 
 export const wechat: Sender = sender('A signature of the URL or of fields', {
   id: 'wechat',
+  aliases: ['weixin'],
   name: 'WeChat official accounts (plain mode)',
   headers: [],
   signatureHeader: null,
@@ -24,6 +26,7 @@ export const wechat: Sender = sender('A signature of the URL or of fields', {
   contentType: 'text/xml',
   secret: chosen('the token, 3 to 32 letters and digits'),
   makeSecret: (random) => same(random(16).toString('hex')),
+  evidence: { signature: [ran('wechatpy')], handshake: code('node-webot/wechat, lib/wechat.js') },
   steps: [
     'Open Settings and Development → Basic configuration → Server configuration: the URL of the table, the token, and plain mode. Submit, and enable it.',
   ],
@@ -31,7 +34,6 @@ export const wechat: Sender = sender('A signature of the URL or of fields', {
     'The signature covers the token, the time and a random text, not the body: anyone who has seen one URL can send other bodies for five minutes.',
     'WeChat understands an empty answer as “no reply”. Replies go through its API. The encrypted modes cannot be checked.',
   ],
-  source: 'the package node-webot/wechat',
   expression: (s) =>
     `${fresh(query('timestamp'), 300)}\n  AND secure_compare(${query('signature')}, encode(sha1(${utf8(sorted(s))}), 'hex'))`,
   sign: ({ url, nowMs, signingKey, id }) => {

@@ -1,4 +1,5 @@
 /** WooCommerce. */
+import { code, none } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoSeconds, numeric } from '../signing.ts';
@@ -9,7 +10,21 @@ export const woocommerce: Sender = hmacBody({
   encoding: 'base64',
   headers: ['X-WC-Webhook-Signature'],
   secret: { what: 'the text you type as the secret', where: 'you choose it' },
-  deliveryId: { header: 'X-WC-Webhook-Delivery-ID' },
+  delivery: none(
+    'WooCommerce never repeats a delivery, and X-WC-Webhook-Delivery-ID is a hash of the webhook and the second: two orders within one second have the same',
+    code('woocommerce/woocommerce, plugins/woocommerce/includes/class-wc-webhook.php'),
+    'Store every request: there is nothing to tell apart.',
+  ),
+  retries: {
+    when: null,
+    signed: 'unsaid',
+    from: code('woocommerce/woocommerce, plugins/woocommerce/includes/class-wc-webhook.php'),
+  },
+  evidence: {
+    signature: code('woocommerce/woocommerce, plugins/woocommerce/includes/class-wc-webhook.php'),
+    handshake: code('woocommerce/woocommerce, plugins/woocommerce/includes/class-wc-webhook.php'),
+    event: code('woocommerce/woocommerce, plugins/woocommerce/includes/class-wc-webhook.php'),
+  },
   steps: [
     'Open WooCommerce → Settings → Advanced → Webhooks → Add webhook.',
     'Status: Active. Choose the topic, the delivery URL (the URL of the table) and the secret. Save.',

@@ -1,10 +1,12 @@
 /** WorkOS. */
+import { ran, unverified } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
 import { timestampedList } from '../timestamped.ts';
 
 export const workos: Sender = timestampedList({
   id: 'workos',
+  aliases: ['work_os'],
   name: 'WorkOS',
   time: 't',
   version: 'v1',
@@ -12,7 +14,8 @@ export const workos: Sender = timestampedList({
   toleranceS: 180,
   headers: ['WorkOS-Signature'],
   secret: { what: 'the endpoint’s secret', where: 'Dashboard → Webhooks → the endpoint' },
-  deliveryId: { fields: [['id']] },
+  delivery: unverified({ fields: [['id']] }),
+  evidence: { signature: ran('@workos-inc/node') },
   steps: [
     'Open Webhooks in the dashboard, create an endpoint with the URL of the table, and copy its secret.',
   ],

@@ -1,4 +1,5 @@
 /** Wrike. */
+import { report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
@@ -8,6 +9,7 @@ export const wrike: Sender = hmacBody({
   name: 'Wrike',
   headers: ['X-Hook-Signature'],
   secret: { what: '`secret` of the call that creates the webhook', where: 'you choose it' },
+  evidence: { signature: report('several public receivers of Wrike’s webhooks') },
   steps: [
     'Create the table first: Wrike calls it while the webhook is created.',
     'Create webhooks through the API: `POST /webhooks`, or `/folders/{folderId}/webhooks`, with `hookUrl`, the URL of the table, and `secret`, the text of the secret.',
@@ -16,7 +18,6 @@ export const wrike: Sender = hmacBody({
     'One request is a list of events, which is stored as one row.',
     'Without `secret` Wrike signs nothing, and every request is refused.',
   ],
-  source: 'Wrike’s page “Webhooks” by way of several public receivers',
   example: ({ id, nowMs }) => [
     {
       eventType: 'TaskStatusChanged',
