@@ -14,11 +14,13 @@ export function senderInfos(): readonly SenderInfo[] {
 }
 
 function infoOf(sender: Sender): SenderInfo {
-  const { id, name, theme, secret, steps, delivery, signsUrl, handshake, secretForm, contentType } = sender;
+  const { id, name, aliases, theme, secret, steps, delivery, signsUrl, handshake, secretForm, contentType } =
+    sender;
   const { headers, signatureHeader } = sender;
   return {
     id,
     name,
+    aliases,
     theme,
     what: secret.what,
     where: secret.where,

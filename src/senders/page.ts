@@ -7,6 +7,7 @@ import { unsupported } from './not-expressible.ts';
 import { bodyColumn, minutes, repeatedSection, tableOptions } from './repeated.ts';
 import type { Sender, Theme } from './sender.ts';
 import { expressionOf, senders } from './senders.ts';
+import { verifiersPage } from './verifiers-page.ts';
 
 const printedFrom = 'This page is printed from `src/senders/`.\n';
 
@@ -14,6 +15,7 @@ const printedFrom = 'This page is printed from `src/senders/`.\n';
 export function senderPages(): ReadonlyMap<string, string> {
   return new Map([
     ['docs/senders/README.md', sendersIndex()],
+    ['docs/senders/verifiers.md', verifiersPage(senders)],
     ...[...senders.values()].map((sender) => [`docs/senders/${sender.id}.md`, senderPage(sender)] as const),
   ]);
 }
