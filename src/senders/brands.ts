@@ -16,6 +16,8 @@ export const standardBrands: Readonly<Record<string, string>> = {
 
 /** Services whose requests cannot be checked, or not by a name, and what there is instead. */
 const others: Readonly<Record<string, string>> = {
+  contentful:
+    'Contentful signs its path, a list of headers and the body: spell the check out for the headers that you send.',
   dropbox_sign: 'Dropbox Sign sends multipart/form-data, which tables do not take.',
   hellosign: 'Dropbox Sign sends multipart/form-data, which tables do not take.',
   jotform: 'Jotform sends multipart/form-data, which tables do not take.',

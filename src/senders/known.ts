@@ -124,6 +124,10 @@ import { x } from './known/x.ts';
 import { xero } from './known/xero.ts';
 import { zendesk } from './known/zendesk.ts';
 import { zoom } from './known/zoom.ts';
+import { polar } from './known/polar.ts';
+import { retell } from './known/retell.ts';
+import { livekit } from './known/livekit.ts';
+import { cloudinary } from './known/cloudinary.ts';
 import type { Sender } from './sender.ts';
 
 export const knownSenders: readonly Sender[] = [
@@ -252,4 +256,8 @@ export const knownSenders: readonly Sender[] = [
   apideck,
   dimo,
   smartthings,
+  polar,
+  retell,
+  livekit,
+  cloudinary,
 ].flat();

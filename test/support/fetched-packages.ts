@@ -193,6 +193,52 @@ export const judges: readonly Judge[] = [
     },
   },
   {
+    package: '@polar-sh/sdk',
+    senders: ['polar'],
+    judge: async (load, { body, headers, secret }) => {
+      const { validateEvent } = await load('webhooks');
+      try {
+        validateEvent(body, lower(headers), secret);
+      } catch (error) {
+        // What follows the check of the signature is its own opinion of the event.
+        if ((error as Error).constructor.name === 'WebhookVerificationError') return false;
+      }
+      return true;
+    },
+  },
+  {
+    package: 'retell-sdk',
+    senders: ['retell'],
+    judge: async (load, { body, headers, secret }) => {
+      const Retell = await load();
+      return (Retell.Retell ?? Retell).verify(
+        body,
+        secret,
+        lower(headers)['x-retell-signature'],
+      ) as Promise<boolean>;
+    },
+  },
+  {
+    package: 'livekit-server-sdk',
+    senders: ['livekit'],
+    judge: async (load, { body, headers, secret }) => {
+      const { WebhookReceiver } = await load();
+      const receiver = new WebhookReceiver('APIaBcDeFgHiJk', secret);
+      return unlessThrown(() => receiver.receive(body, lower(headers)['authorization']));
+    },
+  },
+  {
+    package: 'cloudinary',
+    senders: ['cloudinary'],
+    judge: async (load, { body, headers, secret }) => {
+      const { v2 } = await load();
+      v2.config({ cloud_name: 'c', api_key: 'key', api_secret: secret });
+      const at = lower(headers);
+      const time = Number(at['x-cld-timestamp']);
+      return v2.utils.verifyNotificationSignature(body, time, at['x-cld-signature']) as boolean;
+    },
+  },
+  {
     package: '@shopify/shopify-api',
     senders: ['shopify'],
     judge: async (load, { body, headers, secret }) => {
