@@ -94,10 +94,10 @@ test('the key that each page gives stores a repeated delivery once, and the quer
       signedUrl: `${publicUrl}/webhook/dev/public/${table}`,
       secret: keys.signingKey,
     };
-    for (const id of ['one', 'one', 'two']) {
-      const { printed } = await send({ ...request, id });
-      assert.match(printed, /^HTTP 200\n/, `${sender.id}: ${printed}`);
-    }
+    const twice = await send({ ...request, id: 'one', repeat: '2' });
+    assert.match(twice.printed, /^1\/2 HTTP 200\n[^]*2\/2 HTTP 200\n/, `${sender.id}: ${twice.printed}`);
+    const { printed } = await send({ ...request, id: 'two' });
+    assert.match(printed, /^HTTP 200\n/, `${sender.id}: ${printed}`);
     const { rows } = await client.query(eachEvent(sender, table) ?? `SELECT data FROM ${table}`);
     assert.equal(rows.length, 2, sender.id);
     await dropSenderTable(client, table);
