@@ -77,7 +77,7 @@ export const adyen: readonly Sender[] = [
         ],
       },
       page('docs.adyen.com, “Handle webhook events”', 'November 2026'),
-      'Other fields of a repeated notification may differ, and the first one is kept.',
+      'Other fields of a repeated notification may differ: it is then kept with the refused requests, as `delivery_differs`.',
     ),
     evidence: {
       signature: ran('@adyen/api-library'),

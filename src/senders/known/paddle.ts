@@ -18,7 +18,8 @@ export const paddle: Sender = timestampedList({
     where: 'Developer tools → Notifications → Edit destination',
   },
   delivery: known(
-    { fields: [['event_id']] },
+    // A replay is a new notification of the same event, with another `notification_id`.
+    { fields: [['event_id']], stays: [['event_type'], ['data']] },
     page('developer.paddle.com, “How webhooks work” and “Handle webhook delivery”', 'November 2026'),
   ),
   retries: {
