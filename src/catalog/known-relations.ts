@@ -3,9 +3,9 @@
  * what it found into a Target for a write mode; returns Targets, at once if the relation is known. A relation that was found
  * is remembered briefly, one that was not is looked up again. Refuses with what the lookup refuses with.
  */
-import type { Intake, Target } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import type { Intake, Target } from '../types/target.ts';
+import type { Limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 
 export interface KnownOptions<Row, Mode> {
   /** Throws Refused, or the engine's error. */

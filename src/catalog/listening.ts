@@ -8,7 +8,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { ClientConfig, Notification } from 'pg';
-import { hangUp } from '../engine/hang-up.ts';
+import { hangUp } from '../engine/close-client.ts';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import { pinned, pinnedAll } from './reading.ts';
 

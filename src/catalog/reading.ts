@@ -6,7 +6,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { ClientBase, QueryResult } from 'pg';
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import {
   catalogRowsSql,
   fittingSql,

@@ -4,7 +4,7 @@ import { after, before, suite, test } from 'node:test';
 import { Client } from 'pg';
 import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { summary } from '../../test/support/webhook-targets.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { openRelations } from './relations.ts';
 import type { WriteMode } from './relations.ts';
 

@@ -1,7 +1,7 @@
 /** A picture of the catalog of database `postgres`, whose sealed values are texts in base64 and whose checks let everything pass. */
 import { Picture } from '../../src/catalog/picture.ts';
 import { destinationOf } from '../../src/risingwave/destination.ts';
-import type { Limits } from '../../src/tables/limits.ts';
+import type { Limits } from '../../src/config/limits.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 
 /** `clock`: in ms. */
