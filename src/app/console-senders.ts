@@ -14,16 +14,18 @@ export function senderInfos(): readonly SenderInfo[] {
 }
 
 function infoOf(sender: Sender): SenderInfo {
-  const { id, name, theme, secret, steps, deliveryId, signsUrl, handshake, secretForm, contentType } = sender;
+  const { id, name, aliases, theme, secret, steps, delivery, signsUrl, handshake, secretForm, contentType } =
+    sender;
   const { headers, signatureHeader } = sender;
   return {
     id,
     name,
+    aliases,
     theme,
     what: secret.what,
     where: secret.where,
     steps,
-    deliveryHeader: deliveryId !== null && 'header' in deliveryId ? deliveryId.header : null,
+    deliveryHeader: delivery.kind === 'known' && 'header' in delivery.id ? delivery.id.header : null,
     signsUrl,
     handshake,
     paired: sender.paired,

@@ -50,7 +50,7 @@ import { SealError } from '../secrets/sealing.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { Settings } from '../config/settings.ts';
 import { secretForms } from '../senders/secret-forms.ts';
-import { deliveryIdOf, demandsOf, expandAnswers, expandSender, nearestSenders } from '../senders/senders.ts';
+import { deliveryIdOf, demandsOf, expandAnswers, expandSender, hintForSender } from '../senders/senders.ts';
 import { parseAnswer } from '../validate/answer.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
@@ -228,7 +228,7 @@ function createSqlRewriter(deps: DoorDeps, releaseMore: (database: string) => Pr
     secretForms,
     deliveryIdOf,
     sendsElsewhere: settings.intoHosts.length > 0,
-    nearestSenders,
+    hintForSender,
     explain: (question) => explain(question).catch(failStatement),
     spool: async (session) => {
       const owned = await catalog.ownedBy(session).catch(failStatement);

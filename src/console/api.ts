@@ -105,6 +105,8 @@ export interface TailEvent {
 export interface SenderInfo {
   readonly id: string;
   readonly name: string;
+  /** Other names by which people look for it. */
+  readonly aliases: readonly string[];
   readonly theme: string;
   /** What the secret is, and where it is found. */
   readonly what: string;

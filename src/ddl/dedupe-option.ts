@@ -8,10 +8,16 @@ import { StatementError } from './cursor.ts';
 import { optionOf } from './options.ts';
 import type { Option } from './options.ts';
 
-/** Where a known sender has a delivery's id, and what its repetitions have in common besides (absent: their bodies), as text; or, in a sentence, why it has none. null: no such sender. */
+/**
+ * Where a known sender has a delivery's id, and what its repetitions have in common besides (absent: their bodies), as text; or, in a
+ * sentence, why none is believed, and what to do. null: no such sender.
+ */
 export type DeliveryIdOf = (
   sender: string,
-) => { readonly id: string; readonly compare?: string } | { readonly problem: string } | null;
+) =>
+  | { readonly id: string; readonly compare?: string }
+  | { readonly problem: string; readonly instead: string }
+  | null;
 
 const hint =
   "The forms are: dedupe = 'sender', 'sender:github', 'header:x-github-delivery', '$.event.id', or 'off'; several, with commas between, are the id together.";
@@ -34,7 +40,7 @@ export function dedupeValue(option: Option, using: string | null, deliveryIdOf: 
     );
   const known = named === null || sender === null ? { id: value } : deliveryIdOf(sender);
   if (known === null) return refuse(`unknown sender "${sender}"`);
-  if ('problem' in known) return refuse(known.problem);
+  if ('problem' in known) return refuse(known.problem, known.instead);
   const parts = parseDeliveryId(known.id);
   if (parts === null) return refuse(`dedupe "${value}" is no place in a request`);
   const secret = parts.find((it) => 'header' in it && credentials.has(it.header));

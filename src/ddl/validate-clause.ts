@@ -45,7 +45,7 @@ export interface ValidateDeps {
   /** Whether there is a host that rows of tables may go to (WITH (into = …)). */
   readonly sendsElsewhere: boolean;
   /** Senders with names similar to this one, best first. */
-  readonly nearestSenders: (name: string) => readonly string[];
+  readonly hintForSender: (name: string) => string | null;
 }
 
 export interface SenderDemands {
@@ -133,11 +133,11 @@ function senderClause(cursor: Cursor, secrets: readonly Name[], deps: ValidateDe
 }
 
 function unknownSender(sender: string, at: number, deps: ValidateDeps): never {
-  const near = deps.nearestSenders(sender);
+  const said = deps.hintForSender(sender);
   const list =
     'All of them are in docs/senders; any other is spelled out: VALIDATE SECRET ... AS secure_compare(...).';
   throw new StatementError('22023', `unknown sender "${sender}"`, at, {
-    hint: near.length === 0 ? list : `Perhaps ${near.join(', ')}? ${list}`,
+    hint: said === null ? list : `${said} ${list}`,
   });
 }
 

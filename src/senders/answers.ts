@@ -226,10 +226,10 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   ringcentral: {
     handshake:
-      'When the subscription is created, RingCentral POSTs a request with `Validation-Token` and an empty body, and expects the same header in an answer of at most 1024 bytes within 3 seconds.',
+      'When the subscription is created, RingCentral POSTs a request with an empty body and `Validation-Token`, a random text of its own, and expects the same header in an answer of at most 1024 bytes within 3 seconds.',
     answers: () => [
-      checked({
-        when: 'length(payload) = 0',
+      unchecked({
+        when: `${isThere(header('Validation-Token'))} AND length(payload) = 0`,
         headers: { 'Validation-Token': token(header('Validation-Token'), 256) },
       }),
     ],

@@ -90,5 +90,9 @@ export const eventPlaces: Readonly<Record<string, EventPlace>> = {
   viber: field('event'),
   ebay: field('metadata', 'topic'),
   linkedin: field('type'),
+  polar: field('type'),
+  retell: field('event'),
+  livekit: field('event'),
+  cloudinary: field('notification_type'),
   pipedrive: field('meta', 'action'),
 };

@@ -1,11 +1,6 @@
 /** Senders whose requests a VALIDATE expression cannot check, each with the reason. */
 export const unsupported: readonly { readonly name: string; readonly reason: string }[] = [
   {
-    name: 'Contentful',
-    reason:
-      'a header lists the signed headers in order, and an expression cannot loop over a list. A shared text in a custom header works: `USING api_key`, or an expression with that header.',
-  },
-  {
     name: 'Microsoft Graph, rich notifications',
     reason:
       'the tokens of `validationTokens` are a list, and an expression cannot loop over a list; encrypted content needs a private key. `USING microsoft_graph` compares `clientState`.',

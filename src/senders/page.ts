@@ -1,8 +1,13 @@
 /** The pages under docs/senders, generated from the table. Takes a sender, returns Markdown. Pure. */
+import { standardBrands } from './brands.ts';
+import { nobody, sourceText } from './evidence.ts';
+import type { Source } from './evidence.ts';
+import { eventPlaces } from './events.ts';
 import { unsupported } from './not-expressible.ts';
-import { bodyColumn, repeatedSection, tableOptions } from './repeated.ts';
+import { bodyColumn, minutes, repeatedSection, tableOptions } from './repeated.ts';
 import type { Sender, Theme } from './sender.ts';
 import { expressionOf, senders } from './senders.ts';
+import { verifiersPage } from './verifiers-page.ts';
 
 const printedFrom = 'This page is printed from `src/senders/`.\n';
 
@@ -10,6 +15,7 @@ const printedFrom = 'This page is printed from `src/senders/`.\n';
 export function senderPages(): ReadonlyMap<string, string> {
   return new Map([
     ['docs/senders/README.md', sendersIndex()],
+    ['docs/senders/verifiers.md', verifiersPage(senders)],
     ...[...senders.values()].map((sender) => [`docs/senders/${sender.id}.md`, senderPage(sender)] as const),
   ]);
 }
@@ -29,7 +35,7 @@ export function senderPage(sender: Sender): string {
   const table = `CREATE TABLE ${id}_events (${bodyColumn(sender)}) WITH (${tableOptions(sender)})`;
   return `# ${name}
 
-${summary(sender)}
+${sender.ended === null ? '' : `**${sender.ended}**\n\n`}${summary(sender)}
 ${publicUrlFirst(sender)}
 ## At the sender
 
@@ -63,7 +69,12 @@ ${tryIt(sender)}
 ${repeatedSection(sender, `${id}_events`, own, second)}## Good to know
 
 ${list(facts(sender))}
-${printedFrom}`;
+## Who says so
+
+| what | checked by whom |
+| --- | --- |
+${witnesses(sender)}
+No live service was called. ${printedFrom}`;
 }
 
 /** Whether the sender brings the secret. */
@@ -133,7 +144,7 @@ function summary(sender: Sender): string {
   const covers = sender.signsBody
     ? 'every byte of the body is covered'
     : 'the body as a whole is not covered';
-  const age = sender.toleranceS === null ? '' : ` A signature is valid for ${sender.toleranceS} seconds.`;
+  const age = sender.toleranceS === null ? '' : ` A signature is valid for ${minutes(sender.toleranceS)}.`;
   return `Requests from ${sender.name} ${what} ${place}; ${covers}.${age}`;
 }
 
@@ -190,12 +201,42 @@ function facts(sender: Sender): readonly string[] {
     ...(sender.headers.length === 0
       ? []
       : [`The check reads ${sender.headers.map((name) => `\`${name}\``).join(', ')}.`]),
-    ...(sender.source === null
-      ? []
-      : [
-          `This page is based on ${sender.source}. It was not tested against the live service: report any difference.`,
-        ]),
+    ...eventName(sender),
   ];
+}
+
+/** Where the event's name is, which a table that keeps only the body does not have if it is in a header. */
+function eventName({ id }: Sender): readonly string[] {
+  const place = eventPlaces[id];
+  if (place === undefined) return [];
+  return 'header' in place
+    ? [
+        `The event’s name is in the header \`${place.header}\` and not in the body: \`INCLUDE HEADER '${place.header.toLowerCase()}' AS event\`, before WITH, keeps it in a column.`,
+      ]
+    : [`The event’s name is in \`${place.field.join('.')}\` of the body.`];
+}
+
+/** One row for each thing that the page says; what nobody has looked up is said to be so. */
+function witnesses({ id, delivery, retries, answer, handshake, evidence }: Sender): string {
+  const rows: readonly (readonly [string, Source | readonly Source[] | null | undefined])[] = [
+    ['the signature', evidence.signature],
+    ['the id of a delivery', delivery.kind === 'unverified' ? null : delivery.from],
+    ['when it tries again, and what it signs then', retries?.from],
+    ...(handshake === null ? [] : [['the handshake', evidence.handshake] as const]),
+    [
+      answer === null ? 'the answer that it wants, and how soon' : `the answer that it wants: ${answer.what}`,
+      answer?.from,
+    ],
+    ['how the secret is changed', evidence.rotation],
+    ['the form of the secret', evidence.secret],
+    ...(eventPlaces[id] === undefined ? [] : [['the event’s name', evidence.event] as const]),
+  ];
+  return rows.map(([what, sources]) => `| ${what} | ${saidBy(sources)} |\n`).join('');
+}
+
+function saidBy(sources: Source | readonly Source[] | null | undefined): string {
+  const all = sources === null || sources === undefined ? [] : [sources].flat();
+  return all.length === 0 ? nobody : all.map(sourceText).join('; ').replaceAll('|', '\\|');
 }
 
 const intro: Readonly<Record<Theme, string>> = {
@@ -208,14 +249,28 @@ const intro: Readonly<Record<Theme, string>> = {
   'A token': 'A shared text in a header, the body or the URL; nothing is signed.',
 };
 
+/** Aliases, which USING takes, and brands, which send in a form that several have. */
+function byAnotherName(): string {
+  const aliases = [...senders.values()].flatMap(({ id, aliases }) =>
+    aliases.map((alias) => [alias, `\`${id}\` (\`USING ${alias}\` is the same)`] as const),
+  );
+  const brands = Object.values(standardBrands).map(
+    (brand) => [brand, '`svix` if the headers begin with `svix-`, otherwise `standard_webhooks`'] as const,
+  );
+  return [...aliases, ...brands]
+    .toSorted(([a], [b]) => a.localeCompare(b, 'en'))
+    .map(([name, using]) => `| ${name} | ${using} |\n`)
+    .join('');
+}
+
 function sendersIndex(): string {
   const themes = Object.keys(intro) as Theme[];
-  const all = [...senders.values()];
+  const all = [...senders.values()].toSorted((a, b) => a.name.localeCompare(b.name, 'en'));
   const sections = themes.map((theme) => {
     const rows = all
       .filter((sender) => sender.theme === theme)
       .map((sender) => {
-        const age = sender.toleranceS === null ? '—' : `${sender.toleranceS} s`;
+        const age = sender.toleranceS === null ? '—' : minutes(sender.toleranceS);
         const handshake =
           sender.handshake === null ? '—' : sender.questions.length > 0 ? 'answered' : 'see page';
         return `| [${sender.name}](${sender.id}.md) | \`${sender.id}\` | ${sender.secret.what.replaceAll('|', '\\|')} | ${age} | ${handshake} |`;
@@ -242,6 +297,11 @@ empty 200.
 [This page](verifiers.md) lists which of them were tested against the senders’ own packages.
 
 ${sections.join('\n')}
+## By another name
+
+| looked for | \`USING\` |
+| --- | --- |
+${byAnotherName()}
 ## headgate send
 
 \`headgate send <name> --url <the table’s URL> --secret <text>\` sends what the sender would send, correctly signed, and exits with 0 if every

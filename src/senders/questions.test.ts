@@ -105,9 +105,9 @@ const published: readonly (readonly [string, Given, Answered, Answered])[] = [
   ],
   [
     'ringcentral',
-    { signingKey: 'mine' },
-    answer({ headers: { 'validation-token': 'mine' } }),
-    answer({ headers: { 'validation-token': 'mine' }, bytes: 1025 }),
+    { challenge: 'theirs' },
+    answer({ headers: { 'validation-token': 'theirs' } }),
+    answer({ headers: { 'validation-token': 'theirs' }, bytes: 1025 }),
   ],
   [
     'strava',

@@ -199,12 +199,9 @@ export const questions: Readonly<Record<string, readonly Question[]>> = {
     question({
       what: 'for `Validation-Token` back',
       withinMs: 3_000,
-      ask: ({ signed }) => signed(''),
-      judge: all(
-        status(200),
-        header('Validation-Token', ({ signingKey }) => signingKey),
-        atMost(1024),
-      ),
+      challenge: isUuid,
+      ask: ({ url, challenge }) => post(url, '', { 'Validation-Token': challenge }),
+      judge: all(status(200), header('Validation-Token', challengeOf), atMost(1024)),
     }),
   ],
   trello: [head200],

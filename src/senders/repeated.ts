@@ -1,6 +1,7 @@
 /**
- * What to do about a delivery that its sender repeats: the SQL that stores it once, or that reads each of its events
- * once. Takes a sender, returns text for its page and statements that run. Pure.
+ * What to do about a delivery that its sender repeats: the SQL that stores it once, or that reads each of its events once. Only an id of
+ * which somebody has said that it is one per event, and the same on a repetition, is offered. Takes a sender, returns text for its page and
+ * statements that run. Pure.
  */
 import { printDeliveryId } from '../types/delivery-id.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
@@ -12,20 +13,39 @@ export const tableOptions = ({ format }: Sender) =>
 /** The one column that the body goes into. */
 export const bodyColumn = ({ format }: Sender) => (format === 'text' ? 'data TEXT' : 'data JSONB');
 
-/** The option `dedupe` in full; or why there is none. */
-export function dedupeText({
-  deliveryId,
-  name,
-}: Sender): { readonly id: string; readonly compare?: string } | { readonly problem: string } {
-  if (deliveryId === null)
-    return { problem: `${name} sends no id that stays the same when a delivery is repeated` };
-  if ('ofEach' in deliveryId)
+/** The value of the option `dedupe`; or, in sentences, why there is none, and what to do. */
+export type DedupePlace =
+  | { readonly id: string; readonly compare?: string }
+  | { readonly problem: string; readonly instead: string };
+
+export function dedupeText({ delivery, events, name, id: sender }: Sender): DedupePlace {
+  const see = `See docs/senders/${sender}.md.`;
+  if (events !== null && (delivery.kind !== 'known' || 'ofEach' in delivery.id))
     return {
       problem: `a request from ${name} may contain several events, and has no id of its own that stays the same`,
+      instead: see,
     };
-  if ('header' in deliveryId) return { id: printDeliveryId([{ header: deliveryId.header.toLowerCase() }]) };
-  const { fields, stays } = deliveryId;
-  return { id: placesOf(fields), ...(stays !== undefined && { compare: placesOf(stays) }) };
+  if (delivery.kind === 'none')
+    return { problem: delivery.why, instead: [delivery.instead ?? '', see].join(' ').trim() };
+  const { id } = delivery;
+  if (id === null)
+    return {
+      problem: `nobody has looked whether ${name} sends an id that stays the same when a delivery is repeated`,
+      instead: `If you know one, name it: dedupe = '$.id' or 'header:x-id'. ${see}`,
+    };
+  if ('ofEach' in id) throw new TypeError(`${sender} has an id of each event and no events`);
+  const place = placeText(id);
+  const stays = 'fields' in id ? id.stays : undefined;
+  if (delivery.kind === 'known')
+    return { id: place, ...(stays === undefined ? {} : { compare: placesOf(stays) }) };
+  return {
+    problem: `nobody has verified that the id at ${place} is one per event of ${name}, and the same when it tries again`,
+    instead: `If you know that it is: dedupe = '${place}'. ${see}`,
+  };
+}
+
+function placeText(id: Exclude<DeliveryId, { readonly ofEach: string }>): string {
+  return 'header' in id ? printDeliveryId([{ header: id.header.toLowerCase() }]) : placesOf(id.fields);
 }
 
 function placesOf(fields: readonly (readonly string[])[]): string {
@@ -34,20 +54,21 @@ function placesOf(fields: readonly (readonly string[])[]): string {
   );
 }
 
-/** CREATE TABLE with the delivery's id as its key, and the sender's second secret, if named; null: the sender has no id for a key. */
+/** CREATE TABLE with the delivery's id as its key, and the sender's second secret, if named; null: no id is known to be one. */
 export function keyedTable(
   sender: Sender,
   table: string,
   secretName: string,
   answerName: string | null = null,
 ): string | null {
-  const { deliveryId, id } = sender;
-  if (deliveryId === null || 'ofEach' in deliveryId) return null;
-  const check = `WITH (${tableOptions(sender)})\n  VALIDATE SECRET ${secretName} USING ${id}${answerName === null ? '' : ` ANSWER SECRET ${answerName}`};`;
-  if ('header' in deliveryId) {
-    return `CREATE TABLE ${table} (${bodyColumn(sender)}, PRIMARY KEY (delivery))\n  INCLUDE HEADER ${quoteLiteral(deliveryId.header.toLowerCase())} AS delivery\n  ${check}`;
+  const { delivery, id: name } = sender;
+  if (delivery.kind !== 'known' || 'ofEach' in delivery.id) return null;
+  const { id } = delivery;
+  const check = `WITH (${tableOptions(sender)})\n  VALIDATE SECRET ${secretName} USING ${name}${answerName === null ? '' : ` ANSWER SECRET ${answerName}`};`;
+  if ('header' in id) {
+    return `CREATE TABLE ${table} (${bodyColumn(sender)}, PRIMARY KEY (delivery))\n  INCLUDE HEADER ${quoteLiteral(id.header.toLowerCase())} AS delivery\n  ${check}`;
   }
-  const columns = deliveryId.fields.map((path) => ({ name: columnOf(path), value: valueAt('data', path) }));
+  const columns = id.fields.map((path) => ({ name: columnOf(path), value: valueAt('data', path) }));
   const generated = ({ name, value }: { name: string; value: string }) =>
     `${name} TEXT GENERATED ALWAYS AS (${value}) STORED`;
   const body =
@@ -57,34 +78,85 @@ export function keyedTable(
   return `CREATE TABLE ${table} (${body})\n  ${check}`;
 }
 
-/** Reads each event once, if a request contains several; null: it contains one. */
-export function eachEvent({ deliveryId }: Sender, table: string): string | null {
-  if (deliveryId === null || !('ofEach' in deliveryId)) return null;
-  const { at, json } = deliveryId;
+/**
+ * Reads each event once, if a request contains several; null: it contains one. By the event's id if that is known to be one, otherwise by
+ * everything that it says: an event is then never taken for another.
+ */
+export function eachEvent({ delivery, events }: Sender, table: string): string | null {
+  if (events === null) return null;
+  const { at, json } = events;
   const list =
     at === undefined ? 'data' : json === true ? `(${valueAt('data', at)})::jsonb` : partAt('data', at);
-  return `SELECT DISTINCT ON (event->>'${deliveryId.ofEach}') event\n  FROM ${table}, jsonb_array_elements(${list}) AS event;`;
+  const id = delivery.kind === 'known' && 'ofEach' in delivery.id ? delivery.id.ofEach : null;
+  const once = id === null ? 'DISTINCT' : `DISTINCT ON (coalesce(event->>'${id}', event::text))`;
+  return `SELECT ${once} event\n  FROM ${table}, jsonb_array_elements(${list}) AS event;`;
 }
 
-/** Empty if nothing is known that identifies a repeated delivery. */
 export function repeatedSection(
   sender: Sender,
   table: string,
   secretName: string,
   answerName: string | null,
 ): string {
-  const { deliveryId } = sender;
-  if (deliveryId === null) return '';
-  const sql = keyedTable(sender, table, secretName, answerName) ?? eachEvent(sender, table) ?? '';
   return `## A delivery that is repeated
 
-${told(deliveryId)}
+${retriesText(sender)}
+
+${identified(sender, table, secretName, answerName)}
+`;
+}
+
+function identified(sender: Sender, table: string, secretName: string, answerName: string | null): string {
+  const each = eachEvent(sender, table);
+  if (each !== null) return `${eachText(sender)}\n\n\`\`\`sql\n${each}\n\`\`\`\n`;
+  const place = dedupeText(sender);
+  const { delivery } = sender;
+  if (delivery.kind === 'known') {
+    const sql = keyedTable(sender, table, secretName, answerName) ?? '';
+    const but = delivery.but === undefined ? '' : ` ${delivery.but}`;
+    return `${told(delivery.id)}${but}
 
 \`\`\`sql
 ${sql}
 \`\`\`
-${'ofEach' in deliveryId ? '' : `${dedupeSection(sender, table, secretName, answerName)}\nTo try it, send one delivery twice: \`headgate send ${sender.id} … --repeat 2\`.\n`}
+${dedupeSection(sender, table, secretName, answerName)}
+To try it, send one delivery twice: \`headgate send ${sender.id} … --repeat 2\`.
 `;
+  }
+  if (!('problem' in place)) return '';
+  const instead = place.instead
+    .replace(/ ?See docs\/senders\/\S+\.md\.$/, '')
+    .replace(/dedupe = '[^']*'/, '`$&`');
+  const problem = place.problem.charAt(0).toUpperCase() + place.problem.slice(1);
+  return `${problem}. So \`dedupe = 'sender'\` is refused, and a repeated delivery is another row.${instead === '' ? '' : ` ${instead}`}\n`;
+}
+
+/** Whether the sender tries again, and what our check of its clock makes of that. */
+function retriesText({ name, retries, delivery, toleranceS, signatureHeader }: Sender): string {
+  if (retries === null)
+    return `Nobody has verified whether and when ${name} tries again after an answer other than 2xx${toleranceS === null ? '' : ', and whether it signs anew then'}.`;
+  const { when, signed, lastS } = retries;
+  if (when === null) return `${name} never tries again by itself.`;
+  const clock =
+    toleranceS === null
+      ? ''
+      : signed === 'anew'
+        ? `, and each attempt has a new time and a new signature, so the ${minutes(toleranceS)} of this check are enough`
+        : signed === 'as at first'
+          ? `, with the time and the signature of the first attempt: so a signature is valid for ${minutes(toleranceS)}`
+          : `; whether it signs anew then is not documented, ${toleranceS >= (lastS ?? Infinity) ? `so a signature is valid for ${minutes(toleranceS)}, longer than it tries` : `and a signature is valid for ${minutes(toleranceS)}: if its repetitions are refused as stale, spell the check out with a longer time, and tell us`}`;
+  const replay =
+    toleranceS !== null && signed !== 'anew' && signatureHeader !== null && delivery.kind !== 'known'
+      ? ` Within that time, somebody who has seen a request can send it again, but not change it; \`dedupe = 'header:${signatureHeader.toLowerCase()}'\` stores it once.`
+      : toleranceS !== null && signed !== 'anew' && when !== null
+        ? ' Within that time, somebody who has seen a request can send it again: the id below covers that.'
+        : '';
+  return `${name} tries again ${when}${clock}.${replay}`;
+}
+
+export function minutes(seconds: number): string {
+  if (seconds % 3_600 === 0) return seconds === 3_600 ? 'an hour' : `${seconds / 3_600} hours`;
+  return seconds % 60 === 0 && seconds > 60 ? `${seconds / 60} minutes` : `${seconds} seconds`;
 }
 
 /** The same for a table of any shape. */
@@ -103,16 +175,28 @@ CREATE TABLE ${table} (${bodyColumn(sender)}) WITH (${tableOptions(sender)}, ded
 `;
 }
 
-function told(deliveryId: DeliveryId): string {
-  if ('ofEach' in deliveryId) {
-    return `One request may contain several, and a repeated request is stored as another row; but each ${deliveryId.what} keeps its \`${deliveryId.ofEach}\`. This query reads every ${deliveryId.what} once:`;
-  }
+function eachText({ delivery, events }: Sender): string {
+  const what = events?.what ?? 'event';
+  const start = 'One request may contain several events, and a repeated request is stored as another row';
+  if (delivery.kind === 'known' && 'ofEach' in delivery.id)
+    return `${start}; but each ${what} keeps its \`${delivery.id.ofEach}\`.${delivery.but === undefined ? '' : ` ${delivery.but}`} This query reads every ${what} once:`;
+  const why =
+    delivery.kind === 'none'
+      ? delivery.why
+      : delivery.kind === 'unverified' && delivery.id !== null && 'ofEach' in delivery.id
+        ? `Nobody has verified that \`${delivery.id.ofEach}\` is one per ${what}, and the same when it is repeated`
+        : `Nobody has verified that anything identifies an ${what}`;
+  return `${start}. ${why}: so this query compares everything that an ${what} says, and reads equal ones once.`;
+}
+
+function told(id: DeliveryId): string {
+  if ('ofEach' in id) return '';
   const what =
-    'header' in deliveryId
-      ? `in the header \`${deliveryId.header}\`${deliveryId.or === undefined ? '' : ` (otherwise in \`${deliveryId.or.split(' ')[0]}\`${deliveryId.or.replace(/^\S+/, '')})`}`
-      : deliveryId.fields.length === 1
-        ? `in \`${(deliveryId.fields[0] ?? []).join('.')}\` of its body`
-        : `in ${deliveryId.fields.map((path) => `\`${path.at(-1)}\``).join(' and ')} of its body`;
+    'header' in id
+      ? `in the header \`${id.header}\``
+      : id.fields.length === 1
+        ? `in \`${(id.fields[0] ?? []).join('.')}\` of its body`
+        : `in ${id.fields.map((path) => `\`${path.at(-1)}\``).join(' and ')} of its body`;
   return `A repeated delivery has the same id, ${what}. With the id as its key, the table stores a delivery once and answers every repetition as if it had been stored; a request without the id is refused with 422:`;
 }
 

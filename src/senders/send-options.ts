@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { PlainError } from '../kit/plain-error.ts';
 import type { CommandIo } from '../kit/terminal.ts';
+import { idOf } from './evidence.ts';
 import type { Sender } from './sender.ts';
 
 /** As given on the command line. */
@@ -86,11 +87,14 @@ export function timeOf(text: string): number {
 }
 
 /** Any text is allowed: each sender writes its ids in its own form, which is derived from the text. */
-export function idOf({ name, deliveryId }: Sender, { id, body }: SendOptions): string | null {
+export function drawnFrom({ name, delivery }: Sender, { id, body }: SendOptions): string | null {
   if (id === undefined) return null;
-  if (deliveryId === null)
-    throw new SendError(`--id: ${name} sends no id that stays the same when a delivery is repeated`);
-  if (body !== undefined && !('header' in deliveryId))
+  const place = idOf(delivery);
+  if (place === null)
+    throw new SendError(
+      `--id: ${delivery.kind === 'none' ? delivery.why : `nobody has looked whether ${name} sends an id`}`,
+    );
+  if (body !== undefined && !('header' in place))
     throw new SendError(`--id: ${name} has the delivery's id in the body, which --body replaces`);
   return createHash('sha256').update(id).digest('hex').slice(0, 32);
 }

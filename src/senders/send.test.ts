@@ -87,7 +87,7 @@ suite('headgate send', () => {
     const { io } = testIo({ read: () => Promise.resolve(Buffer.from('{}')) });
     await assert.rejects(sendCommand({ sender: 'paystack', url, secret: 'x', id: '1' }, io), {
       name: 'SendError',
-      message: '--id: Paystack sends no id that stays the same when a delivery is repeated',
+      message: '--id: nobody has looked whether Paystack sends an id',
     });
     await assert.rejects(sendCommand({ sender: 'stripe', url, secret: 'x', id: '1', body: 'b' }, io), {
       message: "--id: Stripe has the delivery's id in the body, which --body replaces",
@@ -200,7 +200,7 @@ suite('headgate send', () => {
   });
 
   const wrong: readonly (readonly [Partial<SendOptions>, RegExp])[] = [
-    [{ sender: 'githup' }, /^unknown sender "githup": did you mean github\?$/],
+    [{ sender: 'githup' }, /^unknown sender "githup": Perhaps github\?$/],
     [{ sender: 'zzzzzzzz' }, /: known senders: github, /],
     [{ url: 'ftp://a/b' }, /^--url: /],
     [{ url: undefined }, /^--url is missing/],

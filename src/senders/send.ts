@@ -16,7 +16,7 @@ import type { Asker } from './send-handshake.ts';
 import {
   SendError,
   headersOf,
-  idOf,
+  drawnFrom,
   numberOf,
   refuseContradictions,
   secretOf,
@@ -28,7 +28,7 @@ import type { SendOptions } from './send-options.ts';
 import { Progress } from './send-progress.ts';
 import { SendTally } from './send-tally.ts';
 import type { Sender } from './sender.ts';
-import { nearestSenders, senders, signedRequest } from './senders.ts';
+import { hintForSender, senderNamed, senders, signedRequest } from './senders.ts';
 import type { SignedRequest } from './senders.ts';
 
 interface Plan {
@@ -61,11 +61,9 @@ export async function sendCommand(options: SendOptions, io: CommandIo): Promise<
 }
 
 function knownSender(name: string): Sender {
-  const sender = senders.get(name);
+  const sender = senderNamed(name);
   if (sender !== undefined) return sender;
-  const near = nearestSenders(name);
-  const hint =
-    near.length > 0 ? `did you mean ${near.join(', ')}?` : `known senders: ${[...senders.keys()].join(', ')}`;
+  const hint = hintForSender(name) ?? `known senders: ${[...senders.keys()].join(', ')}`;
   throw new SendError(`unknown sender "${name}": ${hint}`);
 }
 
@@ -85,7 +83,7 @@ async function planOf(asker: Asker, options: SendOptions, io: CommandIo): Promis
   const rate = options.rate?.replace(/\/s$/, '');
   const ratePerS = rate === undefined ? null : numberOf(rate, '--rate', 1_000_000);
   const nowOf = clockOf(sender, options, io);
-  const givenId = idOf(sender, options);
+  const givenId = drawnFrom(sender, options);
   const own = options.body === undefined ? null : await io.read(options.body);
   const wrong = options.tamper === true ? 'tampered' : options.stale === true ? 'stale' : null;
   if (wrong === 'tampered' && !sender.signsBody)

@@ -4,6 +4,8 @@
  * the expression against what a sender really sends. Types and one constructor; pure.
  */
 
+import { type Delivery, type Evidence, type Retries, type WantedAnswer, unverified } from './evidence.ts';
+
 export type Random = (size: number) => Buffer;
 
 export type Theme =
@@ -41,21 +43,23 @@ export interface Keys {
 
 /**
  * Where the id is that a delivery keeps when it is sent again: in a header, in values of the body (paths of keys) or,
- * if one body contains several events, in each of them. `json`: the list at `at` is itself a JSON text.
+ * if one body contains several events, in each of them.
  */
 export type DeliveryId =
-  | { readonly header: string; readonly or?: string }
+  | { readonly header: string }
   | {
       readonly fields: readonly (readonly string[])[];
       /** What remains the same when a delivery is repeated, if other parts of the body change; absent: all of it. */
       readonly stays?: readonly (readonly string[])[];
     }
-  | {
-      readonly ofEach: string;
-      readonly what: string;
-      readonly at?: readonly string[];
-      readonly json?: boolean;
-    };
+  | { readonly ofEach: string };
+
+/** Where the events are, if one body contains several. `json`: the list at `at` is itself a JSON text. */
+export interface EventList {
+  readonly what: string;
+  readonly at?: readonly string[];
+  readonly json?: boolean;
+}
 
 /** A second secret that only answers to a sender's questions need, such as a verify token. */
 export interface AnswerSecret {
@@ -141,7 +145,18 @@ export interface Sender {
   /** Whether the expression reads `url`, so that HEADGATE_PUBLIC_URL has to be set. */
   readonly signsUrl: boolean;
   /** What distinguishes a repeated delivery from a new one. */
-  readonly deliveryId: DeliveryId | null;
+  readonly delivery: Delivery;
+  /** The list of events in the body; null: one body is one event. */
+  readonly events: EventList | null;
+  /** Whether and when the sender tries again, and what it signs then; null: nobody has looked. */
+  readonly retries: Retries | null;
+  /** null: nobody has looked. */
+  readonly answer: WantedAnswer | null;
+  readonly evidence: Evidence;
+  /** Other names by which people look for it: `USING alias` is `USING id`. */
+  readonly aliases: readonly string[];
+  /** A sentence for a service that has ended, or will; it is the first on the page, and a warning of CREATE TABLE. */
+  readonly ended: string | null;
   /** The question that the sender asks before it delivers, in words; null: it asks none. */
   readonly handshake: string | null;
   /**
@@ -156,8 +171,6 @@ export interface Sender {
   /** What the table consists of: `text` is one TEXT column, the others are documents. */
   readonly format: 'json' | 'form' | 'text';
   readonly notes: readonly string[];
-  /** The source of facts that were read and not tried; null: they were checked against the sender's own package or vectors. */
-  readonly source: string | null;
   /** What to do at the sender. */
   readonly steps: readonly string[];
   readonly contentType: string;
@@ -189,14 +202,19 @@ export function sender(theme: Theme, spec: SenderSpec & { readonly [K in Needed]
     signsBody: true,
     toleranceS: null,
     signsUrl: false,
-    deliveryId: null,
+    delivery: unverified(),
+    events: null,
+    retries: null,
+    answer: null,
+    evidence: {},
+    aliases: [],
+    ended: null,
     handshake: null,
     answers: () => [],
     answerSecret: null,
     questions: [],
     format: formatOf(spec.contentType ?? 'application/json'),
     notes: [],
-    source: null,
     contentType: 'application/json',
     eventHeaders: () => ({}),
     secretForm: null,

@@ -4,7 +4,15 @@ import { suite, test } from 'node:test';
 import type { CheckRequest } from '../types/request.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import type { Keys, Sender } from './sender.ts';
-import { expandSender, expressionOf, nearestSenders, senderOf, senders, signedRequest } from './senders.ts';
+import {
+  expandSender,
+  expressionOf,
+  nearestSenders,
+  senderNamed,
+  senderOf,
+  senders,
+  signedRequest,
+} from './senders.ts';
 import type { SignedRequest } from './senders.ts';
 
 await loadParser();
@@ -102,6 +110,13 @@ for (const sender of senders.values()) {
         assert.equal(check(received(requestOf(sender, keys, nowMs - toleranceMs - 2000))), false);
       });
     }
+
+    const { signed, lastS } = sender.retries ?? {};
+    if (signed === 'as at first')
+      test('its last attempt, with the signature of the first, is accepted', () => {
+        assert(lastS !== undefined);
+        assert.equal(check(received(requestOf(sender, keys, nowMs - lastS * 1000))), true);
+      });
 
     if (sender.signatureHeader !== null) {
       const name = sender.signatureHeader;
@@ -213,6 +228,36 @@ test('USING: the name of the secret is quoted where it has to be, an unknown sen
   assert.equal(nearestSenders('gitlap')[0], 'gitlab');
   assert.equal(nearestSenders('standardwebhooks')[0], 'standard_webhooks');
   assert.deepEqual(nearestSenders('zzzzzzzz'), []);
+});
+
+test('a request that its sender repeats as it was is accepted when the last attempt comes', () => {
+  // Their schedules: Linear after 1 min, 1 h and 6 h; Mailgun within 8 hours; Zoom after 5, 25 and 85 minutes; Discord within 10 minutes.
+  for (const [id, ageS] of [
+    ['linear', 60],
+    ['linear', 3_660],
+    ['linear', 25_260],
+    ['mailgun', 5 * 60],
+    ['mailgun', 8 * 3_600],
+    ['zoom', 301],
+    ['zoom', 85 * 60],
+    ['discord', 600],
+  ] as const) {
+    const sender = senders.get(id) ?? assert.fail(id);
+    const keys = keysOf(sender);
+    const first = requestOf(sender, keys, nowMs - ageS * 1000);
+    assert.equal(checkOf(sender, keys.secret)(received(first)), true, `${id} after ${ageS} s`);
+  }
+});
+
+test('each id of a delivery that is believed has a source, and an alias is no other sender', () => {
+  for (const { id, delivery, aliases, events } of senders.values()) {
+    if (delivery.kind !== 'unverified') assert(delivery.from, id);
+    if (delivery.kind === 'known' && 'ofEach' in delivery.id) assert(events, id);
+    for (const alias of aliases) {
+      assert(!senders.has(alias), `${id}: ${alias}`);
+      assert.equal(senderNamed(alias)?.id, id, alias);
+    }
+  }
 });
 
 test('a sender whose keys are a pair says so', () => {

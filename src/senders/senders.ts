@@ -3,43 +3,25 @@
  * expression in full, or the sender's own signed request. Refuses nothing: an unknown name gives null. Pure.
  */
 import { answering } from './answers.ts';
-import { asymmetricServiceSenders } from './asymmetric-services.ts';
-import { asksFirstSenders } from './asks-first.ts';
-import { asymmetricSenders } from './asymmetric.ts';
-import { commerceSenders } from './hmac-body-commerce.ts';
-import { serviceSenders } from './hmac-body-services.ts';
-import { workSenders } from './hmac-body-work.ts';
-import { hmacBodySenders } from './hmac-body.ts';
+import { hintFor } from './brands.ts';
 import { bareIdentifier } from './identifier.ts';
+import { knownSenders } from './known.ts';
 import { questions } from './questions.ts';
-import { dedupeText } from './repeated.ts';
+import { type DedupePlace, dedupeText } from './repeated.ts';
 import type { Draft, Sender } from './sender.ts';
-import { standardSenders } from './standard-webhooks.ts';
-import { timestampHeaderSenders } from './timestamp-header.ts';
-import { timestampedSenders } from './timestamped.ts';
-import { tokenQuerySenders } from './tokens-query.ts';
-import { tokenServiceSenders } from './tokens-services.ts';
-import { tokenSenders } from './tokens.ts';
-import { urlAndFieldSenders } from './urls-and-fields.ts';
 
 export const senders: ReadonlyMap<string, Sender> = new Map(
-  [
-    ...hmacBodySenders,
-    ...commerceSenders,
-    ...serviceSenders,
-    ...workSenders,
-    ...timestampedSenders,
-    ...timestampHeaderSenders,
-    ...standardSenders,
-    ...asymmetricSenders,
-    ...asymmetricServiceSenders,
-    ...urlAndFieldSenders,
-    ...tokenSenders,
-    ...tokenServiceSenders,
-    ...tokenQuerySenders,
-    ...asksFirstSenders,
-  ].map((sender) => [sender.id, withAnswers(sender)]),
+  knownSenders.map((sender) => [sender.id, withAnswers(sender)]),
 );
+
+const byAlias: ReadonlyMap<string, Sender> = new Map(
+  [...senders.values()].flatMap((sender) => sender.aliases.map((alias) => [alias, sender])),
+);
+
+/** A sender by its id, or by another name that people have for it; undefined: no such sender. */
+export function senderNamed(name: string): Sender | undefined {
+  return senders.get(name) ?? byAlias.get(name);
+}
 
 /** How a sender's questions are answered is separate from how it signs, and its own side of the questions is separate again. */
 function withAnswers(sender: Sender): Sender {
@@ -53,7 +35,7 @@ export function expressionOf(sender: Sender, secretName: string): string {
 
 /** `VALIDATE SECRET secretName USING senderName` in full; null: no such sender. */
 export function expandSender(senderName: string, secretName: string): string | null {
-  const sender = senders.get(senderName);
+  const sender = senderNamed(senderName);
   return sender === undefined ? null : expressionOf(sender, secretName);
 }
 
@@ -70,7 +52,7 @@ export function senderOf(expression: string, secrets: readonly string[]): Sender
 
 /** The ANSWER clauses that `USING senderName` brings. `second`: the name after ANSWER SECRET. */
 export function expandAnswers(senderName: string, secretName: string, second: string | null): BroughtAnswers {
-  const sender = senders.get(senderName);
+  const sender = senderNamed(senderName);
   if (sender === undefined) return { clauses: [], takesSecret: false, caution: null };
   const { id, name, answers, answerSecret } = sender;
   const answer = second === null ? null : bareIdentifier(second);
@@ -98,9 +80,9 @@ interface BroughtAnswers {
  * it. In the texts `{secret}` stands for the secret's name. `publicUrl`: HEADGATE_PUBLIC_URL.
  */
 export function demandsOf(senderName: string, publicUrl: string | null): Demands {
-  const sender = senders.get(senderName);
+  const sender = senderNamed(senderName);
   if (sender === undefined) return { form: null, cautions: [] };
-  const { id, name, secretForm, secret, signsUrl } = sender;
+  const { id, name, secretForm, secret, signsUrl, ended } = sender;
   const form = secretForm && {
     form: secretForm.id,
     message: `no request of ${name} will be accepted: secret "{secret}" is not ${secretForm.sentence}`,
@@ -110,7 +92,9 @@ export function demandsOf(senderName: string, publicUrl: string | null): Demands
     message: `no request of ${name} will be accepted: it signs the URL that it calls, and HEADGATE_PUBLIC_URL is not set`,
     hint: `Start Headgate with HEADGATE_PUBLIC_URL set to the scheme and host that the sender calls, e.g. https://hooks.example.com; see docs/senders/${id}.md.`,
   };
-  return { form, cautions: signsUrl && publicUrl === null ? [url] : [] };
+  const over =
+    ended === null ? [] : [{ message: ended.replace(/\.$/, ''), hint: `See docs/senders/${id}.md.` }];
+  return { form, cautions: [...over, ...(signsUrl && publicUrl === null ? [url] : [])] };
 }
 
 interface Caution {
@@ -119,8 +103,8 @@ interface Caution {
 }
 
 /** Where a known sender has the id of a delivery, in the form of the option `dedupe`; null: no such sender. */
-export function deliveryIdOf(senderName: string): ReturnType<typeof dedupeText> | null {
-  const sender = senders.get(senderName);
+export function deliveryIdOf(senderName: string): DedupePlace | null {
+  const sender = senderNamed(senderName);
   return sender === undefined ? null : dedupeText(sender);
 }
 
@@ -129,15 +113,35 @@ interface Demands {
   readonly cautions: readonly Caution[];
 }
 
-/** The ids most similar to an unknown name, best first: for the hint of an error. */
+/** The ids most similar to an unknown name, best first: for the hint of an error. A short name has none: too much is similar to it. */
 export function nearestSenders(name: string): readonly string[] {
-  const wanted = name.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
-  return [...senders.keys()]
-    .map((id) => ({ id, far: distance(wanted, id.replaceAll('_', '')) }))
-    .filter(({ id, far }) => far <= 2 || (wanted.length > 2 && id.replaceAll('_', '').includes(wanted)))
+  const wanted = plain(name);
+  if (wanted.length < 4) return [];
+  const names = [...senders.values()].flatMap(({ id, aliases }) =>
+    [id, ...aliases].map((other) => ({ id, other })),
+  );
+  const near = names
+    .map(({ id, other }) => ({ id, other: plain(other), far: distance(wanted, plain(other)) }))
+    .filter(({ other, far }) => isNear(wanted, other, far))
     .toSorted((a, b) => a.far - b.far)
-    .slice(0, 5)
     .map(({ id }) => id);
+  return [...new Set(near)].slice(0, 5);
+}
+
+const plain = (name: string) => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
+
+function isNear(wanted: string, other: string, far: number): boolean {
+  if (other.includes(wanted)) return true;
+  if (wanted[0] !== other[0]) return false;
+  return far <= (wanted.length < 6 ? 1 : 2);
+}
+
+/** What to say of a name that is no sender: the brand that sends in another's form, or the ids that are similar. */
+export function hintForSender(name: string): string | null {
+  const said = hintFor(name);
+  if (said !== null) return said;
+  const near = nearestSenders(name);
+  return near.length === 0 ? null : `Perhaps ${near.join(', ')}?`;
 }
 
 /** The number of letters to change, add or remove (Levenshtein). */

@@ -71,3 +71,9 @@ export const uuid = (id: string): string =>
   `${id.slice(0, 8)}-${id.slice(8, 12)}-4${id.slice(13, 16)}-8${id.slice(17, 20)}-${id.slice(20, 32)}`;
 /** A number derived from the id that a double represents exactly. */
 export const numeric = (id: string): number => Number.parseInt(id.slice(0, 12), 16);
+
+/** An RSA key pair: the public part in PEM is the secret. */
+export const rsaSecret = () => {
+  const pair = rsaPair();
+  return { secret: publicPem(pair.publicKey), signingKey: privateText(pair.privateKey) };
+};

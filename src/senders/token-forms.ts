@@ -1,4 +1,5 @@
-/** How a shared text is sent in one header, with the corresponding texts. Takes a sender's data, returns the sender. */
+/** How a shared text is sent, in a header, the document or the URL, with the corresponding texts. Takes a sender's data, returns the sender. */
+import { query } from './clauses.ts';
 import { header } from './expressions.ts';
 import { forms } from './secret-forms.ts';
 import { type Sender, type SenderSpec, same, sender } from './sender.ts';
@@ -40,3 +41,52 @@ export function tokenHeader(form: Form, spec: SenderSpec): Sender {
 
 export const chosen = (what = 'any long random text') => ({ what, where: 'you choose it' });
 export const basicSecret = chosen('user and password as `user:password`');
+
+interface BodySpec extends Omit<SenderSpec, 'headers'> {
+  /** The text in the document, as an expression. */
+  readonly value: string;
+  /** The document with the token in it. */
+  readonly put: (document: Record<string, unknown>, key: string) => unknown;
+}
+
+/** A token in the document. */
+export function tokenInBody({ value, put, ...spec }: BodySpec): Sender {
+  return sender('A token', {
+    headers: [],
+    signatureHeader: null,
+    signsBody: false,
+    expression: (s) => `secure_compare(${value}, ${s})`,
+    sign: ({ body, signingKey }) => {
+      const document = JSON.parse(body.toString()) as Record<string, unknown>;
+      return { headers: {}, body: Buffer.from(JSON.stringify(put(document, signingKey))) };
+    },
+    ...spec,
+    notes: [
+      ...(spec.notes ?? []),
+      'The token is in the body and therefore in the table: anyone who may read the table can read it.',
+      notSigned,
+    ],
+  });
+}
+
+const inUrl =
+  'The token is in the URL, which proxies and the sender’s own log may keep. Headgate does not log the query.';
+
+/** `?name=token`. */
+export function tokenInQuery(name: string, spec: Omit<SenderSpec, 'headers' | 'secret'>): Sender {
+  return sender('A token', {
+    headers: [],
+    signatureHeader: null,
+    signsBody: false,
+    secret: chosen(`the text after \`?${name}=\` in the URL`),
+    makeSecret: (random) => same(random(24).toString('base64url')),
+    expression: (s) => `secure_compare(${query(name)}, ${s})`,
+    sign: ({ url, signingKey }) => {
+      const full = new URL(url);
+      full.searchParams.set(name, signingKey);
+      return { headers: {}, url: full.href };
+    },
+    ...spec,
+    notes: [...(spec.notes ?? []), inUrl, notSigned],
+  });
+}

@@ -271,7 +271,7 @@ const refused: readonly (readonly [string, RegExp])[] = [
   ],
   [`ALTER TABLE plain SET (dedupe = 'sender')`, /needs VALIDATE \.\.\. USING/],
   [`ALTER TABLE plain SET (dedupe = 'sender:nobody')`, /unknown sender "nobody"/],
-  [`ALTER TABLE plain SET (dedupe = 'sender:paystack')`, /Paystack sends no id/],
+  [`ALTER TABLE plain SET (dedupe = 'sender:paystack')`, /nobody has looked whether Paystack sends an id/],
   [`ALTER TABLE plain SET (dedupe = 'x-id')`, /is no place in a request/],
   [`ALTER TABLE plain SET (dedupe = 'header:Authorization')`, /carries a credential/],
   [`ALTER TABLE plain SET (dedupe_window = '1 year')`, /dedupe_window "1 year" is not known/],

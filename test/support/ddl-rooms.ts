@@ -93,9 +93,9 @@ export function testRooms(): TestDeps {
       sender === 'github'
         ? { id: 'header:x-github-delivery' }
         : sender === 'asking'
-          ? { problem: 'it has none' }
+          ? { problem: 'it has none', instead: 'do this' }
           : null,
-    nearestSenders: (name) => (name.startsWith('git') ? ['github'] : []),
+    hintForSender: (name) => (name.startsWith('git') ? 'Perhaps github?' : null),
     async explain({ schema, table, request }) {
       calls.push(
         `explain ${schema}.${table} ${JSON.stringify({ ...request, body: request.body.toString() })}`,

@@ -20,7 +20,7 @@ const rewriteSql = createRewriter({
   secretForms: () => [],
   deliveryIdOf: () => null,
   sendsElsewhere: true,
-  nearestSenders: () => [],
+  hintForSender: () => null,
   spool: () => Promise.resolve({}),
   endpoints: () => Promise.resolve({ base: null, tables: {} }),
   explain: () => Promise.resolve([]),

@@ -11,6 +11,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { senders, signedRequest } from '../../src/senders/senders.ts';
 import { startHeadgate } from '../support/headgate.ts';
+import { challengePackages, judges, loaderOf, pythonPackages } from '../support/fetched-packages.ts';
 import { run } from '../support/run.ts';
 import { createSenderTable, publicUrl } from '../support/senders.ts';
 
@@ -56,7 +57,7 @@ test('what packages for Python sign is accepted, with another secret it is 401',
 
   await t.test('eBay’s SDK computes the answer to a challenge that Headgate gives', async () => {
     const { generateChallengeResponse } = createRequire(join(folder, 'x.js'))(
-      'event-notification-nodejs-sdk/lib/validator.js',
+      `${challengePackages.ebay}/lib/validator.js`,
     ) as { generateChallengeResponse: (code: string, config: object) => string };
     const verificationToken = 'a_verification_token_of_40_characters_ab';
     const endpoint = `${publicUrl}/webhook/dev/public/ebay`;
@@ -71,7 +72,7 @@ test('what packages for Python sign is accepted, with another secret it is 401',
 });
 
 test('packages for Python accept what headgate send makes, and nothing that was signed with another key', async (t) => {
-  for (const sender of [...Object.keys(signing), 'line'])
+  for (const sender of Object.keys(pythonPackages))
     await t.test(sender, async () => {
       const known = senders.get(sender) ?? assert.fail(sender);
       const [keys, others] = [known.makeSecret(randomBytes), known.makeSecret(randomBytes)];
@@ -91,4 +92,26 @@ test('packages for Python accept what headgate send makes, and nothing that was 
       assert.deepEqual(await python({ ...check, secret: keys.secret }), { accepted: true });
       assert.deepEqual(await python({ ...check, secret: others.secret }), { accepted: false });
     });
+});
+
+test('packages for Node accept what headgate send makes, and nothing that was signed with another key or changed', async (t) => {
+  for (const { package: name, senders: ids, judge } of judges)
+    for (const sender of ids)
+      await t.test(`${name}: ${sender}`, async () => {
+        const known = senders.get(sender) ?? assert.fail(sender);
+        const [keys, others] = [known.makeSecret(randomBytes), known.makeSecret(randomBytes)];
+        const id = randomBytes(16).toString('hex');
+        const nowMs = Date.now();
+        const body = Buffer.from(known.example({ id, nowMs }));
+        const url = `${publicUrl}/webhook/dev/public/t`;
+        const draft = { method: 'POST', url, body, nowMs, id, signingKey: keys.signingKey };
+        const { headers, ...sent } = signedRequest(known, draft);
+        const load = loaderOf(folder, name);
+        const text = sent.body.toString();
+        const ask = (secret: string, body = text) => judge(load, { body, url: sent.url, headers, secret });
+        assert.equal(await ask(keys.secret), true);
+        assert.equal(await ask(others.secret).catch(() => false), false, 'another key');
+        const changed = text.replace(/[a-z0-9](?=[^a-z0-9]*$)/, (last) => (last === '1' ? '2' : '1'));
+        assert.equal(await ask(keys.secret, changed).catch(() => false), false, 'another body');
+      });
 });

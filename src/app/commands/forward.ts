@@ -5,7 +5,7 @@
 import { SendClient } from '../../senders/send-client.ts';
 import type { Answer } from '../../senders/send-client.ts';
 import { SendError, secretOf } from '../../senders/send-options.ts';
-import { senders } from '../../senders/senders.ts';
+import { hintForSender, senderNamed } from '../../senders/senders.ts';
 import type { Asked, Sender } from '../../senders/sender.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import type { StoredRequest } from './stored-requests.ts';
@@ -39,8 +39,9 @@ export class Forwarder {
         throw new SendError('--secret needs --sender, which names the sender to sign for');
       return new Forwarder(null, io);
     }
-    const sender = senders.get(name);
-    if (sender === undefined) throw new SendError(`unknown sender "${name}": docs/senders lists them`);
+    const sender = senderNamed(name);
+    if (sender === undefined)
+      throw new SendError(`unknown sender "${name}": ${hintForSender(name) ?? 'docs/senders lists them'}`);
     return new Forwarder({ sender, key: await secretOf({ secret, secretFile }, io) }, io);
   }
 

@@ -9,7 +9,7 @@ import { SendClient } from '../../senders/send-client.ts';
 import { askOne, roundsOf } from '../../senders/send-handshake.ts';
 import { SendError } from '../../senders/send-options.ts';
 import type { Sender } from '../../senders/sender.ts';
-import { nearestSenders, senders, signedRequest } from '../../senders/senders.ts';
+import { hintForSender, senderNamed, signedRequest } from '../../senders/senders.ts';
 import { reasonOf } from './forward.ts';
 import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
@@ -38,12 +38,9 @@ export async function initCommand(
   options: InitOptions,
   io: CommandIo,
 ): Promise<number> {
-  const sender = senders.get(name);
+  const sender = senderNamed(name);
   if (sender === undefined) {
-    const near = nearestSenders(name);
-    throw new SendError(
-      `unknown sender "${name}"${near.length === 0 ? ': docs/senders lists them' : `: did you mean ${near.join(', ')}?`}`,
-    );
+    throw new SendError(`unknown sender "${name}": ${hintForSender(name) ?? 'docs/senders lists them'}`);
   }
   const table = options.table ?? `${name}_events`;
   if (!/^[^\0"'\\;]{1,50}$/.test(table))

@@ -39,7 +39,9 @@ export function Wizard({ kind }: { readonly kind: string }): JSX.Element {
 function Choose({ senders }: { readonly senders: readonly SenderInfo[] }): JSX.Element {
   const [text, setText] = useState('');
   const words = text.toLowerCase();
-  const wanted = senders.filter(({ id, name }) => id.includes(words) || name.toLowerCase().includes(words));
+  const wanted = senders.filter(({ id, name, aliases }) =>
+    [id, name.toLowerCase(), ...aliases].some((text) => text.includes(words)),
+  );
   return (
     <>
       <p>

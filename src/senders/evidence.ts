@@ -1,0 +1,88 @@
+/**
+ * What is known of a sender beyond its signature, and from whom. A fact without a source is no fact: what nobody has looked up is said to
+ * be unverified, on the page and in the error of `dedupe = 'sender'`. Types, constructors and their words; pure.
+ */
+import type { DeliveryId } from './sender.ts';
+import { type Package, type PackageName, packages } from './packages.ts';
+
+/** Where a fact comes from, the best first. */
+export type Source =
+  /** A vendor's package that a test lets sign, or accept what we sign (`packages.ts` has its version). */
+  | { readonly package: PackageName }
+  /** A file of the vendor's own source or specification. */
+  | { readonly code: string }
+  /** The vendor's documentation, and the month in which it was read. */
+  | { readonly page: string; readonly read: string }
+  /** Code or words of somebody else. */
+  | { readonly report: string };
+
+export const ran = (name: PackageName): Source => ({ package: name });
+export const code = (file: string): Source => ({ code: file });
+export const page = (address: string, read: string): Source => ({ page: address, read });
+export const report = (what: string): Source => ({ report: what });
+
+/** What distinguishes a repeated delivery from a new one. */
+export type Delivery =
+  /** One per event, and the same when the sender tries again: `from` says so. `but` is a sentence of limits. */
+  | { readonly kind: 'known'; readonly id: DeliveryId; readonly from: Source; readonly but?: string }
+  /** An id whose meaning nobody has looked up. null: nobody has looked for one. */
+  | { readonly kind: 'unverified'; readonly id: DeliveryId | null }
+  /** Nothing does. `why` is a sentence, and so is `instead`: what to do. */
+  | { readonly kind: 'none'; readonly why: string; readonly instead?: string; readonly from: Source };
+
+export const known = (id: DeliveryId, from: Source, but?: string): Delivery => ({
+  kind: 'known',
+  id,
+  from,
+  ...(but === undefined ? {} : { but }),
+});
+export const unverified = (id: DeliveryId | null = null): Delivery => ({ kind: 'unverified', id });
+export const none = (why: string, from: Source, instead?: string): Delivery => ({
+  kind: 'none',
+  why,
+  from,
+  ...(instead === undefined ? {} : { instead }),
+});
+
+export interface Retries {
+  /** Completes “tries again”: “for three days”; null: it never does. */
+  readonly when: string | null;
+  /** The time and the signature of a repeated request; `unsaid`: the source does not say. */
+  readonly signed: 'anew' | 'as at first' | 'unsaid';
+  /** How long after the first attempt the last one is, in seconds, if a check of the time depends on it. */
+  readonly lastS?: number;
+  readonly from: Source;
+}
+
+/** The answer that the sender takes for success, and its time limit: “a 2xx within 5 seconds”. */
+export interface WantedAnswer {
+  readonly what: string;
+  readonly from: Source;
+}
+
+/** The other things that a page says. What is missing nobody has verified. */
+export type Evidence = Readonly<
+  Partial<Record<'signature' | 'handshake' | 'rotation' | 'secret' | 'event', Source | readonly Source[]>>
+>;
+
+/** As a sentence's end: “checked against the vendor’s package `stripe` 23.1.0”. */
+export function sourceText(source: Source): string {
+  if ('package' in source) {
+    const { name = source.package, version } = packageOf(source.package);
+    return `checked against the vendor’s package \`${name}\` ${version}`;
+  }
+  if ('code' in source) return `from the vendor’s source: ${source.code}`;
+  if ('page' in source) return `from its documentation of ${source.read}: ${source.page}`;
+  return `by report only: ${source.report}`;
+}
+
+function packageOf(name: PackageName): Package {
+  return packages[name];
+}
+
+export const nobody = 'nobody has verified this: tell us';
+
+/** The id, whether or not anybody has verified it; null: there is none. */
+export function idOf(delivery: Delivery): DeliveryId | null {
+  return delivery.kind === 'none' ? null : delivery.id;
+}

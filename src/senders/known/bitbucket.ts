@@ -1,0 +1,29 @@
+/** Bitbucket Cloud and Data Center. */
+import { page, unverified } from '../evidence.ts';
+import { hmacBody } from '../hmac-body.ts';
+import type { Sender } from '../sender.ts';
+import { uuid } from '../signing.ts';
+
+export const bitbucket: Sender = hmacBody({
+  id: 'bitbucket',
+  aliases: ['bitbucket_cloud', 'bitbucket_server'],
+  name: 'Bitbucket Cloud and Data Center',
+  prefix: 'sha256=',
+  headers: ['X-Hub-Signature'],
+  secret: { what: 'the text you type as the secret', where: 'you choose it' },
+  delivery: unverified({ header: 'X-Request-UUID' }),
+  evidence: { signature: page('support.atlassian.com, “Manage webhooks”', 'November 2025') },
+  steps: [
+    'Open Repository settings → Webhooks → Add webhook.',
+    'URL: the URL of the table. Secret: the text of the secret. Choose the triggers and save.',
+  ],
+  notes: [
+    'Data Center has a “Test connection” that sends `diagnostics:ping`; it may arrive without a signature.',
+  ],
+  eventHeaders: ({ id }) => ({ 'X-Event-Key': 'repo:push', 'X-Request-UUID': uuid(id) }),
+  example: ({ id }) => ({
+    push: { changes: [{ new: { type: 'branch', name: 'main', target: { hash: id } } }] },
+    repository: { type: 'repository', full_name: 'acme/shop' },
+    actor: { display_name: 'Zoë' },
+  }),
+});

@@ -1,0 +1,33 @@
+/** DocuSign Connect. */
+import { header, hmac } from '../expressions.ts';
+import { hmacBody } from '../hmac-body.ts';
+import type { Sender } from '../sender.ts';
+import { isoTime, uuid } from '../signing.ts';
+
+export const docusign: Sender = hmacBody({
+  id: 'docusign',
+  aliases: ['docusign_connect'],
+  name: 'DocuSign Connect',
+  encoding: 'base64',
+  headers: ['X-DocuSign-Signature-1', 'X-DocuSign-Signature-2'],
+  secret: { what: 'a Connect key', where: 'Settings → Connect → Connect Keys' },
+  steps: [
+    'Open Settings → Connect → Connect Keys and add a key.',
+    'Add a Connect configuration: the URL of the table, format JSON, “Include HMAC Signature” on.',
+  ],
+  notes: [
+    'DocuSign sends one numbered header for each active key; the check reads the first two, so that a key can be changed.',
+  ],
+  expression: (s) =>
+    [1, 2]
+      .map(
+        (n) =>
+          `secure_compare(${header(`x-docusign-signature-${n}`)}, ${hmac(s, 'payload', 'sha256', 'base64')})`,
+      )
+      .join('\n  OR '),
+  example: ({ id, nowMs }) => ({
+    event: 'envelope-completed',
+    generatedDateTime: isoTime(nowMs),
+    data: { accountId: uuid(id), envelopeId: uuid(id) },
+  }),
+});

@@ -1,0 +1,19 @@
+/** Dropbox. */
+import { code } from '../evidence.ts';
+import { hmacBody } from '../hmac-body.ts';
+import type { Sender } from '../sender.ts';
+import { numeric } from '../signing.ts';
+
+export const dropbox: Sender = hmacBody({
+  id: 'dropbox',
+  name: 'Dropbox',
+  headers: ['X-Dropbox-Signature'],
+  secret: { what: 'the app secret', where: 'App Console → the app → Settings' },
+  evidence: { handshake: code('dropbox/mdwebhook, app.py') },
+  steps: ['Open the App Console → the app → Settings → Webhooks and add the URL of the table.'],
+  notes: ['A notification names the accounts that changed; fetch the changes through the API.'],
+  example: ({ id }) => ({
+    list_folder: { accounts: [`dbid:${id}`] },
+    delta: { users: [numeric(id)] },
+  }),
+});

@@ -1,0 +1,28 @@
+/** Jira Cloud. */
+import { known, report } from '../evidence.ts';
+import { hmacBody } from '../hmac-body.ts';
+import type { Sender } from '../sender.ts';
+import { numeric, uuid } from '../signing.ts';
+
+export const jira: Sender = hmacBody({
+  id: 'jira',
+  aliases: ['jira_cloud'],
+  name: 'Jira Cloud (admin webhooks)',
+  prefix: 'sha256=',
+  headers: ['X-Hub-Signature'],
+  secret: { what: 'the text you type or have it generate', where: 'in the webhook’s form' },
+  delivery: known(
+    { header: 'X-Atlassian-Webhook-Identifier' },
+    report('the package jira.js, which describes the headers of Jira'),
+  ),
+  steps: [
+    'Open the administration’s System settings → WebHooks → Create a WebHook.',
+    'URL: the URL of the table. Secret: the text of the secret. Choose the events and save.',
+  ],
+  eventHeaders: ({ id }) => ({ 'X-Atlassian-Webhook-Identifier': uuid(id) }),
+  example: ({ id, nowMs }) => ({
+    timestamp: nowMs,
+    webhookEvent: 'jira:issue_updated',
+    issue: { id: String(numeric(id)), key: 'SHOP-42', fields: { summary: 'The café page is slow' } },
+  }),
+});

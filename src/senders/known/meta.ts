@@ -1,0 +1,38 @@
+/** Meta. */
+import { page } from '../evidence.ts';
+import { hmacBody } from '../hmac-body.ts';
+import type { Sender } from '../sender.ts';
+import { numeric } from '../signing.ts';
+
+export const meta: Sender = hmacBody({
+  id: 'meta',
+  aliases: ['facebook', 'instagram', 'whatsapp', 'messenger', 'threads'],
+  name: 'Meta (Facebook, Instagram, WhatsApp)',
+  prefix: 'sha256=',
+  headers: ['X-Hub-Signature-256'],
+  secret: { what: 'the app secret', where: 'App settings → Basic' },
+  evidence: { handshake: page('developers.facebook.com, “Webhooks”', 'November 2026') },
+  steps: [
+    'In the app’s dashboard open Webhooks (or the product’s configuration) and choose the object.',
+    'Callback URL: the URL of the table. Verify it, then subscribe to the fields.',
+  ],
+  notes: [
+    'Meta escapes all non-ASCII characters of the body before it signs and sends it: the bytes that arrive are the signed ones.',
+  ],
+  example: ({ id, nowMs }) => ({
+    object: 'whatsapp_business_account',
+    entry: [
+      {
+        id: String(numeric(id)),
+        changes: [
+          {
+            field: 'messages',
+            value: {
+              messages: [{ id: `wamid.${id}`, timestamp: String(Math.floor(nowMs / 1000)), type: 'text' }],
+            },
+          },
+        ],
+      },
+    ],
+  }),
+});

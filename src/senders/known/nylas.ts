@@ -1,0 +1,31 @@
+/** Nylas. */
+import { code, unverified } from '../evidence.ts';
+import { hmacBody } from '../hmac-body.ts';
+import type { Sender } from '../sender.ts';
+import { uuid } from '../signing.ts';
+
+export const nylas: Sender = hmacBody({
+  id: 'nylas',
+  name: 'Nylas (v3)',
+  headers: ['X-Nylas-Signature'],
+  secret: { what: '`webhook_secret`', where: 'in the answer of the call that creates the webhook' },
+  delivery: unverified({ fields: [['id']] }),
+  evidence: {
+    signature: code('nylas/nylas-nodejs, src/resources/webhooks.ts'),
+    handshake: code('nylas/nylas-nodejs, src/resources/webhooks.ts'),
+    rotation: code('nylas/nylas-nodejs, src/resources/webhooks.ts'),
+  },
+  steps: [
+    'Create the table first, with any secret: Nylas calls it while the webhook is created.',
+    'Create webhooks through the API: `POST /v3/webhooks` with `webhook_url`, the URL of the table. Put `webhook_secret` from the answer into the secret with `ALTER SECRET`.',
+  ],
+  example: ({ id, nowMs }) => ({
+    specversion: '1.0',
+    type: 'message.created',
+    source: '/google/emails/realtime',
+    id,
+    time: Math.floor(nowMs / 1000),
+    webhook_delivery_attempt: 1,
+    data: { application_id: uuid(id), object: { object: 'message', subject: 'Grüße ☕' } },
+  }),
+});

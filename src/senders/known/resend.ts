@@ -1,0 +1,17 @@
+/** Resend. */
+import type { Sender } from '../sender.ts';
+import { isoTime, uuid } from '../signing.ts';
+import { standard, whsec } from '../standard-webhooks.ts';
+
+export const resend: Sender = standard({
+  id: 'resend',
+  name: 'Resend',
+  prefix: 'svix',
+  secret: whsec('on the webhook’s page'),
+  steps: ['Open Webhooks → Add Webhook with the URL of the table, choose events, copy the signing secret.'],
+  example: ({ id, nowMs }) => ({
+    type: 'email.delivered',
+    created_at: isoTime(nowMs),
+    data: { email_id: uuid(id), to: ['zoe@example.com'], subject: 'Bonjour ☕' },
+  }),
+});

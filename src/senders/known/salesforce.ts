@@ -1,0 +1,20 @@
+/** Salesforce outbound messages. */
+import { report } from '../evidence.ts';
+import type { Sender } from '../sender.ts';
+import { tokenInQuery } from '../token-forms.ts';
+
+export const salesforce: Sender = tokenInQuery('token', {
+  id: 'salesforce',
+  name: 'Salesforce outbound messages',
+  contentType: 'text/xml; charset=utf-8',
+  evidence: { signature: report('public articles') },
+  steps: [
+    'Open Setup → Workflow Actions → Outbound Messages → New: as endpoint URL the URL of the table followed by `?token=` and the text of the secret. Use it in a flow or a rule.',
+  ],
+  notes: [
+    'Salesforce repeats a message for 24 hours until the answer is its XML with `<Ack>true</Ack>`, which is the answer to a committed message.',
+    "The body is XML: with `format = 'text'` it is stored unchanged in a TEXT column. One message contains up to 100 notifications.",
+  ],
+  example: ({ id }) =>
+    `<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body><notifications xmlns="http://soap.sforce.com/2005/09/outbound"><OrganizationId>00D000000000001EAA</OrganizationId><Notification><Id>${id.slice(0, 18)}</Id></Notification></notifications></soapenv:Body></soapenv:Envelope>`,
+});

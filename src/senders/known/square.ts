@@ -1,0 +1,35 @@
+/** Square. */
+import { known, page, ran } from '../evidence.ts';
+import { utf8 } from '../expressions.ts';
+import type { Sender } from '../sender.ts';
+import { urlHmac } from '../signed-url.ts';
+import { isoTime, uuid } from '../signing.ts';
+
+export const square: Sender = urlHmac({
+  id: 'square',
+  name: 'Square',
+  algorithm: 'sha256',
+  bytes: `${utf8('url')} || payload`,
+  parts: ({ url, body }) => [url, body],
+  headers: ['x-square-hmacsha256-signature'],
+  secret: {
+    what: 'the subscription’s signature key',
+    where: 'Developer Console → the app → Webhooks → the subscription',
+  },
+  delivery: known(
+    { fields: [['event_id']] },
+    page('developer.squareup.com/docs/webhooks/overview', 'November 2026'),
+  ),
+  evidence: { signature: ran('square') },
+  steps: [
+    'In the Developer Console open the app → Webhooks → Subscriptions → Add subscription.',
+    'Notification URL: the URL of the table, exactly as Square will call it. Choose the events and save.',
+  ],
+  example: ({ id, nowMs }) => ({
+    merchant_id: '6SSW7HV8K2ST5',
+    type: 'payment.updated',
+    event_id: uuid(id),
+    created_at: isoTime(nowMs),
+    data: { type: 'payment', id: 'hYy9pRFVxpDsO1FB05SunFWUe9JZY' },
+  }),
+});

@@ -1,0 +1,39 @@
+/** Svix. */
+import { code, ran } from '../evidence.ts';
+import type { Sender } from '../sender.ts';
+import { invoice, standard, standardAsymmetric, whsec, standardNotes } from '../standard-webhooks.ts';
+
+export const svix: readonly Sender[] = [
+  standard({
+    id: 'svix',
+    name: 'Svix (any sender that uses it)',
+    prefix: 'svix',
+    secret: whsec('on the endpoint’s page'),
+    evidence: {
+      signature: [ran('svix'), ran('svix (Python)')],
+      rotation: code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md'),
+      secret: code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md'),
+    },
+    steps: [
+      'Add the URL of the table as an endpoint in the sender’s Svix portal and copy the signing secret.',
+    ],
+    notes: [
+      ...standardNotes,
+      'For a sender that uses the headers `webhook-…` instead: `USING standard_webhooks`.',
+    ],
+    example: invoice,
+  }),
+  standardAsymmetric({
+    id: 'svix_ed25519',
+    name: 'Svix with Ed25519 (v1a)',
+    prefix: 'svix',
+    secret: { what: 'the public key, `whpk_` and base64', where: 'on the endpoint’s page' },
+    evidence: {
+      signature: code('svix/svix-webhooks, server/svix-server'),
+      rotation: code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md'),
+      secret: code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md'),
+    },
+    steps: ['Add the URL of the table as an endpoint in the sender’s Svix portal and copy the public key.'],
+    example: invoice,
+  }),
+];

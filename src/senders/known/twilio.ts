@@ -1,0 +1,83 @@
+/** Twilio. */
+import { code, known, ran } from '../evidence.ts';
+import { createHash } from 'node:crypto';
+import { header, hmac, utf8 } from '../expressions.ts';
+import { type Sender, formType } from '../sender.ts';
+import { formNote, sortedFields, urlHmac } from '../signed-url.ts';
+import { isoTime, mac, uuid } from '../signing.ts';
+
+export const twilio: readonly Sender[] = [
+  urlHmac({
+    id: 'twilio',
+    name: 'Twilio (JSON bodies)',
+    algorithm: 'sha1',
+    bytes: utf8('url'),
+    parts: ({ url }) => [url],
+    headers: ['X-Twilio-Signature'],
+    secret: { what: 'the account’s auth token', where: 'Console → Account → API keys & tokens' },
+    delivery: known(
+      { header: 'I-Twilio-Idempotency-Token' },
+      code('twilio/twilio-agent-connect-python, tac.channels.messaging'),
+    ),
+    evidence: { signature: ran('twilio') },
+    steps: [
+      'Enter the URL of the table where the product asks for a webhook, and choose JSON (Event Streams, Flex …).',
+    ],
+    notes: [
+      'Twilio adds `bodySHA256` to the query: the digest of the body, covered by the signature of the URL.',
+      'Calls and messages (SMS, voice) arrive as forms: `USING twilio_form`.',
+    ],
+    expression: (s) =>
+      `secure_compare(${header('X-Twilio-Signature')}, ${hmac(s, utf8('url'), 'sha1', 'base64')})\n` +
+      `  AND secure_compare(query->>'bodySHA256', encode(sha256(payload), 'hex'))`,
+    sign: ({ url, body, signingKey }) => {
+      const full = new URL(url);
+      full.searchParams.set('bodySHA256', createHash('sha256').update(body).digest('hex'));
+      return {
+        headers: { 'X-Twilio-Signature': mac('sha1', signingKey, 'base64', full.href) },
+        url: full.href,
+      };
+    },
+    eventHeaders: ({ id }) => ({ 'I-Twilio-Idempotency-Token': uuid(id) }),
+    example: ({ id, nowMs }) => [
+      {
+        specversion: '1.0',
+        type: 'com.twilio.messaging.message.delivered',
+        id: `EZ${id}`,
+        time: isoTime(nowMs),
+      },
+    ],
+  }),
+  urlHmac({
+    id: 'twilio_form',
+    aliases: ['twilio_sms', 'twilio_voice'],
+    name: 'Twilio (forms: SMS, voice)',
+    algorithm: 'sha1',
+    bytes: utf8('url || form_sorted(payload)'),
+    parts: ({ url, body }) => [url, sortedFields(body)],
+    headers: ['X-Twilio-Signature'],
+    secret: { what: 'the account’s auth token', where: 'Console → Account → API keys & tokens' },
+    delivery: known(
+      { header: 'I-Twilio-Idempotency-Token' },
+      code('twilio/twilio-agent-connect-python, tac.channels.messaging'),
+    ),
+    evidence: { signature: [ran('twilio'), ran('twilio (Python)')] },
+    steps: [
+      'Enter the URL of the table as the status callback of messages and calls (`StatusCallback`), or where a number’s incoming messages go, method POST.',
+    ],
+    notes: [
+      'Twilio reads the answer to an incoming message or call as TwiML. A stored request is answered with an empty `<Response/>`: a message gets no reply, a call is ended. If you need another answer, give the table your own ANSWER, or have your application answer.',
+      formNote,
+    ],
+    eventHeaders: ({ id }) => ({ 'I-Twilio-Idempotency-Token': uuid(id) }),
+    contentType: formType,
+    example: ({ id }) =>
+      new URLSearchParams({
+        MessageSid: `SM${id}`,
+        AccountSid: 'AC0123456789abcdef0123456789abcdef',
+        From: '+14155550100',
+        To: '+14155550199',
+        Body: 'Grüße & Küsse ☕',
+      }).toString(),
+  }),
+];

@@ -1,0 +1,48 @@
+/** The page of the vendors' packages that tests run, printed from `packages.ts` and from what the entries claim. Pure. */
+import type { Source } from './evidence.ts';
+import { type Package, type PackageName, packages } from './packages.ts';
+import type { Sender } from './sender.ts';
+
+export function verifiersPage(senders: ReadonlyMap<string, Sender>): string {
+  return `# Run on the vendors’ own packages
+
+The senders' own packages and programs, played against Headgate. Those that sign send a request to a running Headgate: it is \`200\` and a row, with another key
+\`401\` and nothing. Those that check look at what \`headgate send\` makes, and accept that and nothing else: not what another key has signed, and not another body.
+
+## With each run of the suite
+
+${table(senders, 'each run')}
+\`jose\` signs tokens in the shape of Plaid's, monday.com's and Apple's, which have no package that could. \`@slack/bolt\`’s receiver is also asked what \`headgate send slack --handshake\` asks, and answers it.
+
+## By hand: \`npm run test:verifiers\`
+
+Packages for Python, and those for Node that bring much with them. The command installs them in a temporary folder, so it needs the network and \`python3\`. Last run
+on 25 November 2026: all of it held.
+
+${table(senders, 'by hand')}
+Twitch's command line tool is tried where \`HEADGATE_TWITCH_CLI\` is its path. It has no package: it is built from its public repository, \`twitchdev/twitch-cli\`, by
+\`go build .\` with Go 1.20 or later and a C compiler. It takes the answer to its challenge, with the right type and status, for three kinds of events; signed with
+another secret both the challenge and the event are \`401\`. It was last run on 22 November 2026, at commit \`fd7dac6\`.
+
+## Not run
+
+- **eBay's SDK** also checks signatures, with a public key that it fetches from eBay: it cannot be given another one.
+- No sender's live service was called. Each page says where its facts come from.
+
+This page is printed from \`src/senders/\`.
+`;
+}
+
+function table(senders: ReadonlyMap<string, Sender>, when: Package['when']): string {
+  const rows = (Object.entries(packages) as [PackageName, Package][])
+    .filter(([, it]) => it.when === when)
+    .map(([key, { registry, name = key, version }]) => {
+      const by = [...senders.values()].filter(({ evidence }) =>
+        Object.values(evidence).flat().some(isOf(key)),
+      );
+      return `| \`${name}\` | ${registry} | ${version} | ${by.map(({ id }) => `[${id}](${id}.md)`).join(', ')} |\n`;
+    });
+  return `| package | from | version | senders |\n| --- | --- | --- | --- |\n${rows.join('')}`;
+}
+
+const isOf = (key: PackageName) => (source: Source) => 'package' in source && source.package === key;

@@ -1,0 +1,280 @@
+/**
+ * The vendors' packages for Node that are no development dependencies, each as a judge of a request: true, or false or a throw. They are
+ * loaded from a folder into which `npm run test:verifiers` has put them. Takes nothing of ours but the request.
+ */
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { PackageName } from '../../src/senders/packages.ts';
+
+export interface Judged {
+  readonly body: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly secret: string;
+}
+
+export interface Judge {
+  readonly package: PackageName;
+  readonly senders: readonly string[];
+  /** `load`: the package, or a part of it by its path. */
+  readonly judge: (load: Load, request: Judged) => Promise<boolean>;
+}
+
+// The packages' own types are not here, and what they say is compared with true.
+// oxlint-disable-next-line typescript/no-explicit-any
+type Loaded = any;
+export type Load = (path?: string) => Promise<Loaded>;
+
+export function loaderOf(folder: string, name: PackageName): Load {
+  const require = createRequire(join(folder, 'x.js'));
+  return (path) =>
+    import(pathToFileURL(require.resolve(path === undefined ? name : `${name}/${path}`)).href).then(
+      (loaded: Loaded) => loaded.default ?? loaded,
+      // Some offer only a form for require, some only one for import.
+      () => require(path === undefined ? name : `${name}/${path}`) as Loaded,
+    );
+}
+
+const lower = (headers: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+/** The call throws if the request is not right. */
+const unlessThrown = async (call: () => unknown): Promise<boolean> => {
+  await call();
+  return true;
+};
+
+export const judges: readonly Judge[] = [
+  {
+    package: '@hubspot/api-client',
+    senders: ['hubspot', 'hubspot_v2'],
+    judge: async (load, { body, url, headers, secret }) => {
+      const { Signature } = await load();
+      const at = lower(headers);
+      const v3 = at['x-hubspot-signature-v3'];
+      return Signature.isValid({
+        signatureVersion: v3 === undefined ? 'v2' : 'v3',
+        signature: v3 ?? at['x-hubspot-signature'],
+        method: 'POST',
+        clientSecret: secret,
+        requestBody: body,
+        url,
+        timestamp: Number(at['x-hubspot-request-timestamp']),
+      }) as boolean;
+    },
+  },
+  {
+    package: 'box-node-sdk',
+    senders: ['box'],
+    judge: async (load, { body, headers, secret }) =>
+      (await load()).validateWebhookMessage(body, lower(headers), secret, 'another') as boolean,
+  },
+  {
+    package: 'webflow-api',
+    senders: ['webflow'],
+    judge: async (load, { body, headers, secret }) => {
+      const { WebflowClient } = await load();
+      const webhooks = new WebflowClient({ accessToken: 'token' }).webhooks;
+      return webhooks.verifySignature({ headers: lower(headers), body, secret }) as Promise<boolean>;
+    },
+  },
+  {
+    package: 'coinbase-commerce-node',
+    senders: ['coinbase_commerce'],
+    judge: async (load, { body, headers, secret }) =>
+      unlessThrown(async () =>
+        (await load()).Webhook.verifySigHeader(body, lower(headers)['x-cc-webhook-signature'], secret),
+      ),
+  },
+  {
+    package: 'square',
+    senders: ['square'],
+    judge: async (load, { body, url, headers, secret }) =>
+      (await load()).WebhooksHelper.verifySignature({
+        requestBody: body,
+        signatureHeader: lower(headers)['x-square-hmacsha256-signature'],
+        signatureKey: secret,
+        notificationUrl: url,
+      }) as Promise<boolean>,
+  },
+  {
+    package: 'pusher',
+    senders: ['pusher'],
+    judge: async (load, { body, headers, secret }) => {
+      const Pusher = await load();
+      const pusher = new Pusher({ appId: '1', cluster: 'eu', ...(JSON.parse(secret) as object) });
+      return pusher.webhook({ headers: lower(headers), rawBody: body }).isValid() as boolean;
+    },
+  },
+  {
+    package: 'openai',
+    senders: ['openai'],
+    judge: async (load, { body, headers, secret }) => {
+      const OpenAI = await load();
+      const client = new (OpenAI.OpenAI ?? OpenAI)({ apiKey: 'key' });
+      return unlessThrown(() => client.webhooks.unwrap(body, lower(headers), secret));
+    },
+  },
+  {
+    package: '@clerk/backend',
+    senders: ['clerk'],
+    judge: async (load, { body, url, headers, secret }) => {
+      const { verifyWebhook } = await load('webhooks');
+      const request = new Request(url, { method: 'POST', headers, body });
+      return unlessThrown(() => verifyWebhook(request, { signingSecret: secret }));
+    },
+  },
+  {
+    package: '@line/bot-sdk',
+    senders: ['line'],
+    judge: async (load, { body, headers, secret }) =>
+      (await load()).validateSignature(body, secret, lower(headers)['x-line-signature']) as boolean,
+  },
+  {
+    package: 'telnyx',
+    senders: ['telnyx'],
+    judge: async (load, { body, headers, secret }) => {
+      const Telnyx = await load();
+      const client = new (Telnyx.Telnyx ?? Telnyx)({ apiKey: 'key', publicKey: secret });
+      return unlessThrown(() => client.webhooks.unwrap(body, { headers: lower(headers), key: secret }));
+    },
+  },
+  {
+    package: '@mux/mux-node',
+    senders: ['mux'],
+    judge: async (load, { body, headers, secret }) => {
+      const Mux = await load();
+      const mux = new (Mux.Mux ?? Mux)({ tokenId: 'id', tokenSecret: 'secret', webhookSecret: secret });
+      return unlessThrown(() => mux.webhooks.verifySignature(body, lower(headers), secret));
+    },
+  },
+  {
+    package: '@workos-inc/node',
+    senders: ['workos'],
+    judge: async (load, { body, headers, secret }) => {
+      const { WorkOS } = await load();
+      const payload = JSON.parse(body) as object;
+      const sigHeader = lower(headers)['workos-signature'];
+      return unlessThrown(() => new WorkOS('key').webhooks.constructEvent({ payload, sigHeader, secret }));
+    },
+  },
+  {
+    package: '@elevenlabs/elevenlabs-js',
+    senders: ['elevenlabs'],
+    judge: async (load, { body, headers, secret }) => {
+      const { ElevenLabsClient } = await load();
+      const client = new ElevenLabsClient({ apiKey: 'key' });
+      return unlessThrown(() =>
+        client.webhooks.constructEvent(body, lower(headers)['elevenlabs-signature'], secret),
+      );
+    },
+  },
+  {
+    package: 'gocardless-nodejs',
+    senders: ['gocardless'],
+    judge: async (load, { body, headers, secret }) =>
+      unlessThrown(async () =>
+        (await load('webhooks')).parse(body, secret, lower(headers)['webhook-signature']),
+      ),
+  },
+  {
+    package: 'replicate',
+    senders: ['standard_webhooks'],
+    judge: async (load, { body, headers, secret }) => {
+      const { validateWebhook } = await load();
+      const at = lower(headers);
+      return validateWebhook({
+        id: at['webhook-id'],
+        timestamp: at['webhook-timestamp'],
+        signature: at['webhook-signature'],
+        body,
+        secret,
+      }) as Promise<boolean>;
+    },
+  },
+  {
+    package: '@polar-sh/sdk',
+    senders: ['polar'],
+    judge: async (load, { body, headers, secret }) => {
+      const { validateEvent } = await load('webhooks');
+      try {
+        validateEvent(body, lower(headers), secret);
+      } catch (error) {
+        // What follows the check of the signature is its own opinion of the event.
+        if ((error as Error).constructor.name === 'WebhookVerificationError') return false;
+      }
+      return true;
+    },
+  },
+  {
+    package: 'retell-sdk',
+    senders: ['retell'],
+    judge: async (load, { body, headers, secret }) => {
+      const Retell = await load();
+      return (Retell.Retell ?? Retell).verify(
+        body,
+        secret,
+        lower(headers)['x-retell-signature'],
+      ) as Promise<boolean>;
+    },
+  },
+  {
+    package: 'livekit-server-sdk',
+    senders: ['livekit'],
+    judge: async (load, { body, headers, secret }) => {
+      const { WebhookReceiver } = await load();
+      const receiver = new WebhookReceiver('APIaBcDeFgHiJk', secret);
+      return unlessThrown(() => receiver.receive(body, lower(headers)['authorization']));
+    },
+  },
+  {
+    package: 'cloudinary',
+    senders: ['cloudinary'],
+    judge: async (load, { body, headers, secret }) => {
+      const { v2 } = await load();
+      v2.config({ cloud_name: 'c', api_key: 'key', api_secret: secret });
+      const at = lower(headers);
+      const time = Number(at['x-cld-timestamp']);
+      return v2.utils.verifyNotificationSignature(body, time, at['x-cld-signature']) as boolean;
+    },
+  },
+  {
+    package: '@shopify/shopify-api',
+    senders: ['shopify'],
+    judge: async (load, { body, headers, secret }) => {
+      await load('adapters/node');
+      const { shopifyApi, ApiVersion } = await load();
+      const shopify = shopifyApi({
+        apiKey: 'key',
+        apiSecretKey: secret,
+        hostName: 'hooks.example.com',
+        apiVersion: Object.values(ApiVersion as Record<string, string>).at(-1),
+        isEmbeddedApp: false,
+        logger: { log: () => {} },
+      });
+      const rawRequest = {
+        method: 'POST',
+        url: '/',
+        headers: { ...lower(headers), 'x-shopify-api-version': '2026-01' },
+      };
+      const found = await shopify.webhooks.validate({ rawBody: body, rawRequest, rawResponse: {} });
+      return (found as { readonly valid: boolean }).valid;
+    },
+  },
+];
+
+/** The senders for which a package for Python signs or judges, in `test/verifiers/senders.py`. */
+export const pythonPackages = {
+  svix: 'svix (Python)',
+  standard_webhooks: 'standardwebhooks (Python)',
+  slack: 'slack_sdk',
+  stripe: 'stripe (Python)',
+  twilio_form: 'twilio (Python)',
+  wechat: 'wechatpy',
+  line: 'line-bot-sdk',
+} as const satisfies Readonly<Record<string, PackageName>>;
+
+/** A package that computes the answer to a sender's challenge. */
+export const challengePackages = { ebay: 'event-notification-nodejs-sdk' } as const satisfies Readonly<
+  Record<string, PackageName>
+>;
