@@ -19,6 +19,7 @@ const samples: readonly Observation[] = [
   { kind: 'websocket.closed', table, opened: true, code: 'closed', batches: 1, rows: 1, seconds: 1 },
   { kind: 'catalog.loaded', database: 'dev', tables: 1, unusable: 0, version: 1 },
   { kind: 'group.committed', table, rows: 1, bytes: 1, seconds: 0.1 },
+  { kind: 'deliveries.differ', table, deliveries: 1 },
 ];
 
 /** Labels by metric, as `/metrics` has them. */
