@@ -45,7 +45,9 @@ export function detourOf(surroundings: Surroundings): Detour {
     remembered: (name) => {
       const known = catalog.known(name.database);
       if (known === null || known.ageMs > trustMs) return null;
-      return known.snapshot.tables.get(keyOfName(name)) ?? null;
+      const table = known.snapshot.tables.get(keyOfName(name)) ?? null;
+      // What is known to have changed is not trusted.
+      return table === null || catalog.isInDoubt(table) ? null : table;
     },
     spools: (target) => isSpooling(target, settings),
     spoolOf,

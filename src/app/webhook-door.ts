@@ -71,6 +71,8 @@ export async function openWebhooks<Door extends Closable>(
   const { settings, catalog, lanes, detour, guards, limits, rejected, observe, clock } = deps;
   const stages = {
     find: (name: TableName) => catalog.find(name),
+    isStill: (target: Target, sinceMs: number) => catalog.isStill(target, sinceMs),
+    clock,
     submit: (rows: Rows) => lanes.submit(rows),
     refresh: (table: Pick<Target, 'database' | 'oid'>) => catalog.refresh(table),
   };
@@ -125,7 +127,6 @@ export async function openWebhooks<Door extends Closable>(
       route: (target) => orRefuse(parseIngestTarget(target)),
       decode: (target, items) => longWork.slices(items.documents.bytes.length, itemsInSlices(target, items)),
       pause: delay,
-      clock,
       random: Math.random,
       limits,
       ...(deps.fence === null ? {} : { fence: deps.fence }),
@@ -147,6 +148,7 @@ function handshakesOf(
     route,
     find: (name) => catalog.find(name),
     lastKnown: (name) => catalog.lastKnown(name),
+    isStill: (target, sinceMs) => catalog.isStill(target, sinceMs),
     asked: (handshake) => {
       observe({ kind: 'handshake.asked', table: handshake.target, outcome: handshake.outcome });
       asked(handshake);
