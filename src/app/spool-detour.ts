@@ -28,7 +28,7 @@ interface Surroundings {
   readonly spoolOf: (database: string) => (SpoolRoom & { knownGate(oid: number): TableGate | null }) | null;
 }
 
-export interface Detour extends Pick<IngestDeps, 'find' | 'admit' | 'submit'> {
+export interface Detour extends Pick<IngestDeps, 'find' | 'isStill' | 'admit' | 'submit'> {
   /** Throws Refused if rows of this table that bypass the disk would overtake rows that do not. */
   refuseOvertaking(target: Target): void;
 }
@@ -39,6 +39,7 @@ export function detourOf(surroundings: Surroundings): Detour {
   const trustMs = settings.spoolTrustSeconds * 1_000;
   const stages = createSpooling({
     find: (name) => catalog.find(name),
+    isStill: (target, sinceMs) => catalog.isStill(target, sinceMs),
     admit: (target, bytes) => lanes.admit(target, deadlineMsOf(target), { bytes, inOrder: false }),
     submit: (rows) => lanes.submit(rows),
     isWatching: (database) => catalog.isWatching(database),

@@ -187,7 +187,10 @@ export class DatabaseCatalog {
   /** Resolves when what is known of a table is newer than this call, even if nothing seems to have changed. */
   refresh(oid: number): Promise<void> {
     this.#picture.doubt(oid);
-    return this.#inTime(() => this.#reads.run(this.#options.limits.catalogMissIntervalMs));
+    return this.#inTime(async (deadlineMs) => {
+      await this.#ask(deadlineMs);
+      if (this.#picture.isDue) await this.#reads.run();
+    });
   }
 
   /** Resolves in state watching or absent; throws the error that kept the catalog from being read or created. */

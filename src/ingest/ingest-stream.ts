@@ -117,7 +117,7 @@ export function createStreams(deps: StreamDeps): OpenStream {
         break;
       } catch (error) {
         if (!(error instanceof Refused)) throw error;
-        const why = await standing(error.refusal, deps, { target, sinceMs });
+        const why = await standing(error.refusal, deps, target, sinceMs);
         if (why.code !== 'table_changed' || attempt === changedAttemptsMax) {
           tellRejected(deps, opening, target, why, null);
           throw new Refused(why);
@@ -371,7 +371,7 @@ class IngestStream implements Stream, FencedStream {
   async #standing({ failure, sinceMs }: Entry): Promise<Failure> {
     if (failure === null) return { kind: 'bug', error: new Error('the failure is not the first one') };
     if (failure.kind !== 'aborted') return failure;
-    const why = await standing(failure.refusal, this.#deps, { target: this.#target, sinceMs });
+    const why = await standing(failure.refusal, this.#deps, this.#target, sinceMs);
     return why === failure.refusal ? failure : { kind: 'aborted', refusal: why };
   }
 

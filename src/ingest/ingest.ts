@@ -63,6 +63,7 @@ export function createIngest(deps: IngestDeps): Ingest {
   return async (arrival, hooks) => {
     const got: Got = {
       sinceMs: deps.clock(),
+      found: null,
       target: null,
       body: null,
       authenticated: false,
@@ -70,12 +71,14 @@ export function createIngest(deps: IngestDeps): Ingest {
     };
     const name = deps.route(arrival.target);
     for (let attempt = 1; ; attempt++) {
+      // Whatever `find` refuses with, it has asked.
+      got.found = null;
       try {
         const found = deps.find(name);
         const late = found instanceof Promise ? await findLate(found, name, deps, arrival, got) : null;
         if (late !== null && 'kind' in late) return late;
         const target = late ?? (found as Target);
-        got.target = target;
+        got.target = got.found = target;
         hooks.target(target);
         deps.admit(target, arrival.announcedBytes ?? 0);
         const reading = got.body ?? arrival.body();
@@ -109,7 +112,7 @@ export function createIngest(deps: IngestDeps): Ingest {
           return held === undefined ? outcome : { ...outcome, held };
         }
         if (!wasChanged(outcome) || attempt === changedAttemptsMax) {
-          const why = outcome.kind === 'aborted' ? await standing(outcome.refusal, deps, got) : null;
+          const why = outcome.kind === 'aborted' ? await standing(outcome.refusal, deps, got.found, got.sinceMs) : null;
           if (why !== null && why.code !== outcome.refusal.code) throw new Refused(why);
           const answer = named(outcome, rows);
           if (answer.kind === 'aborted') tellRejected(deps, arrival, got, answer.refusal);
@@ -119,7 +122,7 @@ export function createIngest(deps: IngestDeps): Ingest {
       } catch (thrown) {
         const asked = thrown instanceof Refused ? await asksMeanwhile(thrown, deps, arrival, got) : null;
         if (asked !== null) return asked;
-        const why = thrown instanceof Refused ? await standing(thrown.refusal, deps, got) : null;
+        const why = thrown instanceof Refused ? await standing(thrown.refusal, deps, got.found, got.sinceMs) : null;
         if (why?.code === 'table_changed' && attempt < changedAttemptsMax) continue;
         if (why !== null) tellRejected(deps, arrival, got, why);
         if (got.body !== null && !got.submitted) freeBuffer(got.body);
@@ -174,6 +177,8 @@ class ReceivedRequest implements CheckRequest, DecodeRequest {
 interface Got {
   /** When it arrived, by the clock. */
   readonly sinceMs: number;
+  /** What this attempt has found. */
+  found: Target | null;
   target: Target | null;
   body: Buffer | null;
   authenticated: boolean;

@@ -23,6 +23,7 @@ test('requests that came while the spool was being opened are kept by it, if the
     find: () => target,
     admit: () => undefined,
     submit: async () => (await asked.next().value?.promise) ?? late,
+    isStill: () => true,
     isWatching: () => true,
     remembered: () => null,
     spools: () => true,

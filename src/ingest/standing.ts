@@ -20,7 +20,8 @@ export const changedAttemptsMax = 3;
 export async function standing(
   why: Refusal,
   deps: Pick<Standing, 'isStill'>,
-  { target, sinceMs }: { readonly target: Target | null; readonly sinceMs: number },
+  target: Target | null,
+  sinceMs: number,
 ): Promise<Refusal> {
   if (target === null || !ofCatalog.has(why.code)) return why;
   try {

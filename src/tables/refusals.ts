@@ -341,30 +341,20 @@ export const refusals = {
 export type RefusalCode = keyof typeof refusals;
 
 /**
- * Refusals that a sender does not try again, and that another state of the catalog could have spared it: none of them is given by what was known before
- * the request arrived (decision 0230).
+ * Refusals that a sender does not try again, and that come from what Headgate holds of the catalog: none of them is given because of what was known before
+ * the request arrived (decision 0230). Others that the catalog decides, such as `not_found`, `key_missing` and `token_required`, are given by a stage
+ * that has just asked the engine.
  */
 export const ofCatalog: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'signature_failed',
-  'not_found',
-  'relation_not_found',
-  'relation_not_streamed',
-  'relation_not_writable',
-  'websocket_unsupported',
-  'key_missing',
   'method_not_allowed',
+  'websocket_unsupported',
   'body_not_json',
   'payload_undecodable',
   'no_column_matched',
   'key_unknown',
   'delivery_id_missing',
   'row_refused',
-  'token_required',
-  'token_scope',
-  'page_refused',
-  'database_unknown',
-  'database_closed',
-  'position_lost',
 ]);
 
 /** One refusal: its code, and its sentence, which may be more precise than the one in the table. */
