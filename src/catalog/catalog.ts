@@ -204,8 +204,9 @@ export class Catalog {
     return new Set(await this.#databases.get(database)?.ownedBy(user));
   }
 
-  /** These tables as they were last read: what may be shown of them. */
-  shown(database: string, owned: ReadonlySet<number>): readonly ShownTable[] {
+  /** What may be shown of these tables. Throws Refused. */
+  async shown(database: string, owned: ReadonlySet<number>): Promise<readonly ShownTable[]> {
+    await this.#databases.get(database)?.upToDate();
     const snapshot = this.#databases.get(database)?.snapshot;
     const tables = [...(snapshot?.tables ?? [])].filter(([, { oid }]) => owned.has(oid));
     return tables.map(([key, { oid }]) => ({

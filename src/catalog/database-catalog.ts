@@ -187,9 +187,14 @@ export class DatabaseCatalog {
   /** Resolves when what is known of a table is newer than this call, even if nothing seems to have changed. */
   refresh(oid: number): Promise<void> {
     this.#picture.doubt(oid);
+    return this.upToDate();
+  }
+
+  /** Resolves when everything that was committed before the call is known. Throws Refused. */
+  upToDate(): Promise<void> {
     return this.#inTime(async (deadlineMs) => {
       await this.#ask(deadlineMs);
-      if (this.#picture.isDue) await this.#reads.run();
+      if (this.#picture.doubts.size > 0) await this.#reads.run();
     });
   }
 
