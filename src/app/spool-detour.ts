@@ -47,8 +47,7 @@ export function detourOf(surroundings: Surroundings): Detour {
       const known = catalog.known(name.database);
       if (known === null || known.ageMs > trustMs) return null;
       const table = known.snapshot.tables.get(keyOfName(name)) ?? null;
-      // What is known to have changed is not trusted.
-      return table === null || catalog.isInDoubt(table) ? null : table;
+      return table === null || catalog.doubtMs(table) > trustMs ? null : table;
     },
     spools: (target) => isSpooling(target, settings),
     spoolOf,

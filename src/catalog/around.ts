@@ -45,7 +45,10 @@ export async function readAround<T>(
         if (attempt > 1) locked = await oidsOf(client, ownersRowsSql(locked));
         continue;
       }
-      faulty = new Map([...faulty, ...(await findFaulty(await pinned<Owned>(client, ownedRowsSql(left)), read))]);
+      faulty = new Map([
+        ...faulty,
+        ...(await findFaulty(await pinned<Owned>(client, ownedRowsSql(left)), read)),
+      ]);
       if (attempt === 1) continue;
       const all = await oidsOf(client, ownersRowsSql([...faulty.keys()]));
       faulty = new Map([...all.map((oid) => [oid, error.message] as const), ...faulty]);

@@ -145,9 +145,9 @@ export class Catalog {
     return this.#databases.get(target.database)?.isStill(target, sinceMs) ?? false;
   }
 
-  /** The table may have changed since it was last read; `known` tells nothing of it. */
-  isInDoubt(target: Pick<Target, 'database' | 'oid'>): boolean {
-    return this.#databases.get(target.database)?.isInDoubt(target) === true;
+  /** As `DatabaseCatalog.doubtMs`. */
+  doubtMs(target: Pick<Target, 'database' | 'oid'>): number {
+    return this.#databases.get(target.database)?.doubtMs(target) ?? 0;
   }
 
   /** As `DatabaseCatalog.lastKnown`; undefined also if the database is not served. */

@@ -179,9 +179,10 @@ export class DatabaseCatalog {
     return this.snapshot.tables.get(keyOfName(name)) ?? null;
   }
 
-  /** The table may have changed since it was last read. */
-  isInDoubt({ oid }: Pick<Target, 'oid'>): boolean {
-    return this.#picture.doubts.has(oid);
+  /** For how long it has been known that the table may have changed, in ms; 0: it has not. */
+  doubtMs({ oid }: Pick<Target, 'oid'>): number {
+    const { clock } = this.#options;
+    return clock() - (this.#picture.doubts.get(oid) ?? clock());
   }
 
   /** Resolves when what is known of a table is newer than this call, even if nothing seems to have changed. */
@@ -245,7 +246,7 @@ export class DatabaseCatalog {
   #answering(name: TableName): Target | undefined {
     if (!this.isCurrent) return undefined;
     const target = this.snapshot.tables.get(keyOfName(name));
-    return target === undefined || this.isInDoubt(target) ? undefined : target;
+    return target === undefined || this.#picture.doubts.has(target.oid) ? undefined : target;
   }
 
   /** Refuses if it takes longer than a request waits for the catalog. */
@@ -290,7 +291,8 @@ export class DatabaseCatalog {
     await this.opened(deadlineMs - clock()).catch(() => {
       throw new Refused('engine_unavailable');
     });
-    if (this.#state !== 'watching') throw new Refused(this.#state === 'absent' ? 'not_found' : 'engine_unavailable');
+    if (this.#state !== 'watching')
+      throw new Refused(this.#state === 'absent' ? 'not_found' : 'engine_unavailable');
     const changed = this.#changed.promise;
     const { catalogMissIntervalMs, catalogMissRestTimes } = limits;
     const asked = this.#looks.run(Math.max(catalogMissIntervalMs, this.#lookMs * catalogMissRestTimes));

@@ -274,7 +274,12 @@ function hostileOn(bin: string): void {
       of(true).map(({ relation }) => relation),
     );
     await root.client.query('ROLLBACK');
-    assert.deepEqual(of(false).map((it) => it.table_name).toSorted(), ['deep', 'own']);
+    assert.deepEqual(
+      of(false)
+        .map((it) => it.table_name)
+        .toSorted(),
+      ['deep', 'own'],
+    );
     assert(read.some((it) => it.table_name === 't'));
     assert(JSON.stringify(read).length < 100_000);
   });

@@ -33,7 +33,12 @@ suite('the picture of a catalog', () => {
   const asked: string[] = [];
   const readsAll = () => {
     const lists = asked.splice(0).map((text) => /table_versions\('\{([\d,]+)/.exec(text)?.[1] ?? '');
-    return lists.join(',').split(',').filter((oid) => oid !== '').length >= others;
+    return (
+      lists
+        .join(',')
+        .split(',')
+        .filter((oid) => oid !== '').length >= others
+    );
   };
 
   before(async () => {

@@ -32,7 +32,7 @@ export class Picture {
   #versions: TableVersions = new Map();
   /** The versions with which tables were read over this connection. */
   readonly #read = new Map<number, string>();
-  readonly #doubts = new Set<number>();
+  readonly #doubts = new Map<number, number>();
   /** Those of them that were added since the last reading began, whatever their versions. */
   readonly #asked = new Set<number>();
   /** How often versions were compared. */
@@ -64,8 +64,8 @@ export class Picture {
     return this.#mark;
   }
 
-  /** Tables, by oid, of which nothing is answered until they are read. */
-  get doubts(): ReadonlySet<number> {
+  /** Tables, by oid, of which nothing is answered until they are read, and since when. */
+  get doubts(): ReadonlyMap<number, number> {
     return this.#doubts;
   }
 
@@ -76,7 +76,13 @@ export class Picture {
 
   /** Something is to be read: what has changed, what was locked, or everything, in case that something has changed which no version covers. */
   get isDue(): boolean {
-    return this.#isChanged || !this.#isSettled || this.#doubts.size > 0 || this.#left.locked.length > 0 || this.#isWholeDue;
+    return (
+      this.#isChanged ||
+      !this.#isSettled ||
+      this.#doubts.size > 0 ||
+      this.#left.locked.length > 0 ||
+      this.#isWholeDue
+    );
   }
 
   /** A table may be unusable for a reason that was mended elsewhere, as in one that takes part. */
@@ -102,7 +108,7 @@ export class Picture {
 
   /** The table differs from what is known of it, whatever its version says. */
   doubt(oid: number): void {
-    this.#doubts.add(oid);
+    this.#suspect(oid);
     this.#asked.add(oid);
   }
 
@@ -121,13 +127,13 @@ export class Picture {
     this.#versions = versions;
     this.#comparisons += 1;
     this.#isChanged = true;
-    for (const oid of [...this.#read.keys(), ...this.#doubts])
+    for (const oid of [...this.#read.keys(), ...this.#doubts.keys()])
       if (!versions.has(oid)) {
         this.#read.delete(oid);
         this.#doubts.delete(oid);
       }
     for (const [oid, version] of versions)
-      if (oid !== 0 && this.#read.get(oid) !== version) this.#doubts.add(oid);
+      if (oid !== 0 && this.#read.get(oid) !== version) this.#suspect(oid);
     if ([...this.#snapshot.tables.values()].some(({ oid }) => !versions.has(oid)))
       this.#replace([], [], ({ oid }) => versions.has(oid));
   }
@@ -144,7 +150,8 @@ export class Picture {
       if (!isChanged && !isWhole && this.#doubts.size === 0 && !(await this.#isAnyFree(client))) return;
       const sizes = await readSizes(client);
       const known = new Map(sizes.map((size) => [size.relation, size]));
-      for (const oid of this.#doubts) if (!known.has(oid) && !this.#versions.has(oid)) this.#doubts.delete(oid);
+      for (const oid of this.#doubts.keys())
+        if (!known.has(oid) && !this.#versions.has(oid)) this.#doubts.delete(oid);
       const unfit = sizes.filter(({ fits }) => !fits);
       if (unfit.length > 0) this.#take(unfit, { rows: [], versions: this.#versions }, unfit);
       const wanted = [...(isWhole ? known.keys() : this.#wanted())].flatMap((oid) => known.get(oid) ?? []);
@@ -163,7 +170,9 @@ export class Picture {
   async #readSome(client: ClientBase, some: readonly SizeRow[]): Promise<void> {
     const comparisons = this.#comparisons;
     const oids = some.map(({ relation }) => relation);
-    const { read, ...left } = await readAround(client, oids, this.#known(), (which) => readTables(client, which));
+    const { read, ...left } = await readAround(client, oids, this.#known(), (which) =>
+      readTables(client, which),
+    );
     if (this.#left.faulty.size === 0 || left.faulty.size === 0) this.#faultyAtMs = this.#options.clock();
     this.#left = left;
     const out = some.filter(({ relation }) => left.locked.includes(relation) || left.faulty.has(relation));
@@ -173,9 +182,17 @@ export class Picture {
       return !isKnown || this.#read.get(oid) !== this.#versions.get(oid);
     });
     const stays = new Set(out.filter((it) => !unread.includes(it)).map(({ relation }) => relation));
-    const versions = new Map([...out.map(({ relation: oid }) => [oid, this.#versions.get(oid) ?? ''] as const), ...read.versions]);
+    const versions = new Map([
+      ...out.map(({ relation: oid }) => [oid, this.#versions.get(oid) ?? ''] as const),
+      ...read.versions,
+    ]);
     const why = unread.map((row) => ({ ...row, why: left.faulty.get(row.relation) ?? 'locked' }));
-    this.#take(some.filter(({ relation }) => !stays.has(relation)), { rows: read.rows, versions }, why, comparisons);
+    this.#take(
+      some.filter(({ relation }) => !stays.has(relation)),
+      { rows: read.rows, versions },
+      why,
+      comparisons,
+    );
     for (const oid of stays) if (!this.#asked.has(oid)) this.#doubts.delete(oid);
   }
 
@@ -208,6 +225,10 @@ export class Picture {
     this.#snapshot = nextSnapshot(this.#snapshot, database, { rows, unread }, deps, stays);
   }
 
+  #suspect(oid: number): void {
+    if (!this.#doubts.has(oid)) this.#doubts.set(oid, this.#options.clock());
+  }
+
   async #isAnyFree(client: ClientBase): Promise<boolean> {
     const locked = new Set(this.#left.locked.length > 0 ? await readLocked(client) : []);
     return this.#left.locked.some((oid) => !locked.has(oid));
@@ -225,6 +246,6 @@ export class Picture {
   #wanted(): ReadonlySet<number> {
     const { tables, unusable, unanswering } = this.#snapshot;
     const problems = [...unusable.keys(), ...unanswering.keys()].flatMap((key) => tables.get(key)?.oid ?? []);
-    return new Set([...this.#doubts, ...this.#left.locked, ...problems]);
+    return new Set([...this.#doubts.keys(), ...this.#left.locked, ...problems]);
   }
 }

@@ -56,7 +56,9 @@ export interface Look extends Mark {
 
 interface LookRow {
   readonly snapshot: string;
-  readonly seen: null | (Omit<Look, 'snapshot' | 'versions'> & { readonly versions: Record<string, string> | null });
+  readonly seen:
+    | null
+    | (Omit<Look, 'snapshot' | 'versions'> & { readonly versions: Record<string, string> | null });
 }
 
 /** The one question that is put again and again; null: nothing has changed. */
@@ -104,14 +106,24 @@ export async function readTables(client: ClientBase, oids: readonly number[]): P
   const relations = byOid(alone as RelationRow[]);
   const others = oids.filter((oid) => !relations.has(oid));
   // Whose code their rows may run takes a walk along triggers, foreign keys and partitions.
-  const [joined = []] = others.length === 0 ? [] : await inTime(client, [relationsSql(`select unnest(${listed(others)}) as relation`)]);
+  const [joined = []] =
+    others.length === 0
+      ? []
+      : await inTime(client, [relationsSql(`select unnest(${listed(others)}) as relation`)]);
   for (const row of joined as RelationRow[]) relations.set(row.relation, row);
   const answersOf = byOid(answers as Pick<CatalogRow, 'relation' | 'answers'>[]);
   return {
-    versions: new Map((versions as { relation: number; version: string }[]).map(({ relation, version }) => [relation, version])),
+    versions: new Map(
+      (versions as { relation: number; version: string }[]).map(({ relation, version }) => [
+        relation,
+        version,
+      ]),
+    ),
     rows: (rows as CatalogRow[]).flatMap((row) => {
       const relation = relations.get(row.relation);
-      return relation === undefined ? [] : [{ ...relation, ...row, answers: answersOf.get(row.relation)?.answers ?? [] }];
+      return relation === undefined
+        ? []
+        : [{ ...relation, ...row, answers: answersOf.get(row.relation)?.answers ?? [] }];
     }),
   };
 }
@@ -121,7 +133,10 @@ function byOid<Row extends { readonly relation: number }>(rows: readonly Row[]):
 }
 
 /** PostgreSQL prints a default under a lock on its table, for which it would wait as long as somebody else holds one. */
-async function inTime(client: ClientBase, statements: readonly string[]): Promise<readonly (readonly object[])[]> {
+async function inTime(
+  client: ClientBase,
+  statements: readonly string[],
+): Promise<readonly (readonly object[])[]> {
   const impatient = `select pg_catalog.set_config('lock_timeout', '${limits.catalogLockedMs}ms', true)`;
   const results = await pinnedAll(client, [impatient, ...statements], limits.catalogReadMs);
   return results.slice(1).map(({ rows }) => rows);

@@ -247,7 +247,15 @@ class IngestStream implements Stream, FencedStream {
   submit(batch: Batch): Promise<Outcome> {
     const answer = deferred<Outcome>();
     const sinceMs = this.#deps.clock();
-    this.#entries.push({ batch, sinceMs, answer, failure: null, failedAtMs: null, attempts: 0, passed: null });
+    this.#entries.push({
+      batch,
+      sinceMs,
+      answer,
+      failure: null,
+      failedAtMs: null,
+      attempts: 0,
+      passed: null,
+    });
     if (this.#state === 'idle') void this.#handOver();
     return answer.promise;
   }

@@ -112,7 +112,8 @@ export function createIngest(deps: IngestDeps): Ingest {
           return held === undefined ? outcome : { ...outcome, held };
         }
         if (!wasChanged(outcome) || attempt === changedAttemptsMax) {
-          const why = outcome.kind === 'aborted' ? await standing(outcome.refusal, deps, got.found, got.sinceMs) : null;
+          const why =
+            outcome.kind === 'aborted' ? await standing(outcome.refusal, deps, got.found, got.sinceMs) : null;
           if (why !== null && why.code !== outcome.refusal.code) throw new Refused(why);
           const answer = named(outcome, rows);
           if (answer.kind === 'aborted') tellRejected(deps, arrival, got, answer.refusal);
@@ -122,7 +123,8 @@ export function createIngest(deps: IngestDeps): Ingest {
       } catch (thrown) {
         const asked = thrown instanceof Refused ? await asksMeanwhile(thrown, deps, arrival, got) : null;
         if (asked !== null) return asked;
-        const why = thrown instanceof Refused ? await standing(thrown.refusal, deps, got.found, got.sinceMs) : null;
+        const why =
+          thrown instanceof Refused ? await standing(thrown.refusal, deps, got.found, got.sinceMs) : null;
         if (why?.code === 'table_changed' && attempt < changedAttemptsMax) continue;
         if (why !== null) tellRejected(deps, arrival, got, why);
         if (got.body !== null && !got.submitted) freeBuffer(got.body);

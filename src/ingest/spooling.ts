@@ -75,7 +75,9 @@ class Spooling {
   }
 
   find(name: TableName): Target | Promise<Target> {
-    return this.#deps.isWatching(name.database) ? this.#deps.find(name) : this.#findAway(name);
+    if (!this.#deps.isWatching(name.database)) return this.#findAway(name);
+    const found = this.#deps.find(name);
+    return found instanceof Promise ? found.catch((error: unknown) => this.#findInDoubt(name, error)) : found;
   }
 
   /** While a table spools it is checked with what was known last, and who fails the check is refused by it as well. */
@@ -149,6 +151,17 @@ class Spooling {
     if (target !== null) return target;
     // Nothing awaits it any more.
     void Promise.resolve(found).catch(() => {});
+    this.#fill(known, gate);
+    return known;
+  }
+
+  /** The table has changed, and could not be read in time. */
+  #findInDoubt(name: TableName, error: unknown): Target {
+    const isAway = error instanceof Refused && error.refusal.code === 'engine_unavailable';
+    const known = isAway ? this.#deps.remembered(name) : null;
+    const gate = known === null ? null : this.#gateOf(known);
+    if (known === null || !isGate(gate) || known.check === 'unusable' || !this.#canKeep(known, gate))
+      throw error;
     this.#fill(known, gate);
     return known;
   }
