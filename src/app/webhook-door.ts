@@ -20,7 +20,7 @@ import type {
 import type { Sns } from '../ingest/sns.ts';
 import type { Learn } from '../catalog/learning.ts';
 import { createStreams } from '../ingest/ingest-stream.ts';
-import type { StreamFence } from '../ingest/ingest-stream.ts';
+import type { StreamFence } from '../ingest/stream-fence.ts';
 import { createHandshakes } from '../ingest/handshake.ts';
 import { createIngest } from '../ingest/ingest.ts';
 import type { IngestDeps } from '../ingest/ingest.ts';

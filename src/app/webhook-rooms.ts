@@ -16,7 +16,7 @@ import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { AskedHandshake, CheckRequest, Ignored, RejectedRequest, Target } from '../tables/flow.ts';
 import type { IngestDeps } from '../ingest/ingest.ts';
-import type { StreamFence } from '../ingest/ingest-stream.ts';
+import type { StreamFence } from '../ingest/stream-fence.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';

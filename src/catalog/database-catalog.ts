@@ -26,14 +26,14 @@ import { within } from '../kit/within.ts';
 import type { Target } from '../tables/flow.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../tables/limits.ts';
-import type { Observe, TableName } from '../tables/observations.ts';
+import type { TableName } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
 import type { Migrations } from './migrate.ts';
-import { Refresher } from './refresher.ts';
 import { listen } from './listening.ts';
-import { Picture } from './picture.ts';
-import { look, pinned, readForeignSecrets, readOwned, readOwnedBy } from './reading.ts';
+import { pinned, readForeignSecrets, readOwned, readOwnedBy } from './reading.ts';
+import { Watcher } from './watcher.ts';
+import type { WatcherOptions } from './watcher.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
 import type { KeyDeps } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
@@ -47,54 +47,32 @@ export interface Known {
   readonly ageMs: number;
 }
 
-export interface DatabaseCatalogOptions {
-  readonly database: string;
+export interface DatabaseCatalogOptions extends WatcherOptions {
   readonly engine: Engine;
   readonly migrations: Migrations;
   readonly deps: SnapshotDeps & KeyDeps;
-  readonly limits: Pick<
-    Limits,
-    | 'catalogWaitMs'
-    | 'catalogMissIntervalMs'
-    | 'catalogMissRestTimes'
-    | 'catalogTablesMax'
-    | 'catalogWholeMs'
-    | 'catalogPollIntervalMs'
-    | 'catalogStaleMs'
-    | 'catalogKeyMs'
-    | 'handshakeStaleMs'
-    | 'explainTablesMax'
-    | 'engineBackoffMs'
-  >;
-  readonly observe: Observe;
+  readonly limits: WatcherOptions['limits'] &
+    Pick<
+      Limits,
+      | 'catalogWaitMs'
+      | 'catalogStaleMs'
+      | 'catalogKeyMs'
+      | 'handshakeStaleMs'
+      | 'explainTablesMax'
+      | 'engineBackoffMs'
+    >;
   /** Called whenever the catalog of this database exists and has been read. */
   readonly served?: (database: string) => void;
-  /** Called whenever the engine has confirmed the snapshot, with no table in doubt. */
-  readonly confirmed?: (database: string) => void;
-  /** Called when a retry of a refused request has been requested. */
-  readonly retryAsked?: (database: string) => void;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
 }
 
 export class DatabaseCatalog {
   readonly #options: DatabaseCatalogOptions;
-  readonly #looks: Refresher;
-  readonly #reads: Refresher;
+  readonly #watcher: Watcher;
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
   #state: CatalogState = 'connecting';
   #changed = deferred<void>();
-  readonly #picture: Picture;
-  /** The last snapshot that was observed. */
-  #observed: Snapshot;
-  /** When the question was put with whose answer the engine last confirmed the picture. */
-  #confirmedAtMs = -Infinity;
-  /** How long the last look took, in ms. */
-  #lookMs = 0;
-  /** The session that looks at the versions. */
-  #looking: Client | null = null;
-  /** The session for everything else. */
+  /** The session for everything but looks. */
   #client: Client | null = null;
   /** Ends the connections of now. */
   #fail: (error: unknown) => void = () => {};
@@ -103,8 +81,6 @@ export class DatabaseCatalog {
   /** Why the sealed values do not open; null: they do. */
   #keyProblem: string | null = null;
   #keyAskedAtMs = 0;
-  /** The last run that was requested by a notification: any number of notifications are one run. */
-  #told: Promise<void> | null = null;
   /** The error of the last attempt, for the caller that asked for the catalog to be created. */
   #error: unknown = null;
 
@@ -112,10 +88,7 @@ export class DatabaseCatalog {
   constructor(options: DatabaseCatalogOptions, create: boolean) {
     this.#options = options;
     this.#create = create;
-    this.#picture = new Picture(options);
-    this.#observed = this.#picture.snapshot;
-    this.#looks = new Refresher(() => this.#look(), options.clock);
-    this.#reads = new Refresher(() => this.#read(), options.clock);
+    this.#watcher = new Watcher(options);
     this.#ended = this.#supervise();
   }
 
@@ -126,7 +99,7 @@ export class DatabaseCatalog {
   /** What is known of all tables but those in doubt is what the engine has, or had a moment ago. */
   get isCurrent(): boolean {
     const { clock, limits } = this.#options;
-    return this.#state === 'watching' && clock() - this.#confirmedAtMs <= limits.catalogStaleMs;
+    return this.#state === 'watching' && clock() - this.#watcher.confirmedAtMs <= limits.catalogStaleMs;
   }
 
   /** null while watching with the right master key; otherwise the reason, in one line. */
@@ -135,19 +108,19 @@ export class DatabaseCatalog {
   }
 
   get snapshot(): Snapshot {
-    return this.#picture.snapshot;
+    return this.#watcher.picture.snapshot;
   }
 
   /** The snapshot, and how long ago the engine last confirmed it, in ms. */
   get known(): Known {
-    return { snapshot: this.snapshot, ageMs: this.#options.clock() - this.#confirmedAtMs };
+    return { snapshot: this.snapshot, ageMs: this.#options.clock() - this.#watcher.confirmedAtMs };
   }
 
   /** What an earlier process knew; ignored once this process has read the catalog. */
   remember(rows: readonly CatalogRow[], ageMs: number): void {
-    if (this.#picture.isWhole) return;
-    this.#picture.remember(rows);
-    this.#confirmedAtMs = this.#options.clock() - ageMs;
+    if (this.#watcher.picture.isWhole) return;
+    this.#watcher.picture.remember(rows);
+    this.#watcher.confirmedAtMs = this.#options.clock() - ageMs;
   }
 
   /** Does not wait on the hot path. Throws Refused. */
@@ -161,9 +134,9 @@ export class DatabaseCatalog {
    */
   isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
     const isStill = () => this.#answering(target) === target;
-    if (this.isCurrent && this.#confirmedAtMs >= sinceMs) return isStill();
+    if (this.isCurrent && this.#watcher.confirmedAtMs >= sinceMs) return isStill();
     return this.#inTime(async (deadlineMs) => {
-      while (!this.isCurrent || this.#confirmedAtMs < sinceMs) await this.#ask(deadlineMs);
+      while (!this.isCurrent || this.#watcher.confirmedAtMs < sinceMs) await this.#ask(deadlineMs);
       return isStill();
     });
   }
@@ -174,20 +147,20 @@ export class DatabaseCatalog {
    */
   lastKnown(name: TableName): Target | null | undefined {
     const { clock, limits } = this.#options;
-    if (!this.#picture.isWhole || this.#isFinal()) return undefined;
-    if (clock() - this.#confirmedAtMs > limits.handshakeStaleMs) return undefined;
+    if (!this.#watcher.picture.isWhole || this.#isFinal()) return undefined;
+    if (clock() - this.#watcher.confirmedAtMs > limits.handshakeStaleMs) return undefined;
     return this.snapshot.tables.get(keyOfName(name)) ?? null;
   }
 
   /** For how long it has been known that the table may have changed, in ms; 0: it has not. */
   doubtMs({ oid }: Pick<Target, 'oid'>): number {
     const { clock } = this.#options;
-    return clock() - (this.#picture.doubts.get(oid) ?? clock());
+    return clock() - (this.#watcher.picture.doubts.get(oid) ?? clock());
   }
 
   /** Resolves when what is known of a table is newer than this call, even if nothing seems to have changed. */
   refresh(oid: number): Promise<void> {
-    this.#picture.doubt(oid);
+    this.#watcher.picture.doubt(oid);
     return this.upToDate();
   }
 
@@ -195,7 +168,7 @@ export class DatabaseCatalog {
   upToDate(): Promise<void> {
     return this.#inTime(async (deadlineMs) => {
       await this.#ask(deadlineMs);
-      if (this.#picture.doubts.size > 0) await this.#reads.run();
+      await this.#watcher.settle();
     });
   }
 
@@ -238,7 +211,8 @@ export class DatabaseCatalog {
   async close(): Promise<void> {
     this.#become('closed', 'Headgate is shutting down');
     this.#closing.abort();
-    await Promise.all([this.#looking, this.#client].map((client) => client && hangUp(client)));
+    this.#fail(new Error(this.#reason));
+    if (this.#client !== null) await hangUp(this.#client);
     await this.#ended;
   }
 
@@ -246,7 +220,7 @@ export class DatabaseCatalog {
   #answering(name: TableName): Target | undefined {
     if (!this.isCurrent) return undefined;
     const target = this.snapshot.tables.get(keyOfName(name));
-    return target === undefined || this.#picture.doubts.has(target.oid) ? undefined : target;
+    return target === undefined || this.#watcher.picture.doubts.has(target.oid) ? undefined : target;
   }
 
   /** Refuses if it takes longer than a request waits for the catalog. */
@@ -264,40 +238,35 @@ export class DatabaseCatalog {
   }
 
   async #search(name: TableName, deadlineMs: number): Promise<Target> {
-    const { clock, limits } = this.#options;
+    const { clock } = this.#options;
     let isAsked = false;
     for (let attempt = 1; clock() < deadlineMs; attempt++) {
       const target = this.#answering(name);
       if (target !== undefined) return target;
       if (this.isCurrent && this.snapshot.tables.has(keyOfName(name))) {
         // It is in doubt, and as a rule being read.
-        await (attempt === 1 ? this.#reads.current() : this.#reads.run(limits.catalogMissIntervalMs));
+        await this.#watcher.wait(attempt > 1);
       } else if (!isAsked || !this.isCurrent) {
         // The table may have been created, or renamed, a millisecond ago.
         await this.#ask(deadlineMs);
         isAsked = this.isCurrent;
-        if (isAsked && this.#picture.doubts.size > 0) await this.#reads.run();
+        if (isAsked) await this.#watcher.settle();
       } else throw new Refused('not_found');
     }
     throw new Refused('engine_unavailable');
   }
 
-  /**
-   * Looks at the versions, once there is a connection, for all who ask meanwhile. What strangers ask costs a bounded part of the engine's time. Throws
-   * Refused.
-   */
+  /** Resolves after a look that began after the call, once there is a connection. Throws Refused. */
   async #ask(deadlineMs: number): Promise<void> {
-    const { clock, limits } = this.#options;
+    const { clock } = this.#options;
     await this.opened(deadlineMs - clock()).catch(() => {
       throw new Refused('engine_unavailable');
     });
     if (this.#state !== 'watching')
       throw new Refused(this.#state === 'absent' ? 'not_found' : 'engine_unavailable');
     const changed = this.#changed.promise;
-    const { catalogMissIntervalMs, catalogMissRestTimes } = limits;
-    const asked = this.#looks.run(Math.max(catalogMissIntervalMs, this.#lookMs * catalogMissRestTimes));
     // A look that fails ends the connection.
-    await asked.catch(() => within(deadlineMs - clock(), changed, undefined));
+    await this.#watcher.ask().catch(() => within(deadlineMs - clock(), changed, undefined));
     if (clock() >= deadlineMs) throw new Refused('engine_unavailable');
   }
 
@@ -312,7 +281,7 @@ export class DatabaseCatalog {
         if (this.#isFinal()) return;
         this.#error = error;
         // The database is not unreachable but does not exist, so nothing that was known of it is true.
-        if (sqlstateOf(error) === '3D000') this.#confirmedAtMs = -Infinity;
+        if (sqlstateOf(error) === '3D000') this.#watcher.confirmedAtMs = -Infinity;
         const reason = error instanceof Error ? error.message : String(error);
         // Reported once for a series of identical failures.
         if (reason !== this.#reason) observe({ kind: 'catalog.unreadable', database, reason });
@@ -348,19 +317,17 @@ export class DatabaseCatalog {
       this.#create = true;
       await this.#lookAfterSeals(client);
       await all(looking.connect());
-      this.#looking = looking;
       // A session of another engine may be a pooler's, which lends it to others.
-      if (engine.kind === 'embedded') await listen(looking, (purpose) => this.#hear(purpose));
-      this.#picture.begin();
-      await all(this.#looks.run());
-      await all(this.#reads.run());
+      if (engine.kind === 'embedded') await listen(looking, (purpose) => this.#watcher.hear(purpose));
+      await all(this.#watcher.begin({ looking, reading: client, fail: failed.reject }));
       this.#become('watching', '');
       onWatching();
       this.#options.served?.(database);
       if (migrated) engine.checkpoint?.();
-      await all(this.#keepLooking(client));
+      await all(this.#watcher.keepLooking(this.#closing.signal, () => this.#lookForKey(client)));
     } finally {
-      this.#client = this.#looking = null;
+      this.#client = null;
+      this.#watcher.end();
       await Promise.all([hangUp(client), hangUp(looking)]);
     }
   }
@@ -390,82 +357,12 @@ export class DatabaseCatalog {
     if (problem === null) await sealOldChecks(client, deps);
   }
 
-  /** Strangers may send any number of notifications: they are collapsed into one run. */
-  #hear(purpose: string): void {
-    if (purpose === 'rejected') this.#options.retryAsked?.(this.#options.database);
-    if (purpose !== 'catalog') return;
-    const next = this.#looks.run();
-    if (next === this.#told) return;
-    this.#told = next;
-    next.catch(() => {});
-  }
-
-  async #keepLooking(client: Client): Promise<void> {
+  /** Everything is read again: what did not open may open now. */
+  async #lookForKey(client: Client): Promise<void> {
     const { limits, clock } = this.#options;
-    for (;;) {
-      const startedAtMs = clock();
-      await this.#looks.run();
-      const tookMs = clock() - startedAtMs;
-      const restMs = Math.max(tookMs, limits.catalogPollIntervalMs - tookMs);
-      await delay(restMs, undefined, { signal: this.#closing.signal });
-      if (this.#keyProblem === null || clock() - this.#keyAskedAtMs < limits.catalogKeyMs) continue;
-      await this.#lookAfterSeals(client);
-      this.#picture.doubtAll();
-    }
-  }
-
-  /** The job of the looks. */
-  async #look(): Promise<void> {
-    const { clock, database, retryAsked } = this.#options;
-    const client = this.#looking;
-    if (client === null) throw new Error(this.#reason);
-    const askedAtMs = clock();
-    try {
-      const seen = await look(client, this.#picture.mark);
-      this.#lookMs = clock() - askedAtMs;
-      this.#picture.compare(seen);
-      if (seen?.isRetryWaiting === true) retryAsked?.(database);
-    } catch (error) {
-      if (client === this.#looking) this.#fail(error);
-      throw error;
-    }
-    this.#confirmedAtMs = askedAtMs;
-    if (this.#picture.isDue) void this.#reads.run().catch(() => {});
-    else this.#settled();
-  }
-
-  /** The job of the readings. */
-  async #read(): Promise<void> {
-    const client = this.#client;
-    if (client === null) throw new Error(this.#reason);
-    try {
-      await this.#picture.read(client);
-    } catch (error) {
-      if (client === this.#client) this.#fail(error);
-      throw error;
-    }
-    this.#settled();
-  }
-
-  /** Everything that was seen has been read, as far as it can be. */
-  #settled(): void {
-    const { database, observe, confirmed } = this.#options;
-    if (this.#picture.isWhole && this.#picture.doubts.size === 0) confirmed?.(database);
-    const before = this.#observed;
-    if (before === this.snapshot) return;
-    this.#observed = this.snapshot;
-    const { tables, unusable, unanswering, version } = this.snapshot;
-    observe({ kind: 'catalog.loaded', database, tables: tables.size, unusable: unusable.size, version });
-    for (const [key, reason] of unusable) {
-      if (before.unusable.get(key) === reason) continue;
-      const target = tables.get(key);
-      if (target !== undefined) observe({ kind: 'catalog.table_unusable', table: target, reason });
-    }
-    for (const [key, reason] of unanswering) {
-      if (before.unanswering.get(key) === reason) continue;
-      const target = tables.get(key);
-      if (target !== undefined) observe({ kind: 'catalog.answer_unusable', table: target, reason });
-    }
+    if (this.#keyProblem === null || clock() - this.#keyAskedAtMs < limits.catalogKeyMs) return;
+    await this.#lookAfterSeals(client);
+    this.#watcher.picture.doubtAll();
   }
 
   #isFinal(): boolean {

@@ -14,7 +14,7 @@ import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import type { Snapshot, SnapshotDeps } from './snapshot.ts';
 
-interface PictureOptions {
+export interface PictureOptions {
   readonly database: string;
   readonly deps: SnapshotDeps;
   readonly limits: Pick<Limits, 'catalogTablesMax' | 'catalogWholeMs'>;

@@ -319,7 +319,12 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     );
     await app.run("CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1'");
     const look = async (): Promise<unknown> =>
-      (await rows(root, 'SELECT array_agg(v::text ORDER BY v.relation)::text FROM headgate.table_versions() v'))[0]?.[0];
+      (
+        await rows(
+          root,
+          'SELECT array_agg(v::text ORDER BY v.relation)::text FROM headgate.table_versions() v',
+        )
+      )[0]?.[0];
     const steps = [
       "ALTER TABLE finger VALIDATE AS a = 'b'",
       'ALTER TABLE finger RENAME TO finger2',

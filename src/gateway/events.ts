@@ -10,7 +10,8 @@
  */
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
-import { ofCatalog, Refused } from '../tables/refusals.ts';
+import { Refused } from '../tables/refusals.ts';
+import { ofCatalog } from '../tables/refusals-of-catalog.ts';
 import { EventBody } from './event-body.ts';
 import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-deps.ts';
 import { LineRefused, lineOf } from './line-refused.ts';

@@ -27,6 +27,7 @@ import type { Limits } from '../tables/limits.ts';
 import type { TableName } from '../tables/observations.ts';
 import { refusal, Refused, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
+import type { FencedStream, StreamFence } from './stream-fence.ts';
 import { changedAttemptsMax, standing } from './standing.ts';
 import type { Standing } from './standing.ts';
 
@@ -61,27 +62,6 @@ export interface StreamDeps extends Standing {
   readonly limits: Pick<Limits, 'streamPatienceMs' | 'streamRetryMs' | 'streamRetryMinMs'>;
   /** Absent: this process takes all streams of a table, and its lane keeps their order. */
   readonly fence?: StreamFence;
-}
-
-/** Orders what a connection left behind in one process before what its client sends again to another process. */
-export interface StreamFence {
-  /**
-   * Resolves when the other processes have settled everything that they held for this table; if the client has named
-   * itself, only what they held from its streams. Throws `deadline`.
-   */
-  pass(table: Target, client: string | null): Promise<void>;
-  /** The streams of this process, for when another process asks. */
-  readonly streams: Set<FencedStream>;
-}
-
-export interface FencedStream {
-  readonly target: Target;
-  /** The name that its client has given; null: none. */
-  readonly client: string | null;
-  /** How many of its batches were decided. */
-  readonly decided: number;
-  /** Resolves when every batch that it has now is committed, or the stream has ended, and what is left is with the lane. */
-  settled(): Promise<void>;
 }
 
 /** The upgrade as it arrived, with the first frame in place of a body. */

@@ -242,7 +242,10 @@ class Spooling {
   }
 
   #isCurrent(target: Target): boolean {
-    return this.#deps.isWatching(target.database) && this.#deps.find(target) === target;
+    if (!this.#deps.isWatching(target.database)) return false;
+    const found = this.#deps.find(target);
+    if (found instanceof Promise) found.catch(() => undefined);
+    return found === target;
   }
 
   #fill(target: Target, gate: TableGate): void {

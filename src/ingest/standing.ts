@@ -4,7 +4,8 @@
  * checked again, or `engine_unavailable`. A request that is accepted pays nothing for it.
  */
 import type { Target } from '../tables/flow.ts';
-import { ofCatalog, refusal, Refused } from '../tables/refusals.ts';
+import { refusal, Refused } from '../tables/refusals.ts';
+import { ofCatalog } from '../tables/refusals-of-catalog.ts';
 import type { Refusal } from '../tables/refusals.ts';
 
 export interface Standing {
