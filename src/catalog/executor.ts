@@ -148,6 +148,9 @@ export function makeExecutorSql(role: string, code: Pick<Code, 'ownerName'>): st
     `create function ${schema}.${owner}(${parameters}) returns boolean language plpgsql security definer ` +
       `set search_path = pg_catalog, pg_temp as ${quoteLiteral(body)}`,
     `revoke all on ${it} from public`,
+    // Takes a lock of the schema that conflicts with itself, since two sessions that change one schema's rights at one time fail each
+    // other. Only now: the statements above wait for whatever the owner does to the function, and other owners must not.
+    `comment on schema ${schema} is null`,
     `grant usage, create on schema ${schema} to ${owner}`,
     `alter ${it} owner to ${owner}`,
     `set local role ${owner}`,
@@ -159,7 +162,7 @@ export function makeExecutorSql(role: string, code: Pick<Code, 'ownerName'>): st
 }
 
 /** How many statements makeExecutorSql returns. */
-export const makeExecutorCount = 11 + slots.length;
+export const makeExecutorCount = 12 + slots.length;
 
 /** What Headgate's role itself must be allowed to do to the table, as without the function. */
 export type Privilege = 'INSERT' | 'UPDATE' | 'DELETE';

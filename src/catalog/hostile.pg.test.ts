@@ -270,11 +270,8 @@ function hostileOn(bin: string): void {
     const fitting = all.flatMap((it) => (it.fits ? it.relation : []));
     const read = await readTables(root.client, fitting);
     await root.client.query('ROLLBACK');
-    const left = all.filter((it) => !it.fits && ['deep', 'own'].includes(it.table_name)).length;
-    assert.deepEqual(
-      [left, all.length - fitting.length, JSON.stringify(read.rows).length < 100_000],
-      [2, 2, true],
-    );
+    assert.deepEqual(all.filter((it) => !it.fits).length, 2);
+    assert(JSON.stringify(read.rows).length < 100_000 && read.rows.some((it) => it.table_name === 't'));
   });
 
   test('a secret belongs to its role, not to whoever has its name later; and follows a rename and a restore', async () => {

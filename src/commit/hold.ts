@@ -80,8 +80,8 @@ export function heldStatement({ code }: Target): Statement {
 /** Lock, question and number in one, if the database has the schema `headgate`; fails with HG001 in the same cases. */
 export const holdStatement = toStatement(`select headgate.hold($1, $2, $3)`, [text, oidType, oidType]);
 
-export function holdMessages(target: Target): Buffer[] {
-  return executeMessages(holdStatement.name, names(target));
+export function holdMessages(target: Target, name = holdStatement.name): Buffer[] {
+  return executeMessages(name, names(target));
 }
 
 const holdInertIn = (schema: 'headgate' | 'headgate_functions') =>
@@ -96,10 +96,10 @@ export function holdInert({ code }: Target): Statement {
   return holdsInert[code.functionsIn ?? 'headgate'];
 }
 
-export function holdInertMessages(target: Target): Buffer[] {
+export function holdInertMessages(target: Target, name = holdInert(target).name): Buffer[] {
   // The last one, `patience`, is of earlier versions, which may share the database.
   const asked = [relationName(target), String(target.code.owner), ''];
-  return executeMessages(holdInert(target).name, asked.map(textOf));
+  return executeMessages(name, asked.map(textOf));
 }
 
 /**
@@ -140,7 +140,7 @@ export function holdAndLook(target: Target, stays: Statement): Hold {
 }
 
 /** The execution of heldStatement. */
-export function heldMessages({ name }: Statement, target: Target): Buffer[] {
+export function heldMessages(name: string, target: Target): Buffer[] {
   return executeMessages(name, names(target));
 }
 

@@ -48,8 +48,8 @@ import type { Parameter, Part } from './wire-message.ts';
 export interface Step {
   /** null: it is unnamed, and parsed each time. */
   readonly statement: Statement | null;
-  /** Made when they are about to be written, so that a large request is not held twice. */
-  readonly messages: () => readonly Buffer[];
+  /** Made when they are about to be written, so that a large request is not held twice. `name`: of the prepared statement. */
+  readonly messages: (name?: string) => readonly Buffer[];
   /** It stores nothing, and fails with 22P02 if the table, or what is needed for it, has changed. */
   readonly checks?: true;
   readonly deletes?: true;
@@ -76,7 +76,7 @@ function sql(text: string, types: readonly number[]): Sql {
 function named(of: Sql, parameters: readonly Parameter[]): Step {
   of.statement ??= toStatement(of.text, of.types);
   const { statement } = of;
-  return { statement, messages: () => executeMessages(statement.name, parameters) };
+  return { statement, messages: (name = statement.name) => executeMessages(name, parameters) };
 }
 
 function nameless({ text: of, types }: Sql, parameters: readonly Parameter[]): Step {
@@ -97,7 +97,7 @@ function stepOf({ code }: Target): typeof named {
 /** A step that is always the same. */
 function fixed(step: Step): Step {
   const made = step.messages();
-  return { ...step, messages: () => made };
+  return { ...step, messages: (name) => (name === undefined ? made : step.messages(name)) };
 }
 
 const { bytea, int8, json, oid, text } = typeOids;
@@ -289,16 +289,20 @@ const noMessage = Buffer.alloc(0);
 /** The steps before anything of a table runs in Headgate's own session. */
 function holdSteps(target: Target, confirm: Step, stays: Step | null): readonly Step[] {
   const { as, functionsIn } = target.code;
-  const messages = () => holdInertMessages(target);
+  const messages = (name?: string) => holdInertMessages(target, name);
   if (stays !== null) return [fixed({ statement: holdInert(target), messages, checks: true }), stays];
   const lock: Step =
     functionsIn === 'headgate'
-      ? { statement: holdStatement, messages: () => holdMessages(target), checks: true }
+      ? { statement: holdStatement, messages: (name?: string) => holdMessages(target, name), checks: true }
       : { statement: null, messages: () => lockMessages(target) };
   // If nobody may act for the owner, the table is checked as a whole before any row.
   if (as === 'nobody') return [{ statement: null, messages: () => lockMessages(target) }, confirm];
   const question = heldStatement(target);
-  const held = { statement: question, messages: () => heldMessages(question, target), checks: true } as const;
+  const held = {
+    statement: question,
+    messages: (name = question.name) => heldMessages(name, target),
+    checks: true,
+  } as const;
   return [fixed(lock), fixed(held)];
 }
 
@@ -315,7 +319,7 @@ function staysStep(target: Target): Step | null {
   const { as, functionsIn } = target.code;
   if (as !== 'headgate' || !isPlain(target.code) || functionsIn === null) return null;
   const statement = staysStatement(target);
-  return fixed({ statement, messages: () => executeMessages(statement.name, []), checks: true });
+  return fixed({ statement, messages: (name = statement.name) => executeMessages(name, []), checks: true });
 }
 
 /** For a row that meets no other the SQLSTATE matters: Citus loses it when it copies. */
@@ -366,8 +370,15 @@ export function settingSteps({ commit, timeoutMs }: Settings, target: Target): S
   return steps;
 }
 
-export function* executeSteps(steps: readonly Step[]): Generator<Buffer> {
-  for (const step of steps) yield* step.messages();
+/** `isNameless`: each statement is parsed where it is executed, and depends on nothing that a session remembers. */
+export function* executeSteps(steps: readonly Step[], isNameless: boolean): Generator<Buffer> {
+  for (const { statement, messages } of steps) {
+    if (!isNameless || statement === null) yield* messages();
+    else {
+      yield statement.nameless;
+      yield* messages('');
+    }
+  }
 }
 
 export function* statementsOf(steps: readonly Step[]): Generator<Statement> {

@@ -52,6 +52,8 @@ export const processLimits = {
   closeMs: 8_000,
   /** From the first signal to the end of the process, in ms, whatever happens: `drainMs`, `closeMs`, and cutting off the rest. */
   stopMs: 20_000,
+  /** Within this time after the first signal the same signal is not a second one, in ms. */
+  sameSignalMs: 500,
   /** How long idle connections of the webhook listener are then kept for requests that are in flight on them, in ms. */
   drainIdleMs: 200,
   /** How many times that is repeated as long as requests arrive. */
@@ -69,7 +71,7 @@ export const processLimits = {
   /** How long a clean stop of the embedded engine may take before its sessions are cut off, in ms. */
   engineStopMs: 6_000,
   /** Connections that Headgate needs at least: for supervising the engine, the catalog, commits, and refused requests and the rest. */
-  engineConnectionsMin: 4,
+  engineConnectionsMin: 5,
   /** How long one connection to the engine, or one sign of life on it, may take, in ms. */
   engineAnswerMs: 5_000,
   /** How long after its connection was given up a server process may still be in its transaction before it is ended, in ms … */
