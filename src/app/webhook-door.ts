@@ -77,12 +77,6 @@ export async function openWebhooks<Door extends Closable>(
     submit: (rows: Rows) => lanes.submit(rows),
     refresh: (table: Pick<Target, 'database' | 'oid'>) => catalog.refresh(table),
   };
-  const decode = (target: Target, request: DecodeRequest) => {
-    const whole = decodeWhole(target, request);
-    if (whole !== null) return whole;
-    const rows = longWork.slices(request.body.length, decodeInSlices(target, request));
-    return rows instanceof Promise ? rows.then(boundInto) : boundInto(rows);
-  };
   const refuseTooMany = (target: Target) => {
     const tooMany = guards.gate.refusesTable(target);
     if (tooMany !== null) throw new Refused(tooMany);
@@ -135,6 +129,13 @@ export async function openWebhooks<Door extends Closable>(
     }),
   });
   return { listener, retry: createRetry({ ...stages, admit: admitting(false), decode }) };
+}
+
+function decode(target: Target, request: DecodeRequest) {
+  const whole = decodeWhole(target, request);
+  if (whole !== null) return whole;
+  const rows = longWork.slices(request.body.length, decodeInSlices(target, request));
+  return rows instanceof Promise ? rows.then(boundInto) : boundInto(rows);
 }
 
 function orRefuse<T extends object>(made: T | Refusal): T {

@@ -67,14 +67,7 @@ export interface IngestHooks {
 
 export function createIngest(deps: IngestDeps): Ingest {
   return async (arrival, hooks) => {
-    const got: Got = {
-      sinceMs: deps.clock(),
-      found: null,
-      target: null,
-      body: null,
-      authenticated: false,
-      submitted: false,
-    };
+    const got = begun(deps.clock());
     const name = deps.route(arrival.target);
     for (let attempt = 1; ; attempt++) {
       // Whatever `find` refuses with, it has asked.
@@ -140,6 +133,10 @@ export function createIngest(deps: IngestDeps): Ingest {
       }
     }
   };
+}
+
+function begun(sinceMs: number): Got {
+  return { sinceMs, found: null, target: null, body: null, authenticated: false, submitted: false };
 }
 
 /** The same, at once: not even in doubt. */
