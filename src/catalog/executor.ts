@@ -19,7 +19,7 @@ import {
   versionSql,
 } from './owner-code.ts';
 import { nameBytesMax, quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
-import type { Code } from '../tables/flow.ts';
+import type { Code } from '../types/target.ts';
 
 /** The SQLSTATE of a group whose function cannot be created. */
 export const executorUnfit = 'HG002';

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import type { ClientBase } from 'pg';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { quoteIdentifier } from '../kit/sql-text.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { executorSchema } from './executor.ts';
 import {
   CatalogError,

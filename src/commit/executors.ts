@@ -4,7 +4,7 @@
  * same SQLSTATEs.
  */
 import type { ClientBase } from 'pg';
-import type { Target } from '../tables/flow.ts';
+import type { Target } from '../types/target.ts';
 import { executorCheck, executorUnfit, makeExecutorCount, makeExecutorSql } from '../catalog/executor.ts';
 import { failedHere } from './judge.ts';
 import type { Failed, Reply } from './round-trip.ts';

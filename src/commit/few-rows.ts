@@ -8,7 +8,8 @@
  */
 import { trustedSql } from '../catalog/owner-code.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
-import type { Rows, Target } from '../tables/flow.ts';
+import type { Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import { arrayTypes, documentsOf } from './array-parameter.ts';
 import { askedFirstSql, numberSql, textOf } from './hold.ts';
 import type { Hold } from './hold.ts';

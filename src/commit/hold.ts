@@ -5,7 +5,7 @@
  */
 import { joinsTrustedSql, lookedIntoSql, ownersSql, trustedSql } from '../catalog/owner-code.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
-import type { Code, Target } from '../tables/flow.ts';
+import type { Code, Target } from '../types/target.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
 import { typeOids } from './statements.ts';

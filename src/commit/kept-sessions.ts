@@ -4,7 +4,7 @@
  * and in time; a connection that is kept no longer is passed to `letGo`. Touches no engine itself.
  */
 import type { PoolClient } from 'pg';
-import type { Limits } from '../tables/limits.ts';
+import type { Limits } from '../config/limits.ts';
 
 export interface KeptOptions {
   readonly limits: Pick<Limits, 'keptSessionsMax' | 'keptSessionMs'>;

@@ -4,7 +4,8 @@
  * an owner who is not trusted runs in that role's function, and what code has set does not apply to what comes next.
  */
 import { relationName } from '../kit/sql-text.ts';
-import type { Column, Target } from '../tables/flow.ts';
+import type { Column } from '../types/shape.ts';
+import type { Target } from '../types/target.ts';
 import { executorCall, executorCheck, makeExecutorSql, permissionCheck } from '../catalog/executor.ts';
 import type { Privilege } from '../catalog/executor.ts';
 import type { SessionFacts } from './session-facts.ts';

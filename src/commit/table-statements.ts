@@ -4,9 +4,10 @@
  * and COMMIT nothing is used that a session remembers by name, because such code could have put something else there.
  */
 import { relationName } from '../kit/sql-text.ts';
-import type { Column, Target } from '../tables/flow.ts';
+import type { Column } from '../types/shape.ts';
+import type { Target } from '../types/target.ts';
 import type { SessionFacts } from './session-facts.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { executorCall, executorCheck, executorLock, permissionCheck } from '../catalog/executor.ts';
 import type { Privilege } from '../catalog/executor.ts';
 import {

@@ -9,9 +9,10 @@
  * for each other in a circle.
  */
 import { trustedSql } from '../catalog/owner-code.ts';
-import type { Group, Rows, Target } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import type { Limits } from '../tables/limits.ts';
+import type { Group, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { limits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import { arrayOf, arrayTypes, documentsOf, numberOf } from './array-parameter.ts';
 import type { ArrayType } from './array-parameter.ts';

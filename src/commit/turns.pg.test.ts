@@ -8,7 +8,7 @@ import { codes, committer, webhookRoom } from '../../test/support/commit-room.ts
 import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { until } from '../../test/support/until.ts';
-import type { Target } from '../tables/flow.ts';
+import type { Target } from '../types/target.ts';
 
 /** Owners `a`, `b` and `c`, and tables of theirs that run code. */
 async function room(t: TestContext) {

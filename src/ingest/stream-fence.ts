@@ -1,5 +1,5 @@
 /** How the streams of several processes keep their order: what ingest-stream.ts needs, and what another process asks of a stream. Types only. */
-import type { Target } from '../tables/flow.ts';
+import type { Target } from '../types/target.ts';
 
 /** Orders what a connection left behind in one process before what its client sends again to another process. */
 export interface StreamFence {

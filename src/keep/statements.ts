@@ -12,7 +12,7 @@ import {
   versionSql,
 } from '../catalog/owner-code.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 /** Without waiting for the disk: what a crash brings back is removed again. Repeated after code of an owner, which may have changed it. */
 export const pins = `set local search_path = pg_catalog, pg_temp; set local synchronous_commit = off;

@@ -10,19 +10,19 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Endpoint } from '../engine/engine.ts';
 import type { TlsSource } from '../access/tls-source.ts';
-import type { RewriteSql } from '../tables/sql-flow.ts';
+import type { RewriteSql } from '../types/sql.ts';
 import type { Closable } from '../kit/closer.ts';
 import { listenAt } from '../kit/listen-at.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
-import { type Limits, limits as standardLimits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
+import { type Limits, limits as standardLimits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
 import { authenticate, type Passwords } from './authenticate.ts';
 import { ClientTls } from './client-tls.ts';
-import { dialEngine } from './dial.ts';
-import { followerRefused } from './followers.ts';
+import { dialEngine } from './connect-engine.ts';
+import { followerRefused } from './replication-clients.ts';
 import { type FatalReason, namesOf, writeFatal } from './messages.ts';
-import { Newcomers } from './newcomers.ts';
-import { type Opened, readClientOpening } from './opening.ts';
+import { Newcomers } from './unauthenticated-clients.ts';
+import { type Opened, readClientOpening } from './startup-negotiation.ts';
 import { Relay, shuttingDown } from './relay.ts';
 import { Startup } from './startup.ts';
 

@@ -5,7 +5,7 @@ import { migrate, readMigrations } from '../../src/catalog/migrate.ts';
 import type { ShapeChoice } from '../../src/catalog/shape.ts';
 import { CommitPools } from '../../src/commit/commit-pools.ts';
 import { createHandOver } from '../../src/commit/hand-over.ts';
-import { limits } from '../../src/tables/limits.ts';
+import { limits } from '../../src/config/limits.ts';
 import { onEnd } from './cleanup.ts';
 import { committer, readTarget } from './commit-room.ts';
 import { clientOf, setTraps, setUp } from './owners.ts';
