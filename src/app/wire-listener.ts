@@ -20,7 +20,7 @@ import type { CheckRequest } from '../types/request.ts';
 import type { Ignored } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { IngestDeps } from '../ingest/ingest.ts';
-import type { StreamFence } from '../ingest/ingest-stream.ts';
+import type { StreamFence } from '../ingest/stream-fence.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { Limits } from '../config/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';

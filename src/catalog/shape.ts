@@ -5,7 +5,7 @@
  */
 import type { Code } from '../types/target.ts';
 import type { Column, Equality, KeyColumn, Shape } from '../types/shape.ts';
-import { assumableSql, inertSql, renamableSql, versionSql } from './owner-code.ts';
+import { assumableSql, inertSql, renamableSql, trustedSql, versionSql } from './owner-code.ts';
 import { reachedSql, reachSql } from './reach.ts';
 
 /** What `relationsSql` yields. */
@@ -74,31 +74,36 @@ export interface ColumnRow {
   readonly writable: boolean;
 }
 
-const reached = reachedSql('c');
+/** Whose code the rows of `c` may run if it has neither triggers nor children nor a parent, and is no view: its owner's alone. */
+const own = `case when not ${trustedSql('c.relowner')} then pg_catalog.pg_get_userbyid(c.relowner) end`;
+const ownOnly = { outsider: own, stranger: own, late: 'null', joined: 'false' };
+const isAlone = `c.relkind = 'r' and not c.relhastriggers and not c.relhassubclass and not c.relispartition`;
 
 /** The columns of `relationsSql`, for lists of them. */
 export const relationColumns =
   'relation, schema_name, table_name, relation_kind, insertable, version, columns, key, equalities, code, distributed';
 
 /**
- * A query for RelationRows. `asked` is a query that yields oids as `relation`.
+ * A query for RelationRows. `asked` is a query that yields oids as `relation`. `which`: `alone` leaves out relations whose rows may run other
+ * relations' code, and costs PostgreSQL's planner a thousandth.
  *
  * Types and expressions are printed qualified, whatever the session's search_path is: search_path is set, for the rest of
  * the statement's transaction, once the first oid is known, and by then `asked` has been evaluated under the client's own.
  */
-export function relationsSql(asked: string): string {
+export function relationsSql(asked: string, which: 'all' | 'alone' = 'all'): string {
+  const reached = which === 'all' ? reachedSql('c') : ownOnly;
   return `
 with recursive asked as materialized (
   select r.relation, pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true) as path from (${asked}) as r
-), ${reachSql}
+)${which === 'all' ? `, ${reachSql}` : ''}
 select c.oid as relation, n.nspname::text as schema_name, c.relname::text as table_name,
   c.relkind::text as relation_kind,
   c.relkind in ('r', 'p') or pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8 as insertable,
   ${versionSql('c')} as version, coalesce(attributes.columns, '[]') as columns, coalesce(primary_key.columns, '[]') as key,
-  coalesce(primary_key.equalities, '[]') as equalities, ${codeSql} as code,
+  coalesce(primary_key.equalities, '[]') as equalities, ${codeSql(reached)} as code,
   ${distributedSql} as distributed
 from asked
-join pg_catalog.pg_class c on c.oid = asked.relation
+join pg_catalog.pg_class c on c.oid = asked.relation${which === 'all' ? '' : ` and ${isAlone}`}
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 cross join lateral (select ${reached.outsider} as outsider offset 0) as o
 cross join lateral (
@@ -127,7 +132,7 @@ left join lateral (
 }
 
 /** A CodeRow. */
-const codeSql = `pg_catalog.json_build_object(
+const codeSql = (reached: ReturnType<typeof reachedSql>): string => `pg_catalog.json_build_object(
     'owner', c.relowner::pg_catalog.int8,
     'owner_name', pg_catalog.pg_get_userbyid(c.relowner),
     'role', current_user,

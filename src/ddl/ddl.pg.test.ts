@@ -97,7 +97,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
       'SELECT sealed_expression FROM headgate.webhook_table',
       'SELECT * FROM headgate.catalog_rows',
       "SELECT headgate.confirm('app.gh', 1, '')",
-      'SELECT headgate.catalog_fingerprint()',
+      'SELECT headgate.table_versions()',
       "UPDATE headgate.secret SET owner = 'client'",
     ]) {
       assert.equal((await app.fails(sql)).code, '42501', sql);
@@ -312,14 +312,19 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     await second.client.end();
   });
 
-  test('the fingerprint follows every change, with event triggers or without', async () => {
+  test('the versions follow every change, with event triggers or without', async () => {
     await app.run(webhook('finger'));
     await app.run(
       'CREATE TYPE mood AS ENUM (); CREATE DOMAIN score AS int DEFAULT 1; CREATE TABLE quiet (a int)',
     );
     await app.run("CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1'");
     const look = async (): Promise<unknown> =>
-      (await rows(root, 'SELECT headgate.catalog_fingerprint()'))[0]?.[0];
+      (
+        await rows(
+          root,
+          'SELECT array_agg(v::text ORDER BY v.relation)::text FROM headgate.table_versions() v',
+        )
+      )[0]?.[0];
     const steps = [
       "ALTER TABLE finger VALIDATE AS a = 'b'",
       'ALTER TABLE finger RENAME TO finger2',
