@@ -289,7 +289,7 @@ async function openGatewayRole(
 
 /** Through the webhooks' lanes, or, with another role, through lanes of its own. */
 function ownRooms(
-  { engine, pools, lanes }: DoorDeps,
+  { engine, logins, pools, lanes }: DoorDeps,
   rewrite: RewriteSql,
   role: GatewayRole | null,
   options: OtherOptions,
@@ -298,10 +298,13 @@ function ownRooms(
   const { observe, clock, bounds } = options;
   const sql = ownSqlRooms(engine, rewrite, role);
   if (role === null) {
-    const events = eventRooms({ engine, ready: refuseImpossible, pools, lanes, clock }, closer);
+    const events = eventRooms(
+      { engine: { ...engine, clientConfig: engine.clientConfig, logins, logsIn: null }, ready: refuseImpossible, pools, lanes, clock },
+      closer,
+    );
     return { sql, events, depths: () => [] };
   }
-  const parts = openEventParts(asRole(engine, role), observe, clock, closer, bounds);
+  const parts = openEventParts(asRole(engine, role, logins), observe, clock, closer, bounds);
   return { sql, events: eventRooms(parts, closer), depths: () => parts.lanes.depths() };
 }
 

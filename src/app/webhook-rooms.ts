@@ -12,8 +12,11 @@ import type { Learn, LearningDeps } from '../catalog/learning.ts';
 import { Sns } from '../ingest/sns.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
+import type { CommitEngine } from '../commit/commit-pools.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
+import { writerName } from '../engine/login-names.ts';
+import { OwnerLogins } from '../engine/owner-logins.ts';
 import type { AskedHandshake, CheckRequest, Ignored, RejectedRequest, Target } from '../tables/flow.ts';
 import type { IngestDeps } from '../ingest/ingest.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
@@ -27,6 +30,7 @@ import { destinationOf } from '../risingwave/destination.ts';
 import { Rejects } from '../reject/rejects.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import { loadMasterKeys, parseMasterKeys } from '../secrets/master-key.ts';
+import { createLoginPasswords } from '../secrets/login-passwords.ts';
 import { createSealing } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import type { Settings } from '../tables/settings.ts';
@@ -69,6 +73,7 @@ export interface WebhookDeps<Door extends Closable> {
   /** null: another process removes expired rows. */
   readonly keeper: Keeper | null;
   readonly catalog: Catalog;
+  readonly logins: OwnerLogins;
   readonly pools: CommitPools;
   readonly lanes: Lanes;
   /** null: another process keeps webhooks on its disk. */
@@ -96,7 +101,10 @@ export async function openWebhookRooms<Door extends Closable>(
     random: Math.random,
   });
   closer.add('rejected requests', () => rejects.close());
-  const keeper = options.retries ? new Keeper({ engine, limits, observe, clock }) : null;
+  const passwords = engine.kind === 'embedded' ? null : createLoginPasswords(options.keys);
+  const logins = new OwnerLogins({ engine, passwords });
+  closer.add('logins of owners', () => logins.close());
+  const keeper = options.retries ? new Keeper({ engine, logins, limits, observe, clock }) : null;
   closer.add('keep', () => keeper?.close());
   let confirmed: (database: string) => void = () => undefined;
   const catalog = await Catalog.open({
@@ -107,13 +115,13 @@ export async function openWebhookRooms<Door extends Closable>(
     },
     engine,
     retryAsked: (database) => rejects.wake(database),
-    deps: catalogRooms(sealing, options.keys, settings),
+    deps: { ...catalogRooms(sealing, options.keys, settings), verifier: passwords?.verifier },
     limits,
     observe,
     clock,
   });
   closer.add('catalog', () => catalog.close());
-  const pools = new CommitPools(engine, limits, options.oneOfSeveral?.commitName, observe);
+  const pools = new CommitPools(commitEngine(engine, logins), limits, options.oneOfSeveral?.commitName, observe);
   closer.add('commit connections', () => pools.close());
   const commit = {
     pools,
@@ -147,7 +155,20 @@ export async function openWebhookRooms<Door extends Closable>(
   const stages = { settings, catalog, lanes, detour, guards, limits, ...calling, ...doing };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
-  return { sealing, rejects, keeper, catalog, pools, lanes, spool, listener };
+  return { sealing, rejects, keeper, catalog, logins, pools, lanes, spool, listener };
+}
+
+/** Rows of tables without code are stored by a role of their own on Headgate's engine, elsewhere by Headgate's. */
+function commitEngine(engine: Engine, logins: OwnerLogins): CommitEngine {
+  const { kind } = engine;
+  return {
+    clientConfig: (database) => engine.clientConfig(database),
+    doubt: () => engine.doubt?.(),
+    logins,
+    ...(kind === 'embedded' && {
+      writerConfig: (database) => ({ ...engine.clientConfig(database), user: writerName }),
+    }),
+  };
 }
 
 /** What is learned from a sender's first request, and the calls that Headgate makes because of it. */

@@ -64,7 +64,7 @@ export function catalogRowsSql(asked: string): string {
   return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
   from (select relation, ${ofTable} from headgate.catalog_rows) as t
   left join headgate.answer_rows a using (relation)
-  full join (${relationsSql(asked)}) as s using (relation)
+  full join (${relationsSql(asked, writer)}) as s using (relation)
   where case when t.relation is null or s.relation is null then false else true end`;
 }
 
@@ -74,8 +74,11 @@ export function someCatalogRowsSql(oids: readonly number[]): string {
   return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
   from (select relation, ${ofTable} from headgate.catalog_rows where relation = any (${list})) as t
   left join (select relation, answers from headgate.answer_rows where relation = any (${list})) as a using (relation)
-  join (${relationsSql(`select o.relation from unnest(${list}) as o (relation)`)}) as s using (relation)`;
+  join (${relationsSql(`select o.relation from unnest(${list}) as o (relation)`, writer)}) as s using (relation)`;
 }
+
+/** See functions/writer.sql. */
+const writer = '(select w.name from headgate.writer_role w)';
 
 const ofTable =
   'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets, target';

@@ -35,6 +35,7 @@ import { keepPlan, pinned, readForeignSecrets, readOwned, readOwnedBy } from './
 import { keyProblem, sealOldChecks } from './sealed.ts';
 import type { KeyDeps } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
+import { letWriterIn } from './writer.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import type { Snapshot, SnapshotDeps } from './snapshot.ts';
 
@@ -281,6 +282,7 @@ export class DatabaseCatalog {
         return;
       }
       this.#create = true;
+      await letWriterIn(client, engine.kind);
       await pinned(client, 'call headgate.settle()');
       await this.#lookAfterSeals(client);
       const channels = await readChannels(client);

@@ -23,6 +23,7 @@ function relationsOn(bin: string): void {
         asked++;
         return (await client.query<object>(sql, [...values, path])).rows;
       },
+      logins: false,
       limits: { ...limits, ...bounds },
       clock: () => now,
     });
@@ -172,6 +173,7 @@ function relationsOn(bin: string): void {
     const broken = openRelations({
       database: 'postgres',
       query: () => Promise.reject(Object.assign(new Error('too many connections'), { code: '53300' })),
+      logins: false,
       limits,
       clock: () => 0,
     });

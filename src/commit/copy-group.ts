@@ -15,7 +15,7 @@ import type { Statement } from './prepared.ts';
 import { documentRefusal } from './reasons.ts';
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
-import { changed, isChanged } from './told.ts';
+import { foundBy } from './told.ts';
 import type { Attempt } from './told.ts';
 import type { Settings } from './table-statements.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
@@ -70,9 +70,7 @@ class CopyGroup {
     this.#target = target;
     this.#settings = session.settings(target);
     this.#statement = statementOf(session, target, this.#settings);
-    const { code } = target;
-    this.#ways =
-      hasOwn(this.#settings) && code.as === 'headgate' && isPlain(code) ? waysOf(target, session) : null;
+    this.#ways = hasOwn(this.#settings) && isPlain(target) ? waysOf(target, session) : null;
   }
 
   async attempt(some: readonly Rows[]): Promise<Attempt> {
@@ -92,8 +90,7 @@ class CopyGroup {
     // A server of Citus copies the rows of such a statement to the others as well.
     if (this.#ways === null || shape.distributedByCitus === true) return null;
     if (onlyCopied.has(this.#target) || !areFew(some)) return null;
-    const { few, opening } = this.#ways;
-    const stored = await this.#session.storePrepared(fewRows(few, some), opening);
+    const stored = await this.#session.storePrepared(fewRows(this.#ways.few, some), fewRowsOpening);
     return stored === 'not worth it' ? null : stored;
   }
 
@@ -124,7 +121,7 @@ class CopyGroup {
     const { message, count, checks } = this.#statement;
     const [reply] = await this.#session.send([message, ...copyMessages(some)], [count]);
     if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
-    return reply.kind === 'failed' && isChanged(reply, checks) ? changed : this.#session.settled(reply);
+    return foundBy(reply, checks) ?? this.#session.settled(reply);
   }
 
   async judge(failed: Failed): Promise<Judged> {
@@ -177,12 +174,11 @@ function statementOf(session: Session, target: Target, settings: Settings): Copy
   return made;
 }
 
-/** The prepared statements for a table that Headgate's own role stores rows in, and that runs no code. */
+/** The prepared statements for a table that runs no code. */
 interface Ways {
   readonly apart: boolean;
   readonly stays: Statement;
   readonly few: Statement;
-  readonly opening: Hold;
   readonly copy: Statement;
   readonly group: Hold;
 }
@@ -195,7 +191,6 @@ function waysOf(target: Target, { facts }: Session): Ways {
     apart: facts.apart,
     stays,
     few: fewRowsStatement(target),
-    opening: fewRowsOpening(target),
     copy: toStatement(copySql(target, facts), []),
     group: holdAndLook(target, stays),
   };

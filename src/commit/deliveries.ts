@@ -4,6 +4,7 @@
  * sender is answered as if they had just been stored. Rows that are refused leave no id.
  */
 import type { Rows, Target } from '../tables/flow.ts';
+import { askStep } from './asks.ts';
 import { textOf } from './hold.ts';
 import { deliveredBefore, failedHere, isDelivered } from './judge.ts';
 import { toStatement } from './prepared.ts';
@@ -11,27 +12,22 @@ import type { Failed } from './round-trip.ts';
 import { typeOids } from './statements.ts';
 import type { Step } from './table-statements.ts';
 import type { Attempt } from './told.ts';
-import { executeMessages, parseMessage } from './wire-message.ts';
+import { executeMessages } from './wire-message.ts';
 
-const claimSql = 'select headgate.claim_deliveries($1, $2, $3)';
-const claimTypes = [typeOids.oid, 2951 /* uuid[] */, typeOids.int8];
-const claim = toStatement(claimSql, claimTypes);
+const claim = toStatement('select headgate.claim_deliveries($1, $2, $3)', [
+  typeOids.oid,
+  2951 /* uuid[] */,
+  typeOids.int8,
+]);
 
 /** The steps before the rows of one attempt; none if no row has an id. */
 export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows[]): Step[] {
   const ids = members.flatMap(({ delivery }) => delivery ?? []);
   if (dedupe === undefined || ids.length === 0) return [];
+  if (code.as === 'owner')
+    return [{ ...askStep('claim', { relation: oid, ids, window: dedupe.windowS }), claims: true }];
   const parameters = [String(oid), `{${ids.join(',')}}`, String(dedupe.windowS)].map(textOf);
-  // Code of an owner may have put something else under a name.
-  return code.as !== 'headgate' || code.joined
-    ? [
-        {
-          statement: null,
-          messages: () => [parseMessage('', claimSql, claimTypes), ...executeMessages('', parameters)],
-          claims: true,
-        },
-      ]
-    : [{ statement: claim, messages: () => executeMessages(claim.name, parameters), claims: true }];
+  return [{ statement: claim, messages: () => executeMessages(claim.name, parameters), claims: true }];
 }
 
 /** Drops later copies of a delivery: they are stored, or not, with the first one. */

@@ -2,15 +2,15 @@
  * One connection that works on one group: sends its transactions, each in one write, and knows how much time is left.
  * Returns the outcome of each; a connection that was lost is not used again.
  */
-import type { PoolClient } from 'pg';
+import type { ClientBase, PoolClient } from 'pg';
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { refusal } from '../tables/refusals.ts';
 import { claimSteps } from './deliveries.ts';
 import { aborted, failedHere, isDelivered, isInDoubt, isRaised, outcomeOf } from './judge.ts';
-import { factsOf, resetCount, resetSql } from './session-facts.ts';
+import { factsOf, resetOf } from './session-facts.ts';
 import type { SessionFacts } from './session-facts.ts';
-import { Executors } from './executors.ts';
+import { isPlain } from './hold.ts';
 import type { Hold } from './hold.ts';
 import { preparedOn } from './prepared.ts';
 import type { PreparedRows, PreparedStatements, SharedRows } from './prepared.ts';
@@ -19,10 +19,10 @@ import type { Failed, Lost, Reply } from './round-trip.ts';
 import { toRuns } from './runs.ts';
 import { executeSteps, settingSteps, statementsOf } from './table-statements.ts';
 import type { Settings, Step, TableStatements } from './table-statements.ts';
-import { asAttempt, changed, isChanged, isForgotten, standing, told } from './told.ts';
+import { asAttempt, foundBy, isForgotten, standing, told } from './told.ts';
 import type { Attempt } from './told.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
-import { cleanUp, markOf, mayRunCode, nothing, pathIsSafe, savepoint } from './session-care.ts';
+import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-care.ts';
 import type { Fixed } from './session-care.ts';
 
 export interface SessionOptions {
@@ -48,7 +48,6 @@ export type Fate = 'committed' | 'aborted';
 export class Session {
   readonly #options: SessionOptions;
   readonly #prepared: PreparedStatements;
-  readonly #executors: Executors;
   #usable = true;
   /** One row per statement: set when the engine reports that one statement met a row twice. */
   #singly = false;
@@ -56,9 +55,6 @@ export class Session {
   constructor(options: SessionOptions) {
     this.#options = options;
     this.#prepared = preparedOn(options.client, options.shared);
-    this.#executors = new Executors(options.client, this.facts.role, (messages, expected) =>
-      this.send(messages, expected),
-    );
   }
 
   get facts(): SessionFacts {
@@ -73,6 +69,10 @@ export class Session {
   /** Whether others use it between transactions. */
   get shared(): boolean {
     return this.#options.shared;
+  }
+
+  get #isLost(): boolean {
+    return losing.has(this.#options.client);
   }
 
   get leftMs(): number {
@@ -106,13 +106,13 @@ export class Session {
     return replies;
   }
 
-  /** Settings that code of this table has changed in the session are restored first, in a transaction of their own. */
+  /** What code has left in the session is removed first, in a transaction of its own. */
   async #exchange(messages: Iterable<Buffer>, expected: readonly number[], left: number): Promise<Reply[]> {
     const { client } = this.#options;
-    const reset = resetSql(client);
+    const reset = resetOf(client);
     if (reset === null) return roundTrip(client, messages, expected, left);
-    const all = inTurn([queryMessage(reset)], messages);
-    const [done, ...replies] = await roundTrip(client, all, [resetCount, ...expected], left);
+    const all = inTurn([queryMessage(reset.sql)], messages);
+    const [done, ...replies] = await roundTrip(client, all, [reset.count, ...expected], left);
     if (done?.kind !== 'done') this.#usable = false;
     return replies;
   }
@@ -144,8 +144,7 @@ export class Session {
     if (reply.kind === 'done') this.#prepared.succeeded();
     if (isForgotten(reply)) this.#prepared.forgotten();
     const checks = [...hold.checks, ...rows.checks.map((it) => it + hold.count)];
-    if (reply.kind === 'failed' && isChanged(reply, checks)) return changed;
-    return this.settled(reply);
+    return foundBy(reply, checks) ?? this.settled(reply);
   }
 
   #behind(hold: Hold, { statement, messages }: PreparedRows): Buffer[] {
@@ -186,24 +185,21 @@ export class Session {
     for (let tries = 1; ; tries++) {
       const prepare = this.#prepared.prepare(statementsOf(steps));
       // The number of the transaction is sent before its commit begins.
-      const messages = inTurn(first.messages, prepare, executeSteps(steps), last.messages, [
+      const messages = inTurn(first.messages, prepare, executeSteps(steps, this.#isLost), last.messages, [
         flushMessage,
         syncMessage,
       ]);
       const [reply = lost] = await this.send(messages, [first.count + steps.length + last.count]);
       if (reply.kind === 'done') {
         this.#prepared.succeeded();
-        if (table.target.code.as === 'owner') this.#executors.verify(table.target);
         return { kind: 'committed' };
       }
       if (reply.kind === 'failed') {
-        if (isForgotten(reply) && tries === 1) {
+        if (isForgotten(reply) && tries <= forgottenMax) {
           this.#prepared.forgotten();
+          if (tries > 1) losing.add(this.#options.client);
           continue;
         }
-        const mended = await this.#executors.mend(table.target, reply);
-        if (mended === 'again') continue;
-        if (mended !== null) return mended;
         const known = told(reply, steps, first.count);
         if (known !== reply) return known;
         if (reply.sqlstate === metTwice && !this.#singly) {
@@ -235,21 +231,17 @@ export class Session {
     const send = () => {
       const prepare = this.#prepareAgain([...before, ...steps.flat(), ...after]);
       const messages = [beginMessage, ...first.messages, ...prepare];
-      messages.push(...executeSteps(before), syncMessage, mark.message);
+      messages.push(...executeSteps(before, this.#isLost), syncMessage, mark.message);
       const expected = [1, first.count + before.length, mark.count];
       for (const unit of steps) {
-        messages.push(...executeSteps(unit), syncMessage, mark.message, rollbackMessage);
+        messages.push(...executeSteps(unit, this.#isLost), syncMessage, mark.message, rollbackMessage);
         expected.push(unit.length, mark.count, 1);
       }
-      messages.push(...executeSteps(after), ...last.messages, syncMessage, commitMessage);
+      messages.push(...executeSteps(after, this.#isLost), ...last.messages, syncMessage, commitMessage);
       expected.push(after.length + last.count, 1);
       return this.send(messages, expected);
     };
-    let replies = await send();
-    const [, second] = replies;
-    const mended = second?.kind === 'failed' ? await this.#executors.mend(table.target, second) : null;
-    if (mended === 'again') replies = await send();
-    else if (mended !== null) return units.map(() => mended);
+    const replies = await send();
     const [confirmed = lost, ended = lost] = replies.slice(-2);
     const committed =
       ended.kind !== 'done' && confirmed.kind === 'done'
@@ -284,7 +276,7 @@ export class Session {
     const mark = markOf(table.target, this.facts);
     const prepare = [beginMessage, ...first.messages, ...this.#prepareAgain(steps)];
     const replies = await this.send(
-      inTurn(prepare, executeSteps(steps), [syncMessage, mark.message, abortMessage]),
+      inTurn(prepare, executeSteps(steps, this.#isLost), [syncMessage, mark.message, abortMessage]),
       [1, first.count + steps.length, mark.count, 1],
     );
     const failed = replies.find((reply) => reply.kind === 'failed');
@@ -314,7 +306,7 @@ export class Session {
     const first = this.#first;
     const prepare = [beginMessage, ...first.messages, ...this.#prepareAgain(steps)];
     const [, reply = lost] = await this.send(
-      inTurn(prepare, executeSteps(steps), [syncMessage, abortMessage]),
+      inTurn(prepare, executeSteps(steps, this.#isLost), [syncMessage, abortMessage]),
       [1, first.count + steps.length, 1],
     );
     return standing(reply.kind === 'failed' ? told(reply, steps, first.count) : reply);
@@ -327,7 +319,7 @@ export class Session {
     checks: readonly number[],
   ): Promise<Outcome | null> {
     const [reply = lost] = await this.send([...query, abortMessage], [count, 1]);
-    return standing(reply.kind === 'failed' && isChanged(reply, checks) ? changed : reply);
+    return standing(foundBy(reply, checks) ?? reply);
   }
 
   /** Whether the table has a primary key now. */
@@ -343,13 +335,13 @@ export class Session {
   #before(table: TableStatements, rows: readonly Step[]): Step[] {
     const { target } = table;
     return [
-      ...settingSteps(this.settings(target), target),
-      ...table.before(rows, this.facts, this.#executors.isVerified(target)),
+      ...settingSteps(this.settings(target)),
+      ...table.before(rows),
     ];
   }
 
   #after(table: TableStatements): Step[] {
-    return table.after(this.facts, this.commitOf(table.target));
+    return table.after(this.facts);
   }
 
   get #first(): Fixed {
@@ -357,7 +349,7 @@ export class Session {
   }
 
   #last(target: Target): Fixed {
-    return this.#options.shared && mayRunCode(target.code) ? cleanUp(this.commitOf(target)) : nothing;
+    return this.#options.shared && !isPlain(target) ? cleanUp(this.commitOf(target)) : nothing;
   }
 
   #steps(table: TableStatements, members: readonly Rows[]): Step[] {
@@ -375,6 +367,11 @@ export class Session {
 
 /** One statement met the same row twice: keys that differ in a document are one key to the engine. */
 const metTwice = '21000';
+
+/** The second time that prepared statements are gone it was code of the table. */
+const forgottenMax = 2;
+/** In whose sessions code removes them. */
+const losing = new WeakSet<ClientBase>();
 
 const beginMessage = queryMessage('begin isolation level read committed');
 const rollbackMessage = queryMessage(`rollback to savepoint ${savepoint}`);

@@ -8,6 +8,7 @@ import { until } from '../../test/support/until.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observation } from '../tables/observations.ts';
+import { OwnerLogins } from '../engine/owner-logins.ts';
 import { keepOnce } from './keeper.ts';
 
 const table = (name: string, keep: string, more = '') =>
@@ -48,7 +49,9 @@ suite('keep', () => {
     };
     const quick = { ...limits, keepRestMs: 0, keepRestTimes: 0, ...other };
     const observe = (it: Observation) => void told.push(it);
-    return keepOnce(database, { engine, limits: quick, observe, clock: () => performance.now() }, signal);
+    const logins = new OwnerLogins({ engine: { kind: 'embedded', defaultDatabase: 'postgres', ...engine }, passwords: null });
+    const options = { engine, logins, limits: quick, observe, clock: () => performance.now() };
+    return keepOnce(database, options, signal).finally(() => logins.close());
   };
   const fill = (name: string, rows: number, age: string, from = 0) =>
     root.run(

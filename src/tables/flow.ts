@@ -179,14 +179,16 @@ export interface Code {
   /** The name of that role when the catalog was read. */
   readonly ownerName: string;
   /**
-   * `headgate`: the owner could do all that Headgate's role can, and that role stores the rows. `owner`: rows are stored with the rights of
-   * the owner. `nobody`: Headgate's role cannot become the owner, and stores rows only while the table runs no code.
+   * Whose session stores its rows. `writer`: they run no code, and the role that stores such rows of all owners does. Otherwise they may run code: in a
+   * session of `headgate`'s own role, whose tables these are, or of the `owner`.
    */
-  readonly as: 'headgate' | 'owner' | 'nobody';
-  /** When the table was read, storing a row ran nothing but harmless functions of PostgreSQL itself; later: mayRunCode in commit/session-care.ts. */
+  readonly as: 'writer' | 'headgate' | 'owner';
+  /** The same for rows that are looked for, which PostgreSQL plans: code of statistics may run. `writer`: there is no other session. */
+  readonly deletesAs: 'writer' | 'headgate' | 'owner';
+  /** Storing a row ran nothing but harmless functions of PostgreSQL itself when the table was read. */
   readonly inert: boolean;
-  /** Foreign keys join its rows to other tables, which may have other owners by now: they are looked up before the rows, and after them. */
-  readonly joined: boolean;
+  /** The role that must be allowed to write into the table, whoever stores its rows. */
+  readonly writer: string;
   /** The schema with functions that spare the engine work; `headgate_functions`, for the gateway's role, has only hold_inert and stays. null: none. */
   readonly functionsIn: 'headgate' | 'headgate_functions' | null;
 }

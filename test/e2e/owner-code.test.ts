@@ -67,11 +67,11 @@ suite('code of a table’s owner', () => {
       const many = await events(headgate.gatewayUrl, 'mal.t', large(100), keyed ? '&on_conflict=update' : '');
       assert.equal(many.status, 200, `${name}: ${many.text}`);
       assert.equal(await count(root), keyed ? 306 : 309, name);
-      const ran = await nothingGained(root, 'root', name);
+      const ran = await nothingGained(root, name);
       assert(ran > 0, name);
       for (const statement of shown) await root.query(statement);
       assert.equal(
-        await nothingGained(root, 'root', name),
+        await nothingGained(root, name),
         ran,
         `${name}: what shows a table runs nothing of it`,
       );
@@ -114,7 +114,7 @@ suite('code of a table’s owner', () => {
       assert.equal(many.status, 200, `${view}: ${many.text}`);
     }
     assert.equal(await count(root), 603);
-    assert((await nothingGained(root, 'root', 'views')) > 0);
+    assert((await nothingGained(root, 'views')) > 0);
     // A view of another's table: the code of one would run with the rights of the other.
     await root.query('CREATE ROLE eve; GRANT ALL ON mal.t TO eve; GRANT USAGE ON SCHEMA mal TO eve');
     await root.query(
@@ -186,6 +186,6 @@ suite('code of a table’s owner', () => {
     const many = await events(again.url, 'mal.t', large(10));
     assert.equal(many.status, 200, many.text);
     assert.equal(await count(root), 301);
-    assert((await nothingGained(root, 'gate', 'alone')) > 0);
+    assert((await nothingGained(root, 'alone')) > 0);
   });
 });

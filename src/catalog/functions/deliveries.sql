@@ -4,7 +4,7 @@
 -- another transaction is storing. Fails with the ids that are known, as text; an id that is older than the window counts as new.
 -- The ids are passed without duplicates, and claimed in their order, so that no two transactions wait for each other.
 CREATE OR REPLACE FUNCTION headgate.claim_deliveries(relation oid, ids uuid[], window_seconds bigint) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   known text;
 BEGIN

@@ -1,0 +1,79 @@
+-- The role that stores rows of tables that run no code: on Headgate's own engine `headgate_commit`, which may do nothing else, and
+-- elsewhere Headgate's own.
+
+-- Lets a role write into a table. Run by its owner, or by a superuser. The schema may belong to somebody else, who has then granted USAGE.
+CREATE OR REPLACE PROCEDURE headgate.admit(relation oid, writer name)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  place record;
+BEGIN
+  SELECT n.oid, n.nspname, n.nspowner INTO place
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = admit.relation;
+  IF NOT has_schema_privilege(writer, place.oid, 'USAGE') THEN
+    IF pg_has_role(place.nspowner, 'USAGE') THEN
+      EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', place.nspname, writer);
+    ELSE
+      RAISE EXCEPTION USING ERRCODE = '42501',
+        MESSAGE = format('role "%s", as which Headgate writes, may not use schema "%s"', writer, place.nspname),
+        HINT = format('Let the owner of the schema run: GRANT USAGE ON SCHEMA %I TO %I', place.nspname, writer);
+    END IF;
+  END IF;
+  -- UPDATE and DELETE for tables with a key, also with one that is added later.
+  IF NOT (has_table_privilege(writer, admit.relation, 'INSERT')
+          AND has_table_privilege(writer, admit.relation, 'SELECT')
+          AND has_table_privilege(writer, admit.relation, 'UPDATE')
+          AND has_table_privilege(writer, admit.relation, 'DELETE')) THEN
+    EXECUTE format('GRANT INSERT, SELECT, UPDATE, DELETE ON TABLE %s TO %I', admit.relation::regclass, writer);
+  END IF;
+  -- The sequences of SERIAL and identity columns.
+  FOR place IN
+    SELECT d.objid::regclass AS sequence FROM pg_depend d JOIN pg_class s ON s.oid = d.objid
+    WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = admit.relation
+      AND d.deptype IN ('a', 'i')
+      AND CASE WHEN s.relkind = 'S' THEN NOT has_sequence_privilege(writer, d.objid, 'USAGE') END
+  LOOP
+    EXECUTE format('GRANT USAGE ON SEQUENCE %s TO %I', place.sequence, writer);
+  END LOOP;
+END
+$body$;
+
+-- Called by the owner of a table that becomes a webhook table, where Headgate's own role stores its rows; the other one is let in by
+-- headgate.do_register().
+CREATE OR REPLACE PROCEDURE headgate.admit_writer(relation oid)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  IF NOT EXISTS (SELECT FROM headgate.writer_role w) THEN
+    CALL headgate.admit(relation, (SELECT r.rolname FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+      WHERE c.oid = 'headgate.webhook_table'::regclass));
+  END IF;
+END
+$body$;
+
+-- Lets a role write into all webhook tables, once on each server: what an owner revokes afterwards stays so. NULL: there is no such role here.
+CREATE OR REPLACE PROCEDURE headgate.let_writer_in(writer name)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  it record;
+  here text := format('%s, role %s', headgate.cluster_identity(), to_regrole(quote_ident(writer))::oid);
+BEGIN
+  IF writer IS NULL THEN
+    DELETE FROM headgate.writer_role;
+    RETURN;
+  END IF;
+  FOR it IN
+    SELECT p.oid::regprocedure AS signature FROM pg_proc p
+    WHERE p.pronamespace = 'headgate'::regnamespace AND p.proname IN ('claim_deliveries', 'advance', 'lock_keys')
+      AND NOT has_function_privilege(writer, p.oid, 'EXECUTE')
+  LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', it.signature, writer);
+  END LOOP;
+  IF EXISTS (SELECT FROM headgate.writer_role w WHERE w.name = writer AND w.mark = here) THEN
+    RETURN;
+  END IF;
+  FOR it IN SELECT c.oid AS relation FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation LOOP
+    CALL headgate.admit(it.relation, writer);
+  END LOOP;
+  INSERT INTO headgate.writer_role (name, mark) VALUES (writer, here)
+  ON CONFLICT (only_row) DO UPDATE SET name = excluded.name, mark = excluded.mark;
+END
+$body$;

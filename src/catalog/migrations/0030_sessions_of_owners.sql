@@ -1,0 +1,27 @@
+-- Rows of tables that run code are stored in sessions of their owners, all others by one role (functions/writer.sql).
+
+-- The role that stores rows of tables that run no code, if that is not Headgate's own; `mark` says where it was let in.
+CREATE TABLE headgate.writer_role (
+  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  name name NOT NULL,
+  mark text NOT NULL
+);
+GRANT SELECT (name) ON headgate.writer_role TO PUBLIC;
+
+-- Functions of owners, which stored their rows before.
+DO $body$
+DECLARE
+  former record;
+BEGIN
+  FOR former IN
+    SELECT n.nspname AS name FROM pg_namespace n
+    WHERE starts_with(n.nspname, 'headgate_owner_') AND n.nspowner = (SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user)
+  LOOP
+    EXECUTE format('DROP SCHEMA %I CASCADE', former.name);
+  END LOOP;
+END
+$body$;
+
+DROP FUNCTION IF EXISTS headgate.confirm(text, oid, text);
+DROP FUNCTION IF EXISTS headgate.hold(text, oid, oid);
+DROP FUNCTION IF EXISTS headgate.trusts(oid);
