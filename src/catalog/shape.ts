@@ -265,6 +265,8 @@ export function toCode({ schema_name, table_name, code }: RelationRow, choice: C
     return `rows of ${name} run code of its owner "${ownerName}", in whose session the row-level security for role "${writer}" would not apply`;
   if (withCode !== null) return { ...of, as: withCode, deletesAs: withCode };
   const why = inert ? 'belong to role' : 'run code of its owner';
+  if (choice.asClient?.logins === false)
+    return `rows of ${name} ${why} "${ownerName}", which role "${role}" does not run: send them to a Headgate that serves the database, or log in as "${ownerName}"`;
   return `rows of ${name} ${why} "${ownerName}", for which role "${role}" cannot log in: let a superuser run ${loginStatements(code, choice)}`;
 }
 

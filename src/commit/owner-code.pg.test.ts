@@ -153,7 +153,7 @@ for (const { version, bin } of versions) {
             'SET ROLE NONE',
             `SET search_path = 'mal'`,
             'SET default_transaction_read_only = on',
-            `SET statement_timeout = '1ms'`,
+            `SET statement_timeout = '500ms'`,
             `SET session_replication_role = replica`,
             'CREATE TEMP TABLE IF NOT EXISTS u (id INT)',
             'SELECT pg_advisory_lock(7)',

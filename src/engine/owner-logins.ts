@@ -49,6 +49,8 @@ interface Found {
 export class OwnerLogins implements Closable {
   readonly #options: OwnerLoginsOptions;
   readonly #questions: Pool;
+  /** Logins that are being made. */
+  readonly #making = new Map<string, Promise<void>>();
 
   constructor(options: OwnerLoginsOptions) {
     this.#options = options;
@@ -73,7 +75,9 @@ export class OwnerLogins implements Closable {
       if (found === null) throw new LoginRefused('the owner of the table is no role any more');
       if (found.fit) return this.#login(database, login, found.owner);
       if (tries > attemptsMax) throw new LoginRefused(`role "${login}" is not what Headgate makes: DROP ROLE ${login}`);
-      await this.#make(owner, login, found);
+      const making = this.#making.get(login) ?? this.#make(owner, login, found);
+      this.#making.set(login, making);
+      await making.finally(() => this.#making.delete(login));
     }
   }
 
@@ -122,8 +126,7 @@ export class OwnerLogins implements Closable {
     const create = `create role ${login} login nosuperuser nocreatedb nocreaterole noreplication nobypassrls inherit ${password}`;
     const comment = `comment on role ${login} is ${quoteLiteral(`whom Headgate logs in as to store rows for the role with oid ${owner}`)}`;
     try {
-      await this.#ask(made ? repair(login, owner, password) : `${create}; ${comment}`);
-      await this.#ask(`grant ${quote(name)} to ${login}`);
+      await this.#ask(`${made ? repair(login, owner, password) : `${create}; ${comment}`}; grant ${quote(name)} to ${login}`);
     } catch (error) {
       // Another Headgate makes it, too, or changes it at this moment.
       if (/^(42710|23505|XX000)$/.test(sqlstateOf(error) ?? '')) return;
@@ -178,10 +181,11 @@ begin
   loop
     execute format('revoke ${login} from %I granted by %I cascade', it.member, it.grantor);
   end loop;
-  if (select rolsuper from pg_roles where rolname = current_user) then
-    alter role ${login} nosuperuser noreplication nobypassrls;
+  -- Only a superuser may take these away.
+  if exists (select from pg_roles where rolname = '${login}' and (rolsuper or rolcreatedb or rolcreaterole or rolreplication or rolbypassrls)) then
+    alter role ${login} nosuperuser nocreatedb nocreaterole noreplication nobypassrls;
   end if;
-  alter role ${login} login nocreatedb nocreaterole inherit connection limit -1 ${password};
+  alter role ${login} login inherit connection limit -1 ${password};
   for it in select d.datname as name from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase where s.setrole = '${login}'::regrole loop
     execute format('alter role ${login} in database %I reset all', it.name);
   end loop;

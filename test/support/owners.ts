@@ -66,6 +66,8 @@ export const setTraps = `
   CREATE FUNCTION mal.evil() RETURNS text LANGUAGE plpgsql AS $$
   DECLARE role text; attempt text; won text := ''; who text := current_user;
   BEGIN
+    -- Once all of it was tried, more rows are stored quickly.
+    IF (SELECT count(*) FROM (SELECT FROM mal.seen LIMIT 20) AS s) = 20 THEN RETURN 'x'; END IF;
     FOREACH role IN ARRAY ARRAY['SELECT 1', 'RESET ROLE', 'RESET SESSION AUTHORIZATION', 'SET ROLE NONE',
       format('SET SESSION AUTHORIZATION %I', session_user), format('SET ROLE %I', session_user), 'SET SESSION AUTHORIZATION root',
       'SET ROLE root', 'SET ROLE headgate_commit', 'SET ROLE hg'] LOOP

@@ -41,10 +41,13 @@ $body$;
 -- headgate.do_register().
 CREATE OR REPLACE PROCEDURE headgate.admit_writer(relation oid)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  writer name;
 BEGIN
-  IF NOT EXISTS (SELECT FROM headgate.writer_role w) THEN
-    CALL headgate.admit(relation, (SELECT r.rolname FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
-      WHERE c.oid = 'headgate.webhook_table'::regclass));
+  SELECT r.rolname INTO writer FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+  WHERE c.oid = 'headgate.webhook_table'::regclass AND NOT EXISTS (SELECT FROM headgate.writer_role w);
+  IF writer IS NOT NULL THEN
+    CALL headgate.admit(relation, writer);
   END IF;
 END
 $body$;
