@@ -1,5 +1,5 @@
 // Bundles the console's page (src/console/page) into dist/console: names with hashes, and each file also compressed, so
-// that nothing is compressed while Headgate runs. The page loads nothing from elsewhere.
+// that nothing is compressed while Headgate runs. The page loads nothing from elsewhere. Gives the files made in dist/, and as its note those read.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
@@ -9,7 +9,8 @@ export async function buildPage(root) {
   const page = join(root, 'src/console/page');
   const folder = join(root, 'dist/console');
   mkdirSync(folder, { recursive: true });
-  const { outputFiles } = await build({
+  const { outputFiles, metafile } = await build({
+    absWorkingDir: root,
     entryPoints: [join(page, 'main.tsx'), join(page, 'style.css')],
     bundle: true,
     splitting: true,
@@ -22,6 +23,7 @@ export async function buildPage(root) {
     chunkNames: '[name]-[hash]',
     outdir: folder,
     write: false,
+    metafile: true,
     legalComments: 'none',
     logLevel: 'warning',
   });
@@ -38,4 +40,11 @@ export async function buildPage(root) {
     writeFileSync(join(folder, `${name}.br`), brotliCompressSync(contents, quality));
     writeFileSync(join(folder, `${name}.gz`), gzipSync(contents, { level: 9 }));
   }
+  return {
+    made: files.flatMap(([name]) => ['', '.br', '.gz'].map((end) => `console/${name}${end}`)),
+    note: [
+      ...Object.keys(metafile.inputs),
+      ...['index.html', 'icon.svg'].map((name) => `src/console/page/${name}`),
+    ],
+  };
 }

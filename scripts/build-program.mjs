@@ -1,19 +1,22 @@
-// Bundles the program from the output of tsc, with the packages it uses: `cli.js`, `embed.js` and the listener process's entry are reduced to imports
+// Bundles the program with the packages it uses: `cli.js`, `embed.js` and the listener process's entry are reduced to imports
 // from a few files in dist/src/program instead of some 500, and start in a third of the time (docs/decisions/0116). A command still loads only what
 // it needs. The modules themselves stay for tests. The files are CommonJS, of which V8 can keep the compiled code (docs/decisions/0217): esbuild
 // splits only ES modules, so they are rewritten.
-import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { build } from 'esbuild';
 
 const entries = ['app/cli', 'app/embed', 'app/listeners/entry'];
+/** In dist/; what tsc has made of them is written over. */
+export const entryFiles = entries.map((name) => `src/${name}.js`);
 
+/** Gives the files made in dist/, and as its note those read and the entries' new text, which is written when tsc is done. */
 export async function buildProgram(root, { sourcemap }) {
-  const src = join(root, 'dist/src');
-  const { metafile } = await build({
+  const dist = join(root, 'dist');
+  const { metafile, outputFiles } = await build({
     absWorkingDir: root,
-    entryPoints: entries.map((name) => join(src, `${name}.js`)),
-    outdir: src,
+    entryPoints: entries.map((name) => `src/${name}.ts`),
+    outdir: 'dist/src',
     outExtension: { '.js': '.cjs' },
     bundle: true,
     splitting: true,
@@ -29,14 +32,28 @@ export async function buildProgram(root, { sourcemap }) {
     chunkNames: 'program/[name]-[hash]',
     sourcemap,
     metafile: true,
+    write: false,
     logLevel: 'warning',
   });
-  for (const [path, output] of Object.entries(metafile.outputs).filter(([path]) => path.endsWith('.cjs')))
-    writeFileSync(join(root, path), commonJs(readFileSync(join(root, path), 'utf8'), output));
-  copyFileSync(join(root, 'src/app/load.cjs'), join(src, 'program/load.cjs'));
-  for (const { entryPoint, exports } of Object.values(metafile.outputs))
-    if (entries.some((name) => entryPoint === `dist/src/${name}.js`)) writeEntry(root, entryPoint, exports);
-  writeFileSync(join(src, 'program/LICENSES'), licences(root, Object.keys(metafile.inputs)));
+  const loader = 'src/app/load.cjs';
+  const files = new Map([
+    ...outputFiles.map(({ path, text }) => [
+      relative(dist, path),
+      path.endsWith('.cjs') ? commonJs(text, metafile.outputs[relative(root, path)]) : text,
+    ]),
+    ['src/program/load.cjs', readFileSync(join(root, loader), 'utf8')],
+    ['src/program/LICENSES', licences(root, Object.keys(metafile.inputs))],
+  ]);
+  mkdirSync(join(dist, 'src/program'), { recursive: true });
+  for (const [path, text] of files) writeFileSync(join(dist, path), text);
+  const entryTexts = Object.values(metafile.outputs).flatMap(({ entryPoint, exports }) => {
+    const path = entryPoint?.replace(/\.ts$/, '.js');
+    return entryFiles.includes(path) ? [[path, entryText(path, exports)]] : [];
+  });
+  return {
+    made: [...files.keys(), ...entryFiles],
+    note: { inputs: [...Object.keys(metafile.inputs), loader], entries: Object.fromEntries(entryTexts) },
+  };
 }
 
 /**
@@ -70,14 +87,14 @@ function commonJs(text, { imports }) {
   return `'use strict'; ${body.includes('moduleUrl') ? place : ''}${body}`;
 }
 
-/** Replaces the entry by an ES module, as expected by its importers and callers. */
-function writeEntry(root, path, exports) {
+/** An ES module, as expected by the entry's importers and callers. */
+function entryText(path, exports) {
   const [name] = /[\w-]+(?=\.js$)/.exec(path);
-  const loader = relative(dirname(path), 'dist/src/program/load.cjs');
+  const loader = relative(dirname(path), 'src/program/load.cjs');
   const loaded = `createRequire(import.meta.url)('${loader}').load('${name}');\n`;
   const line = exports.length === 0 ? loaded : `export const { ${exports.join(', ')} } = ${loaded}`;
   const shebang = name === 'cli' ? '#!/usr/bin/env node\n' : '';
-  writeFileSync(join(root, path), `${shebang}import { createRequire } from 'node:module';\n\n${line}`);
+  return `${shebang}import { createRequire } from 'node:module';\n\n${line}`;
 }
 
 /** The licences of the bundled packages, as they require. */

@@ -2,15 +2,17 @@
 // this Node, and therefore not in the package.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 
+/** Gives the files that it made in dist/. */
 export function compileProgram(root) {
   const folder = join(root, 'dist/src/program');
   const { compiledFolder, compiledPath, pathOf, scriptOf, sumOf } = createRequire(import.meta.url)(
     join(folder, 'load.cjs'),
   );
-  mkdirSync(compiledFolder);
+  mkdirSync(compiledFolder, { recursive: true });
+  const made = [];
   for (const file of readdirSync(folder)) {
     if (!file.endsWith('.cjs') || file === 'load.cjs') continue;
     const name = file.slice(0, -'.cjs'.length);
@@ -19,7 +21,9 @@ export function compileProgram(root) {
     const sum = Buffer.alloc(4);
     sum.writeUInt32LE(sumOf(source, data));
     writeFileSync(compiledPath(name), Buffer.concat([data, sum]));
+    made.push(relative(join(root, 'dist'), compiledPath(name)));
   }
+  return made;
 }
 
 /**

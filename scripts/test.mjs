@@ -32,9 +32,12 @@ if (files.length === 0) {
 
 const folder = temporary();
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
-// Made once; all files copy it. If it cannot be made, the first test that needs a server says why.
+// Made once, unless all files are pure; all others copy it. If it cannot be made, the first test that needs a server says why.
 const template = join(folder, 'template');
-const made = spawnSync(process.execPath, ['dist/test/support/template.js', template], { stdio: 'ignore' });
+const isPure = (file) => file.startsWith(join('dist', 'src')) && !file.endsWith('.pg.test.js');
+const made = files.every(isPure)
+  ? { status: null }
+  : spawnSync(process.execPath, ['dist/test/support/template.js', template], { stdio: 'ignore' });
 // Node reads this at every start, which takes longer than the rest of its startup; no test connects to the outside.
 const { NODE_EXTRA_CA_CERTS: _, ...inherited } = process.env;
 const env = {

@@ -139,16 +139,18 @@ function reloadOnSignal(reload: (() => Promise<void>) | null): void {
 }
 
 /**
- * The first signal asks for a clean stop; a second one ends the process at once. The process also ends a fixed time after the first
- * signal, whatever it is doing, including a start that hangs.
+ * The first signal asks for a clean stop; a second one ends the process at once. The same signal soon after the first one is not a second: on Ctrl-C
+ * a terminal sends SIGINT to all its processes, and npm passes on its own. The process also ends a fixed time after the first signal, whatever it is
+ * doing, including a start that hangs.
  */
 function firstSignal(): Promise<string> {
   return new Promise((resolve) => {
-    let asked = false;
+    let first: { readonly signal: string; readonly at: number } | null = null;
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       process.on(signal, () => {
-        if (asked) process.exit(signal === 'SIGTERM' ? 143 : 130);
-        asked = true;
+        if (first?.signal === signal && performance.now() - first.at < limits.sameSignalMs) return;
+        if (first !== null) process.exit(signal === 'SIGTERM' ? 143 : 130);
+        first = { signal, at: performance.now() };
         setTimeout(() => process.exit(1), limits.stopMs).unref();
         resolve(signal);
       });

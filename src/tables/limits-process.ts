@@ -52,6 +52,8 @@ export const processLimits = {
   closeMs: 8_000,
   /** From the first signal to the end of the process, in ms, whatever happens: `drainMs`, `closeMs`, and cutting off the rest. */
   stopMs: 20_000,
+  /** Within this time after the first signal the same signal is not a second one, in ms. */
+  sameSignalMs: 500,
   /** How long idle connections of the webhook listener are then kept for requests that are in flight on them, in ms. */
   drainIdleMs: 200,
   /** How many times that is repeated as long as requests arrive. */

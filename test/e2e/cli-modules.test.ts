@@ -28,7 +28,7 @@ async function loadedBy(...args: string[]): Promise<{ deps: string[]; packages: 
         // The bundled program names before each module where it is from.
         const text = await readFile(fileURLToPath(url), 'utf8');
         for (const [, room, dependency] of text.matchAll(
-          /^\/\/ (?:dist\/src\/([^/]+)\/|node_modules\/((?:@[^/]+\/)?[^/]+)\/)/gm,
+          /^\/\/ (?:src\/([^/]+)\/|node_modules\/((?:@[^/]+\/)?[^/]+)\/)/gm,
         )) {
           if (room !== undefined) deps.add(room);
           if (dependency !== undefined) packages.add(dependency);

@@ -10,10 +10,10 @@ import { suite, test } from 'node:test';
 import { LinearWebhookClient } from '@linear/sdk/webhooks';
 import { signWebhookPayload, verifyWebhookSignature } from '@notionhq/client';
 import { sign as signGithub, verify as verifyGithub } from '@octokit/webhooks-methods';
-import { Paddle } from '@paddle/paddle-node-sdk';
 import { encodeSignatureHeader, isValidSignature } from '@sanity/webhook';
 import { EventWebhook } from '@sendgrid/eventwebhook';
-import adyen from '@adyen/api-library';
+// Twilio's and Adyen's packages have thousands of files of types; their modules for webhooks, a few.
+import adyen from '@adyen/api-library/lib/src/utils/hmacValidator.js';
 import bolt from '@slack/bolt';
 import { verifyKey } from 'discord-interactions';
 import { SignJWT, compactVerify, exportJWK, generateKeyPair } from 'jose';
@@ -21,7 +21,7 @@ import Razorpay from 'razorpay';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { Webhook as SvixWebhook } from 'svix';
-import twilio from 'twilio';
+import twilio from 'twilio/lib/webhooks/webhooks.js';
 import { roundsOf, verdict } from '../../src/senders/send-handshake.ts';
 import { senders, signedRequest } from '../../src/senders/senders.ts';
 import { startHeadgate } from '../support/headgate.ts';
@@ -37,6 +37,15 @@ interface BraintreeGateway {
 const braintree = createRequire(import.meta.url)('braintree') as {
   readonly BraintreeGateway: new (config: object) => BraintreeGateway;
   readonly Environment: { readonly Sandbox: object };
+};
+
+/** The package has 800 files of types. */
+const { Paddle } = createRequire(import.meta.url)('@paddle/paddle-node-sdk') as {
+  readonly Paddle: new (key: string) => {
+    readonly webhooks: {
+      isSignatureValid(body: string, secret: string, signature: string): Promise<boolean>;
+    };
+  };
 };
 
 interface Sent {
@@ -181,7 +190,7 @@ const packages: readonly Packaged[] = [
     secrets: [hex64(), hex64()],
     whole: false,
     sign: (secret) => {
-      const hmacSignature = new adyen.hmacValidator().calculateHmac(adyenItem as never, secret);
+      const hmacSignature = new adyen.default().calculateHmac(adyenItem as never, secret);
       const item = { ...adyenItem, additionalData: { hmacSignature } };
       return {
         headers: {},
@@ -194,7 +203,7 @@ const packages: readonly Packaged[] = [
     sender: 'adyen_banking',
     secrets: [hex64(), hex64()],
     sign: (secret) => ({
-      headers: { hmacsignature: new adyen.hmacValidator().calculateHmac(event, secret) },
+      headers: { hmacsignature: new adyen.default().calculateHmac(event, secret) },
       body: event,
     }),
   },
@@ -341,7 +350,7 @@ const receivers: Readonly<
     const { notificationItems } = JSON.parse(body) as {
       notificationItems: [{ NotificationRequestItem: never }];
     };
-    return new adyen.hmacValidator().validateHMAC(notificationItems[0].NotificationRequestItem, secret);
+    return new adyen.default().validateHMAC(notificationItems[0].NotificationRequestItem, secret);
   },
 };
 
