@@ -322,14 +322,11 @@ function hostileOn(bin: string): void {
     );
     const own = [
       'confirm',
-      'confirm',
-      'hold',
+      'hold_code',
       'hold_inert',
-      'lock_keys',
       'stays',
       'store_together',
       'store_values',
-      'trusts',
     ];
     assert.deepEqual(paths.flat(), own);
     // A function of hers in WHERE sees no row that the view would not show.

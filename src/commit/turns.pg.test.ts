@@ -30,6 +30,7 @@ async function room(t: TestContext) {
     for (let i = 0; i < count; i++) {
       const name = `${owner}${i}`;
       await client.query(`create table ${name} (data jsonb); alter table ${name} owner to ${roleOf(owner)};
+        insert into headgate.webhook_table (relation, payload, options, includes) values ('${name}', 'data', '{}', '[]');
         create trigger does before insert on ${name} for each row execute function does_${owner}()`);
       made.push(await tableOf(name, { document: 'data' }));
     }

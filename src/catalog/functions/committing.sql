@@ -131,7 +131,7 @@ $body$;
 
 -- Until the end of the transaction.
 CREATE OR REPLACE FUNCTION headgate.lock_keys(relation bigint, alone boolean) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $body$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
   EXECUTE pg_catalog.format('LOCK TABLE headgate.commit_lock_%s IN %s MODE', relation OPERATOR(pg_catalog.%) 32,
     CASE WHEN alone THEN 'EXCLUSIVE' ELSE 'ROW SHARE' END);

@@ -63,6 +63,9 @@ BEGIN
     DELETE FROM headgate.writer_role;
     RETURN;
   END IF;
+  IF NOT has_database_privilege(writer, current_database(), 'CONNECT') THEN
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), writer);
+  END IF;
   FOR it IN
     SELECT p.oid::regprocedure AS signature FROM pg_proc p
     WHERE p.pronamespace = 'headgate'::regnamespace AND p.proname IN ('claim_deliveries', 'advance', 'lock_keys')
