@@ -130,13 +130,8 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
     if (known !== undefined) return known;
     // What is forgotten about a database can be looked up again.
     for (const [oldest] of databases) if (databases.size >= limits.databasesMax) databases.delete(oldest);
-    const relations = openRelations({
-      database,
-      query: ask(parts, database),
-      logins: engine.logsIn,
-      limits,
-      clock,
-    });
+    const asked = { database, query: ask(parts, database), logins: engine.logsIn };
+    const relations = openRelations({ ...asked, limits, clock });
     databases.set(database, relations);
     return relations;
   };
@@ -155,10 +150,7 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
     streams: new Semaphore(limits.eventsStreamsMax),
     transaction: {
       turns: new Semaphore(Math.max(1, Math.floor(resources().cores / 2))),
-      connect: (target) =>
-        streams.connectFor(target).catch((error: unknown) => {
-          throw error instanceof LoginRefused ? new Refused('table_unusable', error.message) : error;
-        }),
+      connect: (target) => streams.connectFor(target).catch(refuseLogin),
       sql: (target, client) => streamStatements(target, factsOf(client), streams.isShared(client)),
       messages: partMessages,
       explain,
@@ -188,6 +180,10 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
     // A committed row can be read at once.
     readable: () => Promise.resolve(),
   };
+}
+
+function refuseLogin(error: unknown): never {
+  throw error instanceof LoginRefused ? new Refused('table_unusable', error.message) : error;
 }
 
 /** Each query is a transaction of its own. */

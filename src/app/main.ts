@@ -55,7 +55,7 @@ import { parseAnswer } from '../validate/answer.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
-import { masterKeys, openWebhookRooms, releaseDatabase } from './webhook-rooms.ts';
+import { commitEngine, masterKeys, openWebhookRooms, releaseDatabase } from './webhook-rooms.ts';
 import type { WebhookDeps } from './webhook-rooms.ts';
 import { openSqlDoor } from '../wire/door.ts';
 import type { SqlDoor } from '../wire/door.ts';
@@ -299,7 +299,13 @@ function ownRooms(
   const sql = ownSqlRooms(engine, rewrite, role);
   if (role === null) {
     const events = eventRooms(
-      { engine: { ...engine, clientConfig: engine.clientConfig, logins, logsIn: null }, ready: refuseImpossible, pools, lanes, clock },
+      {
+        engine: { ...commitEngine(engine, logins), logsIn: null },
+        ready: refuseImpossible,
+        pools,
+        lanes,
+        clock,
+      },
       closer,
     );
     return { sql, events, depths: () => [] };

@@ -17,6 +17,7 @@ import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import { writerName } from '../engine/login-names.ts';
 import { OwnerLogins } from '../engine/owner-logins.ts';
+import type { LoginPasswords } from '../engine/owner-logins.ts';
 import type { AskedHandshake, CheckRequest, Ignored, RejectedRequest, Target } from '../tables/flow.ts';
 import type { IngestDeps } from '../ingest/ingest.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
@@ -28,6 +29,7 @@ import type { Observe } from '../tables/observations.ts';
 import { Keeper } from '../keep/keeper.ts';
 import { destinationOf } from '../risingwave/destination.ts';
 import { Rejects } from '../reject/rejects.ts';
+import type { RejectsOptions } from '../reject/rejects.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import { loadMasterKeys, parseMasterKeys } from '../secrets/master-key.ts';
 import { createLoginPasswords } from '../secrets/login-passwords.ts';
@@ -89,21 +91,8 @@ export async function openWebhookRooms<Door extends Closable>(
   const { settings, engine, guards, limits, observe, openDoor } = options;
   const clock = () => performance.now();
   const sealing = createSealing(options.keys);
-  const { rejectedRowsMax: rowsMax, rejectedDays: days } = settings;
-  const rejects = new Rejects({
-    engine,
-    retry: options.retries ? (request) => retry(request) : null,
-    rowsMax,
-    days,
-    limits,
-    observe,
-    clock,
-    random: Math.random,
-  });
-  closer.add('rejected requests', () => rejects.close());
-  const passwords = engine.kind === 'embedded' ? null : createLoginPasswords(options.keys);
-  const logins = new OwnerLogins({ engine, passwords });
-  closer.add('logins of owners', () => logins.close());
+  const rejects = openRejects(options, (request) => retry(request), clock, closer);
+  const { logins, verifier } = openLogins(options, closer);
   const keeper = options.retries ? new Keeper({ engine, logins, limits, observe, clock }) : null;
   closer.add('keep', () => keeper?.close());
   let confirmed: (database: string) => void = () => undefined;
@@ -115,13 +104,14 @@ export async function openWebhookRooms<Door extends Closable>(
     },
     engine,
     retryAsked: (database) => rejects.wake(database),
-    deps: { ...catalogRooms(sealing, options.keys, settings), verifier: passwords?.verifier },
+    deps: { ...catalogRooms(sealing, options.keys, settings), verifier },
     limits,
     observe,
     clock,
   });
   closer.add('catalog', () => catalog.close());
-  const pools = new CommitPools(commitEngine(engine, logins), limits, options.oneOfSeveral?.commitName, observe);
+  const name = options.oneOfSeveral?.commitName;
+  const pools = new CommitPools(commitEngine(engine, logins), limits, name, observe);
   closer.add('commit connections', () => pools.close());
   const commit = {
     pools,
@@ -145,11 +135,11 @@ export async function openWebhookRooms<Door extends Closable>(
   await catalog.opened();
   confirmed(engine.defaultDatabase);
   const rejected = (request: RejectedRequest) => rejects.keep(request);
-  const fence = options.oneOfSeveral?.fence ?? null;
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
   const spoolOf = (database: string) => (spool ?? options.oneOfSeveral?.link)?.spoolOf(database) ?? null;
   const detour = detourOf({ settings, catalog, lanes, observe, clock, spoolOf });
   const told = observers(observe, rejects.observe);
+  const fence = options.oneOfSeveral?.fence ?? null;
   const doing = { rejected, hold: options.hold, asked, fence, clock, observe: told };
   const calling = outward({ sealing, pools, catalog, settings, limits, observe, clock });
   const stages = { settings, catalog, lanes, detour, guards, limits, ...calling, ...doing };
@@ -158,8 +148,38 @@ export async function openWebhookRooms<Door extends Closable>(
   return { sealing, rejects, keeper, catalog, logins, pools, lanes, spool, listener };
 }
 
+function openRejects(
+  {
+    settings,
+    engine,
+    limits,
+    observe,
+    retries,
+  }: Pick<WebhookRoomsOptions<Closable>, 'settings' | 'engine' | 'limits' | 'observe' | 'retries'>,
+  retry: NonNullable<RejectsOptions['retry']>,
+  clock: () => number,
+  closer: Closer,
+): Rejects {
+  const { rejectedRowsMax: rowsMax, rejectedDays: days } = settings;
+  const kept = { rowsMax, days, retry: retries ? retry : null };
+  const rejects = new Rejects({ engine, ...kept, limits, observe, clock, random: Math.random });
+  closer.add('rejected requests', () => rejects.close());
+  return rejects;
+}
+
+/** On Headgate's own engine nobody is asked for a password. */
+function openLogins(
+  { engine, keys }: Pick<WebhookRoomsOptions<Closable>, 'engine' | 'keys'>,
+  closer: Closer,
+): { logins: OwnerLogins; verifier: LoginPasswords['verifier'] | undefined } {
+  const passwords = engine.kind === 'embedded' ? null : createLoginPasswords(keys);
+  const logins = new OwnerLogins({ engine, passwords });
+  closer.add('logins of owners', () => logins.close());
+  return { logins, verifier: passwords?.verifier };
+}
+
 /** Rows of tables without code are stored by a role of their own on Headgate's engine, elsewhere by Headgate's. */
-function commitEngine(engine: Engine, logins: OwnerLogins): CommitEngine {
+export function commitEngine(engine: Engine, logins: OwnerLogins): CommitEngine {
   const { kind } = engine;
   return {
     clientConfig: (database) => engine.clientConfig(database),

@@ -253,7 +253,10 @@ export interface CodeChoice {
 }
 
 /** Whose session stores rows of this relation, or in one line why none can. */
-export function toCode({ schema_name, table_name, code }: RelationRow, choice: CodeChoice = {}): Code | string {
+export function toCode(
+  { schema_name, table_name, code }: RelationRow,
+  choice: CodeChoice = {},
+): Code | string {
   const { owner, owner_name: ownerName, writer, role, superuser, inert } = code;
   const of = { owner, ownerName, writer, inert, functionsIn: null };
   const withCode = sessionForCode(code, choice);

@@ -308,7 +308,13 @@ function unusableShape(version: string): Shape {
 }
 
 /** Nothing is stored. */
-const nobodys = { as: 'owner', deletesAs: 'owner', inert: false, writer: '', functionsIn: 'headgate' } as const;
+const nobodys = {
+  as: 'owner',
+  deletesAs: 'owner',
+  inert: false,
+  writer: '',
+  functionsIn: 'headgate',
+} as const;
 
 /** Only columns that can be written: one may have become an identity. */
 function includesOf(row: CatalogRow, { columns }: Shape): readonly Include[] {

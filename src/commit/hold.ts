@@ -82,7 +82,10 @@ export function holdCodeMessages(target: Target, needs: readonly Privilege[]): B
   const held = heldOf(target, needs);
   if (target.code.functionsIn !== 'headgate')
     return [parseMessage('', holdCodeBlock(held), []), ...executeMessages('', [])];
-  return executeMessages(holdCode.name, heldNames.map((it) => ({ format: 0, value: Buffer.from(held[it] ?? '') })));
+  return executeMessages(
+    holdCode.name,
+    heldNames.map((it) => ({ format: 0, value: Buffer.from(held[it] ?? '') })),
+  );
 }
 
 /** The same as text. */

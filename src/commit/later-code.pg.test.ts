@@ -104,7 +104,9 @@ suite('code that a table gets after it was read', () => {
   test('does not run when it is asked which value does not fit', async (t) => {
     const { root, owner, own, send, tableOf } = await roomOf(t, 'root');
     await owner.query(planned('root'));
-    await root.query('CREATE DOMAIN mine.word AS TEXT; CREATE TABLE mine.d (id INT, v mine.word); GRANT ALL ON mine.d TO PUBLIC');
+    await root.query(
+      'CREATE DOMAIN mine.word AS TEXT; CREATE TABLE mine.d (id INT, v mine.word); GRANT ALL ON mine.d TO PUBLIC',
+    );
     const target = await tableOf('mine.d');
     assert.equal(target.code.as, 'headgate');
     const rows = rowsOf(target, '{"id":1,"v":"a"}', '{"id":"x","v":"b"}');

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { codes as outcomesOf, describeTable, messages } from '../../test/support/commit-room.ts';
 import { beginning, room } from '../../test/support/owners-room.ts';
 import { codes, nothingGained } from '../../test/support/owners.ts';
@@ -147,141 +146,6 @@ for (const { version, bin } of versions) {
           }
         });
 
-        test('in a session that serves the next table of the same owner, and the next rows, as if it were new', async (t) => {
-          const { root, owner, send, tableOf, made } = await room(t, begun, bin, role);
-          const left = [
-            'SET ROLE NONE',
-            `SET search_path = 'mal'`,
-            'SET default_transaction_read_only = on',
-            `SET statement_timeout = '500ms'`,
-            `SET session_replication_role = replica`,
-            'CREATE TEMP TABLE IF NOT EXISTS u (id INT)',
-            'SELECT pg_advisory_lock(7)',
-            'LISTEN heard',
-            'DEALLOCATE ALL',
-            `DO $do$BEGIN EXECUTE format('ALTER ROLE %I SET statement_timeout = 1', session_user); END$do$`,
-            `DO $do$BEGIN EXECUTE format('ALTER ROLE %I PASSWORD %L', session_user, 'other'); END$do$`,
-          ];
-          await made(
-            'id INT',
-            `CREATE FUNCTION mal.held() RETURNS text LANGUAGE sql AS $$SELECT string_agg(l.objid::text, ',') FROM pg_catalog.pg_locks l
-               WHERE l.locktype = 'advisory' AND l.pid = pg_catalog.pg_backend_pid()$$;
-             CREATE TABLE mal.u (id INT, who text DEFAULT current_user, held text DEFAULT mal.held())`,
-          );
-          await owner.query(
-            `CREATE FUNCTION mal.leaves() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE what text; BEGIN
-               FOR what IN SELECT w.what FROM mal.what w LOOP BEGIN EXECUTE what; EXCEPTION WHEN insufficient_privilege THEN NULL; END; END LOOP;
-               RETURN NEW; END $$;
-             CREATE TABLE mal.what (what text); GRANT ALL ON mal.what TO PUBLIC;
-             CREATE TRIGGER leaves BEFORE INSERT ON mal.t FOR EACH ROW EXECUTE FUNCTION mal.leaves()`,
-          );
-          await root.query('GRANT ALL ON mal.u TO PUBLIC');
-          for (const [i, what] of left.entries()) {
-            await owner.query('TRUNCATE mal.what');
-            await owner.query('INSERT INTO mal.what VALUES ($1)', [what]);
-            const [first, second] = [await tableOf('mal.t'), await tableOf('mal.u')];
-            assert.deepEqual([first.code.as, second.code.as], ['owner', 'owner']);
-            for (const target of [first, first, second, first, second])
-              assert.deepEqual(messages(await send([rowsOf(target, `{"id":${i}}`)])), ['committed'], what);
-          }
-          const { rows } = await root.query('SELECT DISTINCT who, held FROM mal.u');
-          assert.deepEqual(rows, [{ who: 'mallory', held: null }]);
-        });
-
-        test('and fools nobody but its owner by what it puts in the place of prepared statements', async (t) => {
-          const { root, owner, own, writer, send, tableOf, made } = await room(t, begun, bin, role);
-          await made('id INT', '');
-          await owner.query(`CREATE FUNCTION mal.renames() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE p record; BEGIN
-              FOR p IN SELECT s.name, s.parameter_types FROM pg_catalog.pg_prepared_statements s LOOP
-                EXECUTE format('DEALLOCATE %I', p.name);
-                EXECUTE format('PREPARE %I %s AS SELECT mal.late()', p.name, CASE WHEN cardinality(p.parameter_types) > 0
-                  THEN '(' || array_to_string(p.parameter_types::text[], ',') || ')' ELSE '' END);
-              END LOOP; RETURN NEW; END $$;
-            CREATE TRIGGER renames BEFORE INSERT ON mal.t FOR EACH ROW EXECUTE FUNCTION mal.renames();
-            CREATE TABLE mal.plain (data jsonb); GRANT ALL ON mal.plain TO ${writer}`);
-          await root.query(`CREATE ROLE eve; CREATE SCHEMA eve AUTHORIZATION eve; CREATE SCHEMA mine AUTHORIZATION ${role};
-            SET ROLE eve; CREATE FUNCTION eve.one() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE TABLE eve.t (id INT, n INT DEFAULT eve.one());
-            GRANT USAGE ON SCHEMA eve TO ${writer}; GRANT ALL ON eve.t TO ${writer}; RESET ROLE`);
-          if (role !== 'root') await root.query(`GRANT eve TO ${role} WITH ADMIN OPTION`);
-          await own.query(`CREATE FUNCTION mine.one() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE TABLE mine.t (id INT, n INT DEFAULT mine.one());
-            GRANT USAGE ON SCHEMA mine TO ${writer}; GRANT ALL ON mine.t TO ${writer}`);
-          const hers = await tableOf('mal.t');
-          const others = [
-            await tableOf('eve.t'),
-            await tableOf('mine.t'),
-            await tableOf('mal.plain', { document: 'data' }, true),
-          ];
-          assert.deepEqual(
-            others.map(({ code }) => code.as),
-            ['owner', 'headgate', 'writer'],
-          );
-          for (let round = 0; round < 3; round++)
-            for (const target of [hers, ...others]) await send([rowsOf(target, '{"id":1}')]);
-          for (const table of ['eve.t', 'mine.t', 'mal.plain'])
-            assert.equal((await root.query(`TABLE ${table}`)).rowCount, 3, table);
-          await nothingGained(root, 'renamed');
-        });
-
-        test('a login that somebody else has made, or got into, is Headgate’s again, or is refused', async (t) => {
-          const { root, owner, send, tableOf, made } = await room(t, begun, bin, role);
-          await made('id INT', codes[0]?.after ?? '');
-          const target = await tableOf('mal.t');
-          const login = `headgate_as_${target.code.owner}`;
-          const one = async () => outcomesOf(await send([rowsOf(target, '{"id":1}')]));
-          const closed = async () => {
-            await root.query(
-              `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '${login}'`,
-            );
-            await delay(50);
-          };
-          const memberships = `SELECT r.rolname AS of, m.rolname AS member, a.admin_option AS admin FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid
-            JOIN pg_roles m ON m.oid = a.member WHERE '${login}' IN (r.rolname, m.rolname) AND m.rolname <> '${role}'`;
-          const attributes = `SELECT rolcanlogin AS login, rolinherit AS inherits, rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls AS more
-            FROM pg_roles WHERE rolname = '${login}'`;
-          await root.query(`CREATE ROLE eve LOGIN CREATEROLE; CREATE ROLE victim; CREATE ROLE ${login} LOGIN; GRANT victim TO ${login}; GRANT ${login} TO eve`);
-          // A role that is no superuser may not take from others what they have granted.
-          const mends = role === 'root';
-          for (const change of [
-            'SELECT 1',
-            `ALTER ROLE ${login} CREATEROLE CREATEDB`,
-            `ALTER ROLE ${login} NOLOGIN`,
-            `ALTER ROLE ${login} NOINHERIT`,
-            `ALTER ROLE ${login} CONNECTION LIMIT 0`,
-            `ALTER ROLE ${login} SET role = 'victim'`,
-            `ALTER ROLE ${login} SET statement_timeout = 1`,
-            `GRANT mallory TO ${login} WITH ADMIN OPTION`,
-            `GRANT victim TO ${login}`,
-            `GRANT ${login} TO eve`,
-          ]) {
-            await root.query(change);
-            await closed();
-            const outcomes = await one();
-            if (!mends && outcomes[0] !== 1) {
-              assert.deepEqual(outcomes, ['aborted table_unusable'], change);
-              await root.query(`DROP ROLE ${login}`);
-              assert.deepEqual(await one(), [1], change);
-            } else assert.deepEqual(outcomes, [1], change);
-            const { rows } = await root.query(memberships);
-            assert.deepEqual(rows, [{ of: 'mallory', member: login, admin: false }], change);
-            assert.deepEqual((await root.query(attributes)).rows, [{ login: true, inherits: true, more: false }], change);
-          }
-          // What the owner's own role is set to does not matter, and the owner cannot end the sessions of the login.
-          await root.query(`ALTER ROLE mallory CONNECTION LIMIT 0 NOLOGIN; ALTER ROLE mallory SET default_transaction_read_only = on`);
-          assert.deepEqual(await one(), [1]);
-          const { rows: pids } = await root.query<{ pid: number }>(`SELECT pid FROM pg_stat_activity WHERE usename = '${login}'`);
-          assert.ok(pids.length > 0);
-          await assert.rejects(owner.query(`SELECT pg_terminate_backend(${pids[0]?.pid})`), { code: '42501' });
-          await root.query('ALTER ROLE mallory RENAME TO "mal""lo ry\\"; ALTER ROLE "mal""lo ry\\" LOGIN CONNECTION LIMIT -1');
-          await closed();
-          await owner.query('TRUNCATE mal.seen');
-          assert.deepEqual(await one(), [1], 'renamed');
-          const { rows: seen } = await root.query('SELECT DISTINCT who, won FROM mal.seen');
-          assert.deepEqual(seen, [{ who: 'mal""lo ry\\'.replace('""', '"'), won: '' }]);
-          await owner.query('TRUNCATE mal.seen');
-          await root.query('ALTER ROLE "mal""lo ry\\" RENAME TO mallory; ALTER ROLE mallory RESET ALL');
-          await nothingGained(root, 'logins');
-        });
-
         test('what the role that stores rows may not do is not done with the owner’s rights', async (t) => {
           const { root, owner, writer, send, tableOf, made } = await room(t, begun, bin, role);
           // A member of the owner has its rights; one that only may become it has not.
@@ -315,7 +179,9 @@ for (const { version, bin } of versions) {
             `SELECT current_setting('server_version_num')::int AS n`,
           );
           // What is found is that of somebody who may not be acted for.
-          await root.query(role === 'root' ? 'SELECT 1' : `REVOKE mallory FROM ${role}; ALTER ROLE ${role} NOCREATEROLE`);
+          await root.query(
+            role === 'root' ? 'SELECT 1' : `REVOKE mallory FROM ${role}; ALTER ROLE ${role} NOCREATEROLE`,
+          );
           const codeOfTable = async (table: string) => {
             const row = await describeTable(own, table);
             assert(row !== null);
@@ -335,7 +201,12 @@ for (const { version, bin } of versions) {
             const code = await codeOfTable('mal.t');
             if (role === 'root')
               assert.ok(typeof code !== 'string' && code.as === 'owner' && !code.inert, check);
-            else assert.match(JSON.stringify(code), /run code of its owner .*mallory.*CREATE ROLE headgate_as_\d+ LOGIN; GRANT .*mallory/, check);
+            else
+              assert.match(
+                JSON.stringify(code),
+                /run code of its owner .*mallory.*CREATE ROLE headgate_as_\d+ LOGIN; GRANT .*mallory/,
+                check,
+              );
           }
           for (const [columns, after] of [
             ['id INT', `CREATE STATISTICS mal.s ON (mal.pure('x')) FROM mal.t`],
@@ -382,7 +253,10 @@ for (const { version, bin } of versions) {
             const code = await codeOfTable('mal.t');
             assert.ok(typeof code === 'string' || (code.as === 'owner' && !code.inert), value);
           }
-          await made('id INT, at TIMESTAMPTZ DEFAULT current_timestamp, d DATE DEFAULT current_date, n SERIAL', '');
+          await made(
+            'id INT, at TIMESTAMPTZ DEFAULT current_timestamp, d DATE DEFAULT current_date, n SERIAL',
+            '',
+          );
           await owner.query(`GRANT USAGE ON mal.t_n_seq TO ${writer}`);
           const usual = await codeOfTable('mal.t');
           assert.ok(typeof usual !== 'string' && usual.as === 'writer');
@@ -392,18 +266,32 @@ for (const { version, bin } of versions) {
           const serial = await codeOfTable('mal.t');
           assert.ok(typeof serial === 'string' || serial.as === 'owner');
           if (typeof serial !== 'string')
-            assert.deepEqual(messages(await send([rowsOf(await tableOf('mal.t'), '{"id":2}')])), ['committed']);
+            assert.deepEqual(messages(await send([rowsOf(await tableOf('mal.t'), '{"id":2}')])), [
+              'committed',
+            ]);
         });
 
         test('is not run by Headgate’s role, or a superuser, with more rights than the owner of that code has', async (t) => {
           const { root, owner, own, send, handOver, tableOf, made } = await room(t, begun, bin, role);
           const says = /table_unusable/;
           await made('id INT PRIMARY KEY', `INSERT INTO mal.t VALUES (1), (2)`);
-          await root.query(`CREATE ROLE chief SUPERUSER; CREATE SCHEMA mine; GRANT ALL ON SCHEMA mine TO PUBLIC`);
+          await root.query(
+            `CREATE ROLE chief SUPERUSER; CREATE SCHEMA mine; GRANT ALL ON SCHEMA mine TO PUBLIC`,
+          );
           const parts = [
             ['a table that it looks into', 'id INT REFERENCES mal.t', 'SELECT 1', '{"id":1}'],
-            ['one that looks into it', 'id INT PRIMARY KEY', 'CREATE TABLE mal.other (id INT REFERENCES mine.t)', '{"id":1}'],
-            ['a partition', 'id INT', 'CREATE TABLE mal.other (id INT); ALTER TABLE mal.other OWNER TO mallory', '{"id":1}'],
+            [
+              'one that looks into it',
+              'id INT PRIMARY KEY',
+              'CREATE TABLE mal.other (id INT REFERENCES mine.t)',
+              '{"id":1}',
+            ],
+            [
+              'a partition',
+              'id INT',
+              'CREATE TABLE mal.other (id INT); ALTER TABLE mal.other OWNER TO mallory',
+              '{"id":1}',
+            ],
           ] as const;
           for (const whose of role === 'root' ? [role, 'chief'] : [role])
             for (const [name, columns, after, row] of parts) {
@@ -412,14 +300,21 @@ for (const { version, bin } of versions) {
               await root.query(`DROP TABLE IF EXISTS mine.t CASCADE; DROP TABLE IF EXISTS mal.other; CREATE TABLE mine.t (${columns})${by};
                 ALTER TABLE mine.t OWNER TO ${whose}; GRANT ALL ON mine.t TO PUBLIC`);
               await owner.query(after);
-              if (by !== '') await root.query('ALTER TABLE mine.t ATTACH PARTITION mal.other FOR VALUES FROM (0) TO (9)');
+              if (by !== '')
+                await root.query('ALTER TABLE mine.t ATTACH PARTITION mal.other FOR VALUES FROM (0) TO (9)');
               await owner.query('TRUNCATE mal.seen');
-              await owner.query(`DROP STATISTICS IF EXISTS mal.of_t; CREATE STATISTICS mal.of_t ON (mal.pure('x')) FROM mal.t`);
+              await owner.query(
+                `DROP STATISTICS IF EXISTS mal.of_t; CREATE STATISTICS mal.of_t ON (mal.pure('x')) FROM mal.t`,
+              );
               const target = await tableOf('mine.t');
               assert.equal(target.code.as, whose === role ? 'headgate' : 'owner', what);
               const outcomes = await send([rowsOf(target, row), rowsOf(target, row)]);
               assert.match(outcomesOf(outcomes).join(), says, what);
-              assert.match(messages(outcomes).join(), /role "mallory".*give the table to a role that is no superuser/, what);
+              assert.match(
+                messages(outcomes).join(),
+                /role "mallory".*give the table to a role that is no superuser/,
+                what,
+              );
               const group = { target, members: [rowsOf(target, row)], rows: 1, bytes: 2 };
               const handed = await handOver(group, { spool, first: 1n, last: 1n });
               assert.equal(handed.kind === 'away' && handed.refusal.code, 'table_unusable', what);
@@ -432,7 +327,9 @@ for (const { version, bin } of versions) {
           const target = await tableOf('mine.t');
           await own.query('BEGIN; LOCK TABLE mine.plans IN EXCLUSIVE MODE');
           const sent = send([rowsOf(target, '{"id":1}')]);
-          await until(async () => (await root.query('SELECT FROM pg_locks WHERE NOT granted')).rowCount !== 0);
+          await until(
+            async () => (await root.query('SELECT FROM pg_locks WHERE NOT granted')).rowCount !== 0,
+          );
           await root.query(`SET lock_timeout = '50ms'`);
           await own.query('COMMIT');
           assert.deepEqual(outcomesOf(await sent), [1]);
@@ -444,7 +341,9 @@ for (const { version, bin } of versions) {
         test('a table that changes hands between catalog and row runs nothing', async (t) => {
           const { root, owner, writer, send, tableOf, made } = await room(t, begun, bin, role);
           await made('id INT', '');
-          await root.query(`CREATE TABLE public.t (id INT); ALTER TABLE public.t OWNER TO ${role}; GRANT INSERT, SELECT ON public.t TO ${writer}`);
+          await root.query(
+            `CREATE TABLE public.t (id INT); ALTER TABLE public.t OWNER TO ${role}; GRANT INSERT, SELECT ON public.t TO ${writer}`,
+          );
           const target = await tableOf('public.t');
           assert.equal(target.code.as, 'writer');
           assert.deepEqual(outcomesOf(await send([rowsOf(target, '{"id":1}')])), [1]);

@@ -50,7 +50,7 @@ export class OwnerSessions {
   async connect(database: string, owner: number): Promise<PoolClient> {
     const line = this.#lines.get(database) ?? { idle: new Set<Kept>(), open: 0, isOver: false };
     this.#lines.set(database, line);
-    const known = [...line.idle].reverse().find((it) => it.owner === owner);
+    const known = [...line.idle].findLast((it) => it.owner === owner);
     if (known !== undefined) {
       forget(line, known);
       return known.client as PoolClient;
@@ -90,7 +90,9 @@ export class OwnerSessions {
           continue;
         }
         if (state.startsWith('28') || state === '42501')
-          throw new LoginRefused(`the server does not let Headgate in for the owner of the table: ${(error as Error).message}`);
+          throw new LoginRefused(
+            `the server does not let Headgate in for the owner of the table: ${(error as Error).message}`,
+          );
         throw error;
       }
     }

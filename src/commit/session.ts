@@ -334,10 +334,7 @@ export class Session {
   /** The first steps of every transaction. */
   #before(table: TableStatements, rows: readonly Step[]): Step[] {
     const { target } = table;
-    return [
-      ...settingSteps(this.settings(target)),
-      ...table.before(rows),
-    ];
+    return [...settingSteps(this.settings(target)), ...table.before(rows)];
   }
 
   #after(table: TableStatements): Step[] {

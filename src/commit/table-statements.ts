@@ -165,7 +165,10 @@ export class TableStatements {
         this.confirm,
       ];
     if (this.#stays === null) return [lock(), this.confirm];
-    return [{ statement: holdInert(target), messages: () => holdInertMessages(target), checks: true }, this.#stays];
+    return [
+      { statement: holdInert(target), messages: () => holdInertMessages(target), checks: true },
+      this.#stays,
+    ];
   }
 
   /** The step that stores no rows. */

@@ -43,7 +43,7 @@ async function room(t: TestContext) {
     );
     return rows[0]?.n ?? 0;
   };
-  const { clientConfig } = database.engine;
+  const clientConfig = (name: string) => database.engine.clientConfig(name);
   const engine = { clientConfig, logins: ownerLogins(t, clientConfig) };
   return { client, engine, tables, working };
 }

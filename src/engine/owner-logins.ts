@@ -74,7 +74,8 @@ export class OwnerLogins implements Closable {
       const found = await this.#look(owner, login);
       if (found === null) throw new LoginRefused('the owner of the table is no role any more');
       if (found.fit) return this.#login(database, login, found.owner);
-      if (tries > attemptsMax) throw new LoginRefused(`role "${login}" is not what Headgate makes: DROP ROLE ${login}`);
+      if (tries > attemptsMax)
+        throw new LoginRefused(`role "${login}" is not what Headgate makes: DROP ROLE ${login}`);
       const making = this.#making.get(login) ?? this.#make(owner, login, found);
       this.#making.set(login, making);
       await making.finally(() => this.#making.delete(login));
@@ -126,7 +127,9 @@ export class OwnerLogins implements Closable {
     const create = `create role ${login} login nosuperuser nocreatedb nocreaterole noreplication nobypassrls inherit ${password}`;
     const comment = `comment on role ${login} is ${quoteLiteral(`whom Headgate logs in as to store rows for the role with oid ${owner}`)}`;
     try {
-      await this.#ask(`${made ? repair(login, owner, password) : `${create}; ${comment}`}; grant ${quote(name)} to ${login}`);
+      await this.#ask(
+        `${made ? repair(login, owner, password) : `${create}; ${comment}`}; grant ${quote(name)} to ${login}`,
+      );
     } catch (error) {
       // Another Headgate makes it, too, or changes it at this moment.
       if (/^(42710|23505|XX000)$/.test(sqlstateOf(error) ?? '')) return;

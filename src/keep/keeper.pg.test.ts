@@ -49,9 +49,16 @@ suite('keep', () => {
     };
     const quick = { ...limits, keepRestMs: 0, keepRestTimes: 0, ...other };
     const observe = (it: Observation) => void told.push(it);
-    const logins = new OwnerLogins({ engine: { kind: 'embedded', defaultDatabase: 'postgres', ...engine }, passwords: null });
+    const logins = new OwnerLogins({
+      engine: { kind: 'embedded', defaultDatabase: 'postgres', ...engine },
+      passwords: null,
+    });
     const options = { engine, logins, limits: quick, observe, clock: () => performance.now() };
-    return keepOnce(database, options, signal).finally(() => logins.close());
+    try {
+      return await keepOnce(database, options, signal);
+    } finally {
+      await logins.close();
+    }
   };
   const fill = (name: string, rows: number, age: string, from = 0) =>
     root.run(

@@ -7,11 +7,7 @@
  * when PostgreSQL plans it: it runs in a session of the owner. If there can be none, no rows are removed, and this is reported.
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import { Client } from 'pg';
-import type { ClientConfig, QueryResult, QueryResultRow } from 'pg';
 import type { Engine } from '../engine/engine.ts';
-import { cutOff, hangUp } from '../engine/hang-up.ts';
-import { LeftBehind } from '../engine/left-behind.ts';
 import { lockNotAvailable } from '../engine/sqlstate.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
@@ -20,6 +16,8 @@ import * as sql from './statements.ts';
 import { Left, reasons } from './reasons.ts';
 import type { Cutoff, KeptTable, Leaf, Looked, Said } from './statements.ts';
 import { OwnersTime } from './owners-time.ts';
+import { connected, ownLogin } from './talk.ts';
+import type { Talk } from './talk.ts';
 
 export interface KeeperOptions {
   readonly engine: Pick<Engine, 'clientConfig' | 'unavailable'>;
@@ -118,8 +116,7 @@ export async function keepOnce(
   // Code of an owner can end the connection: the following tables are handled over another one.
   for (let before = Infinity; ;) {
     try {
-      const config = options.engine.clientConfig(database);
-      await connected(database, { config, ending: config }, options, signal, pass);
+      await connected(database, ownLogin(options, database), options, signal, pass);
       if (broken === null) return isLeft;
     } catch (error) {
       broken ??= error;
@@ -127,71 +124,6 @@ export async function keepOnce(
     const left = (tables as KeptTable[] | null)?.length ?? 0;
     if (left === 0 || left === before || signal.aborted) throw broken;
     before = left;
-  }
-}
-
-async function connected<T>(
-  database: string,
-  { config, ending }: Readonly<Record<'config' | 'ending', ClientConfig>>,
-  options: Pick<KeeperOptions, 'limits'>,
-  signal: AbortSignal,
-  work: (talk: Talk) => Promise<T>,
-): Promise<T> {
-  const client = new Client({ ...config, application_name: 'headgate keep' });
-  // An error of the connection is reported by the query that was waiting.
-  client.on('error', () => {});
-  const cut = (): void => cutOff(client);
-  try {
-    await client.connect();
-    signal.addEventListener('abort', cut, { once: true });
-    return await work(new Talk(client, options));
-  } finally {
-    signal.removeEventListener('abort', cut);
-    // What it still holds would keep the next connection from its turn.
-    const left = new LeftBehind(() => ending).left(database, client);
-    await hangUp(client);
-    if (!signal.aborted) await left;
-  }
-}
-
-/** One session. */
-class Talk {
-  readonly #client: Client;
-  readonly #limits: KeeperOptions['limits'];
-
-  constructor(client: Client, { limits }: Pick<KeeperOptions, 'limits'>) {
-    this.#client = client;
-    this.#limits = limits;
-  }
-
-  async rows<R extends QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<R[]> {
-    return (await this.query<R>(text, values)).rows;
-  }
-
-  /** Code of an owner that catches the end of its statement must not keep the other tables waiting. */
-  async query<R extends QueryResultRow>(
-    text: string,
-    values: readonly unknown[] = [],
-  ): Promise<QueryResult<R>> {
-    const { keepStatementMs, keepAnswerMs } = this.#limits;
-    const late = setTimeout(() => cutOff(this.#client), keepStatementMs + keepAnswerMs);
-    try {
-      return await this.#client.query<R>(text, values.length === 0 ? undefined : [...values]);
-    } finally {
-      clearTimeout(late);
-    }
-  }
-
-  async transaction<T>(work: () => Promise<T>, begin = sql.begin): Promise<T> {
-    await this.query(begin);
-    try {
-      const done = await work();
-      await this.query('commit');
-      return done;
-    } catch (error) {
-      await this.query('rollback').catch(() => undefined);
-      throw error;
-    }
   }
 }
 
@@ -206,13 +138,7 @@ class Keeping {
   #id: string | null = null;
   #removed = 0;
 
-  constructor(
-    database: string,
-    table: KeptTable,
-    own: Talk,
-    options: KeeperOptions,
-    signal: AbortSignal,
-  ) {
+  constructor(database: string, table: KeptTable, own: Talk, options: KeeperOptions, signal: AbortSignal) {
     this.#database = database;
     this.#table = table;
     this.#own = own;
@@ -226,15 +152,19 @@ class Keeping {
     const { owner, own } = this.#table;
     let isLeft = false;
     try {
-      const login = own
-        ? { config: this.#options.engine.clientConfig(this.#database), ending: this.#options.engine.clientConfig(this.#database) }
-        : await logins.owner(this.#database, Number(owner));
-      isLeft = await connected(this.#database, login, this.#options, this.#signal, (rows) => this.#keep(rows));
+      const login = await (own
+        ? ownLogin(this.#options, this.#database)
+        : logins.owner(this.#database, Number(owner)));
+      isLeft = await connected(this.#database, login, this.#options, this.#signal, (rows) =>
+        this.#keep(rows),
+      );
     } catch (error) {
       // Somebody holds the table: the next pass tries again.
       const { code } = error as { code?: string };
       if (code !== lockNotAvailable && code !== 'HG001')
-        await this.#told(code === '57014' ? new Left(reasons.slow) : error).catch(() => Promise.reject(error));
+        await this.#told(code === '57014' ? new Left(reasons.slow) : error).catch(() =>
+          Promise.reject(error),
+        );
     }
     if (this.#removed > 0)
       observe({ kind: 'keep.removed', table: this.#name(this.#table), rows: this.#removed });

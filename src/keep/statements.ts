@@ -7,7 +7,9 @@ import { trustedSql } from '../catalog/owner-code.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
 
-const pins = (idleMs: number): string => `set local search_path = pg_catalog, pg_temp; set local synchronous_commit = off;
+const pins = (
+  idleMs: number,
+): string => `set local search_path = pg_catalog, pg_temp; set local synchronous_commit = off;
 set local lock_timeout = ${limits.keepLockMs}; set local statement_timeout = ${limits.keepStatementMs};
 set local idle_in_transaction_session_timeout = ${idleMs}`;
 /** Without waiting for the disk: what a crash brings back is removed again. */

@@ -20,7 +20,9 @@ test('PostgreSQL lets a login in with the password whose SCRAM verifier it was g
   const login = 'headgate_as_1';
   assert.equal(first.verifier(login), first.verifier(login));
   await root.query(`CREATE ROLE ${login} LOGIN PASSWORD '${first.verifier(login)}'`);
-  const { rows } = await root.query('SELECT rolpassword AS stored FROM pg_authid WHERE rolname = $1', [login]);
+  const { rows } = await root.query('SELECT rolpassword AS stored FROM pg_authid WHERE rolname = $1', [
+    login,
+  ]);
   assert.deepEqual(rows, [{ stored: first.verifier(login) }]);
   const hba = join(server.data, 'pg_hba.conf');
   await writeFile(hba, `local all ${login} scram-sha-256\n${await readFile(hba, 'utf8')}`);

@@ -178,10 +178,7 @@ export interface Code {
   readonly owner: number;
   /** The name of that role when the catalog was read. */
   readonly ownerName: string;
-  /**
-   * Whose session stores its rows. `writer`: they run no code, and the role that stores such rows of all owners does. Otherwise they may run code: in a
-   * session of `headgate`'s own role, whose tables these are, or of the `owner`.
-   */
+  /** Whose session stores its rows. `writer`: they run no code, and that role stores such rows of all owners. `headgate`: Headgate's own role, its own tables with code. */
   readonly as: 'writer' | 'headgate' | 'owner';
   /** The same for rows that are looked for, which PostgreSQL plans: code of statistics may run. `writer`: there is no other session. */
   readonly deletesAs: 'writer' | 'headgate' | 'owner';

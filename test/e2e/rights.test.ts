@@ -99,7 +99,10 @@ async function useTable(t: TestContext, port: number, admin: Client): Promise<vo
   await alice.query(`CREATE FUNCTION hooks.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
     CREATE TRIGGER f BEFORE INSERT ON hooks.t FOR EACH ROW EXECUTE FUNCTION hooks.f()`);
   await within(5_000, async () => assert.equal(await post('t', '{}'), 503));
-  const [, statements = ''] = /let a superuser run (CREATE ROLE headgate_as_\d+ LOGIN PASSWORD 'SCRAM[^']+'; GRANT .*? TO headgate_as_\d+)/.exec(headgate.stderr) ?? [];
+  const [, statements = ''] =
+    /let a superuser run (CREATE ROLE headgate_as_\d+ LOGIN PASSWORD 'SCRAM[^']+'; GRANT .*? TO headgate_as_\d+)/.exec(
+      headgate.stderr,
+    ) ?? [];
   await admin.query(statements.replaceAll('\\"', '"'));
   await within(5_000, async () => assert.equal(await post('t', '{}'), 200));
   await admin.query('DROP TABLE hooks.k');

@@ -23,7 +23,15 @@ export function targetOf(given: Partial<Omit<Target, 'shape'>> & { shape?: Parti
     check: null,
     waitsForDisk: true,
     hasLocks: false,
-    code: { owner: 10, ownerName: 'root', as: 'writer', deletesAs: 'headgate', inert: true, writer: 'root', functionsIn: null },
+    code: {
+      owner: 10,
+      ownerName: 'root',
+      as: 'writer',
+      deletesAs: 'headgate',
+      inert: true,
+      writer: 'root',
+      functionsIn: null,
+    },
     intake: {
       format: 'json',
       batched: false,
