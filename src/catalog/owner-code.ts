@@ -49,7 +49,7 @@ export function loginableSql(owner: string, me: string): string {
 const passedOn = `array['c', 'n', 'd']::pg_catalog."char"[]`;
 
 /** The foreign keys that refer to the relation `v` (an oid), some twice. Nothing indexes pg_constraint by confrelid: without pg_depend each look reads all of it. */
-export const referringSql = (v: string): string => `
+const referringSql = (v: string): string => `
     select k.* from pg_catalog.pg_depend d cross join lateral (
       select f.* from pg_catalog.pg_constraint f where f.oid operator(pg_catalog.=) d.objid offset 0) as k
     where d.refclassid operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass and d.refobjid operator(pg_catalog.=) ${v}
