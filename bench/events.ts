@@ -1,12 +1,7 @@
-/**
- * The events gateway inside `headgate start`: single events compared with the same ones as webhooks, NDJSON of 1,000
- * lines per request, and `SELECT 1` over /v1/sql compared with node-postgres through the SQL door.
- */
-import { runJson, script } from './processes.ts';
+/** /v1/events inside `headgate start`: single events compared with the same ones as webhooks, and NDJSON of 1,000 lines a request. */
 import type { Bench } from './report.ts';
 import { inTurns, spread, stamp, table } from './report.ts';
 import { measure, startService } from './service.ts';
-import type { LoadResult } from './service.ts';
 import { median } from './statistics.ts';
 
 const columns = 'user_id TEXT, page TEXT, n INT, at TIMESTAMPTZ';
@@ -59,28 +54,10 @@ export const events: Bench = {
         '',
         '',
       ]);
-      const config = { host: '127.0.0.1', port: service.ports.sql.port, user: 'root', database: 'dev' };
-      for (const connections of [1, 8]) {
-        const turns = await inTurns(rounds, `SELECT 1, ${connections} connections`, {
-          http: () => load(`${gateway}/v1/sql`, connections, 'SELECT 1'),
-          pg: async () => {
-            const job = { config, sql: 'SELECT 1', connections, seconds };
-            const done = await runJson<LoadResult>(script('./pg-load.js'), job);
-            return { ...done, perSecond: done.requests / done.seconds };
-          },
-        });
-        const ratios = turns.map((turn) => turn.http.perSecond / turn.pg.perSecond);
-        rows.push([
-          `\`SELECT 1\`, ${connections} connections`,
-          perSecond(turns.map((turn) => turn.http.perSecond)),
-          `${perSecond(turns.map((turn) => turn.pg.perSecond))} node-postgres through the SQL door`,
-          spread(ratios),
-        ]);
-      }
       const text = [
         `${stamp()}; server, engine and load generator share it. ${rounds} rounds of ${seconds} s in turns after one to warm up; medians.`,
         '',
-        table(['events gateway', 'rate', 'beside', 'ratio (min–max)'], rows, 1),
+        table(['/v1/events', 'rate', 'beside', 'ratio (min–max)'], rows, 1),
       ].join('\n');
       return { text, reached: { events: Math.min(...single) } };
     } finally {

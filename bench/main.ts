@@ -1,9 +1,8 @@
 /**
  * `npm run bench [-- NAME …] [-- --write]`: everything runs on this machine, in turns, and the results that matter are
- * ratios. `--write` puts them into docs/benchmarks.md, docs/reliability.md and docs/benchmarks/*.svg. BENCH_SECONDS and
- * BENCH_ROUNDS set the duration. A benchmark that fails reports that in its section, and the others run.
+ * ratios. `--write` puts them into docs/benchmarks.md. BENCH_SECONDS and BENCH_ROUNDS set the duration. A benchmark that fails reports that in its section, and the others run.
  */
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { embeddedBin } from '../test/support/server.ts';
 import { benches } from './benches.ts';
 import { goals, goalTable, sectionOf, withSection } from './goals.ts';
@@ -13,7 +12,7 @@ import { machine, versionOf } from './report.ts';
 import type { Bench, Findings } from './report.ts';
 
 const benchmarks = 'docs/benchmarks.md';
-const seconds = Number(process.env['BENCH_SECONDS'] ?? Number.NaN);
+const seconds = Number(process.env['BENCH_SECONDS'] ?? 4);
 const rounds = Number(process.env['BENCH_ROUNDS'] ?? 3);
 const write = process.argv.includes('--write');
 
@@ -22,11 +21,11 @@ const unknown = names.find((name) => !benches.some((bench) => bench.name === nam
 if (unknown !== undefined)
   throw new Error(`no benchmark ${unknown}; there are ${benches.map((bench) => bench.name).join(', ')}`);
 
-async function change(page: string, name: string, text: (before: string) => string): Promise<void> {
-  const path = source(`../${page}`);
+async function change(name: string, text: (before: string) => string): Promise<void> {
+  const path = source(`../${benchmarks}`);
   const before = await readFile(path, 'utf8');
   const after = withSection(before, name, text(sectionOf(before, name)));
-  if (after === null) throw new Error(`${page} has no place for ${name}`);
+  if (after === null) throw new Error(`${benchmarks} has no place for ${name}`);
   await writeFile(path, after);
 }
 
@@ -34,10 +33,7 @@ async function change(page: string, name: string, text: (before: string) => stri
 async function run(bench: Bench): Promise<Findings & { readonly failed: boolean }> {
   const started = performance.now();
   try {
-    const found = await bench.run({
-      rounds,
-      seconds: Number.isNaN(seconds) ? (bench.apart === true ? 1_800 : 4) : seconds,
-    });
+    const found = await bench.run({ rounds, seconds });
     return { ...(typeof found === 'string' ? { text: found } : found), failed: false };
   } catch (error) {
     const said = error instanceof Error ? error.message : String(error);
@@ -56,17 +52,15 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 const head = `${machine()}; ${versionOf(`${embeddedBin}/postgres`, '--version')}`;
 process.stdout.write(`${head}\n\n`);
 // Written first: later writes change the working copy, but not what was measured.
-if (write && names.length === 0) await change(benchmarks, 'run', () => head);
+if (write && names.length === 0) await change('run', () => head);
 let failures = 0;
 for (const bench of benches) {
-  if (names.length > 0 ? !names.includes(bench.name) : bench.apart === true) continue;
-  const { text, reached = {}, plots = {}, failed } = await run(bench);
+  if (names.length > 0 && !names.includes(bench.name)) continue;
+  const { text, reached = {}, failed } = await run(bench);
   if (failed) failures += 1;
   process.stdout.write(`## ${bench.name}\n\n${text}\n\n`);
   if (!write) continue;
-  await change(bench.page ?? benchmarks, bench.name, () => text);
-  await change(benchmarks, 'goals', (before) => goalTable(reached, before));
-  await mkdir(source('../docs/benchmarks'), { recursive: true });
-  for (const [name, svg] of Object.entries(plots)) await writeFile(source(`../docs/benchmarks/${name}`), svg);
+  await change(bench.name, () => text);
+  await change('goals', (before) => goalTable(reached, before));
 }
 if (failures > 0) process.exitCode = 1;

@@ -11,18 +11,11 @@ import { Latencies } from './statistics.ts';
 export interface PgJob {
   readonly config: ClientConfig;
   readonly sql: string;
-  /** Prepared once on each connection; without values the statement is sent as a simple query. */
-  readonly values?: readonly string[];
-  /**
-   * Between BEGIN and COMMIT, each sent after the previous answer; by default the statement is a transaction of its own.
-   */
-  readonly inTransaction?: boolean;
   readonly connections: number;
   readonly seconds: number;
 }
 
 const job = JSON.parse(readFileSync(0, 'utf8')) as PgJob;
-const { sql: text, values, inTransaction = false } = job;
 const latencies = new Latencies();
 const end = performance.now() + job.seconds * 1_000;
 
@@ -31,11 +24,7 @@ async function run(): Promise<void> {
   await client.connect();
   while (performance.now() < end) {
     const started = performance.now();
-    if (inTransaction) await client.query('BEGIN');
-    await (values === undefined
-      ? client.query(text)
-      : client.query({ name: 'load', text, values: [...values] }));
-    if (inTransaction) await client.query('COMMIT');
+    await client.query(job.sql);
     latencies.add(performance.now() - started);
   }
   await client.end();

@@ -2,8 +2,6 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 export interface Started {
@@ -23,13 +21,6 @@ export function source(name: string): string {
   return fileURLToPath(new URL(`../../bench/${name}`, import.meta.url));
 }
 
-export interface StartOptions {
-  readonly command?: string;
-  readonly env?: Readonly<Record<string, string>>;
-  /** Ready once this resolves with true, instead of by its output. */
-  readonly probe?: () => Promise<boolean>;
-}
-
 /** A process that takes longer to become ready has failed. */
 const readyMs = 60_000;
 /** A process that takes longer to stop is killed. */
@@ -44,13 +35,10 @@ process.once('exit', () => {
 export function start(
   args: readonly string[],
   ready: (stdout: string) => boolean,
-  { command = process.execPath, env = {}, probe }: StartOptions = {},
+  command = process.execPath,
 ): Promise<Started> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, ...env },
-    });
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     running.add(child);
     let stdout = '';
     let stderr = '';
@@ -84,13 +72,6 @@ export function start(
       stdout += text;
       if (ready(stdout)) isReady();
     });
-    if (probe !== undefined) {
-      const ask = async () => {
-        while (!state.settled && !(await probe())) await delay(20);
-        isReady();
-      };
-      ask().catch(failed);
-    }
     child.once('error', (error) => {
       running.delete(child);
       failed(error);
@@ -162,16 +143,15 @@ function statOf(pid: number): Stat | null {
   };
 }
 
-/** The processes and their descendants. */
-function treeOf(pids: number | readonly number[]): Stat[] {
-  const tops = typeof pids === 'number' ? [pids] : pids;
+/** The process and its descendants. */
+function treeOf(top: number): Stat[] {
   const all = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => statOf(Number(name)) ?? []);
   const parents = new Map(all.map((stat) => [stat.pid, stat.parent]));
   return all.filter((stat) => {
     for (let at: number | undefined = stat.pid; at !== undefined && at > 1; at = parents.get(at))
-      if (tops.includes(at)) return true;
+      if (at === top) return true;
     return false;
   });
 }
@@ -188,9 +168,9 @@ function pssBytes(pid: number): number {
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-/** CPU time so far and present memory of one process and its descendants, or of several together. */
-export function treeUsage(pids: number | readonly number[]): TreeUsage {
-  const tree = treeOf(pids);
+/** CPU time so far and present memory of a process and its descendants. */
+export function treeUsage(pid: number): TreeUsage {
+  const tree = treeOf(pid);
   const usage = (list: readonly Stat[]): Usage => ({
     cpuSeconds: sum(list.map((stat) => stat.cpuSeconds)),
     rssBytes: sum(list.map((stat) => stat.rssBytes)),
@@ -201,47 +181,4 @@ export function treeUsage(pids: number | readonly number[]): TreeUsage {
     program: { ...usage(program), largestRssBytes: Math.max(0, ...program.map((stat) => stat.rssBytes)) },
     engine: { ...usage(engine), pssBytes: sum(engine.map((stat) => pssBytes(stat.pid))) },
   };
-}
-
-/** CPU time so far of the process and of each descendant that is not PostgreSQL's, in s. */
-export function cpuByProcess(pid: number): ReadonlyMap<number, number> {
-  return new Map(
-    treeOf(pid)
-      .filter((stat) => !stat.engine)
-      .map((stat) => [stat.pid, stat.cpuSeconds]),
-  );
-}
-
-/** The number of its descendants, without PostgreSQL's. */
-export function childrenOf(pid: number): number {
-  return treeOf(pid).filter((stat) => stat.pid !== pid && !stat.engine).length;
-}
-
-/** Open file descriptors; NaN: it has ended, or belongs to another user. */
-function descriptorsOf(pid: number): number {
-  try {
-    return readdirSync(`/proc/${pid}/fd`).length;
-  } catch {
-    return Number.NaN;
-  }
-}
-
-export function descriptorsOfTree(pid: number): { readonly program: number; readonly engine: number } {
-  const count = (list: readonly Stat[]) => sum(list.map((stat) => descriptorsOf(stat.pid) || 0));
-  const tree = treeOf(pid);
-  return {
-    program: count(tree.filter((stat) => !stat.engine)),
-    engine: count(tree.filter((stat) => stat.engine)),
-  };
-}
-
-/** A port that was free a moment ago, for programs that cannot choose one. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer();
-    probe.once('error', reject).listen(0, '127.0.0.1', () => {
-      const address = probe.address();
-      probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
-    });
-  });
 }

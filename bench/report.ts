@@ -17,17 +17,11 @@ export interface Findings {
   readonly text: string;
   /** Results for the goals of goals.ts. */
   readonly reached?: Reached;
-  /** SVG by file name, for docs/benchmarks/. */
-  readonly plots?: Readonly<Record<string, string>>;
 }
 
 export interface Bench {
   /** Also the name of its section in the page. */
   readonly name: string;
-  /** The page of its section; by default docs/benchmarks.md. */
-  readonly page?: string;
-  /** Runs only if named. */
-  readonly apart?: boolean;
   /** Returns Markdown. */
   run(effort: Effort): Promise<string | Findings>;
 }

@@ -136,22 +136,12 @@ export interface Measured extends LoadResult {
 
 /** One run of the load generator; every answer must be 2xx. `enginePid`: the parent process of the engine. */
 export async function measure(job: Job, pid: number, enginePid = pid): Promise<Measured> {
-  const measured = await measureAny(pid, enginePid, () => runJson<LoadResult>(script('./load.js'), job));
-  if (measured.other > 0) throw new Error(`${measured.other} requests to ${job.url} were not answered 2xx`);
-  return measured;
-}
-
-/** What a load costs the program `pid`, or several together, and the engine below `enginePid`. */
-export async function measureAny(
-  pid: number | readonly number[],
-  enginePid: number,
-  run: () => Promise<LoadResult>,
-): Promise<Measured> {
   const before = treeUsage(pid);
   const engineBefore = treeUsage(enginePid).engine;
-  const load = await run();
+  const load = await runJson<LoadResult>(script('./load.js'), job);
   const after = treeUsage(pid);
   const engineAfter = treeUsage(enginePid).engine;
+  if (load.other > 0) throw new Error(`${load.other} requests to ${job.url} were not answered 2xx`);
   const each = (seconds: number) => (seconds * 1e6) / load.requests;
   return {
     ...load,

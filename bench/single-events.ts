@@ -10,7 +10,6 @@ import { measure, startService } from './service.ts';
 import type { LoadResult, Measured } from './service.ts';
 import { body, createSigned, secret, signedHeaders } from './signed.ts';
 import { median } from './statistics.ts';
-import { linePlot } from './svg.ts';
 
 const connectionCounts = [1, 16, 64, 256, 1_024] as const;
 /** The number of connections that the goals refer to. */
@@ -105,37 +104,6 @@ function costs(measured: ReadonlyMap<number, readonly Turn[]>): string {
   return table(head, lines);
 }
 
-function plots(measured: ReadonlyMap<number, readonly Turn[]>): Record<string, string> {
-  const all = [...measured];
-  const line = (name: string, pick: (turn: Turn) => number) => ({
-    name,
-    points: all.map(([connections, turns]) => [connections, of(turns, pick)] as const),
-  });
-  const x = { x: 'connections', xScale: 'log' } as const;
-  return {
-    'throughput.svg': linePlot({
-      ...x,
-      title: 'Signed, durable single events',
-      y: 'requests a second',
-      lines: [
-        line('Headgate, 200 after COMMIT', (r) => r.ours.perSecond),
-        line('bare node:http, stores nothing', (r) => r.bare.perSecond),
-      ],
-    }),
-    'latency.svg': linePlot({
-      ...x,
-      title: 'Latency of signed, durable single events, as many as are answered',
-      y: 'ms',
-      lines: [
-        line('Headgate p50', (r) => r.ours.p50),
-        line('Headgate p99', (r) => r.ours.p99),
-        line('bare p50', (r) => r.bare.p50),
-        line('bare p99', (r) => r.bare.p99),
-      ],
-    }),
-  };
-}
-
 export const singleEvents: Bench = {
   name: 'single-events',
   run: async (effort) => {
@@ -184,7 +152,6 @@ export const singleEvents: Bench = {
           halfLoadTimes: halves.times,
           memory: of(turns, (r) => r.ours.largestRssMiB),
         },
-        plots: plots(measured),
       };
     } finally {
       await service.stop();

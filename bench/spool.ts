@@ -1,7 +1,4 @@
-/**
- * Webhooks while the database is unreachable: the cost of a spool during normal operation, how many requests per second are
- * kept when the database is killed, and how fast they become rows when it is back.
- */
+/** Webhooks while the database is unreachable: how many requests per second are kept, and how fast they become rows when it is back. */
 import { randomBytes } from 'node:crypto';
 import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -17,13 +14,9 @@ import type { Bench, Effort } from './report.ts';
 import { figure, measure, startIn, startService } from './service.ts';
 import type { Service } from './service.ts';
 import { body, createSigned, signedHeaders } from './signed.ts';
-import { beside } from './spool-beside.ts';
-import { meanOf, median, standardError } from './statistics.ts';
+import { median } from './statistics.ts';
 
 const connections = 256;
-
-/** Pairs of processes per round. */
-const idlePairs = 4;
 
 /** Handed over at one time. */
 const requests = 300_000;
@@ -120,36 +113,6 @@ async function drains({ rounds }: Effort, server: MortalServer, keyFile: string)
   }
 }
 
-/** With fresh processes: the chance of a start makes more of a difference than the spool does. */
-async function idle({ rounds, seconds }: Effort, open: (spool: string) => Promise<Service>): Promise<string> {
-  const pairs: { readonly rate: number; readonly cpu: number }[] = [];
-  for (let pair = 1; pair <= idlePairs * rounds; pair++) {
-    const services: Service[] = [];
-    try {
-      const off = (services[0] = await open('off'));
-      const on = (services[1] = await open('fallback'));
-      const turns = await inTurns(2, `idle, pair ${pair}`, {
-        off: () => load(off, 'events', seconds),
-        on: () => load(on, 'kept', seconds),
-      });
-      const mean = (of: (turn: (typeof turns)[number]) => number) => meanOf(turns.map(of));
-      pairs.push({
-        rate: mean(({ on }) => on.perSecond) / mean(({ off }) => off.perSecond),
-        cpu: mean(({ off }) => off.nodeCpuUs) / mean(({ on }) => on.nodeCpuUs),
-      });
-    } finally {
-      await Promise.allSettled(services.map((service) => service.stop()));
-    }
-  }
-  const said = (ratios: readonly number[]) =>
-    `**${meanOf(ratios).toFixed(3)}** ± ${standardError(ratios).toFixed(3)}`;
-  const [rate, cpu] = [pairs.map((pair) => pair.rate), pairs.map((pair) => pair.cpu)];
-  return (
-    `Configured and idle, beside a Headgate without, ${pairs.length} pairs of fresh processes, mean and its standard error: ` +
-    `${said(rate)} of the requests a second; by CPU a request ${said(cpu)}.`
-  );
-}
-
 async function fallback(
   { rounds, seconds }: Effort,
   service: Service,
@@ -185,30 +148,24 @@ export const spool: Bench = {
   run: async (effort) => {
     const server = await MortalServer.make(['max_wal_size=4GB', 'shared_buffers=1GB']);
     try {
-      const only = process.env['BENCH_PART'] ?? '';
-      const texts: string[] = [];
       // All of them read what the others have sealed.
       const keyFile = join(server.folder, 'master.key');
       await writeFile(keyFile, randomBytes(32).toString('base64'), { mode: 0o600 });
-      if (only !== 'drain' && only !== 'beside') {
-        const flags = [...flagsFor(server), `--master-key-file=${keyFile}`];
-        const open = (kind: string) =>
-          startService({ flags: [...flags, `--spool=${kind}`], database: 'postgres' });
-        const service = await open('fallback');
-        // Its connection ends with the database.
-        service.client.on('error', () => undefined);
-        try {
-          await createSigned(service.client, 'events', 'kept');
-          if (only !== 'fallback') texts.push(await idle(effort, open));
-          if (only !== 'idle') texts.push(await fallback(effort, service, server));
-        } finally {
-          await service.stop();
-        }
+      const flags = [...flagsFor(server), `--master-key-file=${keyFile}`, '--spool=fallback'];
+      const service = await startService({ flags, database: 'postgres' });
+      // Its connection ends with the database.
+      service.client.on('error', () => undefined);
+      try {
+        await createSigned(service.client, 'kept');
+        const kept = await fallback(effort, service, server);
+        return [
+          `${stamp()}; medians of ${effort.rounds} rounds.`,
+          kept,
+          await drains(effort, server, keyFile),
+        ].join('\n\n');
+      } finally {
+        await service.stop();
       }
-      if (only === '' || only === 'drain') texts.push(await drains(effort, server, keyFile));
-      if (only === '' || only === 'beside')
-        texts.push(await beside(effort, server, keyFile, { flags: flagsFor(server), database: 'postgres' }));
-      return [`${stamp()}; medians of ${effort.rounds} rounds.`, ...texts].join('\n\n');
     } finally {
       await server.remove();
     }

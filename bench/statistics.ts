@@ -7,18 +7,6 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
 }
 
-/** NaN if empty. */
-export function meanOf(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
-}
-
-/** Of the mean; NaN for fewer than two values. */
-export function standardError(values: readonly number[]): number {
-  const mean = meanOf(values);
-  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
-  return Math.sqrt(squares / (values.length - 1) / values.length);
-}
-
 /** The value at the share `q` (0 to 1) of `values`, by nearest rank; NaN if empty. */
 export function quantile(values: readonly number[], q: number): number {
   const sorted = values.toSorted((a, b) => a - b);

@@ -32,16 +32,19 @@ export async function buildPage(root) {
   const html = readFileSync(join(page, 'index.html'), 'utf8')
     .replace('main.js', named(/^main-\w+\.js$/))
     .replace('style.css', named(/^style-\w+\.css$/));
-  const files = outputFiles.map(({ path, contents }) => [basename(path), contents]);
-  files.push(['index.html', Buffer.from(html)], ['icon.svg', readFileSync(join(page, 'icon.svg'))]);
-  for (const [name, contents] of files) {
+  const files = [
+    ...outputFiles.map(({ path, contents }) => ({ name: basename(path), contents })),
+    { name: 'index.html', contents: Buffer.from(html) },
+    { name: 'icon.svg', contents: readFileSync(join(page, 'icon.svg')) },
+  ];
+  for (const { name, contents } of files) {
     writeFileSync(join(folder, name), contents);
     const quality = { params: { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY } };
     writeFileSync(join(folder, `${name}.br`), brotliCompressSync(contents, quality));
     writeFileSync(join(folder, `${name}.gz`), gzipSync(contents, { level: 9 }));
   }
   return {
-    made: files.flatMap(([name]) => ['', '.br', '.gz'].map((end) => `console/${name}${end}`)),
+    made: files.flatMap(({ name }) => ['', '.br', '.gz'].map((end) => `console/${name}${end}`)),
     note: [
       ...Object.keys(metafile.inputs),
       ...['index.html', 'icon.svg'].map((name) => `src/console/page/${name}`),

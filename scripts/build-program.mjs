@@ -1,6 +1,6 @@
 // Bundles the program with the packages it uses: `cli.js`, `embed.js` and the listener process's entry are reduced to imports
 // from a few files in dist/src/program instead of some 500, and start in a third of the time (docs/decisions/0116). A command still loads only what
-// it needs. The modules themselves stay for tests. The files are CommonJS, of which V8 can keep the compiled code (docs/decisions/0217): esbuild
+// it needs. The modules themselves stay for tests. The files are CommonJS, of which V8 can keep the compiled code: esbuild
 // splits only ES modules, so they are rewritten.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';

@@ -49,7 +49,7 @@ else {
 
 const sums = readdirSync(folder, { recursive: true })
   .filter((name) => statSync(join(folder, name)).isFile())
-  .toSorted()
+  .toSorted((a, b) => (a < b ? -1 : 1))
   .map(
     (name) =>
       `${createHash('sha256')

@@ -137,6 +137,8 @@ const about = (word) =>
 if (words.includes('freshness')) tryFreshness();
 if (['14', '16', '17'].some((major) => about(`PostgreSQL ${major}`))) fetchServers();
 const files = ['dist/test/engines/engines.js'];
+// Debian 12 has PgBouncer 1.18: a later one, which follows prepared statements, is named by HEADGATE_ENGINES_PGBOUNCER.
+if (about('PgBouncer')) files.push('dist/test/engines/pgbouncer.js');
 if (about('clients')) {
   fetchClients();
   files.push('dist/test/engines/clients.js');

@@ -3,12 +3,12 @@
 // again alone without this, the test.
 const hooks = require('node:async_hooks');
 
-const { createHook } = hooks;
-hooks.createHook = ({ init }) => {
+const createHook = hooks.createHook.bind(hooks);
+hooks.createHook = (callbacks) => {
   hooks.createHook = createHook;
   return createHook({
     init: (...of) => {
-      if (of[1] === 'Test') init(...of);
+      if (of[1] === 'Test') callbacks.init(...of);
     },
   });
 };

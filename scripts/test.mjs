@@ -9,8 +9,9 @@
 // named as unsteady, its first output stays in the log, and the suite passes; more than a few such files fail the suite all the same.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { missingPackages } from './packages.mjs';
 import { Pace, processes } from './test-pace.mjs';
 import { temporary } from './test-folder.mjs';
 
@@ -27,6 +28,11 @@ const files = readdirSync('dist', { recursive: true })
   .toSorted();
 if (files.length === 0) {
   console.error('no test file matches');
+  process.exit(1);
+}
+const left = leaveOut();
+if (left.length > 0 && (files.length === 0 || process.env.CI === 'true')) {
+  console.error(`${left.join('\n')}\n*** not run: \`npm run packages\` installs what they need`);
   process.exit(1);
 }
 
@@ -145,6 +151,26 @@ function run(together, flags = wanted.length > 0 ? telling : first) {
   });
 }
 
+/** Takes out the files whose imports lead to a package that scripts/packages.mjs installs, and has not. */
+function leaveOut() {
+  const missing = missingPackages();
+  if (missing.length === 0) return [];
+  const pattern = new RegExp(`(?:from |\\(\\s*)['"\`](?:${missing.join('|')})['"\`/]`);
+  const known = new Map();
+  const needs = (file) => {
+    if (known.has(file)) return known.get(file);
+    known.set(file, false);
+    const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
+    const imported = text.matchAll(/^(?:import|export) [^;]*?['"](\.[^'"]+)['"];$/gm);
+    const answer = pattern.test(text) || [...imported].some(([, path]) => needs(join(dirname(file), path)));
+    known.set(file, answer);
+    return answer;
+  };
+  const out = files.filter(needs);
+  files.splice(0, files.length, ...files.filter((file) => !out.includes(file)));
+  return out;
+}
+
 function isSampled(file) {
   return readFileSync(file, 'utf8').includes('/support/sample.js');
 }
@@ -181,8 +207,10 @@ function report() {
   console.log(`# ${cpu.toFixed(0)} s of CPU`);
   const slowest = [...took].toSorted((a, b) => b[1].wall - a[1].wall).slice(0, 20);
   if (files.length > 10) for (const [file, it] of slowest) console.log(`# ${file} ${said(it)}`);
-  const left = readdirSync(folder).filter((name) => !name.startsWith('template'));
-  if (left.length > 0) console.log(`# left behind by tests: ${left.join(', ')}`);
+  const behind = readdirSync(folder).filter((name) => !name.startsWith('template'));
+  if (behind.length > 0) console.log(`# left behind by tests: ${behind.join(', ')}`);
+  if (left.length > 0)
+    console.log(`*** not run, because \`npm run packages\` has not been: ${left.join(' ')}`);
   for (const line of unsteady) console.log(`*** unsteady: ${line}`);
   for (const [file, why] of failed) console.log(`*** ${file} ${why}`);
   process.exitCode = failed.size === 0 ? 0 : 1;

@@ -1,4 +1,4 @@
-/** Every link of a page leads to a file that is there, and to a heading of it. */
+/** Every link of a page leads to a file that is there, and to a heading of it; every decision that is named is there. */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
@@ -45,4 +45,21 @@ test('every link of every page leads somewhere', () => {
     }
   }
   assert.deepEqual(broken, []);
+});
+
+test('every decision that a file names by its number is there', () => {
+  const known = new Set(readdirSync(join(root, 'docs/decisions')).map((name) => name.slice(0, 4)));
+  const files = ['src', 'test', 'bench', 'scripts', 'deploy', 'docs'].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => /\.(?:ts|tsx|mjs|cjs|sql|md|yaml)$/.test(name))
+      .map((name) => join(folder, name)),
+  );
+  const missing = [...files, 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'README.md'].flatMap((file) =>
+    [...read(file).matchAll(/\bdecisions?(?:\/| )(0\d{3})(?:(?:, | and )(0\d{3}))*\b/g)].flatMap(([words]) =>
+      (words.match(/0\d{3}/g) ?? [])
+        .filter((number) => !known.has(number))
+        .map((number) => `${file}: ${number}`),
+    ),
+  );
+  assert.deepEqual(missing, []);
 });

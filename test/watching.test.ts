@@ -26,7 +26,13 @@ async function knownMetrics(): Promise<Map<string, Set<string>>> {
   const metrics = createMetrics({
     lanes: () => [{ table, rows: 1 }],
     load: () => ({ connections: 1, bytesInFlight: 1 }),
-    spool: () => ({ bytes: 1, bytesMax: 2, held: 0, tables: [{ name: table, requests: 1, seconds: 1 }] }),
+    spool: () => ({
+      bytes: 1,
+      bytesMax: 2,
+      quarantined: 0,
+      held: 0,
+      tables: [{ name: table, requests: 1, seconds: 1 }],
+    }),
   });
   samples.forEach(metrics.observe);
   const known = new Map<string, Set<string>>();

@@ -6,7 +6,7 @@
  *
  * A certificate that has expired, or is not valid yet, is still served if there is no better one, with a warning:
  * clients that check it turn away by themselves, and refusing to start would take down the other doors, too. But it
- * never replaces a valid one (docs/decisions/0080).
+ * never replaces a valid one.
  *
  * Files are compared every `tlsPollMs` and on `reload()`: mounted secrets are swapped by symbolic links, which file
  * watchers do not report everywhere. A certificate and its key cannot be written at the same moment, so between the two

@@ -1,6 +1,6 @@
 /**
  * The certificate of several Headgates, sealed in the catalog of their database, and which of them asks for the next one: the one that a row
- * names, for as long as an attempt may take (docs/decisions/0194). Takes the results of statements; returns states. Rejects if the database
+ * names, for as long as an attempt may take. Takes the results of statements; returns states. Rejects if the database
  * cannot be queried, or contains a value that this master key does not open.
  */
 import { createHash } from 'node:crypto';

@@ -37,7 +37,10 @@ export interface SpoolDetail {
   readonly takes: boolean;
   readonly bytes: number;
   readonly tables: number;
+  /** Spools, by table, whose requests do not arrive: another database's, or without their master key. */
   readonly held: number;
+  /** Parts of files that could not be read, and are kept aside. */
+  readonly damaged: number;
 }
 
 export interface Admin extends Closable {

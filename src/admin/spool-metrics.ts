@@ -14,6 +14,8 @@ export interface SpoolState {
   readonly bytesMax: number;
   /** Spools left as they are: another database's, or without their key. */
   readonly held: number;
+  /** Parts of files that could not be read, and are kept aside until a person removes them. */
+  readonly quarantined: number;
   /** Tables with requests kept, or that wait until everything has arrived. */
   readonly tables: readonly {
     readonly name: TableName;
@@ -39,6 +41,12 @@ export function registerSpool(
     'headgate_spool_held',
     'Spools, by table, that belong to another database or whose master key is missing',
     () => state()?.held ?? 0,
+  );
+  gauge(
+    registry,
+    'headgate_spool_quarantined',
+    'Parts of files of the spool that could not be read, and are kept aside',
+    () => state()?.quarantined ?? 0,
   );
   tables(
     registry,

@@ -6,7 +6,7 @@
 import { Counter, Gauge } from 'prom-client';
 import type { Registry } from 'prom-client';
 import { limits } from '../tables/limits.ts';
-import type { Observation } from '../tables/observations.ts';
+import type { Observation, TableName } from '../tables/observations.ts';
 import { registerSpool } from './spool-metrics.ts';
 import type { SpoolState } from './spool-metrics.ts';
 
@@ -205,8 +205,17 @@ function deliveries(registry: Registry): (observation: Observation) => void {
     help: 'Requests that were answered and not stored, because their delivery is stored already (dedupe)',
     registers: [registry],
   });
+  const differing = new Counter({
+    name: 'headgate_deliveries_differing_total',
+    help: 'Requests that were not stored, because their delivery id came before with another body (dedupe)',
+    labelNames: ['database', 'schema', 'table'],
+    registers: [registry],
+  });
+  const labelsOf = tableLabels();
   return (observation) => {
     if (observation.kind === 'deliveries.repeated') repeated.inc(observation.deliveries);
+    if (observation.kind === 'deliveries.differ')
+      differing.inc(labelsOf(observation.table), observation.deliveries);
   };
 }
 
@@ -239,17 +248,21 @@ function handshakes(registry: Registry): (observation: Observation) => void {
     registers,
   });
   for (const why of ['rate', 'queue', 'engine']) dropped.inc({ why }, 0);
-  const known = new Set<string>();
+  const labelsOf = tableLabels();
   return (observation) => {
     if (observation.kind === 'handshakes.dropped') dropped.inc({ why: observation.why }, observation.rows);
     if (observation.kind !== 'handshake.asked') return;
-    const { database, schema, table } = observation.table;
+    asked.inc({ ...labelsOf(observation.table), outcome: observation.outcome });
+  };
+}
+
+/** The labels of a table; of tables beyond `metricTablesMax`, `other`. */
+function tableLabels(): (table: TableName) => Readonly<Record<'database' | 'schema' | 'table', string>> {
+  const known = new Set<string>();
+  return ({ database, schema, table }) => {
     const name = JSON.stringify([database, schema, table]);
     const counts = known.has(name) || known.size < limits.metricTablesMax;
     if (counts) known.add(name);
-    const labels = counts
-      ? { database, schema, table }
-      : { database: 'other', schema: 'other', table: 'other' };
-    asked.inc({ ...labels, outcome: observation.outcome });
+    return counts ? { database, schema, table } : { database: 'other', schema: 'other', table: 'other' };
   };
 }

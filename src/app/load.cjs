@@ -1,17 +1,17 @@
 /**
  * Loads the files of the bundled program (scripts/build-program.mjs). The build stores what V8 compiles of each in `compiled/`, so that a start
- * compiles nothing (docs/decisions/0217). V8 itself refuses the data of another version or of other flags, but not data that is damaged or of
+ * compiles nothing. V8 itself refuses the data of another version or of other flags, but not data that is damaged or of
  * another source of the same length: hence the checksum. Data that does not fit is ignored, and the source is compiled.
  */
 'use strict';
 
 const { existsSync, readFileSync } = require('node:fs');
-const { join } = require('node:path');
+const paths = require('node:path');
 const { pathToFileURL } = require('node:url');
 const { Script } = require('node:vm');
 const { crc32 } = require('node:zlib');
 
-const compiledFolder = join(__dirname, 'compiled');
+const compiledFolder = paths.join(__dirname, 'compiled');
 const isCompiled = existsSync(compiledFolder);
 const sumBytes = 4;
 const loaded = new Map();
@@ -32,7 +32,7 @@ function load(name) {
 }
 
 function pathOf(name) {
-  return join(__dirname, `${name}.cjs`);
+  return paths.join(__dirname, `${name}.cjs`);
 }
 
 /** Named by its URL, as ES modules are. */
@@ -57,7 +57,7 @@ function compiledOf(name, source) {
 }
 
 function compiledPath(name) {
-  return join(compiledFolder, `${name}.bin`);
+  return paths.join(compiledFolder, `${name}.bin`);
 }
 
 function sumOf(source, data) {

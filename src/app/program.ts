@@ -243,8 +243,11 @@ async function send(sender: string, options: Omit<SendOptions, 'sender'>): Promi
   process.exitCode = await sendCommand({ ...options, sender }, commandIo());
 }
 
-/** The message of an error that was written for the terminal. Any other error is a bug and is shown with its stack. */
-function explain(error: unknown): string {
+/**
+ * The message of an error that was written for the terminal, or what PostgreSQL or the system has answered. Any other error is a bug and is
+ * shown with its stack.
+ */
+async function explain(error: unknown): Promise<string> {
   if (error instanceof PlainError) return error.message;
   const { code, syscall, port, address } = error as NodeJS.ErrnoException & {
     port?: number;
@@ -256,7 +259,15 @@ function explain(error: unknown): string {
       return `${where} is in use by another program: choose another port (0 picks a free one)`;
     return `cannot listen on ${where}: ${code ?? 'unknown error'}`;
   }
-  if (syscall !== undefined && error instanceof Error) return error.message;
+  const isReset = code === 'ECONNRESET' || code === 'EPIPE';
+  if (syscall !== undefined && !isReset && error instanceof Error) return error.message;
+  // Few commands meet a database, and fewer lose it.
+  const { isConnectionLost, sqlstateOf } = await import('../engine/sqlstate.ts');
+  if (isConnectionLost(error))
+    return `the connection to the database was lost (${(error as Error).message}): run this again when the database is back`;
+  const sqlstate = sqlstateOf(error);
+  if (sqlstate !== null)
+    return `the database answers with an error (SQLSTATE ${sqlstate}): ${(error as Error).message}`;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
@@ -357,7 +368,7 @@ export async function run(given: Invoked): Promise<void> {
   try {
     await program.parseAsync(given.argv);
   } catch (error) {
-    for (const line of explain(error).split('\n')) process.stderr.write(`headgate: ${line}\n`);
+    for (const line of (await explain(error)).split('\n')) process.stderr.write(`headgate: ${line}\n`);
     process.exitCode = 1;
   }
 }

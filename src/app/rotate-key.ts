@@ -155,9 +155,8 @@ async function resealOne(engine: Connections, database: string, sealing: Sealing
 async function refuseSpooled(settings: Settings, ring: KeyRing): Promise<void> {
   const folder = spoolFolder(settings);
   const [key] = ring.keys();
-  const old = (await inspectSpools(realFiles, folder, ring)).filter(
-    ({ header }) => header !== null && key?.id.equals(header.keyId) !== true,
-  );
+  const { segments } = await inspectSpools(realFiles, folder, ring);
+  const old = segments.filter(({ header }) => header !== null && key?.id.equals(header.keyId) !== true);
   if (old.length === 0) return;
   throw new MasterKeyError(
     `${old.length} files of ${folder} are sealed with the old key: both keys stay in use; run this again once their requests are in the database`,

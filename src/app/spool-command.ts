@@ -3,13 +3,14 @@
  * folder and Settings; prints what it finds; throws a one-line error if it cannot finish. `check` and `dump` change nothing
  * and need no database. Part of the composition root.
  */
+import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { PlainError } from '../kit/plain-error.ts';
 import { shownJson } from '../kit/terminal.ts';
 import { realFiles } from '../spool/files.ts';
 import { inspectSpools } from '../spool/inspect.ts';
-import type { FoundRequest } from '../spool/inspect.ts';
+import type { FoundRequest, SegmentReport } from '../spool/inspect.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 import { startService } from './start.ts';
@@ -25,21 +26,42 @@ export async function checkSpool(
   settings: Settings,
   say: (line: string) => void,
 ): Promise<boolean> {
-  const reports = await inspectSpools(realFiles, resolve(folder), masterKeys(settings));
-  let whole = true;
-  for (const { path, bytes, header, requests, damaged, opens } of reports) {
-    const unused = header === null ? ', nothing was written to it' : '';
-    const trouble =
-      (damaged > 0 ? `, ${damaged} bytes cannot be read` : '') +
-      (header !== null && !opens ? ', the master key that sealed it is not available' : '');
-    whole &&= trouble === '';
-    say(`${path}: ${requests} requests, ${bytes} bytes${unused}${trouble}`);
+  const { segments, quarantined } = await inspected(folder, settings);
+  let whole = quarantined.length === 0;
+  for (const report of segments) {
+    const { path, bytes, header, requests, isUnused } = report;
+    const unused = header === null && isUnused ? ', nothing was written to it' : '';
+    const troubles = troublesOf(report).map((trouble) => `, ${trouble}`);
+    whole &&= troubles.length === 0;
+    say(`${path}: ${requests} requests, ${bytes ?? 0} bytes${unused}${troubles.join('')}`);
   }
-  const sum = reports.reduce((all, { requests }) => all + requests, 0);
+  for (const path of quarantined) say(`${path}: put aside earlier, because it could not be read`);
+  const sum = segments.reduce((all, { requests }) => all + requests, 0);
   say(
-    `${sum} requests in ${reports.length} files; some may already be in the database, but share a file with others`,
+    `${sum} requests in ${segments.length} files; some may already be in the database, but share a file with others`,
   );
   return whole;
+}
+
+function troublesOf({ bytes, made, header, isUnused, damaged, opens }: SegmentReport): readonly string[] {
+  if (bytes === null) return [`the file is missing, and had ${made} bytes`];
+  return [
+    ...(made !== null && bytes < made ? [`the file was cut, and had ${made} bytes`] : []),
+    ...(header === null && !isUnused ? ['its header cannot be read'] : []),
+    ...(damaged > 0 ? [`${damaged} bytes cannot be read`] : []),
+    ...(header !== null && !opens ? ['the master key that sealed it is not available'] : []),
+  ];
+}
+
+/** Rejects with SpoolCommandError if there is no such folder. */
+async function inspected(folder: string, settings: Settings, found?: (request: FoundRequest) => void) {
+  const path = resolve(folder);
+  const isFolder = await stat(path).then(
+    (stats) => stats.isDirectory(),
+    () => false,
+  );
+  if (!isFolder) throw new SpoolCommandError(`there is no directory ${path}`);
+  return inspectSpools(realFiles, path, masterKeys(settings), found);
 }
 
 /** Prints requests as lines of JSON, whether they have arrived or not. */
@@ -67,8 +89,8 @@ export async function dumpSpool(
       ),
     );
   };
-  const reports = await inspectSpools(realFiles, resolve(folder), masterKeys(settings), line);
-  if (reports.some(({ header, opens }) => header !== null && !opens))
+  const { segments } = await inspected(folder, settings, line);
+  if (segments.some(({ header, opens }) => header !== null && !opens))
     throw new SpoolCommandError('the master key that sealed some files is not available');
 }
 

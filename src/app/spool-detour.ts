@@ -22,10 +22,13 @@ interface Surroundings {
   readonly catalog: Catalog;
   readonly lanes: Lanes;
   readonly observe: Observe;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-  /** null: requests for this database are not kept. */
-  readonly spoolOf: (database: string) => (SpoolRoom & { knownGate(oid: number): TableGate | null }) | null;
+  /** null: no requests are kept here. */
+  readonly disk: {
+    /** null: requests for this database are not kept. */
+    spoolOf(database: string): (SpoolRoom & { knownGate(oid: number): TableGate | null }) | null;
+    /** Resolves when the spool of a database is opened. */
+    opened(database: string): Promise<void>;
+  } | null;
 }
 
 export interface Detour extends Pick<IngestDeps, 'find' | 'admit' | 'submit'> {
@@ -35,7 +38,8 @@ export interface Detour extends Pick<IngestDeps, 'find' | 'admit' | 'submit'> {
 
 /** Tables that do not use the spool take the same path as without it. */
 export function detourOf(surroundings: Surroundings): Detour {
-  const { settings, catalog, lanes, observe, clock, spoolOf } = surroundings;
+  const { settings, catalog, lanes, observe, disk } = surroundings;
+  const spoolOf = (database: string) => disk?.spoolOf(database) ?? null;
   const trustMs = settings.spoolTrustSeconds * 1_000;
   const stages = createSpooling({
     find: (name) => catalog.find(name),
@@ -49,10 +53,10 @@ export function detourOf(surroundings: Surroundings): Detour {
     },
     spools: (target) => isSpooling(target, settings),
     spoolOf,
+    spoolOpened: (database) => disk?.opened(database) ?? Promise.resolve(),
     ageS: settings.spoolHours * 3_600,
     pause: (ms) => delay(ms, undefined, { ref: false }),
     observe,
-    clock,
     nowMs: Date.now,
   });
   return {

@@ -18,6 +18,7 @@ import { decodeRequest, decodeWholes } from '../decode/decode.ts';
 import type { Engine } from '../engine/engine.ts';
 import { lockByKernel } from '../engine/folder-lock.ts';
 import type { Closable } from '../kit/closer.ts';
+import { Openings } from '../kit/openings.ts';
 import { rememberedOf } from '../kit/remembered.ts';
 import { segmentBytes } from './bounds.ts';
 import type { IntoRooms } from './into-rooms.ts';
@@ -27,6 +28,7 @@ import type { Observe, TableName } from '../tables/observations.ts';
 import { keepSpooled } from '../reject/spooled.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
+import { madeAtMs } from '../spool/database-spool.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import { Drainer } from '../spool/drainer.ts';
 import { realFiles } from '../spool/files.ts';
@@ -175,9 +177,19 @@ export class SpoolHolder implements Closable {
   readonly #parts: SpoolParts;
   #spools: Spools | null = null;
   #opening: Promise<void> | null = null;
+  readonly #openings = new Openings();
 
   constructor(parts: SpoolParts) {
-    this.#parts = parts;
+    const opened = (kept: DatabaseSpool) => {
+      parts.opened(kept);
+      this.#openings.opened(kept.database);
+    };
+    this.#parts = { ...parts, opened };
+  }
+
+  /** Resolves when the spool of this database is opened. */
+  opened(database: string): Promise<void> {
+    return this.#openings.of(database);
   }
 
   get spools(): Spools | null {
@@ -208,7 +220,8 @@ export class SpoolHolder implements Closable {
     return {
       bytes: opened.bytes,
       bytesMax: this.#parts.settings.spoolBytesMax,
-      held: opened.all.reduce((sum, { drainer: it }) => sum + it.holds, 0),
+      held: opened.all.reduce((sum, { drainer: it }) => sum + it.holds.length, 0),
+      quarantined: opened.all.reduce((sum, { kept }) => sum + kept.quarantined.length, 0),
       tables,
     };
   }
@@ -217,16 +230,35 @@ export class SpoolHolder implements Closable {
   detail(draining: boolean): SpoolDetail | null {
     const state = this.state();
     if (state === null) return null;
-    const { bytes, held, tables } = state;
-    return { takes: !draining && this.takes, bytes, tables: tables.length, held };
+    const { bytes, held, tables, quarantined } = state;
+    return { takes: !draining && this.takes, bytes, tables: tables.length, held, damaged: quarantined };
   }
 
-  /** For SHOW SPOOL, by oid. */
+  /** For SHOW SPOOL: by the oid of a table, 0 for no table of this database, and a number. */
   shown(database: string): Readonly<Record<string, object>> {
     const open = this.#spools?.all.find(({ kept }) => kept.database === database);
+    if (open === undefined) return {};
+    const { kept, drainer: it } = open;
+    const rows = [
+      ...kept.views(),
+      ...it.holds.map(({ spool, oid, isForeign, reason }) => ({
+        oid: isForeign ? 0 : oid,
+        state: 'held',
+        requests: spool.segments.reduce((sum, { counts }) => sum + (counts.get(oid)?.requests ?? 0), 0),
+        sinceMs: madeAtMs(spool.id),
+        reason: `${reason}: ${spool.id}`,
+      })),
+      ...kept.quarantined.map(({ path, oid, requests }) => ({
+        oid: oid ?? 0,
+        state: 'damaged',
+        requests,
+        sinceMs: null,
+        reason: `it cannot be read: ${path}`,
+      })),
+    ];
     return Object.fromEntries(
-      (open?.kept.views() ?? []).map(({ oid, state, requests, sinceMs, reason }) => [
-        String(oid),
+      rows.map(({ oid, state, requests, sinceMs, reason }, i) => [
+        `${oid}/${i}`,
         { state, requests, since: sinceMs === null ? null : sinceMs / 1_000, reason },
       ]),
     );

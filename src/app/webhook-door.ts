@@ -49,6 +49,7 @@ interface Stages {
   /** null: Headgate calls nobody over the network. */
   readonly sns: Sns | null;
   readonly rejected: (request: RejectedRequest) => void;
+  readonly keepApart: NonNullable<IngestDeps['keepApart']>;
   readonly hold: NonNullable<IngestDeps['hold']>;
   readonly asked: (handshake: AskedHandshake) => void;
   /** null: no other process accepts streams. */
@@ -111,6 +112,7 @@ export async function openWebhooks<Door extends Closable>(
         detour.admit(target, bytes);
       },
       rejected,
+      keepApart: deps.keepApart,
       hold: deps.hold,
       handshakes,
       ...(deps.sns === null ? {} : { sns: deps.sns }),

@@ -13,6 +13,7 @@ import { Sns } from '../ingest/sns.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';
+import { runDurably } from '../commit/durable.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import { writerName } from '../engine/login-names.ts';
@@ -28,6 +29,8 @@ import { observers } from '../tables/observations.ts';
 import type { Observe } from '../tables/observations.ts';
 import { Keeper } from '../keep/keeper.ts';
 import { destinationOf } from '../risingwave/destination.ts';
+import { createKeepApart } from '../reject/apart.ts';
+import type { ApartOptions } from '../reject/apart.ts';
 import { Rejects } from '../reject/rejects.ts';
 import type { RejectsOptions } from '../reject/rejects.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
@@ -136,11 +139,12 @@ export async function openWebhookRooms<Door extends Closable>(
   confirmed(engine.defaultDatabase);
   const rejected = (request: RejectedRequest) => rejects.keep(request);
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
-  const spoolOf = (database: string) => (spool ?? options.oneOfSeveral?.link)?.spoolOf(database) ?? null;
-  const detour = detourOf({ settings, catalog, lanes, observe, clock, spoolOf });
+  const disk = spool ?? options.oneOfSeveral?.link ?? null;
+  const detour = detourOf({ settings, catalog, lanes, observe, disk });
   const told = observers(observe, rejects.observe);
   const fence = options.oneOfSeveral?.fence ?? null;
-  const doing = { rejected, hold: options.hold, asked, fence, clock, observe: told };
+  const keepApart = keepingApart(pools, limits);
+  const doing = { rejected, keepApart, hold: options.hold, asked, fence, clock, observe: told };
   const calling = outward({ sealing, pools, catalog, settings, limits, observe, clock });
   const stages = { settings, catalog, lanes, detour, guards, limits, ...calling, ...doing };
   const { listener, retry } = await openWebhooks(stages, openDoor);
@@ -189,6 +193,12 @@ export function commitEngine(engine: Engine, logins: OwnerLogins): CommitEngine 
       writerConfig: (database) => ({ ...engine.clientConfig(database), user: writerName }),
     }),
   };
+}
+
+function keepingApart(pools: CommitPools, limits: Limits) {
+  const run: ApartOptions['run'] = (database, statement) =>
+    runDurably(pools, database, [statement], limits.rejectedStatementMs);
+  return createKeepApart({ run, limits });
 }
 
 /** What is learned from a sender's first request, and the calls that Headgate makes because of it. */

@@ -7,7 +7,7 @@
  * already has a catalog is found when a request names it. Uses one connection per served database.
  */
 import type { Engine } from '../engine/engine.ts';
-import type { Answers, Dedupe, Target } from '../tables/flow.ts';
+import type { Answers, Target } from '../tables/flow.ts';
 import type { TableName } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import { DatabaseCatalog } from './database-catalog.ts';
@@ -17,6 +17,7 @@ import { Refresher } from './refresher.ts';
 import { guardOf, makeAnswers, noAnswers } from './answers.ts';
 import type { TableGuard } from './answers.ts';
 import { dedupeOf } from '../tables/delivery-id.ts';
+import type { Dedupe } from '../tables/delivery-id.ts';
 import { openSource, shapeProblem } from './snapshot.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import type { CheckSource } from './snapshot.ts';

@@ -153,13 +153,16 @@ export function readOwned(
   return pinned<CatalogRow>(client, impatient, `${catalogRowsSql(asked)} order by schema_name limit ${max}`);
 }
 
-/** Webhook tables, by oid, whose owner `user` is or can become. */
+/** Webhook tables, by oid, whose owner `user` is or can become; and 0, for the owner of the schema headgate. */
 export async function readOwnedBy(client: ClientBase, user: string): Promise<readonly number[]> {
   const rows = await pinned<{ oid: number }>(
     client,
     `select c.oid from headgate.webhook_table w join pg_catalog.pg_class c on c.oid = w.relation
     join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
-    where pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')`,
+    where pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')
+    union all select 0 from pg_catalog.pg_namespace n
+    join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
+    where n.nspname = 'headgate' and pg_catalog.pg_has_role(r.oid, n.nspowner, 'MEMBER')`,
   );
   return rows.map(({ oid }) => oid);
 }

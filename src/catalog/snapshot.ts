@@ -6,7 +6,6 @@
  */
 import type {
   Check,
-  Dedupe,
   Include,
   Intake,
   Shape,
@@ -25,6 +24,7 @@ import {
 } from './answers.ts';
 import { rememberedOf } from '../kit/remembered.ts';
 import { dedupeOf } from '../tables/delivery-id.ts';
+import type { Dedupe } from '../tables/delivery-id.ts';
 import type { Into } from '../tables/into.ts';
 import type { TableName } from '../tables/observations.ts';
 import { openCheck } from './seals.ts';

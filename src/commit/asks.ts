@@ -16,7 +16,7 @@ const ask = toStatement('insert into headgate.request (action, given) values ($1
 
 export function askStep(action: 'claim' | 'advance', given: object): Step {
   const parameters = [action, JSON.stringify(given)].map(textOf);
-  return { statement: ask, messages: () => executeMessages(ask.name, parameters) };
+  return { statement: ask, messages: (name = ask.name) => executeMessages(name, parameters) };
 }
 
 /** The same as text. */

@@ -105,7 +105,7 @@ function commitTogether(
   return onSession(options, groups, null, async (session, lent) => {
     const kept = session.shared ? null : lent.statementsForMany();
     const shares = sharesOf(groups, kept);
-    if (session.shared || shares.none.size === groups.length) return groups.map(() => null);
+    if (session.isNameless || shares.none.size === groups.length) return groups.map(() => null);
     const attempt = await storeTogether(session, shares, kept, boundMs);
     if (attempt.kind === 'failed') {
       // Code of a table that this was not meant for may have run.

@@ -15,7 +15,7 @@ import type { Statement } from './prepared.ts';
 import { documentRefusal } from './reasons.ts';
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
-import { foundBy } from './told.ts';
+import { foundBy, isForgotten } from './told.ts';
 import type { Attempt } from './told.ts';
 import type { Settings } from './table-statements.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
@@ -113,8 +113,8 @@ class CopyGroup {
     const rows = { statement: copy, messages, count: 2, checks: [1] };
     const stored = await this.#session.storePrepared(rows, group);
     // The plain COPY needs no prepared statement.
-    const isGone = stored === 'not worth it' || (stored.kind === 'failed' && stored.sqlstate === '26000');
-    return isGone ? null : stored;
+    const isToCopy = stored === 'not worth it' || isGone(stored);
+    return isToCopy ? null : stored;
   }
 
   async #plainCopy(some: readonly Rows[]): Promise<Attempt> {
@@ -146,12 +146,15 @@ class CopyGroup {
   }
 }
 
+function isGone(attempt: Attempt): boolean {
+  return attempt.kind === 'failed' && isForgotten(attempt);
+}
+
 /** Whether the COPY may store, or describe better, rows that the prepared statement did not store. */
 function isTriedAgain(attempt: Attempt): boolean {
   if (attempt.kind !== 'failed') return false;
   // The COPY does not need a prepared statement that is gone.
-  if (attempt.sqlstate === '26000') return true;
-  return ['row', 'suspect', 'conflict'].includes(verdictOf(attempt));
+  return isGone(attempt) || ['row', 'suspect', 'conflict'].includes(verdictOf(attempt));
 }
 
 /**

@@ -7,8 +7,8 @@ import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { refusal } from '../tables/refusals.ts';
-import { storeOnce, withoutCopies } from './deliveries.ts';
-import { aborted, outcomeOf, verdictOf } from './judge.ts';
+import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
+import { aborted, isDelivered, outcomeOf, verdictOf } from './judge.ts';
 import { withNulls } from './nulls.ts';
 import { Probes } from './probes.ts';
 import { documentRefusal, misfitRefusal, rowRefusal } from './reasons.ts';
@@ -16,6 +16,7 @@ import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
 import { settle } from './settle.ts';
 import { TableStatements } from './table-statements.ts';
+import type { Attempt } from './told.ts';
 
 const tables = new WeakMap<Target, TableStatements>();
 
@@ -52,6 +53,8 @@ export class DecodedGroup {
   #nulled = 0;
   /** Requests whose delivery was stored before. */
   #repeated = 0;
+  /** Requests with the id of another delivery. */
+  #differing = 0;
   readonly #session: Session;
   readonly #table: TableStatements;
   readonly #options: DecodedOptions;
@@ -73,6 +76,7 @@ export class DecodedGroup {
     const { target: table } = this.#table;
     if (this.#nulled > 0) observe({ kind: 'values.nulled', table, values: this.#nulled });
     if (this.#repeated > 0) observe({ kind: 'deliveries.repeated', table, deliveries: this.#repeated });
+    if (this.#differing > 0) observe({ kind: 'deliveries.differ', table, deliveries: this.#differing });
   }
 
   readonly #send: Session['send'] = (messages, expected) => this.#session.send(messages, expected);
@@ -82,16 +86,31 @@ export class DecodedGroup {
     return { ...aborted(withoutKey), row: member.deletes.indexOf(1) };
   }
 
-  store(members: readonly Rows[]) {
+  /** `whole`: stores none of them if one is to be set apart, because its delivery's id is that of another delivery. */
+  store(members: readonly Rows[], whole = false): Promise<Attempt> {
     const store = (some: readonly Rows[]) => this.#session.store(this.#table, some);
     if (this.#table.target.dedupe === undefined) return store(members);
-    return storeOnce(members, store, (deliveries) => (this.#repeated += deliveries));
+    return storeOnce(members, store, this.#count, whole);
   }
 
-  storeEach(units: readonly (readonly Rows[])[]) {
-    const { dedupe } = this.#table.target;
-    return this.#session.storeEach(this.#table, dedupe === undefined ? units : units.map(withoutCopies));
+  async storeEach(units: readonly (readonly Rows[])[]): Promise<readonly Attempt[]> {
+    const { dedupe, shape } = this.#table.target;
+    // A server of Citus checks deferred constraints when it commits, and a rollback to a savepoint on one of them leaves Citus without
+    // two-phase commit: there each unit has a transaction of its own.
+    if (shape.distributedByCitus === true) {
+      const attempts: Attempt[] = [];
+      for (const unit of units) attempts.push(await this.store(unit));
+      return attempts;
+    }
+    const storeEach = (some: readonly (readonly Rows[])[]) => this.#session.storeEach(this.#table, some);
+    if (dedupe === undefined) return (await storeEach(units)).attempts;
+    return storeEachOnce(units, storeEach, this.#count);
   }
+
+  readonly #count = (copies: number, differing: number): void => {
+    this.#repeated += copies;
+    this.#differing += differing;
+  };
 
   judge(failed: Failed) {
     const verdict = verdictOf(failed);
@@ -106,6 +125,7 @@ export class DecodedGroup {
   }
 
   async explain(member: Rows, failed: Failed): Promise<Outcome> {
+    if (isDelivered(failed)) return differs;
     const { shape } = this.#table.target;
     if (
       failed.sqlstate === '23505' &&
@@ -136,7 +156,8 @@ export class DecodedGroup {
     const current = await (suspect ? this.stands() : this.#session.confirm(this.#table));
     if (current !== null) return members.map(() => current);
     const nulls = target.shape.onTypeError === 'null';
-    if (this.#whole || !mayBeMisfit(failed) || (members.length === 1 && !nulls)) return members;
+    if (this.#whole || isDelivered(failed) || !mayBeMisfit(failed) || (members.length === 1 && !nulls))
+      return members;
     const questions = nulls ? this.#options.limits.groupNulledProbesMax : probesOf(members);
     const probes = new Probes(this.#send, this.#table, this.#session.facts, questions);
     const sifted: (Rows | Outcome)[] = [...members];

@@ -1,5 +1,6 @@
 /** Deliveries on a real PostgreSQL: each is stored once, whatever fails in its group and whoever else stores it. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -21,6 +22,12 @@ const idOf = (name: string) => Buffer.from(name.padEnd(16, '.')).toString('hex')
 const sent = (target: Target, name: string, ...documents: string[]): Rows => ({
   ...rowsOf(target, ...documents),
   delivery: idOf(name),
+});
+
+/** The same with what it holds: a request with this id and other documents is another one. */
+const whole = (target: Target, name: string, ...documents: string[]): Rows => ({
+  ...sent(target, name, ...documents),
+  content: createHash('md5').update(documents.join()).digest('hex'),
 });
 
 async function room(t: TestContext, bounds: Partial<Limits> = {}) {
@@ -194,6 +201,159 @@ suite('deliveries that are stored once', () => {
       rows.map(({ data }) => data),
       [1, 2],
     );
+  });
+
+  test('an id with another body is set apart, in the group of the first one, behind it, and when the first is refused', async (t) => {
+    const { client, columns, send, spy, known } = await room(t);
+    await client.query('create table p (id int check (id > 0), word text)');
+    const target = await columns('p');
+    const row = (name: string, id: number, word: string) => whole(target, name, JSON.stringify({ id, word }));
+    const differs = 'aborted delivery_differs';
+    const told = spy.next('deliveries.differ');
+    assert.deepEqual(
+      codes(
+        await send([
+          row('a', 1, 'x'),
+          row('a', 2, 'y'),
+          row('a', 1, 'x'),
+          row('b', 3, 'z'),
+          row('a', 4, 'w'),
+        ]),
+      ),
+      [1, differs, 1, 1, differs],
+    );
+    assert.equal((await told).deliveries, 2);
+    assert.deepEqual(codes(await send([row('a', 2, 'y')])), [differs]);
+    assert.deepEqual(codes(await send([row('a', 1, 'x'), row('b', 9, 'z'), row('c', 5, 'v')])), [
+      1,
+      differs,
+      1,
+    ]);
+    // Beside a row that is refused each is tried alone; the second has the id if the first one is refused.
+    assert.deepEqual(
+      codes(
+        await send([
+          row('d', -1, 'x'),
+          row('d', 6, 'y'),
+          row('a', 7, 'y'),
+          row('a', 1, 'x'),
+          row('d', 8, 'z'),
+        ]),
+      ),
+      ['aborted row_refused', 1, differs, 1, differs],
+    );
+    const { rows } = await client.query<{ id: number }>('select id from p order by id');
+    assert.deepEqual(
+      rows.map(({ id }) => id),
+      [1, 3, 5, 6],
+    );
+    assert.equal(await known(), 4);
+    // Without content an id is enough, as it was for what an earlier version has stored.
+    assert.deepEqual(codes(await send([sent(target, 'a', '{"id":9}')])), [1]);
+    await client.query('update headgate.delivery set body = null');
+    assert.deepEqual(codes(await send([row('a', 9, 'x')])), [1]);
+  });
+
+  test('a copy is answered as the first one, wherever its group is taken apart: in one transaction, or, as with Citus, in one each', async (t) => {
+    const { client, columns, send } = await room(t);
+    for (const distributedByCitus of [false, true]) {
+      const name = distributedByCitus ? 'ci' : 'pg';
+      await client.query(`create table ${name} (id int check (id > 0), word text)`);
+      const made = await columns(name);
+      const target = { ...made, shape: { ...made.shape, distributedByCitus } };
+      const row = (id: number, word = '') =>
+        whole(target, `${name}${Math.abs(id)}`, JSON.stringify({ id, word }));
+      const old = Array.from({ length: 20 }, (_, i) => row(i + 1));
+      await send(old);
+      const fresh = Array.from({ length: 20 }, (_, i) => row(i + 21));
+      const mixed = old.flatMap((it, i) => [it, fresh[i] ?? it]);
+      const outcomes = codes(await send([...mixed, row(-41), row(1, 'other'), ...old]));
+      assert.deepEqual(outcomes, [
+        ...mixed.map(() => 1),
+        'aborted row_refused',
+        'aborted delivery_differs',
+        ...old.map(() => 1),
+      ]);
+      const { rows } = await client.query<{ n: number }>(`select count(*)::int as n from ${name}`);
+      assert.equal(rows[0]?.n, 40);
+    }
+  });
+
+  test('what is set apart breaks its chain: nothing after it takes effect', async (t) => {
+    const { client, documents, send } = await room(t);
+    await client.query('create table ch (data jsonb)');
+    const target = await documents('ch');
+    await send([whole(target, 'a', '1')]);
+    const chain = { broken: false };
+    const linked = (name: string, document: string) => ({ ...whole(target, name, document), chain });
+    assert.deepEqual(
+      codes(await send([linked('b', '2'), linked('a', '3'), linked('c', '4'), whole(target, 'd', '5')])),
+      [1, 'aborted delivery_differs', 'aborted chain_broken', 1],
+    );
+    assert.equal(chain.broken, true);
+    const { rows } = await client.query<{ data: number }>('select data from ch order by data');
+    assert.deepEqual(
+      rows.map(({ data }) => data),
+      [1, 2, 5],
+    );
+  });
+
+  test('two Headgates with one id and two bodies: one is stored, the other is set apart', async (t) => {
+    const { client, database, documents, send } = await room(t);
+    await client.query('create table tw (data jsonb)');
+    const target = await documents('tw');
+    const other = committer(t, database.engine, new Spy());
+    const holder = await database.connect();
+    await holder.query('begin');
+    const [first] = [whole(target, 'a', '1')];
+    await holder.query('select headgate.claim_deliveries($1, $2, 3600, $3)', [
+      target.oid,
+      [first.delivery],
+      [first.content],
+    ]);
+    const waiting = Promise.all([send([whole(target, 'a', '2')]), other([whole(target, 'a', '1')])]);
+    await untilACommitWaits(client);
+    await holder.query('commit');
+    assert.deepEqual((await waiting).map(codes), [['aborted delivery_differs'], [1]]);
+    for (let round = 0; round < 20; round++) {
+      const ends = await Promise.all([
+        send([whole(target, `r${round}`, '1')]),
+        other([whole(target, `r${round}`, '2')]),
+      ]);
+      assert.deepEqual(
+        ends.flatMap(codes).toSorted((a, b) => String(a).localeCompare(String(b))),
+        [1, 'aborted delivery_differs'],
+      );
+    }
+    const { rows } = await client.query<{ n: number }>('select count(*)::int as n from tw');
+    assert.equal(rows[0]?.n, 20);
+  });
+
+  test('from the disk, a request with the id of another one is refused alone, and the position does not pass it unkept', async (t) => {
+    const { client, database, documents, send } = await room(t);
+    await client.query('create table hd (data jsonb)');
+    const target = await documents('hd');
+    await send([whole(target, 'a', '1')]);
+    const pools = new CommitPools(database.engine, limits);
+    onEnd(t, 'pools', () => pools.close());
+    const over = createHandOver({ pools, limits, observe: () => undefined, clock: () => performance.now() });
+    const hand = async (first: bigint, last: bigint, ...members: Rows[]) => {
+      const passage = { spool: '0123456789abcdef0123456789abcde0', first, last };
+      const end = await over({ target, members, rows: members.length, bytes: 1 }, passage);
+      return 'refusal' in end ? `${end.kind} ${end.refusal.code}` : end.kind;
+    };
+    assert.match(
+      await hand(1n, 3n, whole(target, 'a', '1'), whole(target, 'b', '2'), whole(target, 'a', '3')),
+      /^refused/,
+    );
+    // Two with one id in the same group, neither of which is known.
+    assert.match(await hand(1n, 2n, whole(target, 'c', '4'), whole(target, 'c', '5')), /^refused/);
+    const { rows: none } = await client.query('select from hd');
+    assert.equal(none.length, 1);
+    assert.equal(await hand(1n, 2n, whole(target, 'a', '1'), whole(target, 'b', '2')), 'committed');
+    assert.equal(await hand(3n, 3n, whole(target, 'a', '3')), 'refused delivery_differs');
+    const { rows } = await client.query<{ position: string }>('select position from headgate.spool_position');
+    assert.equal(rows[0]?.position, '2');
   });
 
   test('the table of ids is Headgate’s alone', async (t) => {

@@ -1,44 +1,43 @@
 /**
  * Deliveries that are stored once (the option `dedupe`): the ids of some rows are claimed before the rows are stored, in their
- * transaction. If an id is already known, that transaction fails and names the id, whose rows are left out of the next attempt: its
- * sender is answered as if they had just been stored. Rows that are refused leave no id.
+ * transaction. If an id is already known, that transaction fails and names the id, whose rows are left out of the next attempt. If they
+ * are a copy of what came with the id, their sender is answered as if they had just been stored; if they are something else, they are
+ * set apart (`delivery_differs`), together with later rows of their chain. Rows that are refused leave no id.
  */
-import type { Rows, Target } from '../tables/flow.ts';
+import type { Chain, Outcome, Rows, Target } from '../tables/flow.ts';
+import { refusal } from '../tables/refusals.ts';
 import { askStep } from './asks.ts';
+import { chainBroken } from './chains.ts';
 import { textOf } from './hold.ts';
-import { deliveredBefore, failedHere, isDelivered } from './judge.ts';
+import { aborted, deliveredBefore, failedHere, isDelivered } from './judge.ts';
 import { toStatement } from './prepared.ts';
 import type { Failed } from './round-trip.ts';
 import { typeOids } from './statements.ts';
 import type { Step } from './table-statements.ts';
-import type { Attempt } from './told.ts';
+import type { Attempt, UnitAttempts } from './told.ts';
 import { executeMessages } from './wire-message.ts';
 
-const claim = toStatement('select headgate.claim_deliveries($1, $2, $3)', [
+const uuids = 2951; // uuid[]
+const claim = toStatement('select headgate.claim_deliveries($1, $2, $3, $4)', [
   typeOids.oid,
-  2951 /* uuid[] */,
+  uuids,
   typeOids.int8,
+  uuids,
 ]);
 
 /** The steps before the rows of one attempt; none if no row has an id. */
 export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows[]): Step[] {
-  const ids = members.flatMap(({ delivery }) => delivery ?? []);
-  if (dedupe === undefined || ids.length === 0) return [];
+  const claimed = members.filter(({ delivery }) => delivery !== undefined);
+  if (dedupe === undefined || claimed.length === 0) return [];
+  const ids = claimed.map(({ delivery }) => delivery);
+  const bodies = claimed.map(({ content = null }) => content);
   if (code.as === 'owner')
-    return [{ ...askStep('claim', { relation: oid, ids, window: dedupe.windowS }), claims: true }];
-  const parameters = [String(oid), `{${ids.join(',')}}`, String(dedupe.windowS)].map(textOf);
-  return [{ statement: claim, messages: () => executeMessages(claim.name, parameters), claims: true }];
-}
-
-/** Drops later copies of a delivery: they are stored, or not, with the first one. */
-export function withoutCopies(members: readonly Rows[]): readonly Rows[] {
-  const seen = new Set<string>();
-  return members.filter(({ delivery }) => {
-    if (delivery === undefined) return true;
-    const known = seen.has(delivery);
-    seen.add(delivery);
-    return !known;
-  });
+    return [{ ...askStep('claim', { relation: oid, ids, bodies, window: dedupe.windowS }), claims: true }];
+  const texts = [`{${ids.join()}}`, String(dedupe.windowS), `{${bodies.map((it) => it ?? 'null').join()}}`];
+  const parameters = [String(oid), ...texts].map(textOf);
+  return [
+    { statement: claim, messages: (name = claim.name) => executeMessages(name, parameters), claims: true },
+  ];
 }
 
 /** The failure of the claim itself. */
@@ -46,28 +45,100 @@ export function claimFailed(failed: Failed): Failed {
   return failed.sqlstate === deliveredBefore ? failedHere(deliveredBefore, failed.message) : failed;
 }
 
+/** Ids of deliveries that are stored, each with the content that it came with; undefined: that is not known. */
+type Known = ReadonlyMap<string, string | undefined>;
+
 /** The ids that were known; null: the attempt ended in another way. */
-function deliveredIn(attempt: Attempt): ReadonlySet<string> | null {
+function knownIn(attempt: Attempt): Known | null {
   if (attempt.kind !== 'failed' || !isDelivered(attempt)) return null;
-  return new Set(attempt.message.split(' '));
+  return new Map(
+    attempt.message.split(' ').map((it) => {
+      const [id = '', content] = it.split(':');
+      return [id, content];
+    }),
+  );
 }
 
-/** Stores those that are not known yet. `repeated`: called with the number of those that are. */
-export async function storeOnce(
-  given: readonly Rows[],
-  store: (members: readonly Rows[]) => Promise<Attempt>,
-  repeated: (deliveries: number) => void,
-): Promise<Attempt> {
-  let members = withoutCopies(given);
-  for (;;) {
-    const attempt = await store(members);
-    const known = deliveredIn(attempt);
-    if (known === null) {
-      if (attempt.kind === 'committed') repeated(given.length - members.length);
-      return attempt;
+export const differs = aborted(refusal('delivery_differs'));
+
+/** What becomes of some requests, once those of them that are tried are stored. */
+interface Sorted {
+  readonly tried: readonly Rows[];
+  /** How many are stored with one of those that are tried, or before. */
+  readonly copies: number;
+  /** Those that are not stored, whatever becomes of the others. */
+  readonly apart: ReadonlyMap<Rows, Outcome>;
+}
+
+/** The one place that decides what a request is whose delivery's id is known: from the engine, or from a request before it. */
+function sort(members: readonly Rows[], known: Known): Sorted {
+  const before = new Map(known);
+  const broken = new Set<Chain>();
+  const apart = new Map<Rows, Outcome>();
+  const tried: Rows[] = [];
+  let copies = 0;
+  for (const rows of members) {
+    const { delivery, content, chain } = rows;
+    const stored = delivery === undefined ? undefined : before.get(delivery);
+    if (chain !== null && broken.has(chain)) apart.set(rows, chainBroken);
+    else if (delivery === undefined || !before.has(delivery)) {
+      tried.push(rows);
+      if (delivery !== undefined) before.set(delivery, content);
+    } else if (stored === undefined || content === undefined || stored === content) copies += 1;
+    else {
+      apart.set(rows, differs);
+      if (chain !== null) broken.add(chain);
     }
-    const left = members.filter(({ delivery }) => delivery === undefined || !known.has(delivery));
-    if (left.length === members.length) return failedHere('XX000', 'an id is known that nobody has sent');
-    members = left;
   }
+  return { tried, copies, apart };
+}
+
+/** Called with what has been sorted out, when the rest is stored. */
+export type Count = (copies: number, differing: number) => void;
+
+/** What became of them all, if what was tried has ended so. */
+function endOf(attempt: Attempt, { copies, apart }: Sorted, count: Count): Attempt {
+  if (attempt.kind !== 'committed') return attempt;
+  count(copies, [...apart.values()].filter((outcome) => outcome === differs).length);
+  return apart.size === 0 ? attempt : { kind: 'committed', apart };
+}
+
+const nothingKnown: Known = new Map();
+
+/** Stores those that are not known yet. `whole`: fails, as a known delivery does, if one of them is to be set apart. */
+export async function storeOnce(
+  members: readonly Rows[],
+  store: (members: readonly Rows[]) => Promise<Attempt>,
+  count: Count,
+  whole = false,
+): Promise<Attempt> {
+  let known = nothingKnown;
+  for (;;) {
+    const sorted = sort(members, known);
+    if (whole && sorted.apart.size > 0) return failedHere(deliveredBefore, '');
+    const attempt = await store(sorted.tried);
+    const found = knownIn(attempt);
+    if (found === null) return endOf(attempt, sorted, count);
+    const more = new Map([...known, ...found]);
+    if (more.size === known.size) return failedHere('XX000', 'an id is known that nobody has sent');
+    known = more;
+  }
+}
+
+/** The same for units that are stored each on its own; `end`: of their transaction. A unit with known deliveries beside others fails. */
+export async function storeEachOnce(
+  units: readonly (readonly Rows[])[],
+  storeEach: (units: readonly (readonly Rows[])[]) => Promise<UnitAttempts>,
+  count: Count,
+): Promise<readonly Attempt[]> {
+  const sorted = units.map((unit) => sort(unit, nothingKnown));
+  const { attempts, end } = await storeEach(sorted.map(({ tried }) => tried));
+  return units.map((unit, i) => {
+    const attempt = attempts[i] ?? end;
+    const known = knownIn(attempt);
+    if (known === null) return endOf(attempt, sorted[i] ?? sort(unit, nothingKnown), count);
+    // What is known may have come earlier in this transaction: it ends as the transaction does.
+    const again = sort(unit, known);
+    return again.tried.length === 0 ? endOf(end, again, count) : attempt;
+  });
 }

@@ -16,12 +16,12 @@ import { isCopied, notConnected, statementTimeoutMs } from './commit.ts';
 import { askSql, askStep } from './asks.ts';
 import type { CommitOptions } from './commit.ts';
 import { DecodedGroup } from './decoded-group.ts';
+import { lent, runDurably } from './durable.ts';
 import { textOf } from './hold.ts';
 import { toStatement } from './prepared.ts';
 import type { Failed } from './round-trip.ts';
 import { aborted, outcomeOf, verdictOf } from './judge.ts';
 import { Session } from './session.ts';
-import { safePath, settingStatements } from './statements.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Step } from './table-statements.ts';
 import type { Attempt } from './told.ts';
@@ -201,7 +201,8 @@ class Passing {
 
   async #store(members: readonly Rows[]): Promise<Attempt> {
     for (let tries = 1; ; tries++) {
-      const attempt = await this.#group.store(members);
+      // The position passes all of them, so all of them are stored or copies.
+      const attempt = await this.#group.store(members, true);
       const conflict = attempt.kind === 'failed' && this.#group.judge(attempt).blame === 'again';
       if (!conflict || tries === conflictAttemptsMax) return attempt;
     }
@@ -216,7 +217,12 @@ class Passing {
 }
 
 const away: HandedOver = { kind: 'away', refusal: refusal('engine_unavailable') };
-const sendersFault: ReadonlySet<string> = new Set(['row_refused', 'payload_undecodable', 'body_not_json']);
+const sendersFault: ReadonlySet<string> = new Set([
+  'row_refused',
+  'payload_undecodable',
+  'body_not_json',
+  'delivery_differs',
+]);
 
 function asEnd(outcome: Outcome): HandedOver {
   if (outcome.kind === 'committed') return { kind: 'committed' };
@@ -237,7 +243,10 @@ class PassingStatements extends TableStatements {
     this.#advance =
       target.code.as === 'owner'
         ? askStep('advance', given)
-        : { statement: advance, messages: () => executeMessages(advance.name, parameters.map(textOf)) };
+        : {
+            statement: advance,
+            messages: (name = advance.name) => executeMessages(name, parameters.map(textOf)),
+          };
   }
 
   override before(steps: readonly Step[]): Step[] {
@@ -285,36 +294,10 @@ export async function passWith(
   statement: { readonly text: string; readonly values: unknown[] } | null,
   timeoutMs: number,
 ): Promise<void> {
-  await lent(pools, database, async (client) => {
-    const query = (text: string, values: unknown[] = []) => {
-      const bounded = { text, values, query_timeout: timeoutMs };
-      return client.query(bounded);
-    };
-    await query('begin isolation level read committed');
-    await query(`select pg_catalog.set_config('search_path', '${safePath}', true)`);
-    await query(settingStatements.durable);
-    await query(
-      'select headgate.advance($1::pg_catalog.uuid, $2::pg_catalog.oid, $3::pg_catalog.int8, $4::pg_catalog.int8)',
-      [spool, oid, String(first), String(last)],
-    );
-    if (statement !== null) await query(statement.text, statement.values);
-    await query('commit');
-  });
-}
-
-/** A connection that has failed in any way is not lent again. */
-async function lent<T>(
-  pools: CommitPools,
-  database: string,
-  use: (client: PoolClient) => Promise<T>,
-): Promise<T> {
-  const client = await pools.connect(database);
-  let usable = false;
-  try {
-    const result = await use(client);
-    usable = true;
-    return result;
-  } finally {
-    client.release(!usable);
-  }
+  const advance = {
+    text: 'select headgate.advance($1::pg_catalog.uuid, $2::pg_catalog.oid, $3::pg_catalog.int8, $4::pg_catalog.int8)',
+    values: [spool, oid, String(first), String(last)],
+  };
+  const statements = statement === null ? [advance] : [advance, statement];
+  await runDurably(pools, database, statements, timeoutMs);
 }

@@ -73,17 +73,22 @@ const holdCode = toStatement(
   [text, oidType, text, oidType, name, texts, texts, bool],
 );
 
-/** What privileges `needs` a statement has, and the statement: null, it is a block that returns no number. */
+/** The statement that asks about a table that runs code; null: it is a block, which returns no number. */
 export function holdCodeStatement({ code }: Target): Statement | null {
   return code.functionsIn === 'headgate' ? holdCode : null;
 }
 
-export function holdCodeMessages(target: Target, needs: readonly Privilege[]): Buffer[] {
+/** `needs`: what the role `writer` must be allowed to do. */
+export function holdCodeMessages(
+  target: Target,
+  needs: readonly Privilege[],
+  name = holdCode.name,
+): Buffer[] {
   const held = heldOf(target, needs);
   if (target.code.functionsIn !== 'headgate')
     return [parseMessage('', holdCodeBlock(held), []), ...executeMessages('', [])];
   return executeMessages(
-    holdCode.name,
+    name,
     heldNames.map((it) => ({ format: 0, value: Buffer.from(held[it] ?? '') })),
   );
 }
@@ -107,10 +112,10 @@ export function holdInert({ code }: Target): Statement {
   return holdsInert[code.functionsIn ?? 'headgate'];
 }
 
-export function holdInertMessages(target: Target): Buffer[] {
+export function holdInertMessages(target: Target, name = holdInert(target).name): Buffer[] {
   // The last two are of earlier versions.
   const asked = [relationName(target), String(target.code.owner), ''];
-  return executeMessages(holdInert(target).name, asked.map(textOf));
+  return executeMessages(name, asked.map(textOf));
 }
 
 /**

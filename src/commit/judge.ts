@@ -110,6 +110,7 @@ export function isSendersAffair({ code }: Refusal): boolean {
     code === 'row_refused' ||
     code === 'body_not_json' ||
     code === 'payload_undecodable' ||
+    code === 'delivery_differs' ||
     code === 'chain_broken'
   );
 }

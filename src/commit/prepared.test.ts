@@ -30,7 +30,7 @@ test('what can be done without is prepared while there is room, then only what c
 });
 
 test('where there is no room, what is used stays, and what was not used for long makes room', () => {
-  const prepared = new PreparedStatements(false, 3);
+  const prepared = new PreparedStatements(3);
   const use = (...numbers: number[]) => {
     const fit = prepared.roomFor(numbers.map(statement), 5);
     const worth = numbers.filter((i) => fit.has(statement(i).name));

@@ -1,8 +1,8 @@
 /**
  * Prepared statements of the connections that commit. A statement's name is made from its text, so that the same name
  * never means two things, even if a pooler gives one session to several connections. Their number per connection
- * is bounded, and when a connection turns out to have forgotten (a pooler gave it another session) everything is
- * prepared again, from then on in each transaction.
+ * is bounded. A connection that others share through a pooler prepares nothing, nor does one that turned out to have forgotten: each
+ * of their statements is unnamed, and parsed when it is executed.
  */
 import { createHash } from 'node:crypto';
 import type { ClientBase } from 'pg';
@@ -13,6 +13,8 @@ export interface Statement {
   readonly name: string;
   /** Prepares it, whether it exists or not. */
   readonly messages: readonly Buffer[];
+  /** Parses it without a name. */
+  readonly nameless: Buffer;
 }
 
 /** Rows that one statement stores in a table, and whatever is sent after it. */
@@ -43,7 +45,8 @@ export function toStatement(sql: string, types: readonly number[]): Statement {
     .update(`${types.join(' ')} ${sql}`)
     .digest('hex');
   const name = `headgate_${hash.slice(0, 32)}`;
-  return { name, messages: [closeMessage(name), parseMessage(name, sql, types)] };
+  const messages = [closeMessage(name), parseMessage(name, sql, types)];
+  return { name, messages, nameless: parseMessage('', sql, types) };
 }
 
 /** What one connection has prepared, or a part of it. */
@@ -53,19 +56,20 @@ export class PreparedStatements {
   #uses = 0;
   /** Prepared in a transaction that failed: they may exist or not. */
   #doubtful = new Set<string>();
-  #forgetful: boolean;
+  #isForgetful = false;
   /** Lately requested and not prepared, in the order of the requests. */
   readonly #missed = new Set<string>();
 
   readonly #max: number;
 
-  /**
-   * `shared`: others use the session, too, and a name may mean what somebody else's code has put there. `max`: how many it may
-   * hold.
-   */
-  constructor(shared = false, max: number = limits.commitStatementsMax) {
-    this.#forgetful = shared;
+  /** `max`: how many it may hold. */
+  constructor(max: number = limits.commitStatementsMax) {
     this.#max = max;
+  }
+
+  /** Whether statements have been lost that should have existed: nothing can be built on those of this connection. */
+  get isForgetful(): boolean {
+    return this.#isForgetful;
   }
 
   /**
@@ -104,7 +108,7 @@ export class PreparedStatements {
   }
 
   /** What has to be sent first, so that all of these can be used; `again`: even if this connection has them. */
-  prepare(statements: Iterable<Statement>, again = this.#forgetful): Buffer[] {
+  prepare(statements: Iterable<Statement>, again = false): Buffer[] {
     const messages: Buffer[] = [];
     const wanted = new Set<string>();
     this.#uses += 1;
@@ -140,7 +144,7 @@ export class PreparedStatements {
 
   /** A statement that should exist does not. */
   forgotten(): void {
-    this.#forgetful = true;
+    this.#isForgetful = true;
     this.#known.clear();
   }
 }
@@ -149,16 +153,15 @@ const ofConnections = new WeakMap<ClientBase, PreparedStatements>();
 /** For the few connections that keep one for each of thousands of tables. */
 const ofMany = new WeakMap<ClientBase, PreparedStatements>();
 
-/** `shared`: see the constructor. */
-export function preparedOn(client: ClientBase, shared: boolean): PreparedStatements {
-  const known = ofConnections.get(client) ?? new PreparedStatements(shared);
+export function preparedOn(client: ClientBase): PreparedStatements {
+  const known = ofConnections.get(client) ?? new PreparedStatements();
   ofConnections.set(client, known);
   return known;
 }
 
 /** The statements that shared transactions (together.ts) prepare on a connection, apart from all others. */
 export function preparedForMany(client: ClientBase): PreparedStatements {
-  const known = ofMany.get(client) ?? new PreparedStatements(false, limits.sharedStatementsMax);
+  const known = ofMany.get(client) ?? new PreparedStatements(limits.sharedStatementsMax);
   ofMany.set(client, known);
   return known;
 }

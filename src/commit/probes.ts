@@ -35,8 +35,6 @@ export class Probes {
   readonly #table: TableStatements;
   readonly #facts: SessionFacts;
   #left: number;
-  /** A pooler gives each question to another session: each prepares its statement again. */
-  #forgetful = false;
 
   /** `questionsLeft`: how many may be asked; after that nothing more is found. */
   constructor(
@@ -181,23 +179,17 @@ export class Probes {
   async #put(questions: readonly Ask[]): Promise<Reply[]> {
     const messages: Buffer[] = [];
     const counts: number[] = [];
-    let parsed: Buffer | null = null;
     for (const ask of questions) {
       const question = ask();
       if (question === null) throw new Error('a table without a key has no rows that delete');
-      if (this.#forgetful || parsed?.equals(question.parse) !== true) messages.push(question.parse);
-      parsed = question.parse;
-      messages.push(...question.messages, syncMessage);
+      // Anew for each: behind a pooler the next one may be put in another session.
+      messages.push(question.parse, ...question.messages, syncMessage);
       counts.push(question.count);
     }
     const replies = await this.#send(messages, counts);
-    const forgotten = replies.some((reply) => reply.kind === 'failed' && reply.sqlstate === '26000');
-    if (!forgotten || this.#forgetful)
-      return replies.map((reply, i) =>
-        reply.kind === 'failed' && reply.completed < (counts[i] ?? 1) - 1 ? changed : reply,
-      );
-    this.#forgetful = true;
-    return this.#put(questions);
+    return replies.map((reply, i) =>
+      reply.kind === 'failed' && reply.completed < (counts[i] ?? 1) - 1 ? changed : reply,
+    );
   }
 }
 

@@ -2,12 +2,12 @@
  * One connection that works on one group: sends its transactions, each in one write, and knows how much time is left.
  * Returns the outcome of each; a connection that was lost is not used again.
  */
-import type { ClientBase, PoolClient } from 'pg';
+import type { PoolClient } from 'pg';
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { refusal } from '../tables/refusals.ts';
 import { claimSteps } from './deliveries.ts';
-import { aborted, failedHere, isDelivered, isInDoubt, isRaised, outcomeOf } from './judge.ts';
+import { aborted, failedHere, isInDoubt, isRaised, outcomeOf } from './judge.ts';
 import { factsOf, resetOf } from './session-facts.ts';
 import type { SessionFacts } from './session-facts.ts';
 import { isPlain } from './hold.ts';
@@ -20,7 +20,7 @@ import { toRuns } from './runs.ts';
 import { executeSteps, settingSteps, statementsOf } from './table-statements.ts';
 import type { Settings, Step, TableStatements } from './table-statements.ts';
 import { asAttempt, foundBy, isForgotten, standing, told } from './told.ts';
-import type { Attempt } from './told.ts';
+import type { Attempt, UnitAttempts } from './told.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
 import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-care.ts';
 import type { Fixed } from './session-care.ts';
@@ -54,7 +54,7 @@ export class Session {
 
   constructor(options: SessionOptions) {
     this.#options = options;
-    this.#prepared = preparedOn(options.client, options.shared);
+    this.#prepared = preparedOn(options.client);
   }
 
   get facts(): SessionFacts {
@@ -71,8 +71,9 @@ export class Session {
     return this.#options.shared;
   }
 
-  get #isLost(): boolean {
-    return losing.has(this.#options.client);
+  /** Whether nothing that the session remembers by name is used: between two transactions it may be another one. */
+  get isNameless(): boolean {
+    return this.#options.shared || this.#prepared.isForgetful;
   }
 
   get leftMs(): number {
@@ -139,7 +140,7 @@ export class Session {
    * is wrong with the rows or the table. `'not worth it'`: nothing was sent to the engine.
    */
   async storePrepared(rows: PreparedRows, hold: Hold): Promise<Attempt | 'not worth it'> {
-    if (!this.#prepared.isWorthwhile(rows.statement)) return 'not worth it';
+    if (this.isNameless || !this.#prepared.isWorthwhile(rows.statement)) return 'not worth it';
     const [reply = lost] = await this.send(this.#behind(hold, rows), [hold.count + rows.count]);
     if (reply.kind === 'done') this.#prepared.succeeded();
     if (isForgotten(reply)) this.#prepared.forgotten();
@@ -183,9 +184,9 @@ export class Session {
     const first = this.#first;
     const last = this.#last(table.target);
     for (let tries = 1; ; tries++) {
-      const prepare = this.#prepared.prepare(statementsOf(steps));
+      const prepare = this.#prepare(steps);
       // The number of the transaction is sent before its commit begins.
-      const messages = inTurn(first.messages, prepare, executeSteps(steps, this.#isLost), last.messages, [
+      const messages = inTurn(first.messages, prepare, this.#execute(steps), last.messages, [
         flushMessage,
         syncMessage,
       ]);
@@ -195,9 +196,8 @@ export class Session {
         return { kind: 'committed' };
       }
       if (reply.kind === 'failed') {
-        if (isForgotten(reply) && tries <= forgottenMax) {
+        if (isForgotten(reply) && tries === 1) {
           this.#prepared.forgotten();
-          if (tries > 1) losing.add(this.#options.client);
           continue;
         }
         const known = told(reply, steps, first.count);
@@ -215,29 +215,23 @@ export class Session {
    * Stores the rows of these units in one transaction, each on its own: the failure of one of them undoes nothing of
    * the others. Returns one attempt for each, in order.
    */
-  async storeEach(table: TableStatements, units: readonly (readonly Rows[])[]): Promise<Attempt[]> {
-    // A server of Citus checks deferred constraints when it commits, and a rollback to a savepoint on one of them leaves Citus without
-    // two-phase commit: there each unit has a transaction of its own.
-    if (table.target.shape.distributedByCitus === true) {
-      const attempts: Attempt[] = [];
-      for (const unit of units) attempts.push(await this.store(table, unit));
-      return attempts;
-    }
+  async storeEach(table: TableStatements, units: readonly (readonly Rows[])[]): Promise<UnitAttempts> {
+    const all = (end: Attempt) => ({ attempts: units.map(() => end), end });
     const steps = units.map((members) => this.#steps(table, members));
     const before = this.#before(table, steps.flat());
     const after = this.#after(table);
     const [first, last] = [this.#first, this.#last(table.target)];
     const mark = markOf(table.target, this.facts);
     const send = () => {
-      const prepare = this.#prepareAgain([...before, ...steps.flat(), ...after]);
+      const prepare = this.#prepare([...before, ...steps.flat(), ...after], true);
       const messages = [beginMessage, ...first.messages, ...prepare];
-      messages.push(...executeSteps(before, this.#isLost), syncMessage, mark.message);
+      messages.push(...this.#execute(before), syncMessage, mark.message);
       const expected = [1, first.count + before.length, mark.count];
       for (const unit of steps) {
-        messages.push(...executeSteps(unit, this.#isLost), syncMessage, mark.message, rollbackMessage);
+        messages.push(...this.#execute(unit), syncMessage, mark.message, rollbackMessage);
         expected.push(unit.length, mark.count, 1);
       }
-      messages.push(...executeSteps(after, this.#isLost), ...last.messages, syncMessage, commitMessage);
+      messages.push(...this.#execute(after), ...last.messages, syncMessage, commitMessage);
       expected.push(after.length + last.count, 1);
       return this.send(messages, expected);
     };
@@ -252,20 +246,20 @@ export class Session {
           })
         : ended;
     const opened = replies.slice(0, 3).find((reply) => reply.kind !== 'done');
-    if (opened !== undefined) return units.map(() => told(asAttempt(opened), before, first.count));
+    if (opened !== undefined) return all(told(asAttempt(opened), before, first.count));
     if (ended.kind === 'done' && ended.tag === 'COMMIT') this.#prepared.succeeded();
-    return units.map((_, i) => {
+    // If the table has changed, nobody is refused.
+    if (confirmed.kind === 'failed') return all(told(confirmed, after, 0));
+    const end =
+      committed.kind === 'done' && committed.tag !== 'COMMIT'
+        ? failedHere('40000', 'the transaction was rolled back')
+        : asAttempt(committed);
+    const attempts = units.map((_, i) => {
       const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
-      // If the table has changed, nobody is refused.
-      if (confirmed.kind === 'failed') return told(confirmed, after, 0);
       const why = stored.kind === 'failed' ? told(stored, steps[i] ?? [], 0) : checked;
-      // A known delivery may have come earlier in this transaction: it ends as the transaction does.
-      const known = units[i]?.length === 1 && why.kind === 'failed' && isDelivered(why);
-      if (why.kind === 'failed' && !known) return why;
-      if (committed.kind === 'done' && committed.tag !== 'COMMIT')
-        return failedHere('40000', 'the transaction was rolled back');
-      return asAttempt(committed);
+      return why.kind === 'failed' ? why : end;
     });
+    return { attempts, end };
   }
 
   /** The failure of storing these rows, or null; stores nothing. */
@@ -274,9 +268,9 @@ export class Session {
     const steps = [...this.#before(table, rows), ...rows];
     const first = this.#first;
     const mark = markOf(table.target, this.facts);
-    const prepare = [beginMessage, ...first.messages, ...this.#prepareAgain(steps)];
+    const prepare = [beginMessage, ...first.messages, ...this.#prepare(steps, true)];
     const replies = await this.send(
-      inTurn(prepare, executeSteps(steps, this.#isLost), [syncMessage, mark.message, abortMessage]),
+      inTurn(prepare, this.#execute(steps), [syncMessage, mark.message, abortMessage]),
       [1, first.count + steps.length, mark.count, 1],
     );
     const failed = replies.find((reply) => reply.kind === 'failed');
@@ -286,9 +280,9 @@ export class Session {
   /** null: the table is the one of the target; otherwise the outcome of rows that were made for the target. */
   async confirm(table: TableStatements): Promise<Outcome | null> {
     const first = this.#first;
-    const prepare = this.#prepared.prepare(statementsOf([table.confirm]), true);
+    const steps = [table.confirm];
     const [reply = lost] = await this.send(
-      [...first.messages, ...prepare, ...table.confirm.messages(), syncMessage],
+      [...first.messages, ...this.#prepare(steps, true), ...this.#execute(steps), syncMessage],
       [first.count + 1],
     );
     if (reply.kind === 'done') return null;
@@ -304,9 +298,9 @@ export class Session {
     const rows = table.noRows(this.facts, this.commitOf(table.target));
     const steps = [...this.#before(table, rows), ...rows, table.confirm];
     const first = this.#first;
-    const prepare = [beginMessage, ...first.messages, ...this.#prepareAgain(steps)];
+    const prepare = [beginMessage, ...first.messages, ...this.#prepare(steps, true)];
     const [, reply = lost] = await this.send(
-      inTurn(prepare, executeSteps(steps, this.#isLost), [syncMessage, abortMessage]),
+      inTurn(prepare, this.#execute(steps), [syncMessage, abortMessage]),
       [1, first.count + steps.length, 1],
     );
     return standing(reply.kind === 'failed' ? told(reply, steps, first.count) : reply);
@@ -356,19 +350,18 @@ export class Session {
     return [...claimSteps(table.target, members), ...rows];
   }
 
-  /** Prepares everything again: much depends on it, and the connection may have forgotten something. */
-  #prepareAgain(steps: readonly Step[]): Buffer[] {
-    return this.#prepared.prepare(statementsOf(steps), true);
+  /** `again`: everything, because the connection may have forgotten something. */
+  #prepare(steps: readonly Step[], again = false): Buffer[] {
+    return this.isNameless ? [] : this.#prepared.prepare(statementsOf(steps), again);
+  }
+
+  #execute(steps: readonly Step[]): Iterable<Buffer> {
+    return executeSteps(steps, this.isNameless);
   }
 }
 
 /** One statement met the same row twice: keys that differ in a document are one key to the engine. */
 const metTwice = '21000';
-
-/** The second time that prepared statements are gone it was code of the table. */
-const forgottenMax = 2;
-/** In whose sessions code removes them. */
-const losing = new WeakSet<ClientBase>();
 
 const beginMessage = queryMessage('begin isolation level read committed');
 const rollbackMessage = queryMessage(`rollback to savepoint ${savepoint}`);

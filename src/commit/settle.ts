@@ -116,7 +116,7 @@ class Settling {
 
   /** Whether the attempt settles all of the members. */
   #settleWhole(unit: Unit, attempt: Attempt): boolean {
-    if (attempt.kind === 'committed') commit(unit);
+    if (attempt.kind === 'committed') this.#commit(unit, attempt.apart);
     else if (attempt.kind === 'lost') this.#refuseAll(unit, lost);
     else {
       const judged = this.#deps.judge(attempt);
@@ -124,6 +124,14 @@ class Settling {
       this.#refuseAll(unit, judged.outcome);
     }
     return true;
+  }
+
+  #commit(unit: Unit, apart?: ReadonlyMap<Rows, Outcome>): void {
+    for (const member of unit) {
+      const instead = apart?.get(member.rows);
+      if (instead !== undefined) this.#refuseAll([member], instead);
+      else member.outcome = { kind: 'committed', rows: member.rows.count };
+    }
   }
 
   async #store(unit: Unit): Promise<Attempt> {
@@ -233,10 +241,6 @@ const suspectAttemptsMax = 2;
 
 const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
 const away: Outcome = { kind: 'aborted', refusal: refusal('engine_unavailable') };
-
-function commit(unit: Unit): void {
-  for (const member of unit) member.outcome = { kind: 'committed', rows: member.rows.count };
-}
 
 function touches(unit: Unit, chains: ReadonlySet<Chain>): boolean {
   return unit.some(({ rows }) => rows.chain !== null && chains.has(rows.chain));

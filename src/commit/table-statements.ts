@@ -42,8 +42,8 @@ import type { Parameter, Part } from './wire-message.ts';
 export interface Step {
   /** null: it is unnamed, and parsed each time. */
   readonly statement: Statement | null;
-  /** Made when they are about to be written, so that a large request is not held twice. */
-  readonly messages: () => readonly Buffer[];
+  /** Made when they are about to be written, so that a large request is not held twice. `name`: of the prepared statement. */
+  readonly messages: (name?: string) => readonly Buffer[];
   /** It stores nothing, and fails with 22P02 if the table, or what is needed for it, has changed. */
   readonly checks?: true;
   readonly deletes?: true;
@@ -68,7 +68,7 @@ function sql(text: string, types: readonly number[]): Sql {
 function named(of: Sql, parameters: readonly Parameter[]): Step {
   of.statement ??= toStatement(of.text, of.types);
   const { statement } = of;
-  return { statement, messages: () => executeMessages(statement.name, parameters) };
+  return { statement, messages: (name = statement.name) => executeMessages(name, parameters) };
 }
 
 function nameless({ text: of, types }: Sql, parameters: readonly Parameter[]): Step {
@@ -81,7 +81,7 @@ function nameless({ text: of, types }: Sql, parameters: readonly Parameter[]): S
 /** A step that is always the same. */
 function fixed(step: Step): Step {
   const made = step.messages();
-  return { ...step, messages: () => made };
+  return { ...step, messages: (name) => (name === undefined ? made : step.messages(name)) };
 }
 
 const { bytea, int8, json, oid, text } = typeOids;
@@ -153,7 +153,8 @@ export class TableStatements {
       if (target.shape.writeMode === 'upsert') needs.push('UPDATE');
       if (deletes) needs.push('DELETE');
       const statement = holdCodeStatement(target);
-      const hold: Step = { statement, messages: () => holdCodeMessages(target, needs), checks: true };
+      const messages = (name?: string) => holdCodeMessages(target, needs, name);
+      const hold: Step = { statement, messages, checks: true };
       return statement === null ? [hold, nameless(number, [])] : [hold];
     }
     // Nobody may act for the owner, and planning a statement that reads the table would run the expressions of its statistics: there are
@@ -166,7 +167,7 @@ export class TableStatements {
       ];
     if (this.#stays === null) return [lock(), this.confirm];
     return [
-      { statement: holdInert(target), messages: () => holdInertMessages(target), checks: true },
+      { statement: holdInert(target), messages: (name) => holdInertMessages(target, name), checks: true },
       this.#stays,
     ];
   }
@@ -249,7 +250,7 @@ const noMessage = Buffer.alloc(0);
 function staysStep(target: Target): Step | null {
   if (!isPlain(target) || target.code.functionsIn === null) return null;
   const statement = staysStatement(target);
-  return fixed({ statement, messages: () => executeMessages(statement.name, []), checks: true });
+  return fixed({ statement, messages: (name = statement.name) => executeMessages(name, []), checks: true });
 }
 
 /** For a row that meets no other the SQLSTATE matters: Citus loses it when it copies. */
@@ -300,11 +301,14 @@ export function settingSteps({ commit, timeoutMs }: Settings): Step[] {
   return steps;
 }
 
-/** `isLost`: code removes what is prepared; each statement is prepared again just before it is executed. */
-export function* executeSteps(steps: readonly Step[], isLost: boolean): Generator<Buffer> {
-  for (const step of steps) {
-    if (isLost && step.statement !== null) yield* step.statement.messages;
-    yield* step.messages();
+/** `isNameless`: each statement is parsed where it is executed, and depends on nothing that a session remembers. */
+export function* executeSteps(steps: readonly Step[], isNameless: boolean): Generator<Buffer> {
+  for (const { statement, messages } of steps) {
+    if (!isNameless || statement === null) yield* messages();
+    else {
+      yield statement.nameless;
+      yield* messages('');
+    }
   }
 }
 

@@ -208,7 +208,7 @@ suite('together', () => {
     const { client, targets, database } = await room(t);
     const pools = new CommitPools(database.engine, limits);
     onEnd(t, 'pools', () => pools.close());
-    const full = new PreparedStatements(false, 2);
+    const full = new PreparedStatements(2);
     Object.assign(pools, { statementsForMany: () => full });
     const send = createCommit({
       pools,

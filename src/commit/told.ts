@@ -2,23 +2,31 @@
  * What the answer to a transaction says beyond its SQLSTATE; pure. Takes a reply and the steps that it answers; returns what was
  * found out, and by which of them. Goes by the places of the steps: what a table's own code raises can have any SQLSTATE.
  */
-import type { Outcome } from '../tables/flow.ts';
+import type { Outcome, Rows } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
 import { strangersCode } from '../catalog/hold-code.ts';
 import { claimFailed } from './deliveries.ts';
 import { aborted, failedHere, isRaised, outcomeOfNoRows, tableChanged } from './judge.ts';
+import { isOfProtocol } from '../engine/sqlstate.ts';
 import type { Failed, Reply } from './round-trip.ts';
 import type { Step } from './table-statements.ts';
 
 /** The result of an attempt to store rows. */
 export type Attempt =
-  | { readonly kind: 'committed' }
+  /** `apart`: rows that were not stored, and what their senders read; absent: all were. */
+  | { readonly kind: 'committed'; readonly apart?: ReadonlyMap<Rows, Outcome> }
   | Failed
   | { readonly kind: 'lost'; readonly reason: string };
 
-/** Whether a prepared statement does not exist. */
-export function isForgotten(reply: Reply): boolean {
-  return reply.kind === 'failed' && reply.sqlstate === '26000' && !isRaised(reply);
+/** One attempt for each unit of a transaction, and how the transaction has ended for what stored nothing in it. */
+export interface UnitAttempts {
+  readonly attempts: readonly Attempt[];
+  readonly end: Attempt;
+}
+
+/** Whether what the session should remember of Headgate's own is not there, or somebody else's is. */
+export function isForgotten(reply: Reply): reply is Failed {
+  return reply.kind === 'failed' && isOfProtocol(reply.sqlstate) && !isRaised(reply);
 }
 
 /** Tells what Headgate's own statements have found out from the failure of a row's value, or code, that looks the same. */

@@ -167,6 +167,7 @@ export interface Machine {
     readonly bytes: number;
     readonly tables: number;
     readonly held: number;
+    readonly damaged: number;
   } | null;
   readonly certificates: readonly CertificateInfo[];
 }
@@ -226,4 +227,8 @@ export interface ReplayRequest {
   readonly body: string;
   /** true: signed as the table's sender signs; false: sent with the headers unchanged. */
   readonly sign: boolean;
+  /** Whether the request that it was made from has passed the table's check, or the table has none. */
+  readonly checked: boolean;
+  /** The table's name, which a person has typed to have signed what no check has accepted; '' otherwise. */
+  readonly vouched: string;
 }

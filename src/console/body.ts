@@ -1,6 +1,6 @@
 /**
  * Bodies of requests to the console. Takes a request, returns its JSON; refuses with `body_too_large`,
- * `request_aborted` and `malformed_request`. The bodies are small and the console's own: no payload of a webhook passes
+ * `request_aborted`, `malformed_request` and `replay_impossible`. The bodies are small and the console's own: no payload of a webhook passes
  * here.
  */
 import type { IncomingMessage } from 'node:http';
@@ -83,14 +83,22 @@ export function readRetry({ filter, force }: Members): RetryCall {
 }
 
 export function readReplay(given: Members): ReplayRequest {
-  const { schema, table, method, query, headers, body, sign } = given;
+  const { schema, table, method, query, headers, body, sign, checked, vouched = '' } = given;
   if (!isText(schema) || !isText(table)) throw malformed('a request to send has schema and table');
   if (typeof method !== 'string' || !/^[A-Z]{1,16}$/.test(method)) throw malformed('the method is no method');
   if (typeof query !== 'string' || !/^(\?[\x21-\x7e]*)?$/.test(query) || query.includes('#'))
     throw malformed('the query begins with ? and holds visible ASCII');
   if (typeof body !== 'string' || typeof sign !== 'boolean')
     throw malformed('a request to send has body and sign');
-  return { schema, table, method, query, headers: readHeaders(headers), body, sign };
+  if (typeof checked !== 'boolean' || typeof vouched !== 'string')
+    throw malformed('a request to send has checked');
+  // With a signature of its own Headgate would store what anybody may have sent.
+  if (sign && !checked && vouched !== table)
+    throw new Refused(
+      'replay_impossible',
+      `no check has accepted this request: to sign it, type the name of the table, ${table}`,
+    );
+  return { schema, table, method, query, headers: readHeaders(headers), body, sign, checked, vouched };
 }
 
 function readHeaders(headers: unknown): ReplayRequest['headers'] {

@@ -11,6 +11,7 @@ import { Client } from 'pg';
 import type { ClientConfig, DatabaseError } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
 import { hangUp } from '../engine/hang-up.ts';
+import { isConnectionLost } from '../engine/sqlstate.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused, SqlFailure } from '../tables/refusals.ts';
 import type { SqlAnswer, SqlCall } from './api.ts';
@@ -192,7 +193,7 @@ function failureOf(error: unknown): Error {
       );
     return lost || !(error instanceof Error) ? new Refused('engine_unavailable') : error;
   }
-  if (code === '57P03' || code === '57P01') return new Refused('engine_unavailable');
+  if (isConnectionLost(error)) return new Refused('engine_unavailable');
   return new SqlFailure({
     sqlstate: code,
     message,

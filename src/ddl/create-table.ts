@@ -4,7 +4,14 @@
  */
 import { type ColumnList, parseColumns } from './columns.ts';
 import { StatementError, type Cursor } from './cursor.ts';
-import { dedupeValue, subscriptionsValue, topicsValue, windowValue } from './dedupe-option.ts';
+import {
+  compareValue,
+  dedupeValue,
+  impliedCompare,
+  subscriptionsValue,
+  topicsValue,
+  windowValue,
+} from './dedupe-option.ts';
 import { refuseShards, shardsOf, waysOf } from './distribute-option.ts';
 import { type Include, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
 import { keepOf, refuseUntimedKeep } from './keep-option.ts';
@@ -25,6 +32,7 @@ export const changeableOptions = [
   'spool_status',
   'dedupe',
   'dedupe_window',
+  'dedupe_compare',
   'sns_topics',
   'event_grid_subscriptions',
   'keep',
@@ -188,6 +196,8 @@ function storedOptions(
     else if (option.name === 'into') stored[option.name] = targetOf(option, asked);
     else if (option.name !== 'document') stored[option.name] = booleanOf(option);
   }
+  const { dedupe_compare: compare } = impliedCompare(options, asked.using, asked.deliveryIdOf);
+  if (typeof compare === 'string') stored['dedupe_compare'] = compare;
   return stored;
 }
 
@@ -213,6 +223,7 @@ export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeD
   if (option.name === 'spool_status') return oneOf(option, '202', '200');
   if (option.name === 'dedupe') return dedupeValue(option, using, deliveryIdOf);
   if (option.name === 'dedupe_window') return windowValue(option);
+  if (option.name === 'dedupe_compare') return compareValue(option);
   if (option.name === 'sns_topics') return topicsValue(option);
   if (option.name === 'event_grid_subscriptions') return subscriptionsValue(option);
   if (option.name === 'keep') return keepOf(option);
@@ -254,13 +265,15 @@ function refuseUnusable(
   if (batched !== null && booleanOf(batched) && format !== 'json') {
     refuse(`is_batched = true needs format = 'json': no other body is split into lines`, batched.valueAt);
   }
-  const dedupe = option('dedupe');
-  if (
-    dedupe !== null &&
-    storable['dedupe']?.toString().includes('$') === true &&
-    (storable['is_batched'] === true || ['text', 'bytes'].includes(format))
-  )
-    refuse('dedupe by a value of the body needs a body that is one document', dedupe.valueAt);
+  for (const name of ['dedupe', 'dedupe_compare']) {
+    const place = option(name);
+    if (
+      place !== null &&
+      storable[name]?.toString().includes('$') === true &&
+      (storable['is_batched'] === true || ['text', 'bytes'].includes(format))
+    )
+      refuse(`${name} by a value of the body needs a body that is one document`, place.valueAt);
+  }
   refuseGenerated(includes, list);
   const { columns, open, start } = list;
   if (open) return;

@@ -1,14 +1,17 @@
 /**
- * The options `dedupe`, `dedupe_window`, `sns_topics` and `event_grid_subscriptions`: takes their values, returns what the
+ * The options `dedupe`, `dedupe_window`, `dedupe_compare`, `sns_topics` and `event_grid_subscriptions`: takes their values, returns what the
  * catalog stores. `sender` stands for where the sender of USING has a delivery's id. Refuses (22023) with their position. Pure.
  */
 import { parseSubscriptions, parseTopics } from '../catalog/sns-topics.ts';
-import { parseDeliveryId, parseWindow, printDeliveryId } from '../tables/delivery-id.ts';
+import { parseCompare, parseDeliveryId, parseWindow, printDeliveryId } from '../tables/delivery-id.ts';
 import { StatementError } from './cursor.ts';
+import { optionOf } from './options.ts';
 import type { Option } from './options.ts';
 
-/** Where a known sender has a delivery's id, as text; or, in a sentence, why it has none. null: no such sender. */
-export type DeliveryIdOf = (sender: string) => { readonly id: string } | { readonly problem: string } | null;
+/** Where a known sender has a delivery's id, and what its repetitions have in common besides (absent: their bodies), as text; or, in a sentence, why it has none. null: no such sender. */
+export type DeliveryIdOf = (
+  sender: string,
+) => { readonly id: string; readonly compare?: string } | { readonly problem: string } | null;
 
 const hint =
   "The forms are: dedupe = 'sender', 'sender:github', 'header:x-github-delivery', '$.event.id', or 'off'; several, with commas between, are the id together.";
@@ -22,7 +25,7 @@ export function dedupeValue(option: Option, using: string | null, deliveryIdOf: 
   const refuse = (message: string, more: string = hint): never => {
     throw new StatementError('22023', message, valueAt, { hint: more });
   };
-  const named = /^sender(?::\s*(\w+))?$/i.exec(value);
+  const named = senderIn(value);
   const sender = named?.[1]?.toLowerCase() ?? using;
   if (named !== null && sender === null)
     return refuse(
@@ -37,6 +40,37 @@ export function dedupeValue(option: Option, using: string | null, deliveryIdOf: 
   const secret = parts.find((it) => 'header' in it && credentials.has(it.header));
   if (secret !== undefined) return refuse('a header that carries a credential is no delivery id');
   return printDeliveryId(parts);
+}
+
+const senderIn = (value: string) => /^sender(?::\s*(\w+))?$/i.exec(value);
+
+/** `dedupe_compare` as the catalog stores it. */
+export function compareValue({ value, valueAt }: Option): string {
+  const compare = parseCompare(value);
+  const refuse = (message: string): never => {
+    throw new StatementError('22023', message, valueAt, {
+      hint: "The forms are: dedupe_compare = 'body', 'id', or places in the request, e.g. '$.type, $.data' or 'header:x-topic'.",
+    });
+  };
+  if (compare === null) return refuse(`dedupe_compare "${value}" is not known`);
+  if (compare === undefined || compare === 'id') return compare ?? 'body';
+  if (compare.some((it) => 'header' in it && credentials.has(it.header)))
+    return refuse('a header that carries a credential is not compared');
+  return printDeliveryId(compare);
+}
+
+/** `dedupe_compare` of a statement that names only `dedupe`: that of the sender, or null: the bodies, whatever was compared before. */
+export function impliedCompare(
+  options: readonly Option[],
+  using: string | null,
+  deliveryIdOf: DeliveryIdOf,
+): { readonly dedupe_compare?: string | null } {
+  const dedupe = optionOf(options, 'dedupe');
+  if (dedupe === null || optionOf(options, 'dedupe_compare') !== null) return {};
+  const named = senderIn(dedupe.value);
+  const sender = named?.[1]?.toLowerCase() ?? using;
+  const known = named === null || sender === null ? null : deliveryIdOf(sender);
+  return { dedupe_compare: known !== null && 'compare' in known ? known.compare : null };
 }
 
 /** AWS SNS topics, as the catalog stores them. */

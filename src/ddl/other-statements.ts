@@ -5,6 +5,7 @@
  */
 import { changeableOptions, changeableValue, refuseHalfCollect } from './create-table.ts';
 import type { Cursor, Name } from './cursor.ts';
+import { impliedCompare } from './dedupe-option.ts';
 import { refuseShards } from './distribute-option.ts';
 import { parseOptions, refuseUnknown } from './options.ts';
 import {
@@ -50,7 +51,10 @@ function setOptions(cursor: Cursor, name: Name, ifExists: boolean, { deliveryIdO
   refuseHalfCollect(options);
   refuseShards(options, true);
   const asked = { using: null, deliveryIdOf };
-  const changes = Object.fromEntries(options.map((option) => [option.name, changeableValue(option, asked)]));
+  const changes = {
+    ...impliedCompare(options, null, deliveryIdOf),
+    ...Object.fromEntries(options.map((option) => [option.name, changeableValue(option, asked)])),
+  };
   const args = [relationArgument(name), displayName(name), ifExists, { json: changes }];
   return callPlan('ALTER TABLE', 'alter_options', args, cursor.lexical.text);
 }

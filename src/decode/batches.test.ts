@@ -60,7 +60,7 @@ test('a batch has the id of its items together, and of one item its own', () => 
   assert.equal(id('[]'), undefined);
   assert.equal(
     id('[{"id":1}]'),
-    deliveryOf(dedupe, 'json', { body: Buffer.from('{"id":"1"}'), rawHeaders: [] }),
+    deliveryOf(dedupe, 'json', { body: Buffer.from('{"id":"1"}'), rawHeaders: [] }).delivery,
   );
   assert.equal(id('[{"id":1,"a":2}, {"id":2} ]'), id('x[{"id":"1"},{"\\u0069d":2}]'));
   const ids = [
@@ -71,6 +71,13 @@ test('a batch has the id of its items together, and of one item its own', () => 
     '[{"id":12}]',
   ].map(id);
   assert.equal(new Set(ids).size, ids.length);
+  const content = (source: string) => items(once, source).content;
+  assert.equal(
+    content('[ {"id":1} ]'),
+    deliveryOf(dedupe, 'json', { body: Buffer.from('{"id":1}'), rawHeaders: [] }).content,
+  );
+  assert.notEqual(content('[{"id":1},{"id":2}]'), content('[{"id":1},{"id":2,"a":3}]'));
+  assert.equal(content('[{"id":1},{"id":2}]'), content('x[{"id":1} , {"id":2}]'));
   const keyedOnce = { ...keyed, dedupe };
   const deleting = items(keyedOnce, '[{"tenant":1,"id":1}]', [1]).delivery ?? '';
   assert.match(deleting, /^[0-9a-f]{32}$/);

@@ -4,8 +4,11 @@
  * `invalid_option`, `body_too_large`, `delivery_id_missing`. Touches nothing.
  */
 import { isUtf8 } from 'node:buffer';
-import { deliveryOf, idTogether } from './delivery.ts';
-import type { Dedupe, DecodeHead, Documents, Rows, Target } from '../tables/flow.ts';
+import { deliveryOf, together } from './delivery.ts';
+import type { Delivery } from './delivery.ts';
+import { derived } from '../tables/delivery-id.ts';
+import type { Dedupe } from '../tables/delivery-id.ts';
+import type { DecodeHead, Documents, Rows, Target } from '../tables/flow.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { limits } from '../tables/limits.ts';
@@ -69,7 +72,7 @@ function* rowsOfItems(
   const { deletes, rawHeaders } = request;
   const { bytes: source, spans } = request.documents;
   const { dedupe } = target;
-  const ids: string[] = [];
+  const items: Delivery[] = [];
   const count = spans.length / 2;
   const written = out === null ? null : new Spans(count);
   const keeps = new Keeps();
@@ -93,9 +96,9 @@ function* rowsOfItems(
     if (effort > limits.jsonMembersSquaredMax)
       throw refuseBody('payload_undecodable', tooManyMembersReason, `item ${i + 1}`);
     if (dedupe !== undefined) {
-      const id = itemId(dedupe, rawHeaders, source.subarray(start, end), i);
+      const item = itemOf(dedupe, rawHeaders, source.subarray(start, end), i);
       // A delete is no repetition of the item that stored the row.
-      ids.push(removed ? idTogether([id, 'delete']) : id);
+      items.push(removed ? { ...item, delivery: derived(item.delivery, 'delete') } : item);
     }
     if (out === null) continue;
     const at = out.length;
@@ -113,12 +116,12 @@ function* rowsOfItems(
     ignored: ignoredOf(plan, ignored),
   };
   const rows = lineRows(target, read, null);
-  const delivery = ids.length === 0 ? {} : { delivery: idTogether(ids) };
+  const delivery = items.length === 0 ? {} : together(items);
   return { ...rows, ...delivery, deletes: deletes?.includes(1) === true ? deletes : null };
 }
 
 /** Items have no headers of their own: those of the upgrade are the same for all of them. */
-function itemId(dedupe: Dedupe, rawHeaders: readonly string[], body: Buffer, index: number): string {
+function itemOf(dedupe: Dedupe, rawHeaders: readonly string[], body: Buffer, index: number): Delivery {
   try {
     return deliveryOf(dedupe, 'json', { body, rawHeaders });
   } catch (error) {

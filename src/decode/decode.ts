@@ -64,7 +64,9 @@ const codeOf = ({ intake }: Target): BodyCode =>
 export function* decodeInSlices(target: Target, request: DecodeRequest): Generator<void, Rows> {
   const rows = yield* decodeRows(target, request);
   const { dedupe, intake } = target;
-  return dedupe === undefined ? rows : { ...rows, delivery: deliveryOf(dedupe, intake.format, request) };
+  // The digest of a large body takes as long as reading it.
+  if (dedupe !== undefined && request.body.length > limits.decodeSliceBytes) yield;
+  return dedupe === undefined ? rows : { ...rows, ...deliveryOf(dedupe, intake.format, request) };
 }
 
 function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Rows> {

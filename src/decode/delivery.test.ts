@@ -1,20 +1,26 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseDeliveryId } from '../tables/delivery-id.ts';
+import { parseCompare, parseDeliveryId } from '../tables/delivery-id.ts';
+import type { Dedupe } from '../tables/delivery-id.ts';
 import { Refused } from '../tables/refusals.ts';
-import { deliveryOf } from './delivery.ts';
+import { deliveryOf, together } from './delivery.ts';
+import type { Delivery } from './delivery.ts';
 
-function idOf(
+const idOf = (...given: Parameters<typeof readDelivery>) => readDelivery(...given)?.delivery ?? null;
+
+function readDelivery(
   place: string,
   body: string,
   rawHeaders: readonly string[] = [],
   format: 'json' | 'form' | 'text' = 'json',
-): string | null {
+  compare?: Dedupe['compare'],
+): Delivery | null {
   const parts = parseDeliveryId(place);
   assert(parts !== null, place);
   try {
     const dedupe = { parts, headers: new Set<string>(), windowS: 60, shown: place };
-    return deliveryOf(dedupe, format, { body: Buffer.from(body), rawHeaders });
+    const all = compare === undefined ? dedupe : { ...dedupe, compare };
+    return deliveryOf(all, format, { body: Buffer.from(body), rawHeaders });
   } catch (error) {
     assert(error instanceof Refused);
     assert.equal(error.message, `the request has no delivery id: ${place}`);
@@ -50,4 +56,36 @@ test('an id that is missing, empty or no text refuses the request', () => {
   assert.equal(idOf('header:x-id', '{}', ['x-id', '']), null);
   assert.equal(idOf('$.a.b', 'a=1', [], 'form'), null);
   assert.equal(idOf('$.id', '{"id":1}', [], 'text'), null);
+});
+
+test('the content of a delivery is a digest of its body, of the places that the option names, or of nothing', () => {
+  const contentOf = (
+    compare: string,
+    body: string,
+    headers: readonly string[] = [],
+    format: 'json' | 'form' = 'json',
+  ) => {
+    const parsed = parseCompare(compare);
+    assert(parsed !== null, compare);
+    return readDelivery('$.id', body, headers, format, parsed)?.content;
+  };
+  // As sha256sum prints it, the first half.
+  assert.equal(contentOf('body', '{"id":1}'), '037c9214eef74cc3887f3a4f085b4e17');
+  assert.notEqual(contentOf('body', '{"id":1}'), contentOf('body', '{"id":1} '));
+  assert.equal(contentOf('id', '{"id":1}'), undefined);
+  const stripe = (pending: number, amount: number) =>
+    `{"id":"evt_1","pending_webhooks":${pending},"type":"paid","data":{"object":{"amount":${amount}}}}`;
+  assert.equal(contentOf('$.type, $.data', stripe(2, 5)), contentOf('$.type, $.data', stripe(1, 5)));
+  assert.notEqual(contentOf('$.type, $.data', stripe(2, 5)), contentOf('$.type, $.data', stripe(2, 6)));
+  assert.notEqual(contentOf('$.a', '{"id":1}'), contentOf('$.a', '{"id":1,"a":""}'));
+  assert.equal(contentOf('$.a', 'id=1&a=x&b=1', [], 'form'), contentOf('$.a', 'id=1&b=2&a=x', [], 'form'));
+  assert.notEqual(
+    contentOf('header:x-topic', '{"id":1}', ['X-Topic', 'a']),
+    contentOf('header:x-topic', '{"id":1}', ['X-Topic', 'b']),
+  );
+  const [one, two] = ['{"id":1}', '{"id":1,"n":2}'].map((body) => readDelivery('$.id', body));
+  assert(one !== null && one !== undefined && two !== null && two !== undefined);
+  assert.deepEqual(together([one]), one);
+  assert.equal(together([one, two]).delivery, together([two, one]).delivery);
+  assert.notEqual(together([one, two]).content, together([two, one]).content);
 });

@@ -1,32 +1,44 @@
 /**
- * The id of a delivery, which remains the same when it is sent again: read where the table's option `dedupe` says. Takes a request whose
- * body has been decoded; returns a digest of the id, so that ids of any length have one size. May refuse with
- * `delivery_id_missing`. Pure.
+ * The id of a delivery, which remains the same when it is sent again: read where the table's option `dedupe` says; and what a copy has in
+ * common with the delivery besides, its body unless `dedupe_compare` says otherwise. Takes a request whose body has been decoded; returns
+ * digests of both, so that each has one size whatever was sent. Of SHA-256 16 bytes are enough: a sender who found two bodies with one
+ * digest could only lose a delivery of its own. May refuse with `delivery_id_missing`. Pure.
  */
-import { createHash } from 'node:crypto';
-import type { Dedupe, DecodeRequest, DeliveryPart, Intake } from '../tables/flow.ts';
+import type { Dedupe, DeliveryPart } from '../tables/delivery-id.ts';
+import type { DecodeRequest, Intake, Rows } from '../tables/flow.ts';
 import { formPartBytes, formParts } from '../kit/form.ts';
 import { firstHeader } from '../kit/header.ts';
 import { Elements, isNumber, isString, Members, skipSpace, skipValue, stringAt } from '../kit/json-walk.ts';
+import { digest } from '../tables/delivery-id.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 
 type DeliveryRequest = Pick<DecodeRequest, 'body' | 'rawHeaders' | 'header'>;
 
-/** 32 hexadecimal digits. */
-export function deliveryOf(dedupe: Dedupe, format: Intake['format'], request: DeliveryRequest): string {
+/** Both have 32 hexadecimal digits. */
+export type Delivery = Required<Pick<Rows, 'delivery'>> & Pick<Rows, 'content'>;
+
+export function deliveryOf(dedupe: Dedupe, format: Intake['format'], request: DeliveryRequest): Delivery {
   const values = dedupe.parts.map((part) => {
     const value = valueOf(part, format, request);
     if (value === null || value === '') throw missing(dedupe);
     return value;
   });
   // As JSON, no two lists of values are the same text.
-  return createHash('sha256').update(JSON.stringify(values)).digest('hex').slice(0, 32);
+  const delivery = digest(JSON.stringify(values));
+  const { compare } = dedupe;
+  if (compare === 'id') return { delivery };
+  if (compare === undefined) return { delivery, content: digest(request.body) };
+  const compared = compare.map((part) => writtenAt(part, format, request));
+  return { delivery, content: digest(JSON.stringify(compared)) };
 }
 
-/** The id of a batch: a copy of it has the same items in the same order. */
-export function idTogether(ids: readonly string[]): string {
-  const [first = ''] = ids;
-  return ids.length === 1 ? first : createHash('sha256').update(ids.join()).digest('hex').slice(0, 32);
+/** The delivery that a batch is: a copy of it has the same items in the same order. */
+export function together(items: readonly Delivery[]): Delivery {
+  const [first] = items;
+  if (items.length === 1 && first !== undefined) return first;
+  const delivery = digest(items.map((it) => it.delivery).join());
+  if (first?.content === undefined) return { delivery };
+  return { delivery, content: digest(items.map(({ content }) => content).join()) };
 }
 
 function missing({ shown }: Dedupe): Refused {
@@ -49,17 +61,31 @@ function fieldOf(body: Buffer, [name, ...more]: readonly (string | number)[]): s
   return value;
 }
 
+/** As it was written, whatever it is: an object has its members in the order in which they were sent. */
+function writtenAt(part: DeliveryPart, format: Intake['format'], request: DeliveryRequest): string | null {
+  if ('header' in part || format !== 'json') return valueOf(part, format, request);
+  const { body } = request;
+  const at = placeOf(body, part.path);
+  return at === null ? null : body.toString('utf8', at, skipValue(body, at));
+}
+
 /** A text or a number; of members with the same name the last counts, as in jsonb. */
 function memberOf(body: Buffer, path: readonly (string | number)[]): string | null {
+  const at = placeOf(body, path);
+  if (at === null) return null;
+  const end = skipValue(body, at);
+  if (isString(body, at)) return stringAt(body, at, end);
+  return isNumber(body, at) ? body.toString('latin1', at, end) : null;
+}
+
+function placeOf(body: Buffer, path: readonly (string | number)[]): number | null {
   let at = skipSpace(body, 0);
   for (const step of path) {
     const next = typeof step === 'number' ? elementAt(body, at, step) : memberAt(body, at, step);
     if (next === null) return null;
     at = next;
   }
-  const end = skipValue(body, at);
-  if (isString(body, at)) return stringAt(body, at, end);
-  return isNumber(body, at) ? body.toString('latin1', at, end) : null;
+  return at;
 }
 
 function memberAt(body: Buffer, at: number, name: string): number | null {

@@ -1,17 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { faultOf, isConnectionLost, sqlstateOf } from './sqlstate.ts';
+import { faultOf, isConnectionLost, isTransient, sqlstateOf } from './sqlstate.ts';
 
-const engineError = (code: string): Error => Object.assign(new Error('x'), { code, severity: 'ERROR' });
+const engineError = (code: string, severity = 'ERROR', routine = ''): Error =>
+  Object.assign(new Error('x'), { code, severity, routine });
 
 test('every SQLSTATE that writing rows can meet has its meaning', () => {
   const expected = {
     row: '22P02 22P05 22003 22021 22001 22P03 23502 23505 23514 23503 23P01 44000 54000 54001 P0001 21000 38000 40002 20000 2D000 2F005',
     suspect:
-      '42P01 42703 42501 42804 42809 42601 3F000 3D000 0A000 55000 55006 XX000 25P02 25001 34000 01000 ZZ999',
+      '42P01 42703 42501 42804 42809 42601 3F000 3D000 0A000 55000 55006 XX000 25001 34000 01000 ZZ999',
     conflict: '40001 40P01 55P03',
     beyond: '08006 08P01 28P01 HV00N 58P01 XX001 XX002',
-    engine: '53100 53200 53300 57014 57P01 57P02 57P03 25006 58030 26000',
+    engine: '53100 53200 53300 57014 57P01 57P02 57P03 25006 58030 26000 42P05 25P02 3B001',
     bug: '22P04',
   };
   for (const [fault, states] of Object.entries(expected))
@@ -39,8 +40,15 @@ test('an error of a socket, and of pg itself, is a lost connection', () => {
 test('a session that ended is told from a statement that failed, and from our own mistakes', () => {
   assert.equal(isConnectionLost(new TypeError('x is not a function')), false);
   assert.equal(isConnectionLost('text'), false);
-  assert.equal(isConnectionLost(engineError('57P01')), true);
+  assert.equal(isConnectionLost(engineError('57P01', 'FATAL')), true);
+  assert.equal(isConnectionLost(engineError('57P01')), false);
   assert.equal(isConnectionLost(engineError('57014')), false);
-  assert.equal(isConnectionLost(engineError('08006')), true);
+  assert.equal(isConnectionLost(engineError('08006', 'FATAL')), true);
+  assert.equal(isConnectionLost(engineError('08006')), false);
+  // A server that speaks Russian.
+  assert.equal(isConnectionLost(engineError('57P01', 'ВАЖНО', 'ProcessInterrupts')), true);
+  assert.equal(isConnectionLost(engineError('57P01', 'ОШИБКА', 'exec_stmt_raise')), false);
+  assert.equal(isTransient(engineError('53100')), true);
+  assert.equal(isTransient(engineError('53100', 'ERROR', 'exec_stmt_raise')), false);
   assert.equal(isConnectionLost(engineError('23505')), false);
 });

@@ -24,7 +24,6 @@ const classes: Readonly<Record<string, Fault>> = {
   '21': 'row', // cardinality violation: one statement met the same key twice
   '22': 'row', // data exception
   '23': 'row', // integrity constraint violation
-  '26': 'engine', // a prepared statement is gone: a pooler has switched to another session
   '27': 'row', // triggered data change violation
   '2D': 'row', // invalid transaction termination: a trigger's function tried to commit
   '2F': 'row', // SQL routine exception: a trigger's function ended without a row
@@ -46,7 +45,24 @@ const classes: Readonly<Record<string, Fault>> = {
 /** A lock that a statement with NOWAIT or a timeout did not wait for. */
 export const lockNotAvailable = '55P03';
 
+/**
+ * What only Headgate's own protocol can cause, unless code raises it by hand (commit/judge.ts): a pooler has switched to another session, or
+ * has lost count of what it has prepared there. No row is at fault; it is tried again with unnamed statements, or later.
+ */
+const ofProtocol: readonly string[] = [
+  '26000', // no such prepared statement
+  '42P05', // the prepared statement exists already
+  '25P02', // a statement after one that failed, in a transaction
+  '3B001', // no such savepoint
+];
+
+/** Whether an ERROR that nobody has raised concerns what the session should remember of Headgate's own. */
+export function isOfProtocol(sqlstate: string): boolean {
+  return ofProtocol.includes(sqlstate);
+}
+
 const codes: Readonly<Record<string, Fault>> = {
+  ...Object.fromEntries(ofProtocol.map((code) => [code, 'engine' as const])),
   '22P04': 'bug', // bad COPY file format: Headgate's own framing
   '25006': 'engine', // read-only transaction: the server became a standby
   '25P03': 'engine', // idle-in-transaction timeout
@@ -76,6 +92,35 @@ export function sqlstateOf(error: unknown): string | null {
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && typeof severity === 'string' ? code : null;
 }
 
+/**
+ * Functions of PostgreSQL that only a statement runs, which chooses the SQLSTATE, or is at fault itself: RAISE and ASSERT of PL/pgSQL, and
+ * Bind with the wrong number of parameters.
+ */
+const ofStatements: ReadonlySet<string> = new Set([
+  'exec_stmt_raise',
+  'exec_stmt_assert',
+  'exec_bind_message',
+]);
+
+/**
+ * Whether an error of the engine ended a statement only, and not the session: the engine says ERROR, not FATAL. Servers translate the word,
+ * but not the names of their functions.
+ */
+function isOfStatement(error: Error): boolean {
+  const { severity, routine } = error as Error & { severity?: string; routine?: string };
+  return severity === 'ERROR' || ofStatements.has(routine ?? '');
+}
+
+/**
+ * Whether the same statement may succeed later: others were preferred to it, also if the statement says so itself, or the engine lacks
+ * something, if the engine says so.
+ */
+export function isTransient(error: Error): boolean {
+  const state = sqlstateOf(error) ?? '';
+  const { routine = '' } = error as Error & { routine?: string };
+  return state.startsWith('40') || (/^5[38]/.test(state) && !ofStatements.has(routine));
+}
+
 /** `pg` gives its own errors no code, only these texts (lib/client.js and lib/connection.js of version 8). */
 const lostTexts =
   /^(Connection terminated|timeout expired|timeout exceeded when|Query read timeout|Client has encountered a connection error|Client was closed|The server does not support SSL|There was an error establishing an SSL|stream is destroyed)/;
@@ -84,8 +129,9 @@ const lostTexts =
 export function isConnectionLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const state = sqlstateOf(error);
-  // 57P01–57P03 and 57P05 end the session; 57014 does not. 08 is the class of lost connections.
-  if (state !== null) return state.startsWith('08') || /^57P0[1-35]$/.test(state);
+  // 57P01–57P03 and 57P05 end the session; 57014 does not. 08 is the class of lost connections. But a statement may fail with any of
+  // them, and the session goes on.
+  if (state !== null) return (state.startsWith('08') || /^57P0[1-35]$/.test(state)) && !isOfStatement(error);
   const { syscall, code } = error as NodeJS.ErrnoException;
   if (syscall !== undefined) return true;
   if (code !== undefined && /^(E[A-Z]+|ERR_(STREAM|SOCKET|TLS|SSL)_[A-Z_]+|CERT_[A-Z_]+)$/.test(code))

@@ -7,7 +7,7 @@ import type { Observation } from '../tables/observations.ts';
 import { Refused, refusal, refusals } from '../tables/refusals.ts';
 import type { Refusal, SqlError } from '../tables/refusals.ts';
 import { LineRefused, reasonOf } from './line-refused.ts';
-import { isTransient, SqlRefused } from './sql-sessions.ts';
+import { SqlRefused } from './sql-sessions.ts';
 
 export const json = 'application/json; charset=utf-8';
 
@@ -38,9 +38,8 @@ function retryAfter(seconds: number | undefined): string {
   return String(seconds ?? 1 + Math.floor(Math.random() * limits.retryAfterSecondsMax));
 }
 
-/** The engine's own error; a transient one is 503. */
-function sqlAnswer({ sqlstate, message, position, detail, hint }: SqlError): Answer {
-  const again = isTransient(sqlstate);
+/** The engine's own error; one that may pass is 503. */
+function sqlAnswer({ sqlstate, message, position, detail, hint }: SqlError, again: boolean): Answer {
   return {
     code: 'sql_error',
     status: again ? 503 : 400,
@@ -58,7 +57,7 @@ export function answerTo(error: unknown): Answer | null {
     const { code, message } = error.refusal;
     return refusalAnswer(refusal(code, `line ${error.line}: ${reasonOf(message)}`), { line: error.line });
   }
-  return error instanceof SqlRefused ? sqlAnswer(error.error) : null;
+  return error instanceof SqlRefused ? sqlAnswer(error.error, error.mayPass) : null;
 }
 
 /** The answer to a bug; the log has the details under the same id. */

@@ -298,3 +298,27 @@ test('a rate is kept for each address', async (t) => {
   assert.equal(refused[0]?.json.code, 'rate_limited');
   assert.notEqual(refused[0]?.headers.get('retry-after'), null);
 });
+
+test('blanks before the events do not hide them, however many, and blanks alone hold no event', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t));
+  await gateway.rows('CREATE TABLE blanks (id int)');
+  const event = '{"id":1}\n{"id":2}\n';
+  for (const [length, blank] of [
+    [2 ** 20, ' '],
+    [2 ** 20 + 1, '\n'],
+    [3 * 2 ** 20, '\r\n'],
+    [17 * 2 ** 20, '\n'],
+  ] as const) {
+    const blanks = blank.repeat(length / blank.length);
+    const { status, text } = await gateway.events('name=blanks', blanks + event);
+    assert.equal(status, 200, `${length}: ${text}`);
+    const none = await gateway.events('name=blanks', blanks);
+    assert.deepEqual([none.status, none.json.code], [422, 'event_not_object'], `${length}: ${none.text}`);
+    const array = await gateway.events('name=blanks', `${blanks}[{"id":1}]`);
+    assert.equal(array.status, 422, array.text);
+  }
+  assert.deepEqual(await gateway.rows('SELECT id, count(*) AS n FROM blanks GROUP BY id ORDER BY id'), [
+    { id: 1, n: 4 },
+    { id: 2, n: 4 },
+  ]);
+});

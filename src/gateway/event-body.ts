@@ -33,7 +33,8 @@ export class EventBody {
 
   async #begin(): Promise<Buffer | null> {
     const { bytes, ended } = await collect(this.#source, [], limits.eventsLaneBytesMax);
-    refuseOther(bytes);
+    // Blanks may come before the events, as many as there are.
+    if (ended || firstByte(bytes) < bytes.length) refuseOther(bytes);
     if (ended) return bytes;
     this.#head = bytes;
     return null;
@@ -66,6 +67,7 @@ export class EventBody {
     let head = this.#head ?? Buffer.of();
     this.#head = null;
     let ended = false;
+    let isEmpty = skipped === null;
     if (this.#codec.opening(firstLine(head)) === 'open') {
       // One object over several lines must be held whole.
       ({ bytes: head, ended } = await collect(this.#source, [head], limits.eventsLineBytesMax));
@@ -75,17 +77,22 @@ export class EventBody {
         return;
       }
     }
+    if (firstByte(head) < head.length) refuseOther(head);
     const splitter = this.#codec.splitter(limits.eventsLineBytesMax);
     for (let chunk = head; ;) {
       const block = splitter.push(chunk);
       const rows = block === null ? null : this.#linesOfBlock(target, block, skipped);
-      if (rows !== null) yield rows;
+      if (rows !== null) {
+        isEmpty = false;
+        yield rows;
+      }
       if (ended) break;
       ({ bytes: chunk, ended } = await collect(this.#source, [], limits.eventsChunkBytesMax));
     }
     const last = splitter.end();
     const rows = last === null ? null : this.#linesOfBlock(target, last, skipped);
     if (rows !== null) yield rows;
+    else if (isEmpty) throw new Refused('event_not_object', noEvent);
   }
 
   /** Consumes the block: its memory is reused by the rows, or freed. */
@@ -146,6 +153,8 @@ async function collect(
   return { bytes: gathered.done(), ended: false };
 }
 
+const noEvent = 'the body holds no event';
+
 const isBlank = (byte: number | undefined): boolean =>
   byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d;
 
@@ -165,7 +174,7 @@ function firstLine(body: Buffer): Buffer {
 /** Bodies sent by mistake instead of NDJSON, with a sentence that helps. */
 function refuseOther(body: Buffer): Buffer {
   const first = body[firstByte(body)];
-  if (first === undefined) throw new Refused('event_not_object', 'the body holds no event');
+  if (first === undefined) throw new Refused('event_not_object', noEvent);
   if (first !== 0x5b) return body;
   throw new Refused(
     'event_not_object',

@@ -1,15 +1,9 @@
-/** The document is valid OpenAPI and describes the gateway's answers, and clients generated from it compile and work. */
+/** The document is valid OpenAPI and describes the gateway's answers. */
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Validator } from '@seriousme/openapi-schema-validator';
-import { generate, HttpClient } from 'openapi-typescript-codegen';
-import { onEnd } from '../../test/support/cleanup.ts';
 import { openTestGateway, request } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { run } from '../../test/support/run.ts';
 import { openapiDocument } from './openapi.ts';
 
 interface Operation {
@@ -29,8 +23,6 @@ interface Schema {
   readonly anyOf?: readonly Schema[];
   readonly properties?: { readonly code: { readonly enum: readonly string[] } };
 }
-
-const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 suite('the OpenAPI document', () => {
   const document = openapiDocument({ version: '1.2.3', asksForToken: true });
@@ -92,54 +84,5 @@ suite('the OpenAPI document', () => {
       served.json,
       JSON.parse(JSON.stringify(openapiDocument({ version: '0.0.0', asksForToken: false }))),
     );
-  });
-
-  test('makes a client that compiles, and that a gateway answers', async (t) => {
-    const database = await testDatabase(t);
-    const gateway = await openTestGateway(t, database);
-    await gateway.rows('CREATE TABLE t (id int)');
-    // Below the project, so that the compiler finds the types of the platform.
-    await mkdir(join(root, 'dist'), { recursive: true });
-    const folder = await mkdtemp(join(root, 'dist', 'openapi-client-'));
-    onEnd(t, 'client', () => rm(folder, { recursive: true }));
-    await generate({
-      input: structuredClone(document) as Record<string, unknown>,
-      output: join(folder, 'client'),
-      httpClient: HttpClient.FETCH,
-    });
-    await writeFile(join(folder, 'package.json'), '{"type":"commonjs"}');
-    await writeFile(
-      join(folder, 'main.ts'),
-      `import { DefaultService, OpenAPI } from './client/index';
-       export async function main(base: string): Promise<unknown> {
-         OpenAPI.BASE = base;
-         const stored = await DefaultService.insertEvents('t', { id: 7 }, undefined, 'skip', 'error');
-         const rows: number = stored.rows;
-         const { columns, rowsAffected } = await DefaultService.runSql({ sql: 'SELECT id FROM t WHERE id = $1', params: [7] });
-         const names: string[] = columns.map(({ name }) => name);
-         // @ts-expect-error There is no such value.
-         void (() => DefaultService.insertEvents('t', {}, undefined, 'Skip'));
-         // @ts-expect-error A statement has no such member.
-         void (() => DefaultService.runSql({ query: 'SELECT 1' }));
-         return { rows, names, rowsAffected };
-       }`,
-    );
-    const options = [
-      '--ignoreConfig',
-      '--strict',
-      '--skipLibCheck',
-      '--module',
-      'commonjs',
-      '--target',
-      'es2022',
-    ];
-    const types = ['--lib', 'es2022,dom,dom.iterable', '--types', 'node', '--moduleResolution', 'bundler'];
-    const tsc = join(root, 'node_modules', '.bin', 'tsc');
-    const { code, stdout } = await run(tsc, [...options, ...types, join(folder, 'main.ts')]);
-    assert.equal(code, 0, stdout);
-    const { default: made } = (await import(pathToFileURL(join(folder, 'main.js')).href)) as {
-      default: { main: (base: string) => Promise<unknown> };
-    };
-    assert.deepEqual(await made.main(gateway.url), { rows: 1, names: ['id'], rowsAffected: 1 });
   });
 });

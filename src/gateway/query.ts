@@ -19,7 +19,11 @@ export const eventParameters = {
   name: { description: 'table or schema.table, quoted as in SQL', required: true },
   database,
   on_error: { description: 'skip: commit the good lines and list the bad ones', values: ['fail', 'skip'] },
-  on_conflict: { description: 'what becomes of a row whose primary key is there already', values: conflicts },
+  on_conflict: {
+    description:
+      'what happens to a row whose primary key already exists; update replaces it: a column that the event does not have becomes NULL',
+    values: conflicts,
+  },
   flush: { description: 'true: answer when the rows can be read', values: ['false', 'true'] },
 } as const satisfies Record<string, Parameter>;
 

@@ -9,7 +9,7 @@ import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
 import { LeftBehind } from '../engine/left-behind.ts';
 import { notConnected } from '../engine/not-connected.ts';
-import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
+import { isConnectionLost, isTransient, sqlstateOf } from '../engine/sqlstate.ts';
 import { within } from '../kit/within.ts';
 import type { Rewritten } from '../tables/sql-flow.ts';
 import { Semaphore } from '../kit/semaphore.ts';
@@ -44,13 +44,20 @@ export interface SqlDeps {
 }
 
 /** The engine's error about the client's SQL: answered with its SQLSTATE. */
+/** SQLSTATE classes of Headgate's own errors that do not indicate wrong SQL. */
+const transient = /^(?:08|40|53|57P|58)/;
+
 export class SqlRefused extends Error {
   readonly error: SqlError;
+  /** The same SQL can succeed later. */
+  readonly mayPass: boolean;
 
-  constructor(error: SqlError) {
+  /** `mayPass`: null: its SQLSTATE, which Headgate has chosen, tells. */
+  constructor(error: SqlError, mayPass: boolean | null = null) {
     super(error.message);
     this.name = 'SqlRefused';
     this.error = error;
+    this.mayPass = mayPass ?? transient.test(error.sqlstate);
   }
 }
 
@@ -139,7 +146,8 @@ export class SqlSessions {
     } catch (error) {
       if (watch.cancelled || isConnectionLost(error)) throw new Refused('engine_unavailable');
       if (sqlstateOf(error) === null) throw error;
-      throw new SqlRefused(this.#deps.translate(error as DatabaseError, Buffer.alloc(0), null));
+      const failed = error as DatabaseError;
+      throw new SqlRefused(this.#deps.translate(failed, Buffer.alloc(0), null), isTransient(failed));
     } finally {
       watch.end();
       client.release(!clean || watch.cancelled);
@@ -180,7 +188,7 @@ export class SqlSessions {
           types = await parameterTypes(client, sql);
         } catch (error) {
           const end = { kind: 'failed', error: error as DatabaseError } as const;
-          return { end, clean: false, rewritten, translate };
+          return { end, clean: await resetSession(client), rewritten, translate };
         }
       }
       values = request.params.map((param, index) => paramText(param, types[index] ?? 0));
@@ -296,15 +304,8 @@ const eachByItself = {
   hint: undefined,
 };
 
-/** SQLSTATE classes that do not indicate wrong SQL: the same SQL can succeed later. */
-const transient = /^(?:08|40|53|57P|58)/;
-
-export function isTransient(sqlstate: string): boolean {
-  return transient.test(sqlstate);
-}
-
 function failureOf(
-  ran: { end: RunEnd; rewritten: Rewritten | null; translate: SqlDeps['translate'] },
+  ran: { end: RunEnd; clean: boolean; rewritten: Rewritten | null; translate: SqlDeps['translate'] },
   request: SqlRequest,
   result: SqlResult,
   late: boolean,
@@ -315,12 +316,13 @@ function failureOf(
   switch (end.kind) {
     case 'failed': {
       const { error } = end;
-      if (isConnectionLost(error)) return new Refused('engine_unavailable');
+      // If the session has answered since, the error was the statement's, whatever its SQLSTATE.
+      if (!ran.clean && isConnectionLost(error)) return new Refused('engine_unavailable');
       if (late) return new SqlRefused({ sqlstate: '57014', message: timeout });
       const told = translate(error, request.sql, rewritten);
-      if (transactions || result.statements === 0) return new SqlRefused(told);
+      if (transactions || result.statements === 0) return new SqlRefused(told, isTransient(error));
       const hint = `${result.statements} statements before it were committed by themselves: RisingWave has no transactions.`;
-      return new SqlRefused({ ...told, hint });
+      return new SqlRefused({ ...told, hint }, isTransient(error));
     }
     case 'open_transaction':
       return new SqlRefused({

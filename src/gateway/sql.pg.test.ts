@@ -266,3 +266,40 @@ test('request ids, health, metrics and the description of the routes', async (t)
   assert(seen?.kind === 'gateway.answered');
   assert.deepEqual([seen.route, seen.status, seen.code, seen.rows], ['sql', 200, 'ok', 1]);
 });
+
+test('a statement that fails gets 400 with the text of PostgreSQL, whatever SQLSTATE it chooses', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t));
+  const [before] = await gateway.rows('SELECT pg_backend_pid() AS pid');
+  for (const state of '08000 08001 08006 08P01 53100 53300 57014 57P01 57P02 57P03 57P05 58030 XX000 XX001'.split(
+    ' ',
+  )) {
+    const raise = `DO $$BEGIN RAISE 'it is full' USING ERRCODE = '${state}'; END$$`;
+    for (const sql of [raise, `BEGIN; ${raise}`]) {
+      const { status, json } = await gateway.sql(sql);
+      assert.deepEqual([status, json.code, json.error], [400, state, 'it is full'], sql);
+    }
+    const view = `CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE plpgsql AS $$BEGIN RAISE 'it is full' USING ERRCODE = '${state}'; END$$`;
+    await gateway.rows(view);
+    const read = await gateway.sql(JSON.stringify({ sql: 'SELECT f() + $1::int', params: [1] }), '/v1/sql', {
+      headers: { 'content-type': 'application/json' },
+    });
+    assert.deepEqual([read.status, read.json.code, read.json.error], [400, state, 'it is full'], read.text);
+  }
+  for (const params of [
+    [1, 2],
+    [[1], { a: 1 }, 3],
+  ]) {
+    const many = await gateway.sql(JSON.stringify({ sql: 'SELECT $1::text', params }), '/v1/sql', {
+      headers: { 'content-type': 'application/json' },
+    });
+    assert.deepEqual([many.status, many.json.code], [400, '08P01'], many.text);
+    assert.match(
+      `${many.json.error}`,
+      /^bind message supplies \d parameters, but prepared statement "" requires 1$/,
+    );
+  }
+  // The session went on: only a lost one is another.
+  assert.deepEqual(await gateway.rows('SELECT pg_backend_pid() AS pid'), [before]);
+  const gone = await gateway.sql('SELECT pg_terminate_backend(pg_backend_pid())');
+  assert.deepEqual([gone.status, gone.json.code], [503, 'commit_unknown'], gone.text);
+});

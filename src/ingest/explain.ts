@@ -7,7 +7,8 @@
  */
 import type { Source, SourceQuestion } from '../catalog/catalog.ts';
 import { deliveryOf } from '../decode/delivery.ts';
-import type { CheckRequest, Dedupe, HandshakeRule } from '../tables/flow.ts';
+import type { Dedupe } from '../tables/delivery-id.ts';
+import type { CheckRequest, HandshakeRule } from '../tables/flow.ts';
 import type { ExplainQuestion, ExplainRequest, ExplainedTable } from '../tables/sql-flow.ts';
 import { limits } from '../tables/limits.ts';
 import type { TableName } from '../tables/observations.ts';

@@ -13,6 +13,7 @@ import type {
   CheckRequest,
   DecodeRequest,
   HeaderReader,
+  KeptApart,
   Outcome,
   RejectedRequest,
   Rows,
@@ -41,6 +42,11 @@ export interface IngestDeps {
   refresh(table: Pick<Target, 'database' | 'oid'>): Promise<void>;
   /** Called for every refused request to a table, before the sender gets its answer. Never throws, returns at once. */
   rejected?(request: RejectedRequest): void;
+  /**
+   * Keeps a request with the id of another delivery for the owner of its table; false: it is not certain that it is kept. Never rejects.
+   * Absent: such a request is refused.
+   */
+  keepApart?(request: RejectedRequest, rows: Rows, status: number): Promise<boolean>;
   /** Called with what a request to an inspected table held, once it is stored; returns the id to look it up by. Never throws. */
   hold?(target: Target, arrival: Arrival, body: Buffer): string;
   /** Certificates and confirmations of SNS, and confirmations of Event Grid; absent: off. */
@@ -50,7 +56,7 @@ export interface IngestDeps {
 }
 
 /** Rejects with Refused, which is answered from refusals.ts, or because of a bug, which is answered 500 with a request id. */
-export type Ingest = (arrival: Arrival, hooks: IngestHooks) => Promise<Outcome | Asked | Spooled>;
+export type Ingest = (arrival: Arrival, hooks: IngestHooks) => Promise<Outcome | Asked | Spooled | KeptApart>;
 
 export interface IngestHooks {
   /** Called with the table that the request is for, as soon as it is known. */
@@ -102,6 +108,8 @@ export function createIngest(deps: IngestDeps): Ingest {
           return held === undefined ? outcome : { ...outcome, held };
         }
         if (!wasChanged(outcome) || attempt === changedAttemptsMax) {
+          if (outcome.kind === 'aborted' && outcome.refusal.code === 'delivery_differs' && deps.keepApart)
+            return await keptApart(deps, arrival, body, rows, outcome.refusal);
           const answer = named(outcome, rows);
           if (answer.kind === 'aborted') tellRejected(deps, arrival, got, answer.refusal);
           return answer;
@@ -232,9 +240,27 @@ async function asksMeanwhile(
 function tellRejected(deps: IngestDeps, arrival: Arrival, got: Got, refusal: Refusal): void {
   const { target, body, authenticated } = got;
   if (target === null || deps.rejected === undefined) return;
-  const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress } = arrival;
-  const request = { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body };
-  deps.rejected({ ...request, target, refusal, door: 'http', authenticated });
+  deps.rejected({ ...headOf(arrival), body, target, refusal, door: 'http', authenticated });
+}
+
+function headOf({ method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress }: Arrival) {
+  return { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress };
+}
+
+/** Only what is certainly kept is answered with a 2xx; otherwise the sender has to send it again. */
+async function keptApart(
+  deps: IngestDeps,
+  arrival: Arrival,
+  body: Buffer,
+  rows: Rows,
+  refusal: Refusal,
+): Promise<KeptApart> {
+  const { target } = rows;
+  const status = target.answers?.committed?.status ?? target.spool?.status ?? 202;
+  const request = { ...headOf(arrival), body, target, refusal, door: 'http', authenticated: true } as const;
+  if ((await deps.keepApart?.(request, rows, status)) !== true) throw new Refused('engine_unavailable');
+  freeMade(rows.documents.bytes, body);
+  return { kind: 'kept apart', rows: rows.count, status };
 }
 
 /** Runs before the body is parsed, so that a stranger learns nothing about how it would be parsed. */

@@ -1,14 +1,19 @@
 /**
  * What happens to a refused request whose owner asks for another attempt: the stages of ingest.ts again, with the body and
- * the headers that were kept and the original time of arrival, but without the check, because the table's owner may write to it.
+ * the headers that were kept and the original time of arrival, but without the check, because the table's owner may write to it; and,
+ * if it was kept because of its delivery's id, as another delivery.
  * Takes a KeptRequest; returns an Outcome, and never rejects with Refused. Touches nothing itself.
  */
 import type { KeptRequest, Outcome, RetryRejected, Rows, Target } from '../tables/flow.ts';
+import { derived } from '../tables/delivery-id.ts';
 import { createIngest } from './ingest.ts';
 import type { IngestDeps } from './ingest.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 
-export interface RetryDeps extends Omit<IngestDeps, 'route' | 'rejected' | 'handshakes' | 'sns' | 'submit'> {
+export interface RetryDeps extends Omit<
+  IngestDeps,
+  'route' | 'rejected' | 'handshakes' | 'sns' | 'submit' | 'keepApart'
+> {
   submit(rows: Rows): Promise<Outcome>;
 }
 
@@ -19,19 +24,27 @@ export function createRetry(deps: RetryDeps): RetryRejected {
       ...deps,
       route: () => ({ database, schema, table }),
       find: async (name) => unchecked(await deps.find(name), request),
+      submit: (rows) => deps.submit(request.apart ? apart(rows) : rows),
     });
     const { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body } = request;
     const arrival = { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress };
     try {
       const outcome = await ingest({ ...arrival, body: () => Promise.resolve(body) }, { target: () => {} });
       if ('target' in outcome) throw new Error('what was kept is stored, and asks nothing');
-      if (outcome.kind === 'spooled') throw new Error('a retry is never kept on the disk');
+      if (outcome.kind === 'spooled' || outcome.kind === 'kept apart')
+        throw new Error('a retry is never kept elsewhere');
       return outcome;
     } catch (error) {
       if (error instanceof Refused) return aborted(error);
       throw error;
     }
   };
+}
+
+/** Another delivery than the one that has its id: stored once, too, however often it is retried. */
+function apart(rows: Rows): Rows {
+  const { delivery, content = '', ...others } = rows;
+  return delivery === undefined ? rows : { ...others, delivery: derived('apart', delivery, content) };
 }
 
 function aborted({ refusal: why }: Refused): Outcome {

@@ -32,13 +32,13 @@ export interface SpoolingDeps {
   readonly spools: (target: Target) => boolean;
   /** The spool of a database; null: it has none. */
   readonly spoolOf: (database: string) => SpoolRoom | null;
+  /** Resolves when the spool of a database is opened. */
+  readonly spoolOpened: (database: string) => Promise<void>;
   /** How long a table may spool, in seconds. */
   readonly ageS: number;
   /** Resolves after `ms`. */
   readonly pause: (ms: number) => Promise<void>;
   readonly observe: Observe;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
   /** ms since 1970 */
   readonly nowMs: () => number;
 }
@@ -81,14 +81,10 @@ class Spooling {
     if (!isGate(gate)) return this.#deps.admit(target, bytes);
     if (gate.state === 'open') {
       try {
-        this.#deps.admit(target, bytes);
-        gate.refusedAtMs = null;
-        return;
+        return this.#deps.admit(target, bytes);
       } catch (error) {
-        if (!(error instanceof Refused) || error.refusal.code !== 'lane_full') throw error;
-        const now = this.#deps.clock();
-        gate.refusedAtMs ??= now;
-        if (now - gate.refusedAtMs < limits.spoolRefusedMs || !this.#canKeep(target, gate)) throw error;
+        const isFull = error instanceof Refused && error.refusal.code === 'lane_full';
+        if (!isFull || !this.#canKeep(target, gate)) throw error;
         this.#fill(target, gate);
       }
     }
@@ -104,12 +100,28 @@ class Spooling {
       gate.enterLane();
     }
     return this.#deps.submit(rows).then((outcome) => {
-      const gateNow = gate === 'not yet' ? this.#gateOf(rows.target) : gate;
-      const isKept = isGate(gateNow) && this.#mayKeep(outcome, rows) && this.#canKeep(rows.target, gateNow);
-      if (isKept) this.#fill(rows.target, gateNow);
-      if (gate !== 'not yet') gate.leaveLane();
-      return isKept ? this.#keep(rows, gateNow, arrival, body, true) : outcome;
+      const mayKeep = this.#mayKeep(outcome, rows);
+      if (gate === 'not yet') return mayKeep ? this.#keepOnceOpened(outcome, rows, arrival, body) : outcome;
+      const isKept = mayKeep && this.#canKeep(rows.target, gate);
+      if (isKept) this.#fill(rows.target, gate);
+      gate.leaveLane();
+      return isKept ? this.#keep(rows, gate, arrival, body, true) : outcome;
     });
+  }
+
+  /** A spool is opened in the background, and on a busy disk that takes longer than the first request of its table waits for its lane. */
+  async #keepOnceOpened(
+    outcome: Outcome,
+    rows: Rows,
+    arrival: Arrival,
+    body: Buffer,
+  ): Promise<Outcome | Spooled> {
+    const { spoolOpened, pause } = this.#deps;
+    await Promise.race([spoolOpened(rows.target.database), pause(limits.spoolOpenedMs)]);
+    const gate = this.#gateOf(rows.target);
+    if (!isGate(gate) || !this.#canKeep(rows.target, gate)) return outcome;
+    this.#fill(rows.target, gate);
+    return this.#keep(rows, gate, arrival, body, true);
   }
 
   async #detour(gate: TableGate, rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {

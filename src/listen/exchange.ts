@@ -8,7 +8,7 @@ import type { Incoming } from '../http/exchange.ts';
 import type { BodyRules } from '../http/body.ts';
 import type { Asked, Handshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
-import type { Arrival, Outcome, Spooled, Target } from '../tables/flow.ts';
+import type { Arrival, KeptApart, Outcome, Spooled, Target } from '../tables/flow.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { Refused } from '../tables/refusals.ts';
@@ -17,6 +17,7 @@ import {
   committedReply,
   failureReply,
   handshakeReply,
+  keptApartReply,
   ownReply,
   preflightReply,
   spooledReply,
@@ -81,7 +82,7 @@ export class WebhookExchange extends Exchange implements Arrival {
     );
   }
 
-  #decided(outcome: Outcome | Asked | Spooled): void {
+  #decided(outcome: Outcome | Asked | Spooled | KeptApart): void {
     switch (outcome.kind) {
       case 'committed': {
         const own = this.#table?.answers?.committed ?? null;
@@ -92,6 +93,8 @@ export class WebhookExchange extends Exchange implements Arrival {
         const own = this.#table?.answers?.committed ?? null;
         return this.#answer(spooledReply(outcome, own, this), outcome.held);
       }
+      case 'kept apart':
+        return this.#answer(keptApartReply(outcome, this.#table?.answers?.committed ?? null, this));
       case 'asked':
         this.#table = outcome.target;
         return this.#answer(handshakeReply(outcome.answer));
@@ -102,7 +105,7 @@ export class WebhookExchange extends Exchange implements Arrival {
   }
 
   /** A bug that throws before there is a promise is answered like any other bug. */
-  #ingest(): Promise<Outcome | Asked | Spooled> {
+  #ingest(): Promise<Outcome | Asked | Spooled | KeptApart> {
     try {
       return this.#room.ingest(this, { target: (target) => void (this.#table = target) });
     } catch (error) {

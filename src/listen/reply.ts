@@ -5,7 +5,7 @@
 import { often } from '../http/reply.ts';
 import type { Reply as HttpReply } from '../http/reply.ts';
 import { onlyHeader } from '../kit/header.ts';
-import type { Arrival, CommittedAnswer, HandshakeAnswer, Spooled } from '../tables/flow.ts';
+import type { Arrival, CommittedAnswer, HandshakeAnswer, KeptApart, Spooled } from '../tables/flow.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
 
@@ -116,6 +116,7 @@ export function handshakeReply(answer: HandshakeAnswer): Reply {
 }
 
 const spooledHeaders = ['Headgate-Stored', 'spool'];
+const keptApartHeaders = ['Headgate-Stored', 'rejected_requests'];
 
 /** The request is on Headgate's disk: accepted, but no row yet. A table that has an answer of its own gives that. */
 export function spooledReply(
@@ -126,6 +127,19 @@ export function spooledReply(
   if (answer === null) return reply(status, 'spooled', 0, `{"rows":0,"spooled":${rows}}`, spooledHeaders);
   const own = ownReply(rows, answer, request);
   return { ...own, code: 'spooled', rows: 0, headers: [...own.headers, ...spooledHeaders] };
+}
+
+/** The request is where its table's owner finds refused requests, and is no row. A table that has an answer of its own gives that. */
+export function keptApartReply(
+  { status, rows }: KeptApart,
+  answer: CommittedAnswer | null,
+  request: AskedHeaders,
+): Reply {
+  const code = 'delivery_differs';
+  if (answer === null)
+    return reply(status, code, 0, `{"rows":0,"kept":${rows},"code":"${code}"}`, keptApartHeaders);
+  const own = ownReply(rows, answer, request);
+  return { ...own, code, rows: 0, headers: [...own.headers, ...keptApartHeaders] };
 }
 
 export function failureReply(requestId: string): Reply {

@@ -26,6 +26,7 @@ const worthKeeping: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'payload_undecodable',
   'no_column_matched',
   'delivery_id_missing',
+  'delivery_differs',
   'key_unknown',
   'row_refused',
 ]);
@@ -55,6 +56,7 @@ export function describe(
   body: Buffer | null,
   bodyBytes: number | null,
   limits: Pick<Limits, 'rejectedReasonCharsMax'>,
+  status: number = refusals[request.refusal.code].status,
 ): Description {
   const { target, refusal } = request;
   return {
@@ -64,7 +66,7 @@ export function describe(
     schema: target.schema,
     table: target.table,
     door: request.door,
-    status: refusals[refusal.code].status,
+    status,
     code: refusal.code,
     reason: storable(refusal.message.slice(0, limits.rejectedReasonCharsMax)),
     authenticated: request.authenticated,

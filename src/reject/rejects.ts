@@ -27,13 +27,18 @@ export class Rejects {
 
   /** From now on requests to tables of this database are kept; its catalog exists. */
   serve(database: string): void {
-    if (this.#options.rowsMax === 0 || this.#closed || this.#journals.has(database)) return;
-    this.#journals.set(database, new Journal({ ...this.#options, database }));
+    if (this.#options.rowsMax > 0) this.#open(database);
   }
 
-  /** An owner has asked for a retry in this database. */
+  /** An owner has asked for a retry in this database: of a request that was kept because it was accepted, if no others are kept. */
   wake(database: string): void {
+    this.#open(database);
     this.#journals.get(database)?.wake();
+  }
+
+  #open(database: string): void {
+    if (this.#closed || this.#journals.has(database)) return;
+    this.#journals.set(database, new Journal({ ...this.#options, database }));
   }
 
   /** Closes the connection to a database, so that it can be dropped or renamed. */

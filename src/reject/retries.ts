@@ -32,6 +32,7 @@ export async function runRetry(row: TakenRow, database: string, retry: RetryReje
     arrivedAtMs: row.received_at.getTime(),
     remoteAddress: row.remote_address,
     body,
+    apart: row.code === 'delivery_differs',
   };
   try {
     return settledAs(await retry(request));

@@ -21,25 +21,31 @@ export function keepSpooled(
   request: RejectedRequest,
   limits: Pick<Limits, 'rejectedReasonCharsMax'>,
 ): { readonly text: string; readonly values: unknown[] } {
-  const row = describe(request, request.body, request.body?.length ?? null, limits);
-  return {
-    text: insertSpooled,
-    values: [
-      row.receivedAt.toISOString(),
-      row.relation,
-      row.schema,
-      row.table,
-      row.status,
-      row.code,
-      row.reason,
-      row.remoteAddress,
-      row.method,
-      row.target,
-      JSON.stringify(row.headers),
-      JSON.stringify(row.leftOut),
-      JSON.stringify(row.masked),
-      row.body,
-      row.bodyBytes,
-    ],
-  };
+  return { text: insertSpooled, values: keptValues(request, limits) };
+}
+
+/** The whole request, as parameters $1 to $15. */
+export function keptValues(
+  request: RejectedRequest,
+  limits: Pick<Limits, 'rejectedReasonCharsMax'>,
+  status?: number,
+): unknown[] {
+  const row = describe(request, request.body, request.body?.length ?? null, limits, status);
+  return [
+    row.receivedAt.toISOString(),
+    row.relation,
+    row.schema,
+    row.table,
+    row.status,
+    row.code,
+    row.reason,
+    row.remoteAddress,
+    row.method,
+    row.target,
+    JSON.stringify(row.headers),
+    JSON.stringify(row.leftOut),
+    JSON.stringify(row.masked),
+    row.body,
+    row.bodyBytes,
+  ];
 }

@@ -56,7 +56,7 @@ export function insertValues(rows: readonly Description[]): unknown[] {
 }
 
 /**
- * $1 rows, $2 bytes, $3 days. Requests that had been accepted (spooled) stay until their owner deletes them: no sender has them any more. Of the
+ * $1 rows, $2 bytes, $3 days. Requests that had been accepted (spooled, or kept apart) stay until their owner deletes them: no sender has them any more. Of the
  * others the newest stay; half of the rows is for those that VALIDATE had accepted, so that a flood of forged requests does
  * not displace them. One Headgate at a time does it, and none waits for another, or for an owner who is deleting one.
  */
@@ -64,7 +64,7 @@ export const trimRejected = `
 with mine as materialized (select from headgate.trimming for update skip locked), ranked as (
   select r.id, r.received_at, r.authenticated, coalesce(pg_catalog.octet_length(r.body), 0) as bytes,
     pg_catalog.row_number() over (partition by r.authenticated order by r.id desc) as place
-  from headgate.rejected_requests r where r.door <> 'spool'
+  from headgate.rejected_requests r where r.door <> 'spool' and r.status >= 300
 ), ordered as (
   select k.id, k.received_at, pg_catalog.row_number() over newest as place, pg_catalog.sum(k.bytes) over newest as bytes
   from ranked k
@@ -104,7 +104,7 @@ from (
 where r.id = taken.id and c.oid = r.relation and n.oid = c.relnamespace
 returning r.id::text, c.oid::text as oid, n.nspname::text as schema, c.relname::text as "table", r.method, r.target, r.headers,
   r.headers_left_out, r.received_at, r.remote_address, r.body, r.body_bytes::text, r.authenticated or r.retry_forced as allowed,
-  r.door`;
+  r.door, r.code`;
 
 export interface TakenRow {
   readonly id: string;
@@ -121,11 +121,16 @@ export interface TakenRow {
   readonly body_bytes: string | null;
   readonly allowed: boolean;
   readonly door: string;
+  readonly code: string;
 }
 
-/** A row that its owner is deleting is not waited for. */
+/**
+ * A row that its owner is deleting is not waited for. A request whose id another delivery has taken meanwhile is from then on kept for that:
+ * the next retry stores it.
+ */
 export const settleRetries = `
-update headgate.rejected_requests r set retry_outcome = s.outcome, retry_reason = s.reason
+update headgate.rejected_requests r set retry_outcome = s.outcome, retry_reason = s.reason,
+  code = case when s.outcome = 'delivery_differs' then s.outcome else r.code end
 from unnest($1::bigint[], $2::text[], $3::text[]) as s (id, outcome, reason)
 where r.id = s.id and r.id in (
   select q.id from headgate.rejected_requests q where q.id = any ($1::bigint[]) and q.retry_outcome = 'running'

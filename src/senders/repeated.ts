@@ -16,7 +16,7 @@ export const bodyColumn = ({ format }: Sender) => (format === 'text' ? 'data TEX
 export function dedupeText({
   deliveryId,
   name,
-}: Sender): { readonly id: string } | { readonly problem: string } {
+}: Sender): { readonly id: string; readonly compare?: string } | { readonly problem: string } {
   if (deliveryId === null)
     return { problem: `${name} sends no id that stays the same when a delivery is repeated` };
   if ('ofEach' in deliveryId)
@@ -24,10 +24,14 @@ export function dedupeText({
       problem: `a request from ${name} may contain several events, and has no id of its own that stays the same`,
     };
   if ('header' in deliveryId) return { id: printDeliveryId([{ header: deliveryId.header.toLowerCase() }]) };
-  const paths = deliveryId.fields.map((path) => ({
-    path: path.map((key) => (/^\d+$/.test(key) ? Number(key) : key)),
-  }));
-  return { id: printDeliveryId(paths) };
+  const { fields, stays } = deliveryId;
+  return { id: placesOf(fields), ...(stays !== undefined && { compare: placesOf(stays) }) };
+}
+
+function placesOf(fields: readonly (readonly string[])[]): string {
+  return printDeliveryId(
+    fields.map((path) => ({ path: path.map((key) => (/^\d+$/.test(key) ? Number(key) : key)) })),
+  );
 }
 
 /** CREATE TABLE with the delivery's id as its key, and the sender's second secret, if named; null: the sender has no id for a key. */
@@ -90,7 +94,7 @@ function dedupeSection(sender: Sender, table: string, secretName: string, answer
   const answer = answerName === null ? '' : ` ANSWER SECRET ${answerName}`;
   return `
 A table without a key, or with another key, does the same with the option [\`dedupe\`](../sql/statements.md#deliveries-that-are-repeated), which
-keeps the ids for seven days; here \`dedupe = 'sender'\` means \`dedupe = '${place.id}'\`:
+keeps the ids for seven days; here \`dedupe = 'sender'\` means \`dedupe = '${place.id}'\`${place.compare === undefined ? '' : `, and \`dedupe_compare = '${place.compare}'\`, because the rest of the body changes when it is repeated`}:
 
 \`\`\`sql
 CREATE TABLE ${table} (${bodyColumn(sender)}) WITH (${tableOptions(sender)}, dedupe = 'sender')

@@ -45,7 +45,11 @@ export interface Keys {
  */
 export type DeliveryId =
   | { readonly header: string; readonly or?: string }
-  | { readonly fields: readonly (readonly string[])[] }
+  | {
+      readonly fields: readonly (readonly string[])[];
+      /** What remains the same when a delivery is repeated, if other parts of the body change; absent: all of it. */
+      readonly stays?: readonly (readonly string[])[];
+    }
   | {
       readonly ofEach: string;
       readonly what: string;

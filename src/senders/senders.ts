@@ -119,9 +119,7 @@ interface Caution {
 }
 
 /** Where a known sender has the id of a delivery, in the form of the option `dedupe`; null: no such sender. */
-export function deliveryIdOf(
-  senderName: string,
-): { readonly id: string } | { readonly problem: string } | null {
+export function deliveryIdOf(senderName: string): ReturnType<typeof dedupeText> | null {
   const sender = senders.get(senderName);
   return sender === undefined ? null : dedupeText(sender);
 }

@@ -64,7 +64,8 @@ export const timestampedSenders: readonly Sender[] = [
       what: 'the signing secret, the whole text `whsec_…`',
       where: 'Workbench → Webhooks → the endpoint',
     },
-    deliveryId: { fields: [['id']] },
+    // Stripe's API reference: `pending_webhooks` counts the endpoints that have not accepted the event yet, so a repetition has another number.
+    deliveryId: { fields: [['id']], stays: [['type'], ['data']] },
     steps: [
       'Open Workbench (or Developers) → Webhooks → Add destination.',
       'Choose the events and enter the URL of the table.',

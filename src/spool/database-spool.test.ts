@@ -3,6 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { ModelFiles } from '../../test/support/model-files.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observation, Observe } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import { DatabaseSpool } from './database-spool.ts';
 import { decodeTable } from './kept-request.ts';
@@ -18,7 +20,12 @@ interface Disk {
 
 const endless: Disk = { bytesMax: Infinity, owners: new Map() };
 
-async function opened(files: ModelFiles, now: { ms: number }, disk = endless) {
+async function opened(
+  files: ModelFiles,
+  now: { ms: number },
+  disk = endless,
+  observe: Observe = () => undefined,
+) {
   const kept: DatabaseSpool = await DatabaseSpool.open({
     database: 'dev',
     folder: 'root/dev',
@@ -34,7 +41,7 @@ async function opened(files: ModelFiles, now: { ms: number }, disk = endless) {
     clock: () => now.ms,
     nowMs: () => now.ms,
     ageMsMax: 72 * hour,
-    observe: () => undefined,
+    observe,
   });
   kept.home = 'server, 5';
   return kept;
@@ -151,16 +158,44 @@ test('after a restart a table counts for its owner as soon as that is known, and
   await kept.close();
 });
 
-test('a table that is renamed is told again, in the segment that is written to', async () => {
+test('each request says what its table was called when it came', async () => {
   const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
   const kept = await opened(files, now);
   const gate = kept.gateOf(7);
   gate.fill(now.ms);
   for (const name of ['t', 't', 'renamed']) await kept.append(named(name), gate, Buffer.from(name));
-  const told = await kept.own?.tables();
-  assert.equal(decodeTable(told?.get(7) ?? Buffer.alloc(0))?.table, 'renamed');
+  const names: (string | undefined)[] = [];
+  for await (const { target } of kept.own?.requests(beginning, () => true) ?? [])
+    names.push(decodeTable(target ?? Buffer.alloc(0))?.table);
+  assert.deepEqual(names, ['t', 't', 'renamed']);
   assert.deepEqual(
     kept.views().map(({ requests }) => requests),
     [3],
   );
+});
+
+test('a disk that fails for each request is reported once, and once more when it works again', async () => {
+  const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
+  const told: Observation[] = [];
+  const kept = await opened(files, now, endless, (observation) => void told.push(observation));
+  const gate = kept.gateOf(7);
+  gate.fill(now.ms);
+  await kept.append(named('t'), gate, Buffer.from('first'));
+  // A disk without room for another file.
+  files.creatable = false;
+  const large = Buffer.alloc(3_000);
+  for (let i = 0; i < 20; i++) {
+    now.ms += limits.spoolMakeAgainMs;
+    await kept.append(named('t'), gate, large).catch(() => {});
+  }
+  files.creatable = true;
+  now.ms += limits.spoolMakeAgainMs;
+  await kept.append(named('t'), gate, large);
+  const disk = told.filter(({ kind }) => kind === 'spool.failed' || kind === 'spool.works');
+  assert.deepEqual(
+    disk.map(({ kind }) => kind),
+    ['spool.failed', 'spool.works'],
+  );
+  const [, works] = disk;
+  assert(works?.kind === 'spool.works' && works.failures >= 19);
 });

@@ -11,17 +11,20 @@ import type { Closable } from '../kit/closer.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
 import { limits } from '../tables/limits.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
+import { DiskReport } from './disk-report.ts';
+import { encodeTarget } from './format.ts';
 import { encodeTable } from './kept-request.ts';
 import type { KeptTable } from './kept-request.ts';
-import type { Lost } from './quarantine.ts';
+import { quarantinedIn } from './quarantine.ts';
+import type { Lost, Quarantined } from './quarantine.ts';
 import type { Counted } from './segment.ts';
 import { Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 import { TableGate } from './table-gate.ts';
 import { NotKept } from './writer.ts';
-import type { Appendable } from './writer.ts';
+import type { Appendable } from './seal-together.ts';
 
-export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'failed' | 'damaged'> {
+export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'failed' | 'worked' | 'damaged'> {
   readonly database: string;
   /** The folder of this database. */
   readonly folder: string;
@@ -68,7 +71,9 @@ export class DatabaseSpool implements Closable {
   readonly #appendables = new Map<number, Appendable>();
   /** The last known owner of each table that has spooled, by the table's oid: a table that is dropped, or cannot be read any more, keeps it. */
   readonly #owners = new Map<number, number>();
-  #spools: Spool[];
+  readonly #disk: DiskReport;
+  #spools: Spool[] = [];
+  #quarantined: readonly Quarantined[] = [];
   #own: Spool | null = null;
   #opening: Promise<Spool> | null = null;
   /** headgate.home() of the database; null: not asked yet. */
@@ -81,19 +86,57 @@ export class DatabaseSpool implements Closable {
   /** Called when there is something to hand over. */
   wake: () => void = () => undefined;
 
-  private constructor(options: DatabaseSpoolOptions, spools: Spool[]) {
+  private constructor(options: DatabaseSpoolOptions) {
     this.#options = options;
     this.database = options.database;
-    this.#spools = spools;
-    for (const spool of spools) this.#takeOver(spool);
+    this.#disk = new DiskReport(options);
   }
 
   /** Including what earlier processes have left. Rejects with the system's errors. */
   static async open(options: DatabaseSpoolOptions): Promise<DatabaseSpool> {
-    const ids = await Spool.list(options.files, options.folder);
-    const spools: Spool[] = [];
-    for (const id of ids.toSorted()) spools.push(await Spool.open(spoolOptions(options), id));
-    return new DatabaseSpool(options, spools);
+    const kept = new DatabaseSpool(options);
+    for (const id of (await Spool.list(options.files, options.folder)).toSorted()) {
+      const spool = await Spool.open(kept.#spoolOptions, id);
+      kept.#spools = [...kept.#spools, spool];
+      kept.#takeOver(spool);
+    }
+    await kept.lookAside();
+    return kept;
+  }
+
+  get #spoolOptions(): SpoolOptions {
+    const { failed, worked } = this.#disk;
+    return {
+      ...this.#options,
+      root: this.#options.folder,
+      failed,
+      worked,
+      damaged: (lost) => this.#damaged(lost),
+    };
+  }
+
+  #damaged({ segment, bytes, reason, kept: place, requests }: Lost): void {
+    if (reason === 'unfinished') return;
+    const { database, observe } = this.#options;
+    observe({ kind: 'spool.damaged', database, segment, bytes, requests, reason, place });
+    void this.lookAside();
+  }
+
+  /** What was put aside because it cannot be read, and has not been removed by a person, as of the last look. */
+  get quarantined(): readonly Quarantined[] {
+    return this.#quarantined;
+  }
+
+  /** Looks at it again. Never rejects. */
+  async lookAside(): Promise<void> {
+    const { files, folder } = this.#options;
+    try {
+      const ids = await Spool.list(files, folder);
+      const all = await Promise.all(ids.map((id) => quarantinedIn(files, join(folder, id))));
+      this.#quarantined = all.flat();
+    } catch (error) {
+      this.#disk.failed(error);
+    }
   }
 
   /** In the order in which they are handed over; the last one may be this process's own. */
@@ -153,9 +196,15 @@ export class DatabaseSpool implements Closable {
     return this.#gates.get(oid) ?? null;
   }
 
-  /** Whether requests can be kept: the identity of the database is known, and the disk works. */
+  /** Whether requests can be kept: the identity of the database is known, the disk works, and there is a master key to seal with. */
   get usable(): boolean {
-    return !this.#closed && this.#home !== null && this.#own?.off !== true;
+    return !this.#closed && this.#home !== null && this.#own?.off !== true && this.#hasKey;
+  }
+
+  get #hasKey(): boolean {
+    const { ring } = this.#options;
+    if (ring.keys().length === 0) ring.reread();
+    return ring.keys().length > 0;
   }
 
   /** Makes the segment that the first request goes to. Rejects with the system's errors. */
@@ -166,6 +215,7 @@ export class DatabaseSpool implements Closable {
 
   /** Throws Refused if a request of this table would be kept in vain. Called before its body is read. */
   admit(gate: TableGate): void {
+    if (!this.#hasKey) throw new Refused(noKey);
     if (!this.usable) throw new Refused('engine_unavailable');
     const { nowMs, ageMsMax, bytesFree, bytesOfOwner, hasSeveralOwners } = this.#options;
     if (gate.sinceMs !== null && nowMs() - gate.sinceMs > ageMsMax) throw new Refused(full);
@@ -251,8 +301,7 @@ export class DatabaseSpool implements Closable {
 
   /** It is not known yet what of it has arrived: until then its tables continue to spool. */
   #takeOver(spool: Spool): void {
-    const { damaged } = spoolOptions(this.#options);
-    for (const lost of spool.lost) damaged(lost);
+    for (const lost of spool.lost) this.#damaged(lost);
     for (const { last } of spool.segments)
       for (const oid of last.keys()) this.gateOf(oid).fill(madeAtMs(spool.id));
   }
@@ -266,7 +315,7 @@ export class DatabaseSpool implements Closable {
   }
 
   async #openOwn(): Promise<Spool> {
-    const own = await Spool.open(spoolOptions(this.#options), this.#newId());
+    const own = await Spool.open(this.#spoolOptions, this.#newId());
     this.#spools = [...this.#spools, own];
     this.#own = own;
     return own;
@@ -286,8 +335,7 @@ export class DatabaseSpool implements Closable {
     if (known !== undefined && told?.schema === schema && told.table === table && told.home === home)
       return known;
     const kept = { database, schema, table, oid, home };
-    const text = encodeTable(kept);
-    const made = { oid, version: text.toString('latin1'), describe: () => text };
+    const made = { oid, target: encodeTarget(encodeTable(kept)) };
     this.told.set(oid, kept);
     this.#appendables.set(oid, made);
     return made;
@@ -295,23 +343,15 @@ export class DatabaseSpool implements Closable {
 }
 
 /** When a spool was made, in ms since 1970. */
-function madeAtMs(id: string): number {
+export function madeAtMs(id: string): number {
   return parseInt(id.slice(0, 12), 16);
 }
 
-function spoolOptions(options: DatabaseSpoolOptions): SpoolOptions {
-  const { database, observe, folder } = options;
-  const failed = (error: unknown) => {
-    const reason = error instanceof Error ? error.message : String(error);
-    observe({ kind: 'spool.failed', database, reason });
-  };
-  const damaged = ({ segment, bytes, reason, kept: place }: Lost) => {
-    if (reason !== 'unfinished') observe({ kind: 'spool.damaged', database, segment, bytes, reason, place });
-  };
-  return { ...options, root: folder, failed, damaged };
-}
-
 const full = { ...refusal('spool_full'), retryAfterSeconds: limits.spoolFullRetrySeconds };
+const noKey = refusal(
+  'engine_unavailable',
+  'the database is not available, and the master key is not here, without which no request is kept',
+);
 const notTold = refusal(
   'commit_unknown',
   'the database is not available, and the disk failed while the request was being kept',
@@ -324,6 +364,8 @@ function refusedFor(error: unknown): unknown {
       return new Refused(full);
     case 'busy':
       return new Refused('overloaded');
+    case 'locked':
+      return new Refused(noKey);
     case 'off':
       return new Refused('engine_unavailable');
     case 'unknown':

@@ -4,7 +4,8 @@
  * nothing; never rejects. Only the position in the database says what has arrived: whatever is assumed here is read
  * from there again when anything was not as expected.
  *
- * Tables do not wait for each other: one that cannot be handed over is left out until the next pass.
+ * Tables do not wait for each other: one that cannot be handed over is left out until the next pass. Requests that are another database's, or
+ * whose master key is not here, are held: left on the disk, and looked at again when another database answers or a key has come.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
@@ -15,7 +16,8 @@ import type { DatabaseSpool } from './database-spool.ts';
 import { decodeTable } from './kept-request.ts';
 import type { KeptTable } from './kept-request.ts';
 import { beginning } from './spool.ts';
-import type { Place, Spool } from './spool.ts';
+import type { Segment } from './segment.ts';
+import type { Place, Spool, SpooledRequests } from './spool.ts';
 import type { TableGate } from './table-gate.ts';
 import { TableHandOver } from './table-hand-over.ts';
 import type { HandOverDeps, Held, Slow } from './table-hand-over.ts';
@@ -32,13 +34,34 @@ export interface DrainerDeps extends HandOverDeps {
 /** What is known of one spool while it is handed over. */
 interface Progress {
   readonly spool: Spool;
+  /** headgate.home() of the database that has answered. */
+  readonly home: string;
   /** By oid. */
   readonly positions: Map<number, bigint>;
-  readonly told: ReadonlyMap<number, KeptTable>;
+  /** What segments of version 1 say of their tables, by oid. */
+  readonly described: ReadonlyMap<number, KeptTable>;
+  /** What the last record of each table says of it, by oid. */
+  readonly named: Map<number, Named>;
   readonly slow: Map<number, Slow>;
   /** Everything before has arrived, or belongs to tables for which it never will. */
   place: Place;
 }
+
+interface Named {
+  readonly target: Buffer;
+  readonly table: KeptTable | null;
+}
+
+/** Requests of a table that do not arrive, although the database takes others. */
+export interface Hold {
+  readonly spool: Spool;
+  /** Of the table in the database that they were kept for. */
+  readonly oid: number;
+  readonly isForeign: boolean;
+  readonly reason: string;
+}
+
+const noKey = 'the master key that they were sealed with is not here';
 
 export class Drainer implements Closable {
   readonly #kept: DatabaseSpool;
@@ -46,8 +69,10 @@ export class Drainer implements Closable {
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
   readonly #progress = new Map<Spool, Progress>();
-  /** Tables in spools that are of another database, or whose master key is not known, by `id/oid`. */
-  readonly #held = new Set<string>();
+  /** By `id/oid`. */
+  readonly #held = new Map<string, Hold>();
+  /** headgate.home() of the database that an earlier process has served; null: not known. */
+  readonly #homeBefore: string | null;
   /** null: it does not sleep. */
   #sleep: AbortController | null = null;
   #woken = true;
@@ -56,13 +81,13 @@ export class Drainer implements Closable {
   constructor(kept: DatabaseSpool, deps: DrainerDeps) {
     this.#kept = kept;
     this.#deps = deps;
+    this.#homeBefore = kept.home;
     kept.wake = () => this.wake();
     this.#ended = this.#run();
   }
 
-  /** The number of such tables, whose requests do not arrive. */
-  get holds(): number {
-    return this.#held.size;
+  get holds(): readonly Hold[] {
+    return [...this.#held.values()];
   }
 
   wake(): void {
@@ -80,6 +105,7 @@ export class Drainer implements Closable {
   async #run(): Promise<void> {
     while (!this.#closing.signal.aborted) {
       this.#woken = false;
+      if (this.#kept.quarantined.length > 0) await this.#kept.lookAside();
       if (!this.#hasWork()) await this.#pause(limits.spoolRetryMs);
       // Not `#pause`, which every request that arrives meanwhile would end.
       else if (!this.#deps.ready()) await this.#wait(limits.spoolRetryMinMs);
@@ -141,37 +167,71 @@ export class Drainer implements Closable {
     const { home, positions } = await this.#deps.arrived(spool.id);
     this.#kept.home = home;
     const known = this.#progress.get(spool);
+    // What is held was held for another database, or with fewer keys.
+    const isOther = spool.unlock() || (known !== undefined && known.home !== home);
+    if (isOther) this.#release(spool);
     // A database that was restored to an earlier state no longer has what it had.
     const isBack = [...(known?.positions ?? [])].some(([oid, it]) => it > (positions.get(oid) ?? 0n));
     const progress: Progress = {
       spool,
+      home,
       positions: new Map(positions),
-      told: spool === this.#kept.own ? this.#kept.told : (known?.told ?? (await tablesOf(spool))),
+      described: isOther || known === undefined ? await describedIn(spool) : known.described,
+      named: known?.named ?? new Map<number, Named>(),
       slow: known?.slow ?? new Map<number, Slow>(),
-      place: isBack ? beginning : (known?.place ?? beginning),
+      place: isBack || isOther ? beginning : (known?.place ?? beginning),
     };
     this.#progress.set(spool, progress);
-    for (const oid of new Set(spool.segments.flatMap(({ last }) => [...last.keys()])))
-      this.#look(progress, oid, home);
     return progress;
   }
 
-  /** Checks whether what is kept of a table belongs to this database. */
-  #look(progress: Progress, oid: number, home: string): void {
-    const { spool, told } = progress;
-    const table = told.get(oid);
+  /** What a record says of its table; null: that cannot be read. */
+  #tableOf({ described, named }: Progress, { oid, target }: SpooledRequests): KeptTable | null {
+    if (target === null) return described.get(oid) ?? this.#undescribed(described, oid);
+    const known = named.get(oid);
+    if (known?.target.equals(target) === true) return known.table;
+    const table = decodeTable(target);
+    // A copy: the target is a part of what was opened.
+    named.set(oid, { target: Buffer.from(target), table });
+    return table;
+  }
+
+  /** In version 1 a table is described once in a segment. The other tables of a spool, or the process that wrote it, were of the same database. */
+  #undescribed(described: ReadonlyMap<number, KeptTable>, oid: number): KeptTable | null {
+    const homes = new Set([...described.values()].map(({ home }) => home));
+    const [home = this.#homeBefore] = homes;
+    if (homes.size > 1 || home === null) return null;
+    const { database } = this.#kept;
+    const { schema = '', table = String(oid) } = this.#deps.current(oid) ?? {};
+    return { database, schema, table, oid, home };
+  }
+
+  /** Whether requests belong to this database; if not, they are left where they are. */
+  #isOurs({ spool, home }: Progress, oid: number, table: KeptTable | null): table is KeptTable {
+    if (table?.home === home) return true;
+    const isForeign = table !== null;
+    const reason = isForeign
+      ? 'they were kept for another database of this name'
+      : 'the description of their table cannot be read';
+    this.#hold({ spool, oid, isForeign, reason });
+    return false;
+  }
+
+  #holdLocked({ spool, positions }: Progress, { last }: Segment): void {
+    for (const [oid, sequence] of last)
+      if (sequence > (positions.get(oid) ?? 0n)) this.#hold({ spool, oid, isForeign: false, reason: noKey });
+  }
+
+  #hold(hold: Hold): void {
+    const { spool, oid, reason } = hold;
     const key = `${spool.id}/${oid}`;
-    if (table?.home === home) {
-      if (this.#held.delete(key)) progress.place = beginning;
-      return;
-    }
     if (this.#held.has(key)) return;
-    this.#held.add(key);
-    const reason =
-      table === undefined
-        ? 'the master key that it was sealed with is not here'
-        : 'it was kept for another database of this name';
+    this.#held.set(key, hold);
     this.#deps.observe({ kind: 'spool.held', database: this.#kept.database, spool: spool.id, reason });
+  }
+
+  #release(spool: Spool): void {
+    for (const [key, hold] of this.#held) if (hold.spool === spool) this.#held.delete(key);
   }
 
   /** `only`: a table whose gate is held for this; null: all tables. */
@@ -198,9 +258,12 @@ export class Drainer implements Closable {
       for (const table of waiting.values()) look(table, await table.flush());
     };
     try {
-      for await (const record of spool.requests(before, wanted)) {
+      const locked = (segment: Segment) => this.#holdLocked(progress, segment);
+      for await (const record of spool.requests(before, wanted, locked)) {
         if (this.#closing.signal.aborted) break;
-        const table = this.#tableFor(waiting, progress, record.oid, held);
+        const name = this.#tableOf(progress, record);
+        if (!this.#isOurs(progress, record.oid, name)) continue;
+        const table = this.#tableFor(waiting, progress, name, held);
         table.push(record, before);
         before = record.place;
         if (table.isFull) look(table, await table.next());
@@ -214,16 +277,14 @@ export class Drainer implements Closable {
 
   #tableFor(
     waiting: Map<number, TableHandOver>,
-    { spool, positions, told, slow }: Progress,
-    oid: number,
+    { spool, positions, slow }: Progress,
+    name: KeptTable,
     held: Held,
   ): TableHandOver {
-    let table = waiting.get(oid);
+    let table = waiting.get(name.oid);
     if (table === undefined) {
-      const { database } = this.#kept;
-      const name = told.get(oid) ?? { database, schema: '', table: String(oid), oid, home: '' };
       table = new TableHandOver({ deps: this.#deps, spool: spool.id, table: name, positions, held, slow });
-      waiting.set(oid, table);
+      waiting.set(name.oid, table);
     }
     return table;
   }
@@ -265,8 +326,8 @@ export class Drainer implements Closable {
   }
 
   #toldOf(oid: number): KeptTable | null {
-    for (const { told } of this.#progress.values()) {
-      const table = told.get(oid);
+    for (const { described, named } of this.#progress.values()) {
+      const table = named.get(oid)?.table ?? described.get(oid);
       if (table !== undefined) return table;
     }
     return null;
@@ -303,7 +364,7 @@ export class Drainer implements Closable {
   }
 }
 
-async function tablesOf(spool: Spool): Promise<ReadonlyMap<number, KeptTable>> {
+async function describedIn(spool: Spool): Promise<ReadonlyMap<number, KeptTable>> {
   const tables = new Map<number, KeptTable>();
   for (const [oid, bytes] of await spool.tables()) {
     const table = decodeTable(bytes);

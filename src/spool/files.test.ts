@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { temporaryFolder } from '../../test/support/headgate.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
 import { realFiles } from './files.ts';
+import { encodeTarget } from './format.ts';
 import { Spool } from './spool.ts';
 
 test('links and folders in the place of segments are put aside unread, and keep nothing from starting', async (t) => {
@@ -24,6 +25,7 @@ test('links and folders in the place of segments are put aside unread, and keep 
     clock: () => 0,
     bytesLeft: () => Infinity,
     failed: assert.ifError,
+    worked: () => undefined,
     damaged: () => assert.fail(),
   };
   const spool = await Spool.open({ files: realFiles, root, ring, segmentBytes: 65_536, ...rest }, id);
@@ -32,7 +34,7 @@ test('links and folders in the place of segments are put aside unread, and keep 
     [1, 2, 3].map((number) => [`${number}.seg`, 0, 'no header']),
   );
   assert.deepEqual(readdirSync(folder), ['quarantine']);
-  const table = { oid: 7, version: '1', describe: () => Buffer.from('{}') };
+  const table = { oid: 7, target: encodeTarget(Buffer.from('{}')) };
   await spool.append(table, Buffer.from('kept'));
   assert.deepEqual(
     spool.segments.map(({ number }) => number),

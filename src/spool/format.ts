@@ -1,36 +1,48 @@
 /**
- * The bytes of the spool; pure. A segment is a header and records, each at a multiple of eight, and zeros after them.
+ * The bytes of the spool; pure. A segment is a header, records, each at a multiple of eight, zeros after them, and the header once more
+ * in its last 64 bytes.
  *
- *   header   0 magic "HGS\1" | 4 number of the segment before, u32 | 8 id of the master key, 4
+ *   header   0 magic "HGS\2" | 4 number of the segment before, u32 | 8 id of the master key, 4
  *            12 bytes of the segment before that count, u32
  *            16 id of the spool, 16 | 32 salt, 16 | 48 first sequence, u64 | 56 number of the segment, u32 | 60 CRC-32
- *   record   0 length without padding, u32 | 4 CRC-32 of what follows | 8 sequence, u64 | 16 oid of the table, u32
- *            20 kind, u8 | 21 flags, u8 | 22 how many requests, u16 | 24 sealed payload | tag, 16 | zeros up to a multiple of 8
+ *   record   0 length without padding, u32 | 4 CRC-32 of the head without itself | 8 sequence, u64 | 16 oid of the table, u32
+ *            20 0, u8 | 21 flags, u8 | 22 how many requests, u16 | 24 its position in the segment, u32 | 28 CRC-32 of what follows
+ *            32 sealed (u16 length of the table's description | description | payload) | tag, 16 | 0xff up to a multiple of 8
  *   payload  of one request: the request; of several: u32 length and the request, for each
  *
  * Small requests of a table share a record: sealing one costs as much as sealing a few KiB. The record's sequence is that
- * of its last request; the requests before it have the numbers before. The unit of damage is a record.
+ * of its last request; the requests before it have the numbers before. The unit of damage is a record: each says for which table of which
+ * database it is, so that no other record is needed to hand it over (decision 0236).
  *
- * Integers are little-endian. A length of zero is the end. The CRC finds what a disk has changed, without the key; the
- * seal (AES-256-GCM) hides payloads from anyone who reads the disk, and prevents records from being moved. A segment has a key of
- * its own, derived from the master key and its salt, so that the sequence can be the nonce: no sequence is written twice
- * into one segment.
+ * Integers are little-endian. A length of zero is the end. The CRCs find what a disk has changed, without the key: if only the head is
+ * right, it tells whose requests are lost, and where the next record is. The seal (AES-256-GCM) hides payloads from anyone who reads the
+ * disk; it covers the head, and so binds a record to its place, its sequence and its table. A segment has a key of its own, derived from the
+ * master key, the spool, the segment's number and its salt, so that the sequence can be the nonce: no sequence is written twice into one
+ * segment. No eight aligned bytes of a record are zero, except by a chance of 2^-64: zeros are places that were never written.
+ *
+ * Version 1, "HGS\1", is only read. It has no second header, heads of 24 bytes without position (4 CRC-32 of what follows | 20 kind, u8),
+ * zeros as padding, and descriptions in records of their own (kind 2), once before the first requests of a table (kind 1).
  */
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { MasterKey } from '../secrets/key-ring.ts';
 import { keyIdBytes } from '../secrets/key-ring.ts';
 
+export type Version = 1 | 2;
+
 export const headerBytes = 64;
-const recordHeadBytes = 24;
+const headBytes: Readonly<Record<Version, number>> = { 1: 24, 2: 32 };
 const tagBytes = 16;
-/** No record is shorter: a record with an empty payload has a head and a tag. */
-const recordBytesMin = recordHeadBytes + tagBytes;
-const magic = Buffer.from('HGS\x01', 'latin1');
+const lengthBytes = 2;
+const magics: Readonly<Record<Version, Buffer>> = {
+  1: Buffer.from('HGS\x01', 'latin1'),
+  2: Buffer.from('HGS\x02', 'latin1'),
+};
 const idBytes = 16;
 const saltBytes = 16;
 
 export interface SegmentHeader {
+  readonly version: Version;
   /** In its file's name, and here: a file with another name is a copy of another file. */
   readonly number: number;
   /** 16 bytes. */
@@ -44,25 +56,20 @@ export interface SegmentHeader {
   readonly before: { readonly number: number; readonly bytes: number } | null;
 }
 
-/** `table`: the name and the identity of a table, written once per segment before its first request. */
-export type RecordKind = 'request' | 'table';
-const kinds: readonly (RecordKind | null)[] = [null, 'request', 'table'];
-
 export interface RecordHead {
   /** Of its last request. */
   readonly sequence: bigint;
-  /** How many it holds; 0: it holds no requests. */
+  /** How many it holds; 0: it describes a table, in version 1. */
   readonly requests: number;
   /** The table's oid. */
   readonly table: number;
-  readonly kind: RecordKind;
   /** The records before it were on the disk when it was written: what is damaged there was once complete. */
   readonly startsGroup: boolean;
 }
 
 export function encodeHeader(header: SegmentHeader): Buffer {
   const bytes = Buffer.alloc(headerBytes);
-  magic.copy(bytes);
+  magics[header.version].copy(bytes);
   header.keyId.copy(bytes, 8, 0, keyIdBytes);
   bytes.writeUInt32LE(header.before?.number ?? 0, 4);
   bytes.writeUInt32LE(header.before?.bytes ?? 0, 12);
@@ -74,12 +81,14 @@ export function encodeHeader(header: SegmentHeader): Buffer {
   return bytes;
 }
 
-/** null: no header of this version. */
+/** null: no header of a known version. */
 export function decodeHeader(bytes: Buffer): SegmentHeader | null {
-  if (bytes.length < headerBytes || !bytes.subarray(0, magic.length).equals(magic)) return null;
-  if (crc32(bytes.subarray(0, 60)) !== bytes.readUInt32LE(60)) return null;
+  if (bytes.length < headerBytes) return null;
+  const version = ([1, 2] as const).find((known) => bytes.subarray(0, 4).equals(magics[known]));
+  if (version === undefined || crc32(bytes.subarray(0, 60)) !== bytes.readUInt32LE(60)) return null;
   const before = bytes.readUInt32LE(4);
   return {
+    version,
     number: bytes.readUInt32LE(56),
     spool: Buffer.from(bytes.subarray(16, 32)),
     salt: Buffer.from(bytes.subarray(32, 48)),
@@ -90,31 +99,62 @@ export function decodeHeader(bytes: Buffer): SegmentHeader | null {
 }
 
 /** The key of one segment. */
-export function segmentKey({ key }: MasterKey, { spool, salt, number }: SegmentHeader): Buffer {
-  return Buffer.from(hkdfSync('sha256', key, salt, `headgate spool ${spool.toString('hex')} ${number}`, 32));
+export function segmentKey({ key }: MasterKey, { version, spool, salt, number }: SegmentHeader): Buffer {
+  const use = version === 1 ? 'headgate spool' : 'headgate spool 2';
+  return Buffer.from(hkdfSync('sha256', key, salt, `${use} ${spool.toString('hex')} ${number}`, 32));
 }
 
-/** How much space a record with a payload of that length takes in a segment, in bytes. */
-export function recordSize(payloadBytes: number): number {
-  return padded(recordBytesMin + payloadBytes);
+/** How much space a record takes in a segment, in bytes. */
+export function recordSize(target: Target, payloadBytes: number): number {
+  return padded(headBytes[2] + target.length + payloadBytes + tagBytes);
 }
 
-export function encodeRecord(head: RecordHead, payload: Buffer, key: Buffer): Buffer {
-  const length = recordBytesMin + payload.length;
+/** The description of a table as it begins a sealed part. */
+export type Target = Buffer & { readonly '': unique symbol };
+
+export function encodeTarget(description: Buffer): Target {
+  const bytes = Buffer.allocUnsafe(lengthBytes + description.length);
+  bytes.writeUInt16LE(description.length, 0);
+  description.copy(bytes, lengthBytes);
+  return bytes as Target;
+}
+
+/** How much of a segment of so many bytes records may fill: up to this position. */
+export function recordsEnd(version: Version, fileBytes: number): number {
+  return version === 1 ? fileBytes : fileBytes - headerBytes;
+}
+
+/** `position`: where the record will be in its segment. */
+export function encodeRecord(
+  head: RecordHead,
+  position: number,
+  target: Target,
+  payload: Buffer,
+  key: Buffer,
+): Buffer {
+  const start = headBytes[2];
+  const length = start + target.length + payload.length + tagBytes;
   const bytes = Buffer.allocUnsafe(padded(length));
-  bytes.fill(0, length);
+  bytes.fill(0xff, length);
   bytes.writeUInt32LE(length, 0);
   bytes.writeBigUInt64LE(head.sequence, 8);
   bytes.writeUInt32LE(head.table, 16);
-  bytes[20] = kinds.indexOf(head.kind);
+  bytes[20] = 0;
   bytes[21] = head.startsGroup ? 1 : 0;
   bytes.writeUInt16LE(head.requests, 22);
-  const cipher = createCipheriv('aes-256-gcm', key, nonceOf(head.sequence)).setAAD(bytes.subarray(8, 24));
-  cipher.update(payload).copy(bytes, recordHeadBytes);
+  bytes.writeUInt32LE(position, 24);
+  const cipher = createCipheriv('aes-256-gcm', key, nonceOf(head.sequence)).setAAD(bytes.subarray(8, 28));
+  let at = start;
+  for (const piece of [target, payload]) at += cipher.update(piece).copy(bytes, at);
   cipher.final();
-  cipher.getAuthTag().copy(bytes, length - tagBytes);
-  bytes.writeUInt32LE(crc32(bytes.subarray(8, length)), 4);
+  cipher.getAuthTag().copy(bytes, at);
+  bytes.writeUInt32LE(crc32(bytes.subarray(start, length)), 28);
+  bytes.writeUInt32LE(headSum(bytes, 0), 4);
   return bytes;
+}
+
+function headSum(bytes: Buffer, at: number): number {
+  return crc32(bytes.subarray(at + 8, at + headBytes[2]), crc32(bytes.subarray(at, at + 4)));
 }
 
 /** What is at a position in a segment. */
@@ -123,33 +163,93 @@ export type Found =
   | { readonly is: 'end' }
   /** More bytes are needed to decide: at least so many from here. */
   | { readonly is: 'more'; readonly bytes: number }
-  | { readonly is: 'damage' };
+  /** `known`: what its head says, and how many bytes it takes; null: the head is damaged, too. */
+  | { readonly is: 'damage'; readonly known: { readonly head: RecordHead; readonly size: number } | null };
 
-/**
- * Examines `bytes` from `at`. `left`: bytes of the segment from there on; a record that announces more is damaged.
- * Never throws, whatever the bytes are.
- */
-export function lookAt(bytes: Buffer, at: number, left: number): Found {
+const unknown: Found = { is: 'damage', known: null };
+
+/** Where in a segment a window begins. */
+export interface Whereabouts {
+  readonly version: Version;
+  /** The position of `bytes` in the segment. */
+  readonly start: number;
+  /** Where the segment's records end at the latest: a record that announces more is damaged. */
+  readonly to: number;
+}
+
+/** Examines `bytes` from `at`. Never throws, whatever the bytes are. */
+export function lookAt(bytes: Buffer, at: number, { version, start, to }: Whereabouts): Found {
   const here = bytes.length - at;
+  const left = to - start - at;
   if (left < 4) return { is: 'end' };
   if (here < 4) return { is: 'more', bytes: 4 };
   const length = bytes.readUInt32LE(at);
   if (length === 0) return { is: 'end' };
+  const headSize = headBytes[version];
+  if (left < headSize) return unknown;
+  if (here < headSize) return { is: 'more', bytes: headSize };
   const size = padded(length);
-  if (length < recordBytesMin || size > left) return { is: 'damage' };
+  const head = headAt(bytes, at, version);
+  if (head === null || length < headSize + tagBytes) return unknown;
+  if (version === 1) {
+    if (size > left) return unknown;
+    if (here < size) return { is: 'more', bytes: size };
+    const isWhole = crc32(bytes.subarray(at + 8, at + length)) === bytes.readUInt32LE(at + 4);
+    return isWhole ? { is: 'record', head, size } : unknown;
+  }
+  if (bytes.readUInt32LE(at + 24) !== start + at || headSum(bytes, at) !== bytes.readUInt32LE(at + 4))
+    return unknown;
+  if (size > left) return { is: 'damage', known: { head, size } };
   if (here < size) return { is: 'more', bytes: size };
-  if (crc32(bytes.subarray(at + 8, at + length)) !== bytes.readUInt32LE(at + 4)) return { is: 'damage' };
-  const kind = kinds[bytes[at + 20] ?? 0] ?? null;
-  if (kind === null) return { is: 'damage' };
-  const head = {
+  const isWhole = crc32(bytes.subarray(at + headSize, at + length)) === bytes.readUInt32LE(at + 28);
+  return isWhole ? { is: 'record', head, size } : { is: 'damage', known: { head, size } };
+}
+
+/** null: no head has these values. */
+function headAt(bytes: Buffer, at: number, version: Version): RecordHead | null {
+  const kind = bytes[at + 20] ?? 0;
+  const flags = bytes[at + 21] ?? 0;
+  const requests = bytes.readUInt16LE(at + 22);
+  if (flags > 1 || (version === 1 ? kind !== 1 && kind !== 2 : kind !== 0 || requests === 0)) return null;
+  return {
     sequence: bytes.readBigUInt64LE(at + 8),
     table: bytes.readUInt32LE(at + 16),
-    requests: kind === 'request' ? Math.max(1, bytes.readUInt16LE(at + 22)) : 0,
-    kind,
-    startsGroup: ((bytes[at + 21] ?? 0) & 1) === 1,
+    requests: kind === 2 ? 0 : Math.max(1, requests),
+    startsGroup: flags === 1,
   };
-  return { is: 'record', head, size };
 }
+
+/** Where a part is that cannot be read. */
+export interface Extent {
+  /** Of its first byte, in the segment. */
+  readonly position: number;
+  /** What its head announces; null: that cannot be read. */
+  readonly size: number | null;
+  readonly version: Version;
+  /** Bytes of the segment's file. */
+  readonly fileBytes: number;
+}
+
+/**
+ * Whether the process ended while it wrote this part, and so acknowledged nothing of it: a sector is as it was before, zeros. What
+ * was written completely, and has changed since, has none. `bytes`: up to the last that is not zero.
+ */
+export function isTorn(bytes: Buffer, { position, size, version, fileBytes }: Extent): boolean {
+  // Nothing but its length says where a record of version 1 ends.
+  const announced = size ?? (version === 1 && bytes.length >= 4 ? padded(bytes.readUInt32LE(0)) : 0);
+  // No record was ever longer than its file: the file was cut, or the length has changed.
+  if (position + announced > fileBytes) return false;
+  if (Math.max(announced, headBytes[version] + tagBytes) > padded(bytes.length)) return true;
+  for (let at = 0; at < bytes.length;) {
+    const next = Math.min(bytes.length, at + sectorBytes - ((position + at) % sectorBytes));
+    if (bytes.subarray(at, next).every((byte) => byte === 0)) return true;
+    at = next;
+  }
+  return false;
+}
+
+/** What disks write as a whole, or a part of it. */
+const sectorBytes = 512;
 
 /** The payload of a record with these requests. */
 export function joinPayloads(payloads: readonly Buffer[]): Buffer {
@@ -176,21 +276,30 @@ export function splitPayloads(payload: Buffer, requests: number): Buffer[] {
   return payloads;
 }
 
-/** The payload of the complete record that `lookAt` has found at `at`; null: it cannot be opened with this key. */
-export function openRecord(bytes: Buffer, at: number, key: Buffer): Buffer | null {
+export interface Opened {
+  /** The description of its table; null: it is in a record of its own. */
+  readonly target: Buffer | null;
+  readonly payload: Buffer;
+}
+
+/** The complete record that `lookAt` has found at `at`; null: it cannot be opened with this key. */
+export function openRecord(bytes: Buffer, at: number, key: Buffer, version: Version): Opened | null {
   const length = bytes.readUInt32LE(at);
+  const start = headBytes[version];
   const decipher = createDecipheriv('aes-256-gcm', key, nonceOf(bytes.readBigUInt64LE(at + 8)), {
     authTagLength: tagBytes,
   })
-    .setAAD(bytes.subarray(at + 8, at + recordHeadBytes))
+    .setAAD(bytes.subarray(at + 8, at + (version === 1 ? start : 28)))
     .setAuthTag(bytes.subarray(at + length - tagBytes, at + length));
-  const payload = decipher.update(bytes.subarray(at + recordHeadBytes, at + length - tagBytes));
+  const opened = decipher.update(bytes.subarray(at + start, at + length - tagBytes));
   try {
     decipher.final();
-    return payload;
   } catch {
     return null;
   }
+  if (version === 1) return { target: null, payload: opened };
+  const end = lengthBytes + opened.readUInt16LE(0);
+  return { target: opened.subarray(lengthBytes, end), payload: opened.subarray(end) };
 }
 
 function nonceOf(sequence: bigint): Buffer {

@@ -5,16 +5,24 @@
 import { join } from 'node:path';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { SpoolFiles } from './files.ts';
-import { decodeHeader, headerBytes, openRecord, segmentKey, splitPayloads } from './format.ts';
+import { headerBytes, openRecord, recordsEnd, splitPayloads } from './format.ts';
 import type { SegmentHeader } from './format.ts';
+import { readHeader } from './headers.ts';
 import { decodeRequest, decodeTable } from './kept-request.ts';
 import type { KeptHead, KeptTable } from './kept-request.ts';
-import { reading, scanRecords, segmentNumber } from './segment.ts';
+import { quarantinedIn } from './quarantine.ts';
+import { keyOf } from './recovery.ts';
+import { markOf, reading, scanRecords, segmentNumber, segmentPath } from './segment.ts';
+import type { Mark } from './segment.ts';
 
 export interface SegmentReport {
   readonly path: string;
-  /** Of the file, used or not. */
-  readonly bytes: number;
+  /** Of the file, used or not; null: it is missing. */
+  readonly bytes: number | null;
+  /** How many it had when it was made; null: not known. */
+  readonly made: number | null;
+  /** Nothing was ever written to it. */
+  readonly isUnused: boolean;
   /** null: it has no readable header. */
   readonly header: SegmentHeader | null;
   readonly requests: number;
@@ -33,57 +41,94 @@ export interface FoundRequest {
   readonly body: Buffer;
 }
 
+export interface Inspected {
+  readonly segments: readonly SegmentReport[];
+  /** Paths of what was put aside earlier, because it could not be read. */
+  readonly quarantined: readonly string[];
+}
+
 export async function inspectSpools(
   files: SpoolFiles,
   root: string,
   ring: KeyRing,
   found: (request: FoundRequest) => void = () => undefined,
-): Promise<readonly SegmentReport[]> {
-  const reports: SegmentReport[] = [];
+): Promise<Inspected> {
+  const segments: SegmentReport[] = [];
+  const quarantined: string[] = [];
   for (const database of await foldersIn(files, root))
-    for (const spool of (await foldersIn(files, database)).filter((path) => /[/\\][0-9a-f]{32}$/.test(path)))
-      for (const name of (await files.list(spool)).toSorted())
-        if (segmentNumber(name) !== null) reports.push(await inspect(files, join(spool, name), ring, found));
-  return reports;
+    for (const spool of (await foldersIn(files, database)).filter((path) =>
+      /[/\\][0-9a-f]{32}$/.test(path),
+    )) {
+      quarantined.push(...(await quarantinedIn(files, spool)).map(({ path }) => path));
+      const names = await files.list(spool);
+      const marks = new Map(names.flatMap((name) => markOf(name) ?? []).map((mark) => [mark.number, mark]));
+      const existing = new Set(names.map(segmentNumber).filter((number) => number !== null));
+      for (const number of [...new Set([...existing, ...marks.keys()])].toSorted((a, b) => a - b)) {
+        const path = segmentPath(spool, number);
+        const mark = marks.get(number) ?? null;
+        segments.push(
+          existing.has(number) ? await inspect(files, path, mark, ring, found) : missing(path, mark),
+        );
+      }
+    }
+  return { segments, quarantined };
 }
 
 async function foldersIn(files: SpoolFiles, folder: string): Promise<readonly string[]> {
   return (await files.list(folder)).toSorted().map((name) => join(folder, name));
 }
 
+function missing(path: string, mark: Mark | null): SegmentReport {
+  const made = mark?.fileBytes ?? null;
+  return { path, bytes: null, made, isUnused: false, header: null, requests: 0, damaged: 0, opens: false };
+}
+
 /** What was refused at the end of a segment is counted here, too: only the next segment knows. */
 async function inspect(
   files: SpoolFiles,
   path: string,
+  mark: Mark | null,
   ring: KeyRing,
   found: (request: FoundRequest) => void,
 ): Promise<SegmentReport> {
   return reading(files, path, async (file) => {
-    const bytes = await file.size();
-    const start = Buffer.alloc(headerBytes);
-    const header = decodeHeader(start.subarray(0, await file.read(start, 0)));
-    if (header === null) return { path, bytes, header, requests: 0, damaged: 0, opens: false };
-    const masterKey = ring.keys().find(({ id }) => id.equals(header.keyId));
-    const key = masterKey === undefined ? null : segmentKey(masterKey, header);
-    const tables = new Map<number, KeptTable | null>();
-    let [requests, damaged] = [0, 0];
-    for await (const it of scanRecords(file, { from: headerBytes, to: bytes, full: false, after: 0n })) {
+    const {
+      header,
+      size: bytes,
+      fileBytes,
+      isUnused,
+      damagedAt,
+    } = await readHeader(file, mark?.fileBytes ?? null);
+    const about = { path, bytes, made: mark?.fileBytes ?? null, isUnused };
+    if (header === null) return { ...about, header, requests: 0, damaged: 0, opens: false };
+    const { version, firstSequence } = header;
+    const key = keyOf(header, ring);
+    const described = new Map<number, KeptTable | null>();
+    let [requests, damaged] = [0, damagedAt === null ? 0 : headerBytes];
+    const to = Math.min(bytes, recordsEnd(version, fileBytes));
+    const stretch = { version, from: headerBytes, to, full: false, after: firstSequence - 1n };
+    for await (const it of scanRecords(file, stretch)) {
       if (it.is === 'damage') {
         damaged += it.to - it.from;
         continue;
       }
-      const { kind, table: oid, sequence, requests: count } = it.head;
+      const { table: oid, sequence, requests: count } = it.head;
+      const opened = key === null ? null : openRecord(it.bytes, it.at, key, version);
+      if (key !== null && opened === null) {
+        damaged += it.to - it.from;
+        continue;
+      }
       requests += count;
-      const payload = key === null ? null : openRecord(it.bytes, it.at, key);
-      if (payload === null) continue;
-      if (kind === 'table') tables.set(oid, decodeTable(payload));
+      if (opened === null) continue;
+      const { target, payload } = opened;
+      if (count === 0) described.set(oid, decodeTable(payload));
       else
         splitPayloads(payload, count).forEach((one, i) => {
           const request = decodeRequest(one);
-          const table = tables.get(oid) ?? null;
+          const table = target === null ? (described.get(oid) ?? null) : decodeTable(target);
           if (request !== null) found({ sequence: sequence - BigInt(count - 1 - i), oid, table, ...request });
         });
     }
-    return { path, bytes, header, requests, damaged, opens: key !== null };
+    return { ...about, header, requests, damaged, opens: key !== null };
   });
 }

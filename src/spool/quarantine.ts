@@ -1,40 +1,80 @@
 /**
- * Parts of a segment that cannot be read: each is copied to `quarantine/`, once, and counts no longer. Takes a segment and a part of it;
- * returns what was lost. Rejects with the system's errors only.
+ * Parts of a segment that cannot be read: each is copied to `quarantine/`, once, and counts no longer; of a file that is missing or was cut
+ * an empty file is left there. They stay until a person removes them. Takes a segment and a part of it; returns what was lost. Rejects with
+ * the system's errors only.
+ *
+ *   quarantine/<segment>-<position>[-table-<oid>][-requests-<count>].bin   bytes that cannot be read
+ *   quarantine/<segment>.seg                                              a file without a readable header
+ *   quarantine/<segment>.missing | <segment>-<bytes>.cut                  a file that is missing, or has only so many bytes left
  */
 import { dirname, join } from 'node:path';
-import type { SpoolFiles } from './files.ts';
-import { headerBytes } from './format.ts';
-import { count, reading, scanRecords } from './segment.ts';
-import type { Segment } from './segment.ts';
+import type { SpoolFile, SpoolFiles } from './files.ts';
+import { count, markPath, reading, scanRecords, writtenOf } from './segment.ts';
+import type { Damage, Mark, Segment } from './segment.ts';
 
 /** A part that can no longer be read. */
 export interface Lost {
-  /** Name of the segment's file. */
+  /** Name of the segment's file, or of the copy. */
   readonly segment: string;
   readonly bytes: number;
   /** `unfinished`: it was being written when the process ended, and no sender was told that it is kept. */
-  readonly reason: 'damaged' | 'no header' | 'of another spool' | 'unfinished';
+  readonly reason:
+    | 'damaged'
+    | 'its header is damaged'
+    | 'no header'
+    | 'of another spool'
+    | 'the file is missing'
+    | 'the file was cut'
+    | 'unfinished';
   /** Where it was put aside; null: nothing is left of it. */
   readonly kept: string | null;
+  /** How many requests were in it; null: nothing tells. */
+  readonly requests: number | null;
+}
+
+/** A file of `quarantine/`. */
+export interface Quarantined {
+  readonly path: string;
+  /** null: nothing tells whose requests were in it. */
+  readonly oid: number | null;
+  readonly requests: number | null;
+}
+
+const folderName = 'quarantine';
+
+/** What was put aside of a spool, and has not been removed by a person. */
+export async function quarantinedIn(files: SpoolFiles, spoolFolder: string): Promise<readonly Quarantined[]> {
+  const folder = join(spoolFolder, folderName);
+  return (await files.list(folder)).toSorted().map((name) => {
+    const [, oid, requests] = /^\d+-\d+(?:-table-(\d+))?(?:-requests-(\d+))?\.bin$/.exec(name) ?? [];
+    return {
+      path: join(folder, name),
+      oid: oid === undefined ? null : Number(oid),
+      requests: requests === undefined ? null : Number(requests),
+    };
+  });
 }
 
 export async function quarantine(
   files: SpoolFiles,
   segment: Segment,
-  from: number,
-  to: number,
+  damage: Pick<Damage, 'from' | 'to' | 'oid' | 'requests'>,
+  reason: Lost['reason'] = 'damaged',
 ): Promise<Lost> {
-  const folder = join(dirname(segment.path), 'quarantine');
-  const name = `${segment.number}-${from}.bin`;
+  const { from, to, oid, requests } = damage;
+  const folder = join(dirname(segment.path), folderName);
+  const name =
+    `${segment.number}-${from}` +
+    (oid === null ? '' : `-table-${oid}`) +
+    (requests === null ? '' : `-requests-${requests}`) +
+    '.bin';
   const kept = join(folder, name);
-  const lost: Lost = { segment: name, bytes: to - from, reason: 'damaged', kept };
-  await files.makeFolder(folder);
   segment.damaged.add(from);
+  const bytes = await reading(files, segment.path, (file) => bytesOf(file, from, to));
+  const lost: Lost = { segment: name, bytes: bytes.length, reason, kept, requests };
+  await files.makeFolder(folder);
   // Found again at every start as long as the segment exists; one copy is enough.
   if ((await files.list(folder)).includes(name)) return lost;
-  const bytes = Buffer.alloc(to - from);
-  await reading(files, segment.path, (file) => file.read(bytes, from));
   const copy = await files.create(kept);
   try {
     await copy.write([bytes], 0);
@@ -42,7 +82,54 @@ export async function quarantine(
   } finally {
     await copy.close();
   }
+  await files.syncFolder(folder);
   return lost;
+}
+
+/** Without the zeros at their end: nothing was written there. */
+async function bytesOf(file: SpoolFile, from: number, to: number): Promise<Buffer> {
+  const all = Buffer.alloc(to - from);
+  const bytes = all.subarray(0, await file.read(all, from));
+  return bytes.subarray(0, Math.max(8, bytes.findLastIndex((byte) => byte !== 0) + 1));
+}
+
+/** Moves the mark of a file that is missing, or of which only `size` bytes are left, so that it is reported once and stays visible. */
+export async function quarantineMark(
+  files: SpoolFiles,
+  spoolFolder: string,
+  mark: Mark,
+  size: number | null,
+  requests: number | null,
+): Promise<Lost> {
+  const folder = join(spoolFolder, folderName);
+  const kept = join(folder, size === null ? `${mark.number}.missing` : `${mark.number}-${size}.cut`);
+  await files.makeFolder(folder);
+  await files.rename(markPath(spoolFolder, mark), kept);
+  await files.syncFolder(folder);
+  await files.syncFolder(spoolFolder);
+  const reason = size === null ? 'the file is missing' : 'the file was cut';
+  return {
+    segment: `${mark.number}.seg`,
+    bytes: mark.fileBytes - (size ?? 0),
+    reason,
+    kept,
+    requests,
+  };
+}
+
+/** Moves a whole file there. */
+export async function quarantineFile(
+  files: SpoolFiles,
+  path: string,
+  lost: Pick<Lost, 'segment' | 'bytes' | 'reason'>,
+): Promise<Lost> {
+  const folder = join(dirname(path), folderName);
+  const kept = join(folder, lost.segment);
+  await files.makeFolder(folder);
+  await files.rename(path, kept);
+  await files.syncFolder(folder);
+  await files.syncFolder(dirname(path));
+  return { ...lost, kept, requests: null };
 }
 
 /** Counts the records of a segment again, without the parts that were put aside: nobody waits for those to arrive. */
@@ -53,17 +140,16 @@ export async function recount(files: SpoolFiles, segment: Segment): Promise<void
     requests: 0,
   };
   await reading(files, segment.path, async (file) => {
-    let [from, after] = [headerBytes, 0n];
+    let stretch = writtenOf(segment);
     // More may be written meanwhile, and is counted where it is written.
-    while (from < segment.end) {
-      const stretch = { from, to: segment.end, full: true, after };
-      from = stretch.to;
+    while (stretch.from < segment.end) {
+      let { after } = stretch;
       for await (const found of scanRecords(file, stretch)) {
         if (found.is === 'damage') continue;
         after = found.head.sequence;
-        if (found.head.kind === 'request' && !segment.damaged.has(found.from))
-          count(again, found.head, found.to - found.from);
+        if (!segment.damaged.has(found.from)) count(again, found.head, found.to - found.from);
       }
+      stretch = { ...stretch, from: stretch.to, to: segment.end, after };
     }
     segment.requests = again.requests;
     segment.last.clear();

@@ -4,19 +4,23 @@
  * refuses because of what it reads: a part that cannot be read is copied to `quarantine/` and reported, and the records around
  * it stay. Rejects with the system's errors only.
  *
- * A group is on the disk before the next one is written. A part that cannot be read and that no beginning of a group
- * follows anywhere was being written when the process ended: no sender was told that it is kept, and it is left out.
+ * A group is on the disk before the next one is written, so everything before the beginning of a group was complete. What cannot be read
+ * at the end of the last segment was being written when the process ended if a sector of it is as it was before (`isTorn`): no sender was
+ * told that it is kept, and it is left out. Otherwise it was complete, and is damaged. A file that is missing or shorter than its mark says
+ * (`markPath`) was damaged.
  */
-import { join } from 'node:path';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import { NoFile } from './files.ts';
-import type { SpoolFile, SpoolFiles } from './files.ts';
-import { decodeHeader, headerBytes, segmentKey } from './format.ts';
+import type { SpoolFiles } from './files.ts';
+import { headerBytes, isTorn, recordsEnd, segmentKey } from './format.ts';
 import type { SegmentHeader } from './format.ts';
-import { quarantine } from './quarantine.ts';
+import { readHeader } from './headers.ts';
+import type { FoundHeader } from './headers.ts';
+import { quarantine, quarantineFile, quarantineMark } from './quarantine.ts';
 import type { Lost } from './quarantine.ts';
-import { count, reading, scanRecords, segmentNumber, segmentPath } from './segment.ts';
-import type { Counted, Scanned, Segment } from './segment.ts';
+import { count, lastNonZero, markOf, reading, removeMarks, scanRecords } from './segment.ts';
+import { segmentNumber, segmentPath } from './segment.ts';
+import type { Counted, Damage, Mark, Scanned, Segment } from './segment.ts';
 
 export interface Recovered {
   /** In order. Nothing is appended to any of them. */
@@ -38,23 +42,24 @@ export async function recover(
   return recovery;
 }
 
-interface Known {
+/** A file as it was found; null: it is missing, or no plain file. */
+interface Headed {
   readonly number: number;
-  readonly header: SegmentHeader;
-  readonly fileBytes: number;
+  readonly mark: Mark | null;
+  readonly found: FoundHeader | null;
 }
 
-/** `header` null: the file is not to be used, for this reason. */
-interface Headed extends Omit<Known, 'header'> {
-  readonly header: SegmentHeader | null;
-  readonly reason: 'no header' | 'of another spool';
+/** What the header of the next segment says of one. */
+interface Next {
+  /** How much of it counts. */
+  readonly bytes: number;
+  readonly firstSequence: bigint;
 }
 
 /** A part that could not be read, and how much of the segment was good before it. */
 interface Doubt {
   readonly segment: Segment;
-  readonly from: number;
-  readonly to: number;
+  readonly damage: Damage;
   /** What was counted of the segment before it, to undo what was counted after it. */
   readonly before: {
     readonly requests: number;
@@ -83,63 +88,82 @@ class Recovery implements Recovered {
   }
 
   async run(): Promise<void> {
-    const numbers = (await this.#files.list(this.#folder))
-      .map(segmentNumber)
-      .filter((number) => number !== null)
-      .toSorted((a, b) => a - b);
-    const found: Headed[] = [];
-    for (const number of numbers) {
+    const names = await this.#files.list(this.#folder);
+    const marks = new Map(names.flatMap((name) => markOf(name) ?? []).map((mark) => [mark.number, mark]));
+    const existing = new Set(names.map(segmentNumber).filter((number) => number !== null));
+    const all: Headed[] = [];
+    for (const number of [...new Set([...existing, ...marks.keys()])].toSorted((a, b) => a - b)) {
       this.nextNumber = number + 1;
-      const one = await this.#headerOf(number);
-      if (one !== null) found.push(one);
+      const mark = marks.get(number) ?? null;
+      all.push({ number, mark, found: existing.has(number) ? await this.#headerOf(number, mark) : null });
     }
-    const counts = new Map(found.map(({ header }) => [header?.before?.number, header?.before?.bytes]));
-    for (const { number, header, fileBytes, reason } of found) {
-      const bytes = counts.get(number) ?? null;
-      if (header !== null) await this.#scan({ number, header, fileBytes }, bytes);
-      // Writing to it had failed before anything was kept in it.
-      else if (bytes === headerBytes) await this.#files.remove(segmentPath(this.#folder, number));
-      else await this.#setAside(number, fileBytes, reason);
+    const nexts = new Map<number, Next>();
+    for (const { number, found } of all) {
+      const header = found?.header ?? null;
+      if (header === null || header.before === null || !this.#isOurs(header, number)) continue;
+      const { before, firstSequence } = header;
+      nexts.set(before.number, { bytes: before.bytes, firstSequence });
     }
-    this.#forgetUnfinished();
+    for (const one of all) await this.#take(one, existing.has(one.number), nexts.get(one.number) ?? null);
+    await this.#judgeLast();
   }
 
-  /** null: nothing was ever written to it, and it is removed. */
-  async #headerOf(number: number): Promise<Headed | null> {
+  /** null: it is no plain file. */
+  async #headerOf(number: number, mark: Mark | null): Promise<FoundHeader | null> {
     const path = segmentPath(this.#folder, number);
-    const found = await reading(this.#files, path, async (file) => {
-      const bytes = Buffer.alloc(headerBytes);
-      const read = await file.read(bytes, 0);
-      const size = await file.size();
-      const known = decodeHeader(bytes.subarray(0, read));
-      return { fileBytes: size, header: known, unused: known === null && (await isUnused(file, size)) };
-    }).catch((error: unknown) => {
-      if (error instanceof NoFile) return null;
-      throw error;
-    });
-    // Somebody has put it there: it is moved away unread.
-    if (found === null) return { number, fileBytes: 0, header: null, reason: 'no header' };
-    const { fileBytes, header, unused } = found;
-    // Made ahead; the process ended before its header was complete.
-    if (unused) {
-      await this.#files.remove(path);
-      return null;
-    }
-    if (header === null) return { number, fileBytes, header, reason: 'no header' };
-    const isOurs = header.number === number && header.spool.equals(this.#spool);
-    return { number, fileBytes, header: isOurs ? header : null, reason: 'of another spool' };
+    return reading(this.#files, path, (file) => readHeader(file, mark?.fileBytes ?? null)).catch(
+      (error: unknown) => {
+        if (error instanceof NoFile) return null;
+        throw error;
+      },
+    );
   }
 
-  /** `bytes`: how much of it counts, if the next segment says so. */
-  async #scan({ number, header, fileBytes }: Known, bytes: number | null): Promise<void> {
+  /** Otherwise it is a copy of another file. */
+  #isOurs(header: SegmentHeader, number: number): boolean {
+    return header.number === number && header.spool.equals(this.#spool);
+  }
+
+  async #take({ number, mark, found }: Headed, exists: boolean, next: Next | null): Promise<void> {
+    if (found === null) {
+      if (mark !== null) await this.#markLost(mark, null, null);
+      // Somebody has put it there: it is moved away unread.
+      if (exists) await this.#setAside(number, 0, 'no header');
+      return;
+    }
+    const { header, size, fileBytes, isUnused } = found;
+    const isCut = size < fileBytes;
+    if (header !== null && this.#isOurs(header, number)) {
+      await this.#scan(found, header, mark, next);
+      return;
+    }
+    // Made ahead and never used, or writing to it had failed before anything was kept in it.
+    const isEmpty = (header === null && isUnused && !isCut) || next?.bytes === headerBytes;
+    if (isEmpty && (next?.bytes ?? 0) <= headerBytes) {
+      await removeMarks(this.#files, this.#folder, [mark]);
+      await this.#files.remove(segmentPath(this.#folder, number));
+      return;
+    }
+    if (mark !== null && isCut) await this.#markLost(mark, size, null);
+    else await removeMarks(this.#files, this.#folder, [mark]);
+    await this.#setAside(number, size, header === null ? 'no header' : 'of another spool');
+  }
+
+  async #scan(
+    { size, fileBytes, damagedAt }: FoundHeader,
+    header: SegmentHeader,
+    mark: Mark | null,
+    next: Next | null,
+  ): Promise<void> {
+    const { number, version } = header;
     const path = segmentPath(this.#folder, number);
-    const masterKey = this.#ring.keys().find(({ id }) => id.equals(header.keyId));
     const segment: Segment = {
       number,
       path,
       header,
-      key: masterKey === undefined ? null : segmentKey(masterKey, header),
-      fileBytes,
+      mark,
+      key: keyOf(header, this.#ring),
+      fileBytes: size,
       end: headerBytes,
       last: new Map(),
       counts: new Map(),
@@ -147,55 +171,73 @@ class Recovery implements Recovered {
       damaged: new Set(),
     };
     this.segments.push(segment);
+    const from = damagedAt ?? 0;
+    const ofHeader = { from, to: from + headerBytes, oid: null, requests: 0 };
+    if (damagedAt !== null)
+      this.lost.push(await quarantine(this.#files, segment, ofHeader, 'its header is damaged'));
+    if (header.firstSequence > this.nextSequence) this.nextSequence = header.firstSequence;
+    const written = Math.min(next?.bytes ?? size, recordsEnd(version, fileBytes));
     const stretch = {
+      version,
       from: headerBytes,
-      to: Math.min(bytes ?? fileBytes, fileBytes),
-      full: bytes !== null,
+      to: Math.min(written, size),
+      full: next !== null,
       after: this.nextSequence - 1n,
+      next: next?.firstSequence ?? null,
     };
     await reading(this.#files, path, async (file) => {
-      for await (const found of scanRecords(file, stretch)) await this.#take(segment, found);
+      for await (const found of scanRecords(file, stretch)) await this.#count(segment, found);
     });
-    if (bytes === null) return;
-    // All of it was on the disk when the next segment was begun.
-    await this.#believe();
-    segment.end = stretch.to;
-    if (bytes > fileBytes)
-      this.lost.push({ segment: `${number}.seg`, bytes: bytes - fileBytes, reason: 'damaged', kept: null });
+    // All of it was on the disk when the next segment was begun, or when it was cut.
+    const isCut = size < fileBytes || (next?.bytes ?? 0) > size;
+    if (next !== null || isCut) await this.#believe();
+    if (next !== null) segment.end = stretch.to;
+    if (!isCut) return;
+    const requests =
+      version === 1 || next === null ? null : Math.max(0, Number(next.firstSequence - this.nextSequence));
+    if (mark !== null && size < fileBytes) await this.#markLost(mark, size, requests);
+    else
+      this.lost.push({
+        segment: `${number}.seg`,
+        bytes: (next?.bytes ?? size) - size,
+        reason: 'the file was cut',
+        kept: null,
+        requests,
+      });
   }
 
-  async #take(segment: Segment, found: Scanned): Promise<void> {
+  async #count(segment: Segment, found: Scanned): Promise<void> {
     if (found.is === 'damage') {
-      this.#doubt(segment, found.from, found.to);
+      const { requests, last, counts } = segment;
+      const before = { requests, last: new Map(last), counts: new Map(counts) };
+      this.#doubts.push({ segment, damage: found, before });
       return;
     }
     const { head } = found;
     if (head.startsGroup) await this.#believe();
     segment.end = found.to;
     this.nextSequence = head.sequence + 1n;
-    if (head.kind === 'table') return;
     count(segment, head, found.to - found.from);
   }
 
-  #doubt(segment: Segment, from: number, to: number): void {
-    const { requests, last, counts } = segment;
-    const before = { requests, last: new Map(last), counts: new Map(counts) };
-    this.#doubts.push({ segment, from, to, before });
-  }
-
-  /** Another group was begun after them: what cannot be read had been complete. */
+  /** What cannot be read had been complete. */
   async #believe(): Promise<void> {
     const doubts = this.#doubts;
     this.#doubts = [];
-    for (const { segment, from, to } of doubts)
-      this.lost.push(await quarantine(this.#files, segment, from, to));
+    for (const { segment, damage } of doubts) this.lost.push(await quarantine(this.#files, segment, damage));
   }
 
-  /** The last group was not finished: it ends at the first place that cannot be read. */
-  #forgetUnfinished(): void {
-    for (const { segment, from, to, before } of this.#doubts.toReversed()) {
+  /** The last group was complete; or it was not, and ends at the first place that cannot be read. */
+  async #judgeLast(): Promise<void> {
+    const torn = await Promise.all(this.#doubts.map((doubt) => this.#isTorn(doubt)));
+    if (!torn.includes(true)) {
+      await this.#believe();
+      return;
+    }
+    for (const { segment, damage, before } of this.#doubts.toReversed()) {
+      const { from, to } = damage;
       const name = `${segment.number}.seg`;
-      this.lost.push({ segment: name, bytes: to - from, reason: 'unfinished', kept: null });
+      this.lost.push({ segment: name, bytes: to - from, reason: 'unfinished', kept: null, requests: null });
       segment.end = from;
       segment.requests = before.requests;
       segment.last.clear();
@@ -206,22 +248,29 @@ class Recovery implements Recovered {
     this.#doubts = [];
   }
 
+  async #isTorn({ segment, damage: { from, to, size } }: Doubt): Promise<boolean> {
+    const { path, header, fileBytes, end } = segment;
+    return reading(this.#files, path, async (file) => {
+      const isFollowed = to <= end;
+      const bytes = Buffer.alloc((isFollowed ? to : await lastNonZero(file, from, to)) - from);
+      await file.read(bytes, from);
+      const extent = isFollowed ? bytes.length : size;
+      return isTorn(bytes, { position: from, size: extent, version: header.version, fileBytes });
+    });
+  }
+
+  async #markLost(mark: Mark, size: number | null, requests: number | null): Promise<void> {
+    this.lost.push(await quarantineMark(this.#files, this.#folder, mark, size, requests));
+  }
+
   async #setAside(number: number, bytes: number, reason: Lost['reason']): Promise<void> {
     const path = segmentPath(this.#folder, number);
-    const folder = join(this.#folder, 'quarantine');
-    const kept = join(folder, `${number}.seg`);
-    await this.#files.makeFolder(folder);
-    await this.#files.rename(path, kept);
-    await this.#files.syncFolder(folder);
-    await this.#files.syncFolder(this.#folder);
-    this.lost.push({ segment: `${number}.seg`, bytes, reason, kept });
+    this.lost.push(await quarantineFile(this.#files, path, { segment: `${number}.seg`, bytes, reason }));
   }
 }
 
-/** Whether nothing follows the header: records are written only once the header is on the disk. */
-async function isUnused(file: SpoolFile, size: number): Promise<boolean> {
-  const scanned = scanRecords(file, { from: headerBytes, to: size, full: false, after: 0n });
-  const first = await scanned.next();
-  await scanned.return();
-  return first.done === true;
+/** null: its master key is not here. */
+export function keyOf(header: SegmentHeader, ring: KeyRing): Buffer | null {
+  const masterKey = ring.keys().find(({ id }) => id.equals(header.keyId));
+  return masterKey === undefined ? null : segmentKey(masterKey, header);
 }

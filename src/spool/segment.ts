@@ -2,18 +2,20 @@
  * One file of the spool, as known while a process runs: what it holds and how far it counts. Reads its records in
  * order, a piece of the file at a time, and continues after damaged parts.
  */
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { limits } from '../tables/limits.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
-import { lookAt } from './format.ts';
-import type { RecordHead, SegmentHeader } from './format.ts';
+import { headerBytes, lookAt } from './format.ts';
+import type { RecordHead, SegmentHeader, Version, Whereabouts } from './format.ts';
 
 export interface Segment {
   readonly number: number;
   readonly path: string;
   readonly header: SegmentHeader;
+  /** The file that says that this one exists; null: there is none, as in version 1. */
+  readonly mark: Mark | null;
   /** null: no known master key opens it. */
-  readonly key: Buffer | null;
+  key: Buffer | null;
   /** Bytes of the file, used or not. */
   readonly fileBytes: number;
   /** How much is written and on the disk, in bytes. */
@@ -37,12 +39,28 @@ export function segmentPath(folder: string, number: number): string {
   return join(folder, `${String(number).padStart(20, '0')}.seg`);
 }
 
+/** Before the segments themselves are removed. */
+export async function removeMarks(
+  files: SpoolFiles,
+  folder: string,
+  marks: readonly (Mark | null)[],
+): Promise<void> {
+  const names = new Set(await files.list(folder));
+  const paths = marks.flatMap((mark) => (mark === null ? [] : [markPath(folder, mark)]));
+  const there = paths.filter((path) => names.has(basename(path)));
+  if (there.length === 0) return;
+  for (const path of there) await files.remove(path);
+  await files.syncFolder(folder);
+}
+
 /** Counts a record of a table's requests, up to this sequence, of so many bytes. */
 export function count(
   segment: Pick<Segment, 'requests' | 'counts' | 'last'>,
   { table: oid, sequence, requests }: Pick<RecordHead, 'table' | 'sequence' | 'requests'>,
   bytes: number,
 ): void {
+  // It describes a table.
+  if (requests === 0) return;
   segment.requests += requests;
   const known = segment.counts.get(oid);
   segment.counts.set(oid, {
@@ -57,6 +75,26 @@ export function segmentNumber(name: string): number | null {
   return /^0{10}\d{10}\.seg$/.test(name) ? Number(name.slice(0, 20)) : null;
 }
 
+/**
+ * The path of an empty file that says that a segment exists, and of how many bytes it is. It is made after the segment is on the disk, and
+ * removed before the segment is: a segment that is missing or shorter although it is there was damaged.
+ */
+export function markPath(folder: string, { number, fileBytes }: Mark): string {
+  return join(folder, `${String(number).padStart(20, '0')}-${fileBytes}.made`);
+}
+
+export interface Mark {
+  readonly number: number;
+  /** Bytes of the segment's file. */
+  readonly fileBytes: number;
+}
+
+/** null: not the name of such a file. */
+export function markOf(name: string): Mark | null {
+  const [, number, fileBytes] = /^0{10}(\d{10})-(\d{1,10})\.made$/.exec(name) ?? [];
+  return number === undefined ? null : { number: Number(number), fileBytes: Number(fileBytes) };
+}
+
 /** A record, or a part in which none could be read. */
 export type Scanned =
   | {
@@ -68,54 +106,99 @@ export type Scanned =
       readonly bytes: Buffer;
       readonly at: number;
     }
-  | { readonly is: 'damage'; readonly from: number; readonly to: number };
+  | Damage;
+
+export interface Damage {
+  readonly is: 'damage';
+  readonly from: number;
+  readonly to: number;
+  /** Whose requests they are; null: that cannot be read. */
+  readonly oid: number | null;
+  /** How many requests there are; null: nothing tells. */
+  readonly requests: number | null;
+  /** How many bytes its first record takes; null: that cannot be read. */
+  readonly size: number | null;
+}
 
 export interface Stretch {
+  readonly version: Version;
   readonly from: number;
   readonly to: number;
   /** The bytes up to `to` are known to have been records, to the last one: zeros among them are damage, too. */
   readonly full: boolean;
-  /** Every record's sequence is larger than the one before; the first one's is larger than this. */
-  readonly after: bigint;
+  /** Every record's sequence is larger than the one before; the first one's is larger than this. null: not known. */
+  readonly after: bigint | null;
+  /** The sequence of the first request after the stretch; null: not known. */
+  readonly next?: bigint | null;
+}
+
+/** All of a segment that is written and on the disk, from a position on. */
+export function writtenOf({ header, end }: Pick<Segment, 'header' | 'end'>, from = headerBytes): Stretch {
+  const { version, firstSequence } = header;
+  return { version, from, to: end, full: true, after: from === headerBytes ? firstSequence - 1n : null };
 }
 
 /** Everything between two positions in a segment, in order. Rejects with the system's errors only. */
 export async function* scanRecords(file: SpoolFile, stretch: Stretch): AsyncGenerator<Scanned, void> {
   const reader = new Reader(file, stretch);
   let { after } = stretch;
-  let damagedFrom: number | null = null;
+  let damage: Omit<Damage, 'is' | 'to'> | null = null;
+  /** `first`: the first request after it. */
+  const ended = (to: number, first: bigint | null): Damage | null => {
+    if (damage === null) return null;
+    // Only requests have numbers in version 2, so that a gap among them says how many are lost.
+    const isKnown = stretch.version > 1 && first !== null && after !== null;
+    const requests = isKnown ? Number(first - (after ?? 0n) - 1n) : damage.requests;
+    const one = { is: 'damage' as const, ...damage, to, requests };
+    damage = null;
+    return one;
+  };
   while (reader.place < stretch.to) {
     const found = await reader.look();
+    const from = reader.place;
+    const known = found.is === 'record' ? found : found.is === 'damage' ? found.known : null;
     // Records must not overlap: a record of several requests has the numbers before its own, too.
-    if (found.is === 'record' && found.head.sequence - BigInt(Math.max(1, found.head.requests)) >= after) {
-      if (damagedFrom !== null) yield { is: 'damage', from: damagedFrom, to: reader.place };
-      damagedFrom = null;
-      after = found.head.sequence;
-      const from = reader.place;
-      yield { is: 'record', head: found.head, from, to: from + found.size, ...reader.here };
-      reader.skip(found.size);
+    const isNext = known !== null && firstOf(known.head) > (after ?? 0n) && known.size <= stretch.to - from;
+    if (known !== null && isNext) {
+      // The window may be another one once the damage has been taken.
+      const { here } = reader;
+      const before = ended(from, firstOf(known.head));
+      if (before !== null) yield before;
+      const { head, size } = known;
+      after = head.sequence;
+      const to = from + size;
+      if (found.is === 'record') yield { is: 'record', head, from, to, ...here };
+      else yield { is: 'damage', from, to, oid: head.table, requests: head.requests, size };
+      reader.skip(size);
       continue;
     }
-    if (found.is === 'end' && damagedFrom === null && !stretch.full && (await reader.onlyZeros())) return;
-    damagedFrom ??= reader.place;
+    if (found.is === 'end' && damage === null && !stretch.full && (await onlyZeros(file, from, stretch.to)))
+      return;
+    const requests = known?.head.requests ?? null;
+    damage ??= { from, oid: known?.head.table ?? null, requests, size: known?.size ?? null };
     reader.skip(8);
   }
-  if (damagedFrom !== null) yield { is: 'damage', from: damagedFrom, to: stretch.to };
+  const last = ended(stretch.to, stretch.next ?? null);
+  if (last !== null) yield last;
+}
+
+function firstOf({ sequence, requests }: RecordHead): bigint {
+  return sequence - BigInt(Math.max(1, requests)) + 1n;
 }
 
 /** A window on a file that moves forward. */
 class Reader {
   readonly #file: SpoolFile;
-  readonly #to: number;
+  readonly #stretch: Stretch;
   /** The position in the file at which the window begins. */
   #start: number;
   #window: Buffer = Buffer.alloc(0);
   #at = 0;
 
-  constructor(file: SpoolFile, { from, to }: Stretch) {
+  constructor(file: SpoolFile, stretch: Stretch) {
     this.#file = file;
-    this.#start = from;
-    this.#to = to;
+    this.#stretch = stretch;
+    this.#start = stretch.from;
   }
 
   get place(): number {
@@ -127,11 +210,13 @@ class Reader {
   }
 
   async look() {
+    const { version, to } = this.#stretch;
     for (;;) {
-      const found = lookAt(this.#window, this.#at, this.#to - this.place);
+      const where: Whereabouts = { version, start: this.#start, to };
+      const found = lookAt(this.#window, this.#at, where);
       if (found.is !== 'more') return found;
       // A file that is shorter than it should be ends here.
-      if (!(await this.#fill(found.bytes))) return { is: 'damage' } as const;
+      if (!(await this.#fill(found.bytes))) return { is: 'damage', known: null } as const;
     }
   }
 
@@ -139,21 +224,9 @@ class Reader {
     this.#at += bytes;
   }
 
-  async onlyZeros(): Promise<boolean> {
-    const bytes = Buffer.alloc(limits.spoolReadBytes);
-    const zeros = Buffer.alloc(limits.spoolReadBytes);
-    for (let place = this.place; place < this.#to;) {
-      const read = await this.#file.read(bytes.subarray(0, Math.min(bytes.length, this.#to - place)), place);
-      if (read === 0) return true;
-      if (!bytes.subarray(0, read).equals(zeros.subarray(0, read))) return false;
-      place += read;
-    }
-    return true;
-  }
-
   /** Makes the window hold so many bytes from here on. */
   async #fill(bytes: number): Promise<boolean> {
-    const left = this.#to - this.place;
+    const left = this.#stretch.to - this.place;
     const wanted = Buffer.allocUnsafe(Math.min(left, Math.max(bytes, limits.spoolReadBytes)));
     const place = this.place;
     const read = await this.#file.read(wanted, place);
@@ -161,6 +234,37 @@ class Reader {
     this.#at = 0;
     this.#window = wanted.subarray(0, read);
     return read >= bytes;
+  }
+}
+
+/** Whether a part of a file holds nothing but zeros, as far as it exists. */
+export async function onlyZeros(file: SpoolFile, from: number, to: number): Promise<boolean> {
+  for await (const { piece } of pieces(file, from, to)) if (!isZero(piece)) return false;
+  return true;
+}
+
+/** Where the zeros begin that a part of a file ends with. */
+export async function lastNonZero(file: SpoolFile, from: number, to: number): Promise<number> {
+  let end = from;
+  for await (const { place, piece } of pieces(file, from, to))
+    if (!isZero(piece)) end = place + piece.findLastIndex((byte) => byte !== 0) + 1;
+  return end;
+}
+
+const zeros = Buffer.alloc(limits.spoolReadBytes);
+
+function isZero(piece: Buffer): boolean {
+  return piece.equals(zeros.subarray(0, piece.length));
+}
+
+/** Each is overwritten by the next. */
+async function* pieces(file: SpoolFile, from: number, to: number) {
+  const bytes = Buffer.alloc(Math.min(limits.spoolReadBytes, Math.max(0, to - from)));
+  for (let place = from; place < to;) {
+    const read = await file.read(bytes.subarray(0, to - place), place);
+    if (read === 0) return;
+    yield { place, piece: bytes.subarray(0, read) };
+    place += read;
   }
 }
 

@@ -8,18 +8,19 @@ import { join } from 'node:path';
 import type { Closable } from '../kit/closer.ts';
 import type { SpoolFiles } from './files.ts';
 import { headerBytes, openRecord } from './format.ts';
-import { recover } from './recovery.ts';
+import { keyOf, recover } from './recovery.ts';
 import { quarantine, recount } from './quarantine.ts';
 import type { Lost } from './quarantine.ts';
 import type { Sealed } from './sealed.ts';
-import { reading, scanRecords } from './segment.ts';
-import type { Segment } from './segment.ts';
+import { reading, removeMarks, scanRecords, writtenOf } from './segment.ts';
+import type { Damage, Segment } from './segment.ts';
 import { SpoolWriter } from './writer.ts';
-import type { Appendable, WriterOptions } from './writer.ts';
+import type { Appendable } from './seal-together.ts';
+import type { WriterOptions } from './writer.ts';
 
 export interface SpoolOptions extends Pick<
   WriterOptions,
-  'files' | 'ring' | 'segmentBytes' | 'bytesLeft' | 'random' | 'clock' | 'failed'
+  'files' | 'ring' | 'segmentBytes' | 'bytesLeft' | 'random' | 'clock' | 'failed' | 'worked'
 > {
   /** Holds a folder for each spool, named by its id. */
   readonly root: string;
@@ -30,6 +31,8 @@ export interface SpoolOptions extends Pick<
 /** Requests of one table that were sealed together. */
 export interface SpooledRequests extends Sealed {
   readonly oid: number;
+  /** The description of the table, as it was appended; null: in a segment of version 1 (`tables`). */
+  readonly target: Buffer | null;
   /** The place after them. */
   readonly place: Place;
 }
@@ -117,39 +120,51 @@ export class Spool implements Closable {
     return this.#writer.append(table, payload);
   }
 
+  /** Whether segments can be read now whose master key was not here before. */
+  unlock(): boolean {
+    const locked = this.#segments.filter(({ key }) => key === null);
+    if (locked.length === 0) return false;
+    this.#options.ring.reread();
+    for (const segment of locked) segment.key = keyOf(segment.header, this.#options.ring);
+    return locked.some(({ key }) => key !== null);
+  }
+
   /**
    * Everything from a place on that is on the disk now, in order: the records whose last request is wanted, with the place after
-   * them. What cannot be read is reported, put aside and skipped. A segment whose key is not known ends it: nothing after it may
-   * arrive before it.
+   * them. What cannot be read is reported, put aside and skipped; so is a segment whose master key is not here, after `locked` was called
+   * with it: nothing after it may arrive before it.
    */
   async *requests(
     from: Place,
     wanted: (oid: number, sequence: bigint) => boolean,
+    locked: (segment: Segment) => void = () => undefined,
   ): AsyncGenerator<SpooledRequests, void> {
     for (const segment of this.#segments) {
       if (segment.number < from.segment) continue;
-      const { key } = segment;
-      if (key === null) return;
-      const start = segment.number === from.segment ? Math.max(from.at, headerBytes) : headerBytes;
-      const stretch = { from: start, to: segment.end, full: true, after: 0n };
+      const { key, header, number } = segment;
+      if (key === null) {
+        locked(segment);
+        continue;
+      }
+      const start = number === from.segment ? Math.max(from.at, headerBytes) : headerBytes;
       const { files, failed } = this.#options;
       try {
         const file = await files.open(segment.path);
         try {
-          for await (const found of scanRecords(file, stretch)) {
+          for await (const found of scanRecords(file, writtenOf(segment, start))) {
             if (found.is === 'damage') {
               await this.#putAside(segment, found);
               continue;
             }
-            const { kind, sequence: last, table: oid, requests } = found.head;
-            if (kind !== 'request' || !wanted(oid, last)) continue;
-            const payload = openRecord(found.bytes, found.at, key);
-            if (payload === null) {
-              await this.#putAside(segment, found);
+            const { sequence: last, table: oid, requests } = found.head;
+            if (requests === 0 || !wanted(oid, last)) continue;
+            const opened = openRecord(found.bytes, found.at, key, header.version);
+            if (opened === null) {
+              await this.#putAside(segment, { ...found, oid, requests });
               continue;
             }
             const first = last - BigInt(requests - 1);
-            yield { oid, first, last, payload, place: { segment: segment.number, at: found.to } };
+            yield { oid, first, last, ...opened, place: { segment: number, at: found.to } };
           }
         } finally {
           await file.close();
@@ -162,27 +177,24 @@ export class Spool implements Closable {
   }
 
   /** Once. What it held is not waited for: its tables would spool forever. */
-  async #putAside(
-    segment: Segment,
-    { from, to }: { readonly from: number; readonly to: number },
-  ): Promise<void> {
-    if (segment.damaged.has(from)) return;
+  async #putAside(segment: Segment, damage: Pick<Damage, 'from' | 'to' | 'oid' | 'requests'>): Promise<void> {
+    if (segment.damaged.has(damage.from)) return;
     const { files, damaged } = this.#options;
-    damaged(await quarantine(files, segment, from, to));
+    damaged(await quarantine(files, segment, damage));
     await recount(files, segment);
   }
 
-  /** What was last written about each table, by its oid, as far as it can be read. */
+  /** What segments of version 1 say about each table, by its oid, as far as it can be read. */
   async tables(): Promise<ReadonlyMap<number, Buffer>> {
     const told = new Map<number, Buffer>();
-    for (const { key, path, end } of this.#segments) {
-      if (key === null) continue;
+    for (const segment of this.#segments) {
+      const { key, path, header } = segment;
+      if (key === null || header.version !== 1) continue;
       await reading(this.#options.files, path, async (file) => {
-        const stretch = { from: headerBytes, to: end, full: true, after: 0n };
-        for await (const found of scanRecords(file, stretch)) {
-          if (found.is !== 'record' || found.head.kind !== 'table') continue;
-          const payload = openRecord(found.bytes, found.at, key);
-          if (payload !== null) told.set(found.head.table, payload);
+        for await (const found of scanRecords(file, writtenOf(segment))) {
+          if (found.is !== 'record' || found.head.requests > 0) continue;
+          const opened = openRecord(found.bytes, found.at, key, 1);
+          if (opened !== null) told.set(found.head.table, opened.payload);
         }
       });
     }
@@ -201,12 +213,18 @@ export class Spool implements Closable {
     const idle = current !== undefined && arrived(current) && (await this.#writer.finishSegment());
     const gone = this.#segments.filter((segment) => arrived(segment) && (segment !== current || idle));
     if (gone.length === 0) return;
+    const folder = join(root, this.id);
+    await removeMarks(
+      files,
+      folder,
+      gone.map(({ mark }) => mark),
+    );
     for (const segment of gone) {
       await files.remove(segment.path);
       this.#writer.freed(segment.fileBytes);
       this.#segments = this.#segments.filter((one) => one !== segment);
     }
-    await files.syncFolder(join(root, this.id));
+    await files.syncFolder(folder);
   }
 
   close(): Promise<void> {

@@ -83,7 +83,7 @@ export class Spools implements Closable {
     try {
       for (const name of await files.list(root)) {
         const database = databaseOf(name);
-        if (database !== null) await spools.#openDatabase(database);
+        if (database !== null) await spools.#openDatabase(database, null);
       }
     } catch (error) {
       await spools.close();
@@ -146,7 +146,7 @@ export class Spools implements Closable {
     const home = await ask(database).catch(() => null);
     // The database is unreachable again; it will be confirmed later.
     if (home === null) return;
-    const open = known ?? (await this.#openDatabase(database));
+    const open = known ?? (await this.#openDatabase(database, home));
     open.kept.home = home;
     const folder = join(root, folderOf(database));
     await writeKnown(files, folder, database, { home, confirmedAtMs, rows }, { seal, open: unseal });
@@ -155,7 +155,8 @@ export class Spools implements Closable {
     open.writtenAtMs = startedMs;
   }
 
-  async #openDatabase(database: string): Promise<Open> {
+  /** `home`: what the database has answered; null: it was not asked. */
+  async #openDatabase(database: string, home: string | null): Promise<Open> {
     const { files, root, bytesMax, nowMs, drain, remember, opened, seal, open: unseal } = this.#options;
     const folder = join(root, folderOf(database));
     await files.makeFolder(folder);
@@ -172,7 +173,8 @@ export class Spools implements Closable {
     const bounds = { bytesLeft, bytesFree, bytesOfOwner, hasSeveralOwners };
     const kept = await DatabaseSpool.open({ ...this.#options, ...bounds, database, folder });
     const known = await readKnown(files, folder, database, nowMs(), { seal, open: unseal });
-    if (known !== null) kept.home = known.home;
+    const ownHome = home ?? known?.home;
+    if (ownHome !== undefined) kept.home = ownHome;
     remember(
       database,
       known,

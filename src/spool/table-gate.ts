@@ -22,8 +22,6 @@ export class TableGate {
   #inLane = 0;
   #appending = 0;
   #written = deferred<void>();
-  /** When the lane began to refuse, by a monotonic clock, ms; null: it does not. */
-  refusedAtMs: number | null = null;
   /** ms since 1970; null: it is open. */
   sinceMs: number | null = null;
   /** Why what is kept does not arrive; null: it does, or nothing has been tried. */
@@ -102,7 +100,6 @@ export class TableGate {
     if (this.#state !== 'emptying' || this.#appending > 0) return false;
     this.sinceMs = null;
     this.reason = null;
-    this.refusedAtMs = null;
     this.#become('open');
     return true;
   }

@@ -366,6 +366,8 @@ export class TableHandOver {
     );
     this.#positions.set(this.oid, first.last);
     this.#slow.delete(this.oid);
+    if (why.code === 'delivery_differs')
+      this.#deps.observe({ kind: 'deliveries.differ', table: this.name, deliveries: 1 });
     this.#deps.observe({ kind: 'spool.refused', table: this.name, code: why.code, reason: why.message });
     return 'on';
   }

@@ -4,9 +4,11 @@ import { ModelFiles } from '../../test/support/model-files.ts';
 import { holdsTable } from '../../test/support/state-table.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
 import { limits } from '../tables/limits.ts';
+import { encodeTarget } from './format.ts';
 import { NotKept, SpoolWriter } from './writer.ts';
 
 const segmentBytes = 4_096;
+const target = encodeTarget(Buffer.from('{}'));
 
 /** A writer on a disk of so many segments. */
 class Machine {
@@ -28,6 +30,7 @@ class Machine {
     last: null,
     began: () => undefined,
     failed: () => undefined,
+    worked: () => undefined,
   });
 
   static async after(...steps: readonly ((machine: Machine) => unknown)[]): Promise<Machine> {
@@ -46,7 +49,7 @@ class Machine {
   }
 
   append(bytes = 100): Promise<string> {
-    const table = { oid: 1, version: 'v1', describe: () => Buffer.from('{}') };
+    const table = { oid: 1, target };
     return this.writer.append(table, Buffer.alloc(bytes)).then(
       (sequence) => `kept as ${sequence}`,
       (error: unknown) => (error instanceof NotKept ? error.why : String(error)),
@@ -56,10 +59,12 @@ class Machine {
   /** What was answered, what the next record is told once the disk is well again, and how many segments are on the disk in the end. */
   async told(answer: string): Promise<string> {
     this.files.failAt = Infinity;
+    this.nowMs += limits.spoolMakeAgainMs;
     const next = await this.append();
     await this.rests();
     const again = this.files.syncsAfterFailure === 0 ? '' : ', synced after a failure';
-    return `${answer}; next ${next}; ${this.files.contents.size} on the disk${again}`;
+    const segments = [...this.files.contents.keys()].filter((path) => path.endsWith('.seg'));
+    return `${answer}; next ${next}; ${segments.length} on the disk${again}`;
   }
 
   /** The next call fails, or all from there on. */
@@ -85,43 +90,43 @@ test('a writer of the spool, in every state, at every event', async () => {
   await holdsTable(
     {
       new: {
-        'a record': 'kept as 2; next kept as 3; 2 on the disk',
-        'a record that fits into no segment': 'full; next kept as 2; 2 on the disk',
-        'a record, and one call to the disk fails': 'full; next kept as 2; 2 on the disk',
-        'a record, and the disk fails from here on': 'full; next kept as 2; 2 on the disk',
-        'the segment is finished': 'finished: true; next kept as 2; 2 on the disk',
+        'a record': 'kept as 1; next kept as 2; 2 on the disk',
+        'a record that fits into no segment': 'full; next kept as 1; 2 on the disk',
+        'a record, and one call to the disk fails': 'full; next kept as 1; 2 on the disk',
+        'a record, and the disk fails from here on': 'full; next kept as 1; 2 on the disk',
+        'the segment is finished': 'finished: true; next kept as 1; 2 on the disk',
         'it is closed': 'closed; next off; 0 on the disk',
       },
       prepared: {
-        'a record': 'kept as 2; next kept as 3; 2 on the disk',
-        'a record that fits into no segment': 'full; next kept as 2; 2 on the disk',
-        'a record, and one call to the disk fails': 'busy; next kept as 2; 3 on the disk',
-        'a record, and the disk fails from here on': 'unknown; next off; 1 on the disk',
-        'the segment is finished': 'finished: true; next kept as 2; 2 on the disk',
+        'a record': 'kept as 1; next kept as 2; 2 on the disk',
+        'a record that fits into no segment': 'full; next kept as 1; 2 on the disk',
+        'a record, and one call to the disk fails': 'busy; next kept as 1; 3 on the disk',
+        'a record, and the disk fails from here on': 'busy; next off; 1 on the disk',
+        'the segment is finished': 'finished: true; next kept as 1; 2 on the disk',
         'it is closed': 'closed; next off; 0 on the disk',
       },
       writing: {
-        'a record': 'kept as 3; next kept as 4; 2 on the disk',
-        'a record that fits into no segment': 'full; next kept as 3; 2 on the disk',
-        'a record, and one call to the disk fails': 'busy; next kept as 4; 3 on the disk',
+        'a record': 'kept as 2; next kept as 3; 2 on the disk',
+        'a record that fits into no segment': 'full; next kept as 2; 2 on the disk',
+        'a record, and one call to the disk fails': 'busy; next kept as 2; 3 on the disk',
         'a record, and the disk fails from here on': 'unknown; next off; 2 on the disk',
-        'the segment is finished': 'finished: true; next kept as 4; 3 on the disk',
+        'the segment is finished': 'finished: true; next kept as 2; 3 on the disk',
         'it is closed': 'closed; next off; 1 on the disk',
       },
       'writing, the segment is full': {
-        'a record': 'kept as 3; next kept as 5; 3 on the disk',
-        'a record that fits into no segment': 'full; next kept as 3; 2 on the disk',
-        'a record, and one call to the disk fails': 'busy; next kept as 4; 3 on the disk',
+        'a record': 'kept as 2; next kept as 3; 3 on the disk',
+        'a record that fits into no segment': 'full; next kept as 2; 2 on the disk',
+        'a record, and one call to the disk fails': 'busy; next kept as 2; 3 on the disk',
         'a record, and the disk fails from here on': 'unknown; next off; 2 on the disk',
-        'the segment is finished': 'finished: true; next kept as 4; 3 on the disk',
+        'the segment is finished': 'finished: true; next kept as 2; 3 on the disk',
         'it is closed': 'closed; next off; 1 on the disk',
       },
       'writing, the disk is full': {
-        'a record': 'kept as 3; next kept as 4; 2 on the disk',
-        'a record that fits into no segment': 'full; next kept as 3; 2 on the disk',
-        'a record, and one call to the disk fails': 'busy; next kept as 4; 2 on the disk',
+        'a record': 'kept as 2; next kept as 3; 2 on the disk',
+        'a record that fits into no segment': 'full; next kept as 2; 2 on the disk',
+        'a record, and one call to the disk fails': 'busy; next kept as 2; 2 on the disk',
         'a record, and the disk fails from here on': 'unknown; next off; 2 on the disk',
-        'the segment is finished': 'finished: true; next kept as 4; 2 on the disk',
+        'the segment is finished': 'finished: true; next kept as 2; 2 on the disk',
         'it is closed': 'closed; next off; 1 on the disk',
       },
       'both are full': {
@@ -133,19 +138,19 @@ test('a writer of the spool, in every state, at every event', async () => {
         'it is closed': 'closed; next off; 2 on the disk',
       },
       'failed once': {
-        'a record': 'kept as 4; next kept as 5; 3 on the disk',
-        'a record that fits into no segment': 'full; next kept as 4; 3 on the disk',
+        'a record': 'kept as 2; next kept as 3; 3 on the disk',
+        'a record that fits into no segment': 'full; next kept as 2; 3 on the disk',
         'a record, and one call to the disk fails': 'busy; next off; 3 on the disk',
         'a record, and the disk fails from here on': 'unknown; next off; 3 on the disk',
-        'the segment is finished': 'finished: true; next kept as 4; 4 on the disk',
+        'the segment is finished': 'finished: true; next kept as 2; 4 on the disk',
         'it is closed': 'closed; next off; 2 on the disk',
       },
       'failed once, a minute ago': {
-        'a record': 'kept as 4; next kept as 5; 3 on the disk',
-        'a record that fits into no segment': 'full; next kept as 4; 3 on the disk',
-        'a record, and one call to the disk fails': 'busy; next kept as 4; 4 on the disk',
+        'a record': 'kept as 2; next kept as 3; 3 on the disk',
+        'a record that fits into no segment': 'full; next kept as 2; 3 on the disk',
+        'a record, and one call to the disk fails': 'busy; next kept as 2; 4 on the disk',
         'a record, and the disk fails from here on': 'unknown; next off; 3 on the disk',
-        'the segment is finished': 'finished: true; next kept as 4; 4 on the disk',
+        'the segment is finished': 'finished: true; next kept as 2; 4 on the disk',
         'it is closed': 'closed; next off; 2 on the disk',
       },
       'off after two failures': {

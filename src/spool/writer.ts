@@ -1,7 +1,7 @@
 /**
  * Appends to a spool. Takes payloads to be sealed, returns a promise that resolves when they are on the disk; refuses with
- * `full`, `busy` and `off` (nothing is kept) and with `unknown` (the disk failed, and it could not be recorded that
- * what was being written does not count).
+ * `full`, `busy`, `locked` (there is no master key) and `off` (nothing is kept) and with `unknown` (the disk failed, and it could not be
+ * recorded that what was being written does not count).
  *
  * One write at a time. Payloads that arrive while the disk is being flushed wait, and are the next group. A segment to which
  * writing has failed is never written to again, and never synced again: after a failed fsync Linux may take pages for
@@ -10,13 +10,16 @@
  *
  * The segment after the one in use is made ahead, so that a disk that fills up takes nothing from the one in use.
  */
-import type { KeyRing } from '../secrets/key-ring.ts';
+import type { KeyRing, MasterKey } from '../secrets/key-ring.ts';
 import { limits } from '../tables/limits.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
-import { encodeHeader, encodeRecord, headerBytes, joinPayloads, recordSize, segmentKey } from './format.ts';
+import { encodeHeader, encodeRecord, headerBytes, joinPayloads, recordsEnd, recordSize } from './format.ts';
+import { segmentKey } from './format.ts';
 import type { RecordHead } from './format.ts';
-import { count, segmentPath } from './segment.ts';
-import type { Segment } from './segment.ts';
+import { togetherOf } from './seal-together.ts';
+import type { Appendable } from './seal-together.ts';
+import { count, markPath, removeMarks, segmentPath } from './segment.ts';
+import type { Mark, Segment } from './segment.ts';
 
 export interface WriterOptions {
   readonly files: SpoolFiles;
@@ -38,18 +41,13 @@ export interface WriterOptions {
   /** Called when a segment comes into use; it then grows. */
   readonly began: (segment: Segment) => void;
   readonly failed: (error: unknown) => void;
-}
-
-export interface Appendable {
-  readonly oid: number;
-  /** Changes whenever the description of the table does. */
-  readonly version: string;
-  readonly describe: () => Buffer;
+  /** Called when a segment was made. */
+  readonly worked: () => void;
 }
 
 export class NotKept extends Error {
   override readonly name = 'NotKept';
-  readonly why: 'full' | 'busy' | 'off' | 'unknown';
+  readonly why: 'full' | 'busy' | 'locked' | 'off' | 'unknown';
 
   constructor(why: NotKept['why']) {
     super(`not kept: ${why}`);
@@ -68,13 +66,11 @@ interface Open {
   readonly segment: Segment;
   readonly file: SpoolFile;
   readonly key: Buffer;
-  /** The version of each table that was written to this segment, by oid. */
-  readonly told: Map<number, string>;
 }
 
 /** A segment of zeros, not written to yet. */
 interface Spare {
-  readonly number: number;
+  readonly mark: Mark;
   readonly file: SpoolFile;
 }
 
@@ -93,6 +89,8 @@ export class SpoolWriter {
   #running: Promise<void> | null = null;
   #off = false;
   #failedAt = -Infinity;
+  /** When a segment could not be made. */
+  #fullAtMs = -Infinity;
 
   constructor(options: WriterOptions) {
     this.#options = options;
@@ -118,10 +116,9 @@ export class SpoolWriter {
   /** Resolves with the record's sequence when it is on the disk; rejects with NotKept. */
   append(table: Appendable, payload: Buffer): Promise<bigint> {
     if (this.#off) return Promise.reject(new NotKept('off'));
-    const size = recordSize(payload.length);
-    // It would not fit into an empty segment after the description of its table.
-    if (headerBytes + recordSize(table.describe().length) + size > this.#options.segmentBytes)
-      return Promise.reject(new NotKept('full'));
+    const size = recordSize(table.target, payload.length);
+    // It would not fit into an empty segment.
+    if (headerBytes + size > this.#recordsEnd) return Promise.reject(new NotKept('full'));
     const ofTable = this.#waitingOf.get(table.oid) ?? 0;
     // A table may use half of it while no other waits, and never more than it leaves to the others.
     if (ofTable > 0 && ofTable + size > limits.spoolWaitingBytesMax - this.#waitingBytes)
@@ -143,6 +140,7 @@ export class SpoolWriter {
 
   /** A segment of so many bytes was removed. */
   freed(bytes: number): void {
+    this.#fullAtMs = -Infinity;
     this.#bytes -= bytes;
   }
 
@@ -161,9 +159,15 @@ export class SpoolWriter {
     const spare = await this.#spare;
     this.#spare = null;
     if (spare === null) return;
+    const { files, folder } = this.#options;
     await spare.file.close();
-    await this.#options.files.remove(segmentPath(this.#options.folder, spare.number));
-    this.#bytes -= this.#options.segmentBytes;
+    await removeMarks(files, folder, [spare.mark]);
+    await files.remove(segmentPath(folder, spare.mark.number));
+    this.#bytes -= spare.mark.fileBytes;
+  }
+
+  get #recordsEnd(): number {
+    return recordsEnd(2, this.#options.segmentBytes);
   }
 
   async #run(): Promise<void> {
@@ -171,10 +175,12 @@ export class SpoolWriter {
     await new Promise(setImmediate);
     while (this.#waiting.length > 0) {
       const group = this.#takeGroup();
+      const attempt = { isBegun: false };
       try {
-        await this.#write(group);
+        await this.#write(group, attempt);
       } catch (error) {
-        await this.#fail(group, error);
+        if (error instanceof NotKept) for (const { refused } of group) refused(error);
+        else await this.#fail(group, error, attempt.isBegun);
       }
     }
     this.#running = null;
@@ -184,7 +190,7 @@ export class SpoolWriter {
     let bytes = 0;
     let count = 0;
     for (const { table, payload } of this.#waiting) {
-      const size = recordSize(payload.length);
+      const size = recordSize(table.target, payload.length);
       if (count > 0 && (count === limits.spoolGroupRecordsMax || bytes + size > limits.spoolGroupBytesMax))
         break;
       bytes += size;
@@ -197,36 +203,26 @@ export class SpoolWriter {
     return this.#waiting.splice(0, count);
   }
 
-  async #write(group: readonly Waiting[]): Promise<void> {
-    const open = await this.#roomFor(group);
-    if (open === null) return group.forEach(({ refused }) => refused(new NotKept('full')));
-    const { segment, file, key, told } = open;
+  /** `isBegun`: some of it may be on the disk. Rejects with NotKept, and with the system's errors. */
+  async #write(group: readonly Waiting[], attempt: { isBegun: boolean }): Promise<void> {
+    const { segment, file, key } = await this.#roomFor(group);
     const first = this.#nextSequence;
-    const records: {
-      readonly head: RecordHead;
-      readonly bytes: number;
-      readonly waiting: readonly Waiting[];
-    }[] = [];
+    const records: { head: RecordHead; bytes: number; waiting: readonly Waiting[] }[] = [];
     const pieces: Buffer[] = [];
-    const add = (kind: 'request' | 'table', table: number, payloads: readonly Buffer[]) => {
-      const sequence = this.#nextSequence + BigInt(payloads.length - 1);
-      const requests = kind === 'request' ? payloads.length : 0;
-      const head = { sequence, table, kind, requests, startsGroup: pieces.length === 0 };
-      const record = encodeRecord(head, joinPayloads(payloads), key);
-      pieces.push(record);
-      this.#nextSequence = sequence + 1n;
-      return { head, bytes: record.length };
-    };
+    let end = segment.end;
     for (const waiting of togetherOf(group)) {
-      const { oid, version, describe } = waiting[0].table;
-      if (told.get(oid) !== version) {
-        told.set(oid, version);
-        add('table', oid, [describe()]);
-      }
-      const payloads = waiting.map(({ payload }) => payload);
-      records.push({ ...add('request', oid, payloads), waiting });
+      const { oid, target } = waiting[0].table;
+      const sequence = this.#nextSequence + BigInt(waiting.length - 1);
+      const head = { sequence, table: oid, requests: waiting.length, startsGroup: pieces.length === 0 };
+      const payload = joinPayloads(waiting.map((one) => one.payload));
+      const record = encodeRecord(head, end, target, payload, key);
+      pieces.push(record);
+      records.push({ head, bytes: record.length, waiting });
+      this.#nextSequence = sequence + 1n;
+      end += record.length;
     }
     const bytes = Buffer.concat(pieces);
+    attempt.isBegun = true;
     try {
       await file.write([bytes], segment.end);
       await file.syncData();
@@ -240,41 +236,31 @@ export class SpoolWriter {
       waiting.forEach(({ kept }, i) => kept(head.sequence - BigInt(waiting.length - 1 - i)));
   }
 
-  /** The segment for a group; null: there is no room for another segment. */
-  async #roomFor(group: readonly Waiting[]): Promise<Open | null> {
+  /** The segment for a group. Rejects with NotKept if there is no room for another segment, or no master key. */
+  async #roomFor(group: readonly Waiting[]): Promise<Open> {
     const open = this.#open;
-    if (open !== null && open.segment.end + this.#sizeIn(open, group) <= this.#options.segmentBytes)
-      return open;
+    // At most: those that are sealed together take less.
+    const size = group.reduce((sum, { table, payload }) => sum + recordSize(table.target, payload.length), 0);
+    if (open !== null && open.segment.end + size <= this.#recordsEnd) return open;
+    if (this.#masterKey() === null) throw new NotKept('locked');
     await this.#closeOpen();
     // null: there was no room for one at the last attempt.
     const spare = (await this.#spare) ?? (await this.#makeSpare());
     this.#spare = null;
-    if (spare === null) return null;
+    if (spare === null) throw new NotKept('full');
     const opened = await this.#use(spare);
     this.#spare = this.#makeSpare();
     return opened;
   }
 
-  /** At most: each table is described once. */
-  #sizeIn({ told }: Pick<Open, 'told'>, group: readonly Waiting[]): number {
-    const tables = new Map<number, string>();
-    let bytes = 0;
-    for (const { table, payload } of group) {
-      bytes += recordSize(payload.length);
-      const known = tables.get(table.oid) ?? told.get(table.oid);
-      if (known !== table.version) bytes += recordSize(table.describe().length);
-      tables.set(table.oid, table.version);
-    }
-    return bytes;
-  }
-
   /** The header is on the disk before anything else: a header that cannot be read was damaged later. */
-  async #use({ number, file }: Spare): Promise<Open> {
-    const { ring, spool, random, folder, segmentBytes } = this.#options;
-    ring.reread();
-    const masterKey = ring.keys()[0];
-    if (masterKey === undefined) throw new Error('there is no master key to seal with');
+  async #use({ mark, file }: Spare): Promise<Open> {
+    const { spool, random, folder } = this.#options;
+    const { number, fileBytes } = mark;
+    const masterKey = this.#masterKey();
+    if (masterKey === null) throw new NotKept('locked');
     const header = {
+      version: 2 as const,
       number,
       spool,
       salt: random(16),
@@ -287,17 +273,18 @@ export class SpoolWriter {
       number,
       path: segmentPath(folder, number),
       header,
+      mark,
       key,
-      fileBytes: segmentBytes,
+      fileBytes,
       end: headerBytes,
       last: new Map(),
       counts: new Map(),
       requests: 0,
       damaged: new Set(),
     };
-    this.#open = { segment, file, key, told: new Map() };
+    this.#open = { segment, file, key };
     try {
-      await file.write([encodeHeader(header)], 0);
+      for (const place of [0, fileBytes - headerBytes]) await file.write([encodeHeader(header)], place);
       await file.syncData();
     } finally {
       this.#last = segment;
@@ -306,17 +293,27 @@ export class SpoolWriter {
     return this.#open;
   }
 
+  /** null: it is not here. */
+  #masterKey(): MasterKey | null {
+    const { ring } = this.#options;
+    ring.reread();
+    return ring.keys()[0] ?? null;
+  }
+
   async #closeOpen(): Promise<void> {
     const open = this.#open;
     this.#open = null;
     await open?.file.close().catch(this.#options.failed);
   }
 
-  /** null: the disk, or the spool's share of it, is full. */
+  /** null: the disk, or the spool's share of it, is full, or was a moment ago. */
   async #makeSpare(): Promise<Spare | null> {
-    const { files, folder, segmentBytes, bytesLeft, failed } = this.#options;
+    const { files, folder, segmentBytes, bytesLeft, failed, worked, clock } = this.#options;
     if (segmentBytes > bytesLeft()) return null;
+    // Each attempt fills the disk as far as it goes.
+    if (clock() - this.#fullAtMs < limits.spoolMakeAgainMs) return null;
     const number = this.#nextNumber++;
+    const mark = { number, fileBytes: segmentBytes };
     const path = segmentPath(folder, number);
     this.#bytes += segmentBytes;
     let file: SpoolFile | null = null;
@@ -327,26 +324,31 @@ export class SpoolWriter {
         await file.write([zeros.subarray(0, Math.min(zeros.length, segmentBytes - at))], at);
       await file.sync();
       await files.syncFolder(folder);
-      return { number, file };
+      await (await files.create(markPath(folder, mark))).close();
+      await files.syncFolder(folder);
+      worked();
+      return { mark, file };
     } catch (error) {
+      this.#fullAtMs = clock();
       failed(error);
       await file?.close().catch(() => {});
+      await removeMarks(files, folder, [mark]).catch(() => {});
       await files.remove(path).catch(() => {});
       this.#bytes -= segmentBytes;
       return null;
     }
   }
 
-  /** The group is refused as soon as the disk says that it does not count. */
-  async #fail(group: readonly Waiting[], error: unknown): Promise<void> {
+  /** The group is refused as soon as the disk says that it does not count. `isBegun`: some of it may be on the disk. */
+  async #fail(group: readonly Waiting[], error: unknown, isBegun: boolean): Promise<void> {
     const { clock, failed } = this.#options;
     failed(error);
     const again = clock() - this.#failedAt < limits.spoolFailuresWithinMs;
     this.#failedAt = clock();
     await this.#closeOpen();
-    const isWritten = await this.#cut();
-    for (const { refused } of group) refused(new NotKept(isWritten ? 'busy' : 'unknown'));
-    if (!again && isWritten) return;
+    const isCut = await this.#cut();
+    for (const { refused } of group) refused(new NotKept(isBegun && !isCut ? 'unknown' : 'busy'));
+    if (!again && isCut) return;
     this.#off = true;
     await this.#closeOpen();
     const left = this.#waiting.splice(0);
@@ -369,29 +371,4 @@ export class SpoolWriter {
       return false;
     }
   }
-}
-
-/** The groups of requests that share a record each: of one table, in order, as many as are sealed together. */
-function togetherOf(group: readonly Waiting[]): readonly (readonly [Waiting, ...Waiting[]])[] {
-  const all: [Waiting, ...Waiting[]][] = [];
-  const open = new Map<number, { readonly waiting: [Waiting, ...Waiting[]]; bytes: number }>();
-  for (const one of group) {
-    const { oid, version } = one.table;
-    const bytes = one.payload.length;
-    const last = open.get(oid);
-    const fits =
-      last !== undefined &&
-      last.waiting[0].table.version === version &&
-      last.waiting.length < limits.spoolSealedRequestsMax &&
-      last.bytes + bytes <= limits.spoolSealedBytesMax;
-    if (fits) {
-      last.waiting.push(one);
-      last.bytes += bytes;
-    } else {
-      const waiting: [Waiting, ...Waiting[]] = [one];
-      all.push(waiting);
-      open.set(oid, { waiting, bytes });
-    }
-  }
-  return all;
 }

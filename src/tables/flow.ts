@@ -2,6 +2,7 @@
  * Types only: what the rooms pass to each other. No room imports another stage; they meet here and are joined
  * in ingest.ts and main.ts.
  */
+import type { Dedupe } from './delivery-id.ts';
 import type { Into } from './into.ts';
 import type { Refusal } from './refusals.ts';
 
@@ -148,20 +149,6 @@ export interface SnsTopics {
   readonly topics: ReadonlyMap<string, Readonly<Record<'arn' | 'region' | 'host', string>>>;
   /** The secret that holds the certificate: the first one of VALIDATE. */
   readonly secret: Learns;
-}
-
-/** A place in a request: a header, in lower case, or a value of the body. */
-export type DeliveryPart = { readonly header: string } | { readonly path: readonly (string | number)[] };
-
-/** What tells a repeated delivery from a new one. */
-export interface Dedupe {
-  /** All of them together are the id; `headers` are those of them that are headers. */
-  readonly parts: readonly DeliveryPart[];
-  readonly headers: ReadonlySet<string>;
-  /** How long an id is remembered, in seconds. */
-  readonly windowS: number;
-  /** The parts as text. */
-  readonly shown: string;
 }
 
 /** What happens to webhooks of a table while its database is unreachable. */
@@ -315,6 +302,8 @@ export interface Rows {
   readonly ignored: Ignored | null;
   /** Digest of the delivery's id, 32 hexadecimal digits; absent: it has none, or none is needed. */
   readonly delivery?: string;
+  /** The same of what a copy of the delivery has to have in common with it; absent: its id is enough. */
+  readonly content?: string;
 }
 
 /** Documents of which some members are not stored, because their keys are no columns. */
@@ -345,6 +334,13 @@ export interface Spooled {
   readonly status: 200 | 202;
   /** Its rows were with the lane before: a group that was given up may still be written to the engine, from the memory of the request. */
   readonly wasInLane: boolean;
+}
+
+/** A request whose delivery id is that of another delivery: its owner has it in headgate.rejected_requests, on the disk. */
+export interface KeptApart {
+  readonly kind: 'kept apart';
+  readonly rows: number;
+  readonly status: number;
 }
 
 /** A refused request, to be kept for the owner of the table. */
@@ -382,6 +378,8 @@ export interface KeptRequest {
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
   readonly body: Buffer;
+  /** It was kept because its delivery's id is that of another delivery, and is to be stored nevertheless. */
+  readonly apart: boolean;
 }
 
 /** Runs a kept request through the stages again, without its check. Never rejects with Refused. */

@@ -59,6 +59,8 @@ export const checkLimits = {
   rejectedBatchRowsMax: 64,
   /** Bytes of them. */
   rejectedBatchBytesMax: 1024 * 1024,
+  /** Requests of one table with the id of another delivery that wait to be kept; the next ones are answered 503. */
+  apartWaitingMax: 64,
   /** Rows of headgate.rejected_requests, per database. */
   rejectedRowsMax: 10_000,
   /** Size of all bodies in it, in bytes. */

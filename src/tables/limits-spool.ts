@@ -21,6 +21,8 @@ export const spoolLimits = {
   spoolUsedBytes: 1024 * 1024,
   /** A second failure of the disk within this time, in ms, ends the spool until the next start. */
   spoolFailuresWithinMs: 60_000,
+  /** How long after a segment could not be made, because the disk is full, another is tried, in ms. */
+  spoolMakeAgainMs: 1_000,
   /** How much of a segment is read at one time, in bytes. */
   spoolReadBytes: 128 * 1024,
   /** Bytes of one segment; smaller if the spool could have fewer than eight of them. */
@@ -29,8 +31,8 @@ export const spoolLimits = {
   spoolRecordExtraBytes: 1024 * 1024,
   /** How long the first request that finds the database unreachable waits for it before the table spools, in ms. */
   spoolAfterMs: 500,
-  /** How long a lane refuses before its table spools, in ms. */
-  spoolRefusedMs: 1_000,
+  /** How long a request that the database does not take waits for the spool to be opened, in ms. */
+  spoolOpenedMs: 2_000,
   /** How long requests wait while the last ones from the disk are handed over, in ms; after that they go to the disk, too. */
   spoolEmptyingMs: 2_000,
   /** Rows that are handed over in one transaction, … */

@@ -106,6 +106,8 @@ type What =
   | { readonly kind: 'sns.failed' | 'event_grid.failed'; readonly table: TableName; readonly reason: string }
   /** Requests that were answered but not stored, because their delivery is already stored. */
   | { readonly kind: 'deliveries.repeated'; readonly table: TableName; readonly deliveries: number }
+  /** Requests that were not stored, because their delivery's id came before with another body: each is kept for its owner, or its sender has it still. */
+  | { readonly kind: 'deliveries.differ'; readonly table: TableName; readonly deliveries: number }
   | { readonly kind: 'engine.starting'; readonly engine: string }
   | {
       readonly kind: 'engine.ready';
@@ -208,17 +210,23 @@ type What =
       readonly spool: string;
       readonly reason: string;
     }
-  /** A part of a segment could not be read. `place`: where it was put aside; null: nothing is left of it. */
+  /**
+   * A part of a segment could not be read. `requests`: how many were in it; null: nothing tells. `place`: where it was put aside; null:
+   * nothing is left of it.
+   */
   | {
       readonly kind: 'spool.damaged';
       readonly database: string;
       readonly segment: string;
       readonly bytes: number;
+      readonly requests: number | null;
       readonly reason: string;
       readonly place: string | null;
     }
-  /** The disk of the spool has failed. */
+  /** The disk of the spool has failed; reported once for consecutive failures of one kind. */
   | { readonly kind: 'spool.failed'; readonly database: string; readonly reason: string }
+  /** The disk of the spool works again, after so many failures. */
+  | { readonly kind: 'spool.works'; readonly database: string; readonly failures: number }
   /** Tables are to spool, but cannot; reported once. */
   | { readonly kind: 'spool.unavailable'; readonly reason: string }
   | { readonly kind: 'sql.connected'; readonly session: number; readonly remoteAddress: string }

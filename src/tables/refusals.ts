@@ -4,6 +4,7 @@
  * `docs/errors.md` is printed from this table.
  */
 import { consoleRefusals } from './refusals-console.ts';
+import { deliveryRefusals } from './refusals-deliveries.ts';
 
 interface RefusalKind {
   readonly status: number;
@@ -169,12 +170,7 @@ export const refusals = {
     'the document has a key that is not a column of the table',
     "The table has on_unknown = 'reject'. Add the column, or accept such keys: ALTER TABLE … SET (on_unknown = 'ignore'), or 'collect'.",
   ),
-  delivery_id_missing: kind(
-    422,
-    '22004',
-    'the request has no delivery id',
-    'The table stores each delivery once (dedupe), but the request has no id where the table expects it.',
-  ),
+  ...deliveryRefusals,
   row_refused: kind(
     422,
     '23000',

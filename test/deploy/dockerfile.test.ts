@@ -50,8 +50,8 @@ suite('the Dockerfile', () => {
       JSON.parse(await readFile(join(root, path), 'utf8')) as Record<string, Record<string, string>>;
     const name = '@kubernetes/client-node';
     const { dependencies } = await read('deploy/docker/operator/package.json');
-    const { devDependencies } = await read('package.json');
-    assert.equal(dependencies?.[name], devDependencies?.[name]);
+    const tested = await read('scripts/packages/kubernetes-client/package.json');
+    assert.equal(dependencies?.[name], tested['dependencies']?.[name]);
   });
 
   test('runs unprivileged, by exec, with one volume, a stop signal and a health check that needs no tool', () => {

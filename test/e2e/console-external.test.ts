@@ -44,6 +44,7 @@ const replayOf = (table: string, more: object = {}) => ({
   method: 'POST',
   query: '',
   sign: true,
+  checked: true,
   headers: [['X-GitHub-Delivery', 'one']],
   body: base64('{"again":1}'),
   ...more,
@@ -61,6 +62,19 @@ async function replaysOwn({ headgate, alice, mallory }: Asking, root: Client): P
   };
   const good = await replay(alice, replayOf('github_events'));
   assert.deepEqual([good.answer], ['{"status":200,"text":""}']);
+  // A request that no check has accepted gets a signature only by a person's word, which is the table's name.
+  for (const more of [{ checked: false }, { checked: false, vouched: 'yes' }]) {
+    const { status, code } = await replay(alice, replayOf('github_events', more));
+    assert.deepEqual([status >= 400 && status < 500, code], [true, 'replay_impossible']);
+  }
+  assert.equal(
+    (await replay(alice, replayOf('github_events', { checked: undefined }))).code,
+    'malformed_request',
+  );
+  const meant = await replay(alice, replayOf('github_events', { checked: false, vouched: 'github_events' }));
+  assert.equal(meant.answer, '{"status":200,"text":""}');
+  const bare = await replay(alice, replayOf('github_events', { checked: false, sign: false }));
+  assert.match(bare.answer, /"status":401/);
   // A header of hers does not take the place of the signature, and what proxies say is left out.
   const headers = [
     ['X-GitHub-Delivery', 'two'],

@@ -39,6 +39,7 @@ test('a role that may no longer log in has no session, and signs nothing', async
     headers: [],
     body: Buffer.from('{"n":1}').toString('base64'),
     sign: true,
+    checked: true,
   };
   const revocations = [
     'ALTER ROLE alice NOLOGIN',

@@ -118,12 +118,17 @@ async function sendsAgain({ headgate, page, open }: Tried): Promise<void> {
   await page
     .getByRole('textbox', { name: 'Body' })
     .fill('{"action":"sent again","big":12345678901234567890}');
-  await page.getByRole('button', { name: 'Send it' }).click();
-  await page.getByText('Answered 200').waitFor();
-  await page.getByLabel('sign again').uncheck();
+  // No check has accepted it: it is not signed unless a person says so in words.
+  assert.equal(await page.getByLabel('sign again').isChecked(), false);
   await page.getByRole('button', { name: 'Send it' }).click();
   await page.getByText('Answered 401').waitFor();
   await page.getByRole('link', { name: 'why?' }).waitFor();
+  await page.getByLabel('sign again').check();
+  assert.equal(await page.getByRole('button', { name: 'Send it' }).isDisabled(), true);
+  assert.equal(await page.locator('.resend button.primary').count(), 0);
+  await page.getByLabel('No check has accepted this request').fill('github_events');
+  await page.getByRole('button', { name: 'Send it' }).click();
+  await page.getByText('Answered 200').waitFor();
   assert.equal((await headgate.post('dev/public/github_events', '{"a":1}', shopify)).status, 401);
   await open('refused?table=github_events');
   await page.getByRole('cell', { name: 'github_events' }).first().waitFor();

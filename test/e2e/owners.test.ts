@@ -56,9 +56,10 @@ suite('whose session stores a row', () => {
         NEW.who := current_user; NEW.owner := (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID); RETURN NEW; END $$`);
     await root.query(`CREATE TABLE s.t (id INT, who NAME, owner NAME) WITH (connector = 'webhook')`);
     await root.query(`CREATE TRIGGER said BEFORE INSERT ON s.t FOR EACH ROW EXECUTE FUNCTION s.said()`);
-    let [over, sent, stored] = [false, 0, 0];
+    const over = new AbortController();
+    let [sent, stored] = [0, 0];
     const senders = Array.from({ length: 8 }, async () => {
-      while (!over) {
+      while (!over.signal.aborted) {
         const { status } = await headgate.post('dev/s/t', `{"id":${sent++}}`);
         if (status === 200) stored++;
         else assert.equal(status, 503);
@@ -72,7 +73,7 @@ suite('whose session stores a row', () => {
     }
     const before = stored;
     await until(() => stored > before + 20);
-    over = true;
+    over.abort();
     await Promise.all(senders);
     const { rows } = await root.query('SELECT count(*)::int AS n FROM s.t WHERE who IS DISTINCT FROM owner');
     assert.deepEqual(rows, [{ n: 0 }]);
@@ -112,9 +113,9 @@ suite('whose session stores a row', () => {
     // Locks on the tables show which session touches them: PostgreSQL keeps them until the transaction ends.
     const watcher = await headgate.client(t);
     const seen = new Set<string>();
-    let over = false;
+    const over = new AbortController();
     const watching = (async () => {
-      while (!over) {
+      while (!over.signal.aborted) {
         const { rows } = await watcher.query<{ who: string }>(
           `SELECT DISTINCT a.usename || ': ' || l.relation::regclass AS who FROM pg_locks l JOIN pg_stat_activity a USING (pid) JOIN pg_class c ON c.oid = l.relation
            WHERE l.relation::regclass::text ~ '^(app|mine)[.]' AND c.relkind = 'r' AND a.application_name LIKE 'headgate%'
@@ -142,7 +143,7 @@ suite('whose session stores a row', () => {
       await ws.acked(2 * times(60, 300));
       await ws.close();
     }
-    over = true;
+    over.abort();
     await watching;
     const supers = [...seen].filter((it) => it.startsWith('root: '));
     assert.deepEqual(

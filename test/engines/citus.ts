@@ -94,6 +94,23 @@ async function change(post: Post, direct: Client): Promise<string> {
   return 'distributed, taken back and distributed anew';
 }
 
+/** Beside a row that is refused each request is tried alone: a copy is still answered as the first one. */
+async function copies(post: Post, client: Client): Promise<void> {
+  await client.query(`CREATE SCHEMA copied; CREATE TABLE copied.t (id INT CHECK (id > 0), x INT)
+    WITH (connector = 'webhook', distribute = 'id', shards = 4, dedupe = '$.id')`);
+  const ids = Array.from({ length: 20 }, (_, i) => i + 1);
+  const send = async (id: number, x = 0) => (await post('copied.t', `{"id":${id},"x":${x}}`)).status;
+  await within(5_000, async () => assert.equal(await send(1), 200));
+  await Promise.all(ids.map((id) => send(id)));
+  const all = [...ids, ...ids.map((id) => id + 20), -1];
+  const said = await Promise.all(all.map((id) => send(id)));
+  assert.deepEqual(said, [...all.slice(0, -1).map(() => 200), 422]);
+  assert.equal(await send(1, 1), 202, 'another body');
+  const { rows } = await client.query<{ n: number }>('SELECT count(*)::int AS n FROM copied.t');
+  assert.equal(rows[0]?.n, 40);
+  await client.query('DROP SCHEMA copied CASCADE');
+}
+
 /** What stands behind CREATE TABLE or ALTER TABLE, and what is shown of it. */
 const made: readonly [sql: string, shown: RegExp][] = [
   [
@@ -243,6 +260,7 @@ export const citus: readonly Condition[] = hasCitus
           more: async (post, direct, client) => {
             await distribute(post, client);
             await poison(post, client);
+            await copies(post, client);
             return change(post, direct);
           },
         }),

@@ -89,7 +89,12 @@ export async function explainsAndRetries({ headgate, page, open, database }: Tri
   });
   await page.goto(request);
   await page.getByRole('button', { name: 'Store it unchecked' }).waitFor();
-  await page.keyboard.press('r');
+  // No key stores it, and no primary button: only the person who has read what it means.
+  for (const key of ['r', 'r', 'Enter', 'Space']) await page.keyboard.press(key);
+  assert.equal(await page.getByRole('button', { name: /is not checked/ }).count(), 0);
+  // The latter is sent without a new signature.
+  assert.deepEqual(await page.locator('button.primary').allTextContents(), ['Explain', 'Send it']);
+  await page.getByRole('button', { name: 'Store it unchecked' }).click();
   await page.getByRole('button', { name: /is not checked\. Store it\?/ }).click();
   await page.getByText('Retried:').waitFor();
   await page.locator('.badge.good', { hasText: 'committed' }).waitFor();

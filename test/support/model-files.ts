@@ -28,6 +28,8 @@ export class ModelFiles implements SpoolFiles {
   failAt = Infinity;
   /** Whether all later ones fail, too. */
   stays = true;
+  /** Whether there is room for a new file. */
+  creatable = true;
   /** Syncs of a file that were requested after one of its syncs had failed. */
   syncsAfterFailure = 0;
   #names: Map<string, Content>;
@@ -101,6 +103,7 @@ export class ModelFiles implements SpoolFiles {
 
   async create(path: string): Promise<SpoolFile> {
     await this.#call();
+    if (!this.creatable) throw Object.assign(new Error(`ENOSPC: ${path}`), { code: 'ENOSPC' });
     if (this.#names.has(path)) throw new Error(`EEXIST: ${path}`);
     const content = contentOf(Buffer.alloc(0));
     this.#names.set(path, content);
@@ -153,7 +156,8 @@ export class ModelFiles implements SpoolFiles {
     };
     return {
       size: () => Promise.resolve(content.bytes.length),
-      read: (bytes, position) => Promise.resolve(content.bytes.copy(bytes, 0, position)),
+      read: (bytes, position) =>
+        Promise.resolve(position < content.bytes.length ? content.bytes.copy(bytes, 0, position) : 0),
       write: async (pieces, position) => {
         const all = Buffer.concat(pieces);
         const put = (length: number) => {

@@ -42,6 +42,7 @@ const conditions: readonly (readonly [string, (it: Stage) => void, (it: Stage) =
     (it) => it.add('headgate_requests_total', { ...table, status: '422', code: 'row_refused' }, 11),
     () => {},
   ],
+  ['HeadgateDeliveryDiffers', (it) => it.add('headgate_deliveries_differing_total', table), () => {}],
   ['HeadgateEngineRestarts', (it) => it.add('headgate_engine_restarts_total', {}, 3), () => {}],
   ['HeadgateCatalogUnreadable', (it) => it.add('headgate_catalog_failures_total', {}, 6), () => {}],
   [

@@ -158,6 +158,21 @@ export const rules: readonly Rule[] = [
       }),
   },
   {
+    name: 'HeadgateDeliveryDiffers',
+    severity: 'warning',
+    holdMs: 0,
+    shared: true,
+    wrong: ({ of, grown }) =>
+      byTable(of('headgate_deliveries_differing_total')).flatMap(({ id, labels, samples }) => {
+        const count = grown(`differing ${id}`, sum(samples), minutes(60));
+        return when(
+          count > 0,
+          `${count} requests of an hour came with the id of another delivery, and are not in the table; headgate.rejected_requests has them`,
+          labels,
+        );
+      }),
+  },
+  {
     name: 'HeadgateEngineRestarts',
     severity: 'warning',
     holdMs: 0,
@@ -205,7 +220,8 @@ export const rules: readonly Rule[] = [
     wrong: ({ of, grown }) => {
       const damaged = grown('damaged', sum(of('headgate_spool_damaged_total')), minutes(60));
       const failed = grown('failed', sum(of('headgate_spool_failures_total')), minutes(10));
-      const isSo = sum(of('headgate_spool_held')) + damaged + failed > 0;
+      const aside = sum(of('headgate_spool_quarantined'));
+      const isSo = sum(of('headgate_spool_held')) + aside + damaged + failed > 0;
       return when(isSo, 'the spool holds what cannot arrive, or its disk has failed');
     },
   },

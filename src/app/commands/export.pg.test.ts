@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { suite, test } from 'node:test';
@@ -186,15 +186,20 @@ suite('export as Parquet', { timeout: 120_000 }, () => {
       Array.from({ length: many }, (_, i) => i + 1),
     );
     // What is new is nothing, and then one row.
-    assert.equal(await exported('many', { output, state }), 0);
-    assert.deepEqual(await readParquet(output), []);
+    await assert.rejects(exported('many', { output, state }), {
+      message: `nothing can be appended to ${output}, which is parquet: name another --output`,
+    });
+    assert.equal((await readParquet(output)).length, many, 'what was exported is still there');
+    const later = join(folder, 'later.parquet');
+    assert.equal(await exported('many', { output: later, state }), 0);
+    assert.deepEqual(await readParquet(later), []);
     await client.query(`INSERT INTO many VALUES (-1, 'new')`);
     assert.equal(await exported('many', { state }), 0);
     assert.match(notes.at(-1) ?? '', /^1 rows; position \d+\n$/);
     const file = Buffer.concat(pieces);
     const buffer = file.buffer.slice(file.byteOffset, file.byteOffset + file.length) as ArrayBuffer;
     assert.deepEqual(await parquetReadObjects({ file: buffer }), [{ n: -1, name: 'new' }]);
-    assert.deepEqual(await readdir(folder), ['many.parquet', 'position']);
+    assert.deepEqual(await readdir(folder), ['later.parquet', 'many.parquet', 'position']);
   });
 
   test('cut off anywhere it is no file; who was interrupted begins where the last one began', async (t) => {
@@ -248,5 +253,47 @@ test('a terminal is shown no character that it would act on, and a file gets eve
     await exported('t', { format });
     const written = Buffer.concat(pieces).toString();
     assert.equal(written.includes('\u009b2J\u202eb'), true);
+  }
+});
+
+test('with --state and --output the second export appends to the file: it is what one export of all rows writes', async (t) => {
+  const { client, folder, exported } = await stage(t);
+  const state = join(folder, 'position');
+  for (const format of ['ndjson', 'csv']) {
+    await client.query(
+      `DROP TABLE IF EXISTS t; CREATE TABLE t (n int, "x, y" text); INSERT INTO t VALUES (1, 'a'), (2, NULL)`,
+    );
+    await rm(state, { force: true });
+    const output = join(folder, `o.${format}`);
+    const at = { format, state, output };
+    const whole = async () => {
+      const one = join(folder, 'one');
+      assert.equal(await exported('t', { format, output: one }), 0);
+      return readFile(one, 'utf8');
+    };
+    await exported('t', at);
+    assert.equal(await readFile(output, 'utf8'), await whole());
+    await exported('t', at);
+    assert.equal(await readFile(output, 'utf8'), await whole(), 'nothing new');
+    await client.query(`INSERT INTO t VALUES (3, '"')`);
+    await exported('t', at);
+    await exported('t', at);
+    const three = await readFile(output, 'utf8');
+    assert.equal(three, await whole());
+    // PostgreSQL's own word for it.
+    const { rows } = await client.query<{ line: string }>('SELECT row_to_json(t)::text AS line FROM t');
+    if (format === 'ndjson') assert.equal(three, rows.map(({ line }) => `${line}\n`).join(''));
+    if (format === 'csv') {
+      await client.query('ALTER TABLE t ADD more int');
+      await assert.rejects(exported('t', at), /other columns than the file/);
+      await writeFile(output, 'cut o');
+    } else await writeFile(output, three.slice(0, -1));
+    await assert.rejects(exported('t', at), /does not end with a whole line/);
+    // Taken away to be processed: the next export has what is new, in a whole file.
+    await rm(output);
+    await client.query(`INSERT INTO t VALUES (4, '')`);
+    await exported('t', at);
+    const head = format === 'csv' ? 'n,"x, y",more\n4,"",\n' : '{"n":4,"x, y":""}\n';
+    assert.equal(await readFile(output, 'utf8'), head);
   }
 });

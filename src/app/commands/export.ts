@@ -2,8 +2,8 @@
  * `headgate export`: writes the rows of a table as newline-delimited JSON, CSV or Parquet, all of them or those that are new since a position,
  * with every digit. Takes any table or view that the role may read; --since needs a table. Returns the exit status.
  */
-import { createWriteStream } from 'node:fs';
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { constants, createWriteStream } from 'node:fs';
+import { copyFile, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
 import { PlainError } from '../../kit/plain-error.ts';
 import { limits } from '../../tables/limits.ts';
@@ -33,7 +33,12 @@ interface Encoder {
 interface Format {
   /** The SELECT list for a row of `t`. */
   readonly columns: string;
-  readonly encoder: (columns: readonly Column[], session: Session) => Encoder | Promise<Encoder>;
+  /** `before`: how the file begins that the rows are appended to; null: a new one. */
+  readonly encoder: (
+    columns: readonly Column[],
+    session: Session,
+    before: Buffer | null,
+  ) => Encoder | Promise<Encoder>;
   readonly isBinary: boolean;
   /** The text of rows as a terminal may be shown it. */
   readonly shown: (text: string) => string;
@@ -48,8 +53,14 @@ const formats: Readonly<Record<string, Format>> = {
   },
   csv: {
     columns: 't.*',
-    encoder: (columns) => {
+    encoder: (columns, _session, before) => {
       let head = csvLine(columns.map(({ name }) => name));
+      if (before !== null) {
+        const same = Buffer.from(head);
+        if (!before.subarray(0, same.length).equals(same))
+          throw new PlainError('the table has other columns than the file: name another --output');
+        head = '';
+      }
       const begun = (text: string): string => {
         const all = head + text;
         head = '';
@@ -94,6 +105,10 @@ export async function exportCommand(
       `${options.format} is binary and not shown on a terminal: name a file with --output`,
     );
   const since = options.since === undefined ? await readState(options.state) : sinceOf(options.since);
+  const before =
+    options.state === undefined || since === null
+      ? null
+      : await beginningOf(options.output, options.format, format.isBinary);
   return within(where.dsn, 'export', async (session) => {
     const until = await session.position();
     if (since !== null && since > until)
@@ -109,8 +124,16 @@ export async function exportCommand(
     );
     const rows =
       options.output === undefined
-        ? await writeRows(session, output.isTTY === true ? format : { ...format, shown: asItIs }, output, io)
-        : await intoFile(options.output, (to) => writeRows(session, { ...format, shown: asItIs }, to, io));
+        ? await writeRows(
+            session,
+            output.isTTY === true ? format : { ...format, shown: asItIs },
+            output,
+            io,
+            null,
+          )
+        : await intoFile(options.output, before !== null, (to) =>
+            writeRows(session, { ...format, shown: asItIs }, to, io, before),
+          );
     if (rows === null) return interrupted;
     // Saved only now: after an interruption the next run begins where this one began.
     if (options.state !== undefined) {
@@ -159,13 +182,50 @@ JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`,
   return row['name'] ?? '';
 }
 
+/** The first bytes of the file that rows are appended to, which are more than any header has; null: there is no such file, or nothing in it. */
+async function beginningOf(
+  file: string | undefined,
+  format: string,
+  isBinary: boolean,
+): Promise<Buffer | null> {
+  if (file === undefined) return null;
+  try {
+    const opened = await open(file, 'r');
+    try {
+      const { size } = await opened.stat();
+      if (size === 0) return null;
+      if (isBinary)
+        throw new PlainError(`nothing can be appended to ${file}, which is ${format}: name another --output`);
+      const last = await opened.read(Buffer.alloc(1), 0, 1, size - 1);
+      if (last.buffer[0] !== 0x0a)
+        throw new PlainError(`${file} does not end with a whole line: name another --output`);
+      const { buffer, bytesRead } = await opened.read(Buffer.alloc(headBytesMax), 0, headBytesMax, 0);
+      return buffer.subarray(0, bytesRead);
+    } finally {
+      await opened.close();
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error instanceof PlainError ? error : new PlainError(`--output: ${file} cannot be read`);
+  }
+}
+
+/** 1,600 columns, the most that a table has, with names of 63 bytes, quoted. */
+const headBytesMax = 1_600 * 130;
+
 /** The file gets its name once it is complete and on the disk; `write` returns null if it was interrupted. */
 async function intoFile(
   file: string,
+  appends: boolean,
   write: (to: Writable) => Promise<number | null>,
 ): Promise<number | null> {
   const part = `${file}.part`;
-  const to = createWriteStream(part, { flush: true });
+  // Complete at every moment: a file that is appended to is copied first, by reference where the file system can.
+  if (appends)
+    await copyFile(file, part, constants.COPYFILE_FICLONE).catch((error: Error) => {
+      throw unwritten(error);
+    });
+  const to = createWriteStream(part, { flush: true, flags: appends ? 'a' : 'w' });
   const closed = new Promise<void>((resolve) => void to.once('close', resolve));
   try {
     const rows = await write(to);
@@ -188,11 +248,12 @@ async function writeRows(
   format: Format,
   to: Writable,
   io: CommandIo,
+  before: Buffer | null,
 ): Promise<number | null> {
   // The waiting write reports the error.
   to.on('error', () => {});
   const { fields } = await session.cells('FETCH 0 FROM exported');
-  const encoder = await format.encoder(fields, session);
+  const encoder = await format.encoder(fields, session, before);
   for (let count = 0; ;) {
     const { rows } = await session.cells(`FETCH ${limits.commandRowsMax} FROM exported`);
     count += rows.length;

@@ -6,6 +6,7 @@
  */
 import { deferred } from '../../kit/deferred.ts';
 import type { Deferred } from '../../kit/deferred.ts';
+import { Openings } from '../../kit/openings.ts';
 import type { SpoolRoom } from '../../ingest/spooling.ts';
 import { TableGate } from '../../spool/table-gate.ts';
 import type { Target } from '../../tables/flow.ts';
@@ -21,6 +22,7 @@ export class SpoolLink {
   readonly #say: Say;
   readonly #databases = new Map<string, LinkedSpool>();
   readonly #asked = new Map<number, Deferred<void>>();
+  readonly #openings = new Openings();
   #lastId = 0;
 
   constructor(say: Say) {
@@ -32,10 +34,16 @@ export class SpoolLink {
     return this.#databases.get(database) ?? null;
   }
 
+  /** Resolves when the main process keeps requests of this database. */
+  opened(database: string): Promise<void> {
+    return this.#openings.of(database);
+  }
+
   told(told: SpoolTold): void {
     switch (told.what) {
       case 'opened':
         this.#databases.set(told.database, new LinkedSpool(told.database, this.#say, () => this.#ask()));
+        this.#openings.opened(told.database);
         break;
       case 'close':
         this.spoolOf(told.table.database)?.gateOf(told.table.oid).close(told.sinceMs);

@@ -1,24 +1,27 @@
 -- Deliveries that a table stores once (the option dedupe).
 
 -- Claims these deliveries, once: in the transaction that stores their rows, and before any of them. Waits for a delivery that
--- another transaction is storing. Fails with the ids that are known, as text; an id that is older than the window counts as new.
+-- another transaction is storing. Fails with the ids that are known, as text, each with the digest of the body that it came with if that
+-- is known (`id:body`); an id that is older than the window counts as new.
 -- The ids are passed without duplicates, and claimed in their order, so that no two transactions wait for each other.
-CREATE OR REPLACE FUNCTION headgate.claim_deliveries(relation oid, ids uuid[], window_seconds bigint) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+CREATE OR REPLACE FUNCTION headgate.claim_deliveries(relation oid, ids uuid[], window_seconds bigint, bodies uuid[] DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
-  known text;
+  known uuid[];
 BEGIN
   WITH claimed AS (
-    INSERT INTO headgate.delivery AS d (relation, id)
-    SELECT claim_deliveries.relation, u.id FROM unnest(ids) AS u (id) ORDER BY u.id
-    ON CONFLICT ON CONSTRAINT delivery_pkey DO UPDATE SET stored_at = excluded.stored_at
+    INSERT INTO headgate.delivery AS d (relation, id, body)
+    SELECT claim_deliveries.relation, u.id, u.body FROM unnest(ids, bodies) AS u (id, body) ORDER BY u.id
+    ON CONFLICT ON CONSTRAINT delivery_pkey DO UPDATE SET stored_at = excluded.stored_at, body = excluded.body
       WHERE d.stored_at < now() - make_interval(secs => window_seconds)
     RETURNING d.id
   )
-  SELECT string_agg(replace(u.id::text, '-', ''), ' ') INTO known
-  FROM unnest(ids) AS u (id) WHERE u.id NOT IN (SELECT c.id FROM claimed c);
+  SELECT array_agg(u.id) INTO known FROM unnest(ids) AS u (id) WHERE u.id NOT IN (SELECT c.id FROM claimed c);
   IF known IS NOT NULL THEN
-    RAISE EXCEPTION USING ERRCODE = 'HG004', MESSAGE = known;
+    -- A statement of its own sees what was committed while the first one waited. The rows are locked: none of them is gone.
+    RAISE EXCEPTION USING ERRCODE = 'HG004', MESSAGE = (
+      SELECT string_agg(replace(d.id || coalesce(':' || d.body, ''), '-', ''), ' ')
+      FROM headgate.delivery d WHERE d.relation = claim_deliveries.relation AND d.id = ANY (known));
   END IF;
 END
 $body$;

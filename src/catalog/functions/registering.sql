@@ -130,6 +130,13 @@ CREATE OR REPLACE FUNCTION headgate.do_options(me oid, relation oid, given jsonb
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
   PERFORM headgate.refuse_strangers(me, relation);
+  -- Ids of a table that keeps none, before or after this, are of no use. Those that a request on its way holds are not waited for.
+  IF EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = do_options.relation
+    AND (headgate.dedupe_window(w.options) IS NULL OR headgate.dedupe_window(given -> 'options') IS NULL))
+  THEN
+    DELETE FROM headgate.delivery d WHERE d.ctid = ANY (ARRAY(
+      SELECT o.ctid FROM headgate.delivery o WHERE o.relation = do_options.relation FOR UPDATE SKIP LOCKED));
+  END IF;
   UPDATE headgate.webhook_table w SET options = given -> 'options', collect = nullif(given -> 'collect', 'null')
   WHERE w.relation = do_options.relation;
 END

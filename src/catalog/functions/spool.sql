@@ -25,15 +25,17 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT format('%s, %s', headgate.cluster_identity(), d.oid) FROM pg_database d WHERE d.datname = current_database()
 $body$;
 
--- `state`: what the Headgate that was asked has on its disk, by oid. Shown to the owner of a table.
+-- `state`: what the Headgate that was asked has on its disk, by oid and number. Shown to the owner of a table; what belongs to no table of
+-- this database, under 0, to the owner of the schema headgate.
 CREATE OR REPLACE FUNCTION headgate.show_spool(state jsonb)
 RETURNS TABLE ("Table" text, "State" text, "Requests" bigint, "Since" timestamptz, "Reason" text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT format('%I.%I', n.nspname, c.relname), s.value ->> 'state', (s.value ->> 'requests')::bigint,
-    to_timestamp((s.value ->> 'since')::double precision), s.value ->> 'reason'
+  SELECT CASE WHEN c.oid IS NOT NULL THEN format('%I.%I', n.nspname, c.relname) END, s.value ->> 'state',
+    (s.value ->> 'requests')::bigint, to_timestamp((s.value ->> 'since')::double precision), s.value ->> 'reason'
   FROM jsonb_each(state) s
-  JOIN pg_class c ON c.oid = s.key::oid
-  JOIN pg_namespace n ON n.oid = c.relnamespace
-  WHERE headgate.owns_table(c.oid)
-  ORDER BY 1
+  LEFT JOIN pg_class c ON c.oid = split_part(s.key, '/', 1)::oid
+  LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE CASE WHEN c.oid IS NOT NULL THEN headgate.owns_table(c.oid)
+    ELSE (SELECT pg_has_role(h.nspowner, 'USAGE') FROM pg_namespace h WHERE h.nspname = 'headgate') END
+  ORDER BY 1, 2
 $body$;

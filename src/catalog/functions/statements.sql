@@ -146,8 +146,9 @@ BEGIN
     PERFORM headgate.refuse_beside_into(relation, changes);
   END IF;
   relation := headgate.distribute(relation, made.includes, made.document, changes);
-  merged := made.options || changes - '{distribute,shards}'::text[];
-  IF merged ->> 'dedupe' LIKE '%$%'
+  -- null: as if it had never been set.
+  merged := jsonb_strip_nulls(made.options || changes - '{distribute,shards}'::text[]);
+  IF concat(merged ->> 'dedupe', merged ->> 'dedupe_compare') LIKE '%$%'
     AND (merged ->> 'is_batched' = 'true' OR coalesce(merged ->> 'format', 'json') IN ('text', 'bytes'))
   THEN
     RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'dedupe by a value of the body needs a body that is one document',

@@ -54,7 +54,7 @@ function Known({ request, rows }: { readonly request: HeldRequest; readonly rows
       <div class="row-of wrap">
         <Copy text={copyOf(came)} label="Copy as curl" hotkey="c" />
       </div>
-      <RequestAsItCame came={came} explained />
+      <RequestAsItCame came={came} explained checked />
     </>
   );
 }

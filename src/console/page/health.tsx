@@ -64,7 +64,7 @@ function Disk({ machine }: { readonly machine: Machine | null }): JSX.Element {
           <Figure
             name="spool"
             value={`${sizeText(spool.bytes)}, ${spool.tables} ${spool.tables === 1 ? 'table' : 'tables'}`}
-            wrong={spool.held > 0 || !spool.takes}
+            wrong={spool.held + spool.damaged > 0 || !spool.takes}
           />
         )}
         {disk === null || disk.flushMs === null ? null : (

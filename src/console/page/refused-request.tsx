@@ -82,7 +82,7 @@ function Request({ row }: { readonly row: Row }): JSX.Element {
           </span>
         </p>
       )}
-      <RequestAsItCame came={came} explained={!checked} />
+      <RequestAsItCame came={came} explained={!checked} checked={checked} />
       <Compare id={row['id'] ?? ''} />
     </>
   );
@@ -98,14 +98,16 @@ function Actions({ row, came, checked }: ActionsProps): JSX.Element {
   const id = row['id'] ?? '';
   return (
     <div class="row-of wrap">
-      <Action
-        label={checked ? 'Retry' : 'Store it unchecked'}
-        hotkey="r"
-        kind="primary"
-        confirm={checked ? null : 'Its signature is not checked. Store it?'}
-        sql={retryOne(id, !checked)}
-      />
+      {checked ? <Action label="Retry" hotkey="r" kind="primary" sql={retryOne(id, false)} /> : null}
       <Copy text={copyOf(came)} label="Copy as curl" hotkey="c" />
+      {/* Neither the first button nor a key: anybody may have sent it. */}
+      {checked ? null : (
+        <Action
+          label="Store it unchecked"
+          confirm="Its signature is not checked. Store it?"
+          sql={retryOne(id, true)}
+        />
+      )}
       <Action
         label="Delete it"
         confirm="Delete it for good?"

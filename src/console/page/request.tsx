@@ -30,9 +30,12 @@ export interface Came {
 export function RequestAsItCame({
   came,
   explained,
+  checked,
 }: {
   readonly came: Came;
   readonly explained: boolean;
+  /** Whether it has passed the table's check, or the table has none. */
+  readonly checked: boolean;
 }): JSX.Element {
   const { table, method, target, headers, leftOut, body, bodyBytes } = came;
   const at = target.indexOf('?');
@@ -55,6 +58,7 @@ export function RequestAsItCame({
           query={at === -1 ? '' : target.slice(at)}
           headers={headers}
           body={body}
+          checked={checked}
         />
       )}
     </>

@@ -22,23 +22,29 @@ interface Props {
   readonly headers: readonly (readonly [string, string])[];
   /** In base64. */
   readonly body: string;
+  /** Whether it has passed the table's check, or the table has none. */
+  readonly checked: boolean;
 }
 
-export function Resend({ table, method, query, headers, body }: Props): JSX.Element {
+export function Resend({ table, method, query, headers, body, checked }: Props): JSX.Element {
   const whole = textOf(bytesOf(body));
   const [text, setText] = useState(whole ?? '');
   const [lines, setLines] = useState(headers.map(([name, value]) => `${name}: ${value}`).join('\n'));
-  const [sign, setSign] = useState(true);
+  const [sign, setSign] = useState(checked);
+  const [vouched, setVouched] = useState('');
   const { answer, failure, ask } = useAsked<TestAnswer>();
   const request: ReplayRequest = {
     ...table,
     method,
     query,
     sign,
+    checked,
+    vouched: sign && !checked ? vouched : '',
     headers: headersOf(lines),
     // A body that is not text is sent unchanged and cannot be edited here.
     body: whole === null ? body : base64Of(new TextEncoder().encode(text)),
   };
+  const forges = sign && !checked;
   return (
     <details class="resend">
       <summary>Change it, and send it again</summary>
@@ -53,10 +59,22 @@ export function Resend({ table, method, query, headers, body }: Props): JSX.Elem
           <input type="checkbox" checked={sign} onChange={() => setSign(!sign)} /> sign again with the secret
           of the table
         </label>
+        {forges ? (
+          <label class="wrong">
+            No check has accepted this request: anybody may have sent it. A new signature makes it pass. To
+            sign it all the same, type the name of the table, <Text of={table.table} max={140} />:
+            <input
+              value={vouched}
+              spellcheck={false}
+              onInput={(event) => setVouched(event.currentTarget.value)}
+            />
+          </label>
+        ) : null}
         <div class="row-of">
           <button
             type="button"
-            class="primary"
+            class={forges ? 'danger' : 'primary'}
+            disabled={forges && vouched !== table.table}
             onClick={() => ask(call<TestAnswer>('replay', { body: request }))}
           >
             Send it
