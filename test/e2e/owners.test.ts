@@ -81,6 +81,25 @@ suite('whose session stores a row', () => {
     assert.ok((all[0]?.n ?? 0) >= stored, 'every row that was answered 200 is there');
   });
 
+  test('an id that a former owner of a table has claimed is not taken for a delivery of the next one', async (t) => {
+    const headgate = await startHeadgate(t);
+    const root = await headgate.client(t);
+    await root.query(`CREATE ROLE a; CREATE ROLE b; CREATE SCHEMA s; GRANT ALL ON SCHEMA s TO a, b;
+      CREATE FUNCTION s.one() RETURNS int LANGUAGE sql AS 'SELECT 1'`);
+    await root.query(`CREATE TABLE s.t (id TEXT, n INT DEFAULT s.one()) WITH (connector = 'webhook', dedupe = '$.id')`);
+    const post = async (id: string) => (await headgate.post('dev/s/t', JSON.stringify({ id }))).status;
+    const stored = async () => (await root.query<{ id: string }>('SELECT id FROM s.t ORDER BY 1')).rows.map(({ id }) => id);
+    assert.equal(await post('x'), 200, 'claimed by Headgate itself');
+    await root.query('ALTER TABLE s.t OWNER TO a');
+    await until(async () => (await post('y')) === 200);
+    assert.deepEqual([await post('x'), await post('y')], [200, 200]);
+    assert.deepEqual(await stored(), ['x', 'y']);
+    await root.query('TRUNCATE s.t; ALTER TABLE s.t OWNER TO b');
+    await until(async () => (await post('z')) === 200);
+    assert.deepEqual([await post('x'), await post('y'), await post('y'), await post('z')], [200, 200, 200, 200]);
+    assert.deepEqual(await stored(), ['y', 'z'], 'y was claimed by a, which could have stored nothing');
+  });
+
   test('no session of a superuser touches a table, except those of one who owns that table with code', async (t) => {
     const headgate = await startHeadgate(t);
     const root = await headgate.client(t);

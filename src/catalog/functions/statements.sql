@@ -77,6 +77,13 @@ BEGIN
     'includes', placed, 'document', chosen,
     'collect', headgate.choose_collect(made, placed, chosen, options), 'validation', validation,
     'schemas', caller_schemas));
+  IF headgate.lacks_login(made) THEN
+    RAISE NOTICE USING
+      MESSAGE = format('rows of table "%s" run code of its owner, for whom Headgate cannot log in: they are refused until it can', table_name),
+      HINT = (SELECT format('Let a superuser run: CREATE ROLE headgate_as_%1$s LOGIN; GRANT %2$I TO headgate_as_%1$s; '
+          'ALTER ROLE headgate_as_%1$s PASSWORD ''...'', which the log of Headgate says.', c.relowner, pg_get_userbyid(c.relowner))
+        FROM pg_class c WHERE c.oid = made);
+  END IF;
   IF validation IS NULL THEN
     RAISE NOTICE USING
       MESSAGE = format('table "%s" has no VALIDATE clause: whoever reaches the listener can write into it', table_name),

@@ -37,6 +37,25 @@ BEGIN
 END
 $body$;
 
+-- Whether rows of a table run code of an owner for whom Headgate cannot log in, as far as can be seen when the table is made (catalog/shape.ts
+-- sees everything).
+CREATE OR REPLACE FUNCTION headgate.lacks_login(relation oid) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT NOT (me.rolsuper OR pg_has_role(c.relowner, me.oid, 'MEMBER') OR me.rolcreaterole AND (
+      current_setting('server_version_num')::int < 160000 OR pg_has_role(me.oid, c.relowner, 'MEMBER WITH ADMIN OPTION')))
+    AND to_regrole('headgate_as_' || c.relowner) IS NULL
+    AND (c.relkind = 'p' OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgtype & 28 <> 0)
+      OR EXISTS (
+        SELECT FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND y.oid >= 16384 AND y.typtype NOT IN ('b', 'e'))
+      OR EXISTS (
+        SELECT FROM pg_depend d WHERE d.refclassid = 'pg_proc'::regclass AND (d.classid, d.objid) IN (
+          SELECT 'pg_attrdef'::regclass, f.oid FROM pg_attrdef f WHERE f.adrelid = c.oid
+          UNION ALL SELECT 'pg_constraint'::regclass, k.oid FROM pg_constraint k WHERE k.conrelid = c.oid)))
+  FROM pg_class c, pg_class h JOIN pg_roles me ON me.oid = h.relowner
+  WHERE c.oid = lacks_login.relation AND h.oid = 'headgate.webhook_table'::regclass
+$body$;
+
 -- Called by the owner of a table that becomes a webhook table, where Headgate's own role stores its rows; the other one is let in by
 -- headgate.do_register().
 CREATE OR REPLACE PROCEDURE headgate.admit_writer(relation oid)
