@@ -45,7 +45,7 @@ export class Endpoints {
     const before = this.#found;
     const found = new Map<string, Sender | null>();
     const tables: Record<string, EndpointState> = {};
-    for (const { oid, source, unusable } of this.#catalog.shown(database, owned)) {
+    for (const { oid, source, unusable } of await this.#catalog.shown(database, owned)) {
       if (source === null) {
         tables[oid] = { sender: null, check: `unusable: ${unusable ?? 'it is not known'}` };
         continue;

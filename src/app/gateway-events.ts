@@ -3,7 +3,7 @@
  * commit room. Takes an engine (Headgate's own, or several presented as one), returns EventDeps; opens connections only
  * when asked.
  */
-import type { PoolClient } from 'pg';
+import type { PoolClient, QueryResult } from 'pg';
 import { Lanes } from '../batch/lanes.ts';
 import { openRelations } from '../catalog/relations.ts';
 import { createCommit } from '../commit/commit.ts';
@@ -164,8 +164,9 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
     },
   };
   return {
-    find: (database, name, onConflict) => {
-      const found = relationsOf(database).find(name, ways[onConflict ?? 'error']);
+    clock,
+    find: (database, name, onConflict, sinceMs) => {
+      const found = relationsOf(database).find(name, ways[onConflict ?? 'error'], sinceMs);
       return found instanceof Promise
         ? found.catch((error: unknown) => refuseLookup(database, error))
         : found;
@@ -188,15 +189,16 @@ function refuseLogin(error: unknown): never {
 
 /** Each query is a transaction of its own. */
 function ask({ ready, pools }: Pick<EventParts, 'ready' | 'pools'>, database: string) {
-  return async (sql: string, values: readonly unknown[]): Promise<readonly object[]> => {
+  return async (sql: (path: string) => string): Promise<readonly object[]> => {
     await ready(database);
     const client: PoolClient = await pools.connect(database).catch((error: unknown) => {
       throw sqlstateOf(error) === null ? error : notConnected(error);
     });
     try {
-      const { rows } = await client.query<Record<string, unknown>>(sql, [...values, factsOf(client).path]);
+      // Several statements in one: a pooler sends them to one session.
+      const results: unknown = await client.query(sql(factsOf(client).path));
       client.release();
-      return rows;
+      return (results as QueryResult<object>[]).at(-1)?.rows ?? [];
     } catch (error) {
       client.release(isConnectionLost(error));
       throw error;

@@ -59,11 +59,12 @@ function eventsByProduct(products: Products, ways: Readonly<Record<Product, Even
   const of = (database: string): EventDeps => ways[products.known(database)];
   return {
     codec,
-    find: (database, name, onConflict) => {
+    clock: ways.postgresql.clock,
+    find: (database, name, onConflict, sinceMs) => {
       const product = products.of(database);
       return product instanceof Promise
-        ? product.then((it) => ways[it].find(database, name, onConflict))
-        : ways[product].find(database, name, onConflict);
+        ? product.then((it) => ways[it].find(database, name, onConflict, sinceMs))
+        : ways[product].find(database, name, onConflict, sinceMs);
     },
     forget: (database, name) => of(database).forget(database, name),
     admit: (target) => of(target.database).admit(target),
@@ -119,7 +120,8 @@ function risingWaveEvents(
   return {
     lanes,
     codec,
-    find: (database, name, onConflict) => relationsOf(database).find(name, onConflict),
+    clock,
+    find: (database, name, onConflict, sinceMs) => relationsOf(database).find(name, onConflict, sinceMs),
     forget: (database, name) => databases.get(database)?.forget(name),
     admit: (target) => lanes.admit(target, limits.eventsDeadlineMs),
     submit: (rows) => lanes.submit(rows),

@@ -31,7 +31,7 @@ interface Surroundings {
   } | null;
 }
 
-export interface Detour extends Pick<IngestDeps, 'find' | 'admit' | 'submit'> {
+export interface Detour extends Pick<IngestDeps, 'find' | 'isStill' | 'admit' | 'submit'> {
   /** Throws Refused if rows of this table that bypass the disk would overtake rows that do not. */
   refuseOvertaking(target: Target): void;
 }
@@ -43,13 +43,15 @@ export function detourOf(surroundings: Surroundings): Detour {
   const trustMs = settings.spoolTrustSeconds * 1_000;
   const stages = createSpooling({
     find: (name) => catalog.find(name),
+    isStill: (target, sinceMs) => catalog.isStill(target, sinceMs),
     admit: (target, bytes) => lanes.admit(target, deadlineMsOf(target), { bytes, inOrder: false }),
     submit: (rows) => lanes.submit(rows),
     isWatching: (database) => catalog.isWatching(database),
     remembered: (name) => {
       const known = catalog.known(name.database);
       if (known === null || known.ageMs > trustMs) return null;
-      return known.snapshot.tables.get(keyOfName(name)) ?? null;
+      const table = known.snapshot.tables.get(keyOfName(name)) ?? null;
+      return table === null || catalog.doubtMs(table) > trustMs ? null : table;
     },
     spools: (target) => isSpooling(target, settings),
     spoolOf,

@@ -20,7 +20,7 @@ import type {
 import type { Sns } from '../ingest/sns.ts';
 import type { Learn } from '../catalog/learning.ts';
 import { createStreams } from '../ingest/ingest-stream.ts';
-import type { StreamFence } from '../ingest/ingest-stream.ts';
+import type { StreamFence } from '../ingest/stream-fence.ts';
 import { createHandshakes } from '../ingest/handshake.ts';
 import { createIngest } from '../ingest/ingest.ts';
 import type { IngestDeps } from '../ingest/ingest.ts';
@@ -72,14 +72,10 @@ export async function openWebhooks<Door extends Closable>(
   const { settings, catalog, lanes, detour, guards, limits, rejected, observe, clock } = deps;
   const stages = {
     find: (name: TableName) => catalog.find(name),
+    isStill: (target: Target, sinceMs: number) => catalog.isStill(target, sinceMs),
+    clock,
     submit: (rows: Rows) => lanes.submit(rows),
     refresh: (table: Pick<Target, 'database' | 'oid'>) => catalog.refresh(table),
-  };
-  const decode = (target: Target, request: DecodeRequest) => {
-    const whole = decodeWhole(target, request);
-    if (whole !== null) return whole;
-    const rows = longWork.slices(request.body.length, decodeInSlices(target, request));
-    return rows instanceof Promise ? rows.then(boundInto) : boundInto(rows);
   };
   const refuseTooMany = (target: Target) => {
     const tooMany = guards.gate.refusesTable(target);
@@ -127,13 +123,19 @@ export async function openWebhooks<Door extends Closable>(
       route: (target) => orRefuse(parseIngestTarget(target)),
       decode: (target, items) => longWork.slices(items.documents.bytes.length, itemsInSlices(target, items)),
       pause: delay,
-      clock,
       random: Math.random,
       limits,
       ...(deps.fence === null ? {} : { fence: deps.fence }),
     }),
   });
   return { listener, retry: createRetry({ ...stages, admit: admitting(false), decode }) };
+}
+
+function decode(target: Target, request: DecodeRequest) {
+  const whole = decodeWhole(target, request);
+  if (whole !== null) return whole;
+  const rows = longWork.slices(request.body.length, decodeInSlices(target, request));
+  return rows instanceof Promise ? rows.then(boundInto) : boundInto(rows);
 }
 
 function orRefuse<T extends object>(made: T | Refusal): T {
@@ -149,6 +151,7 @@ function handshakesOf(
     route,
     find: (name) => catalog.find(name),
     lastKnown: (name) => catalog.lastKnown(name),
+    isStill: (target, sinceMs) => catalog.isStill(target, sinceMs),
     asked: (handshake) => {
       observe({ kind: 'handshake.asked', table: handshake.target, outcome: handshake.outcome });
       asked(handshake);

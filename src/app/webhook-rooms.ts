@@ -21,7 +21,7 @@ import { OwnerLogins } from '../engine/owner-logins.ts';
 import type { LoginPasswords } from '../engine/owner-logins.ts';
 import type { AskedHandshake, CheckRequest, Ignored, RejectedRequest, Target } from '../tables/flow.ts';
 import type { IngestDeps } from '../ingest/ingest.ts';
-import type { StreamFence } from '../ingest/ingest-stream.ts';
+import type { StreamFence } from '../ingest/stream-fence.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';

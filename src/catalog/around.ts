@@ -5,11 +5,11 @@
 import type { ClientBase } from 'pg';
 import { faultOf, isConnectionLost, lockNotAvailable, sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../tables/limits.ts';
-import { namedRowsSql, ownedRowsSql, ownersRowsSql } from './catalog-rows.ts';
-import type { UnreadRow, Which } from './catalog-rows.ts';
+import { ownedRowsSql, ownersRowsSql } from './catalog-rows.ts';
 import { oidsOf, pinned, readLocked } from './reading.ts';
 
-type Read<T> = (which: Which) => Promise<T>;
+/** Reads these tables, by oid. */
+type Read<T> = (oids: readonly number[]) => Promise<T>;
 
 /** Tables, by oid, that the engine failed to read, with its reason. */
 export type Faulty = ReadonlyMap<number, string>;
@@ -21,26 +21,23 @@ export interface LeftOut {
 }
 
 /**
- * Reads what `read` reads, but for the tables of `known` that are still locked, or were found to be faulty. If others turn out to be locked, without all
- * that are; if the engine fails, without those that it fails to read, and without those that were made meanwhile. If that happens again, then also
- * without everything else of their owners, who may lock or spoil one table after the other. Throws what `read` throws if that has to do with no table.
+ * Reads these tables but for those of `known` that are still locked, or were found to be faulty. If others turn out to be locked, without all
+ * that are; if the engine fails, without those that it fails to read. If that happens again, then also without everything else of their owners, who
+ * may lock or spoil one table after the other. Throws what `read` throws if that has to do with no table.
  */
 export async function readAround<T>(
   client: ClientBase,
+  oids: readonly number[],
   known: LeftOut,
   read: Read<T>,
-): Promise<LeftOut & { readonly read: T; readonly rows: readonly UnreadRow[] }> {
+): Promise<LeftOut & { readonly read: T }> {
   const still = new Set(known.locked.length === 0 ? [] : await readLocked(client));
   let locked = known.locked.filter((oid) => still.has(oid));
   let { faulty } = known;
-  let only: { readonly only?: readonly number[] } = {};
   for (let attempt = 1; ; attempt++) {
-    const without = [...locked, ...faulty.keys()];
+    const left = oids.filter((oid) => !locked.includes(oid) && !faulty.has(oid));
     try {
-      const result = await read({ ...only, without });
-      const named = without.length === 0 ? [] : await pinned<UnreadRow>(client, namedRowsSql(without));
-      const rows = named.map((row) => ({ ...row, why: faulty.get(row.relation) ?? 'locked' }) as const);
-      return { read: result, rows, locked, faulty };
+      return { read: await read(left), locked, faulty };
     } catch (error) {
       if (!isOfTables(error) || attempt === limits.catalogAroundAttemptsMax) throw error;
       if (sqlstateOf(error) === lockNotAvailable) {
@@ -48,9 +45,10 @@ export async function readAround<T>(
         if (attempt > 1) locked = await oidsOf(client, ownersRowsSql(locked));
         continue;
       }
-      const tables = await pinned<Owned>(client, ownedRowsSql(without));
-      only = { only: tables.map(({ relation }) => relation) };
-      faulty = new Map([...faulty, ...(await findFaulty(tables, read))]);
+      faulty = new Map([
+        ...faulty,
+        ...(await findFaulty(await pinned<Owned>(client, ownedRowsSql(left)), read)),
+      ]);
       if (attempt === 1) continue;
       const all = await oidsOf(client, ownersRowsSql([...faulty.keys()]));
       faulty = new Map([...all.map((oid) => [oid, error.message] as const), ...faulty]);
@@ -101,7 +99,7 @@ async function findFaulty<T>(tables: readonly Owned[], read: Read<T>): Promise<F
 /** null: these can be read. */
 async function failureOf<T>(part: readonly Owned[], read: Read<T>): Promise<string | null> {
   try {
-    await read({ only: part.map(({ relation }) => relation), without: [] });
+    await read(part.map(({ relation }) => relation));
     return null;
   } catch (error) {
     if (!isOfTables(error)) throw error;

@@ -1,7 +1,6 @@
-/** The rows of Headgate's own catalog, one per webhook table, and the queries that return them. */
+/** The rows of Headgate's own catalog, one per webhook table, and queries about tables that cannot be read. */
 import type { Include } from '../tables/flow.ts';
 import type { SealedAnswerRow } from './answers.ts';
-import { relationColumns, relationsSql } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
 /** A table's row of the view headgate.catalog_rows, and its shape. */
@@ -43,44 +42,11 @@ interface IncludeRow {
 /** For `any` and `all`. */
 export const listed = (oids: readonly number[]): string => `'{${oids.join(',')}}'::pg_catalog.oid[]`;
 
-/** Tables, by oid: all but `without` or, if there is `only`, those of it but `without`. */
-export interface Which {
-  readonly only?: readonly number[];
-  readonly without: readonly number[];
-}
+/** The role that stores rows of tables without code, for relationsSql (functions/writer.sql). */
+export const writer = '(select w.name from headgate.writer_role w)';
 
-/** Those of them that can be read. */
-export function fittingSql({ only, without }: Which): string {
-  const meant = only === undefined ? '' : ` and relation = any (${listed(only)})`;
-  const others = without.length === 0 ? '' : ` and relation <> all (${listed(without)})`;
-  return `select relation from headgate.catalog_sizes where fits${meant}${others}`;
-}
-
-/**
- * `asked`: a query that yields oids of webhook tables as `relation`. The full join, of which both sides are then required, makes
- * PostgreSQL hash: it estimates a handful of rows for each side even with thousands of tables, and would otherwise use a nested loop.
- */
-export function catalogRowsSql(asked: string): string {
-  return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
-  from (select relation, ${ofTable} from headgate.catalog_rows) as t
-  left join headgate.answer_rows a using (relation)
-  full join (${relationsSql(asked, writer)}) as s using (relation)
-  where case when t.relation is null or s.relation is null then false else true end`;
-}
-
-/** The same for a few tables, each of which is looked up. */
-export function someCatalogRowsSql(oids: readonly number[]): string {
-  const list = listed(oids);
-  return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
-  from (select relation, ${ofTable} from headgate.catalog_rows where relation = any (${list})) as t
-  left join (select relation, answers from headgate.answer_rows where relation = any (${list})) as a using (relation)
-  join (${relationsSql(`select o.relation from unnest(${list}) as o (relation)`, writer)}) as s using (relation)`;
-}
-
-/** See functions/writer.sql. */
-const writer = '(select w.name from headgate.writer_role w)';
-
-const ofTable =
+/** Columns of headgate.catalog_rows. */
+export const ofTable =
   'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets, target';
 
 export interface SealedSecret {
@@ -100,13 +66,6 @@ export interface UnreadRow {
   readonly why?: string;
 }
 
-export const unreadRowsSql =
-  'select relation, schema_name, table_name from headgate.catalog_sizes where not fits';
-
-/** Those of these tables that exist and are not too large. */
-export const namedRowsSql = (oids: readonly number[]): string =>
-  `select relation, schema_name, table_name from headgate.catalog_sizes where fits and relation = any (${listed(oids)})`;
-
 /** Webhook tables that somebody has locked against readers, or waits to lock. PostgreSQL prints no expression of such a table. */
 export const lockedRowsSql = `select w.relation::pg_catalog.oid as relation from headgate.webhook_table w where w.relation in (
   select l.relation from pg_catalog.pg_locks l join pg_catalog.pg_database d on d.oid = l.database
@@ -117,7 +76,6 @@ export const ownersRowsSql = (oids: readonly number[]): string =>
   `select o.oid as relation from headgate.webhook_table w join pg_catalog.pg_class o on o.oid = w.relation
   where o.relowner in (select c.relowner from pg_catalog.pg_class c where c.oid = any (${listed(oids)}))`;
 
-/** All webhook tables but these, with their owners, those of one owner together. */
+/** Those of these tables that exist, with their owners, those of one owner together. */
 export const ownedRowsSql = (oids: readonly number[]): string =>
-  `select c.oid as relation, c.relowner as owner from headgate.webhook_table w join pg_catalog.pg_class c on c.oid = w.relation
-  where c.oid <> all (${listed(oids)}) order by c.relowner, c.oid`;
+  `select c.oid as relation, c.relowner as owner from pg_catalog.pg_class c where c.oid = any (${listed(oids)}) order by c.relowner, c.oid`;

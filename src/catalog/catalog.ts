@@ -4,9 +4,11 @@
  * Takes names, returns Targets; refuses with `not_found`, with `engine_unavailable` while the catalog's state is not known,
  * with `overloaded` if too many databases are requested, and with `draining` at shutdown. The default database's catalog is
  * created at startup, that of another database by the first of Headgate's statements in it (`ensure`); a database that
- * already has a catalog is found when a request names it. Uses one connection per served database.
+ * already has a catalog is found when a request names it. Uses two connections per served database.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Engine } from '../engine/engine.ts';
+import { within } from '../kit/within.ts';
 import type { Answers, Target } from '../tables/flow.ts';
 import type { TableName } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
@@ -105,7 +107,7 @@ export class Catalog {
 
   /** Whether what is known of this database is what the engine has now. */
   isWatching(database: string): boolean {
-    return this.#databases.get(database)?.state === 'watching';
+    return this.#databases.get(database)?.isCurrent === true;
   }
 
   /** What is known of a database, whether or not the engine is up; null: it is not served, or has no catalog. */
@@ -127,7 +129,7 @@ export class Catalog {
   /** The table with this oid, as the engine has it now; null: it does not exist, or the engine's state is not known. */
   current(database: string, oid: number): Target | null {
     const catalog = this.#databases.get(database);
-    if (catalog?.state !== 'watching') return null;
+    if (catalog?.isCurrent !== true) return null;
     for (const target of catalog.snapshot.tables.values()) if (target.oid === oid) return target;
     return null;
   }
@@ -137,6 +139,16 @@ export class Catalog {
     const database = this.#databases.get(name.database);
     if (database !== undefined && database.state === 'watching') return database.find(name);
     return this.#findSlowly(name);
+  }
+
+  /** As `DatabaseCatalog.isStill`: whether a refusal that rests on this table may be given. Throws Refused. */
+  isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
+    return this.#databases.get(target.database)?.isStill(target, sinceMs) ?? false;
+  }
+
+  /** As `DatabaseCatalog.doubtMs`. */
+  doubtMs(target: Pick<Target, 'database' | 'oid'>): number {
+    return this.#databases.get(target.database)?.doubtMs(target) ?? 0;
   }
 
   /** As `DatabaseCatalog.lastKnown`; undefined also if the database is not served. */
@@ -193,8 +205,9 @@ export class Catalog {
     return new Set(await this.#databases.get(database)?.ownedBy(user));
   }
 
-  /** These tables as they were last read: what may be shown of them. */
-  shown(database: string, owned: ReadonlySet<number>): readonly ShownTable[] {
+  /** What may be shown of these tables. Throws Refused. */
+  async shown(database: string, owned: ReadonlySet<number>): Promise<readonly ShownTable[]> {
+    await this.#databases.get(database)?.upToDate();
     const snapshot = this.#databases.get(database)?.snapshot;
     const tables = [...(snapshot?.tables ?? [])].filter(([, { oid }]) => owned.has(oid));
     return tables.map(([key, { oid }]) => ({
@@ -267,12 +280,13 @@ export class Catalog {
     await Promise.all([...this.#databases.values()].map((catalog) => catalog.close()));
   }
 
+  /** Waits for the catalog of a database, at most `catalogWaitMs` in all. */
   async #findSlowly(name: TableName): Promise<Target> {
-    try {
-      return await (await this.#serving(name.database)).find(name);
-    } finally {
-      this.#forgetAbsent(name.database);
-    }
+    const found = this.#serving(name.database).then((catalog) => catalog.find(name));
+    const kept = found.finally(() => this.#forgetAbsent(name.database));
+    const target = await within(this.#options.limits.catalogWaitMs, kept, null);
+    if (target === null) throw new Refused('engine_unavailable');
+    return target;
   }
 
   /** The catalog of a database that exists; the database may turn out to have none. Throws Refused. */
@@ -280,7 +294,9 @@ export class Catalog {
     const now = this.#options.clock();
     if ((this.#held.get(database) ?? 0) > now) throw new Refused('engine_unavailable');
     this.#held.delete(database);
-    if ((this.#absent.get(database) ?? 0) > now) throw new Refused('not_found');
+    // It may have got a catalog since it was looked at.
+    const restMs = (this.#absent.get(database) ?? 0) - now;
+    if (restMs > 0) await delay(restMs);
     const known = this.#databases.get(database);
     if (known !== undefined) return known;
     await this.#lister.run(this.#options.limits.catalogMissIntervalMs).catch(() => {

@@ -1,18 +1,21 @@
 /**
- * The catalog of one database: a snapshot and whatever keeps it true.
+ * The catalog of one database: a picture, and what keeps it true.
  *
  * States, changed by `#become` only:
- *   connecting  no connection, or one whose snapshot is not read yet: `find` waits, at most `catalogWaitMs`.
- *   watching    the snapshot is what the engine reported last, and the engine notifies of changes (LISTEN), or is
- *               polled if it cannot (no event triggers, a pooler in between).
+ *   connecting  no connections, or the picture is not complete yet: `find` waits.
+ *   watching    the picture is complete; how true it is, is a matter of when it was last confirmed.
  *   absent      the database has no catalog and none was to be created; final.
  *   closed      final.
  *
- *   connecting ──snapshot read──► watching ──connection lost──► connecting
+ *   connecting ──everything read──► watching ──a connection lost──► connecting
  *        └──no schema headgate──► absent          any ──close──► closed
  *
- * In any other state than watching, nothing but handshakes (`lastKnown`) is answered from memory: changes made in the meantime
- * are unknown, and a revoked key must not be accepted. Refuses with `not_found` and `engine_unavailable`. Uses one connection.
+ * One session does nothing but look at the versions of all tables, every `catalogPollIntervalMs`, and sooner if a request asks or a notification comes
+ * (embedded engine only). Each answer confirms the picture as of the moment of the question, except for the tables that it puts in doubt, which the
+ * other session reads. A request is answered from a picture that was confirmed less than `catalogStaleMs` ago, and from no table in doubt; it waits for
+ * that, at most `catalogWaitMs`, and is refused for a reason that the picture gives only if the picture was confirmed after the request arrived
+ * (`isStill`). Only handshakes (`lastKnown`) are answered from less: changes made in the meantime are unknown, and a revoked key must not be accepted.
+ * Refuses with `not_found` and `engine_unavailable`. Uses two connections.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -23,19 +26,18 @@ import { within } from '../kit/within.ts';
 import type { Target } from '../tables/flow.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../tables/limits.ts';
-import type { Observe, TableName } from '../tables/observations.ts';
+import type { TableName } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
 import type { Migrations } from './migrate.ts';
-import { Refresher } from './refresher.ts';
-import { hears, listen, readChannels, unlisten } from './listening.ts';
-import type { ChannelNames } from './listening.ts';
-import { Picture } from './picture.ts';
-import { keepPlan, pinned, readForeignSecrets, readOwned, readOwnedBy } from './reading.ts';
+import { listen } from './listening.ts';
+import { pinned, readForeignSecrets, readOwned, readOwnedBy } from './reading.ts';
+import { Watcher } from './watcher.ts';
+import type { WatcherOptions } from './watcher.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
 import type { KeyDeps } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
-import { settle } from './writer.ts';
+import { letWriterIn } from './writer.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import type { Snapshot, SnapshotDeps } from './snapshot.ts';
 
@@ -46,61 +48,40 @@ export interface Known {
   readonly ageMs: number;
 }
 
-export interface DatabaseCatalogOptions {
-  readonly database: string;
+export interface DatabaseCatalogOptions extends WatcherOptions {
   readonly engine: Engine;
   readonly migrations: Migrations;
   readonly deps: SnapshotDeps & KeyDeps;
-  readonly limits: Pick<
-    Limits,
-    | 'catalogWaitMs'
-    | 'catalogMissIntervalMs'
-    | 'catalogMissRestTimes'
-    | 'catalogWholeMax'
-    | 'catalogWholeMs'
-    | 'catalogPollIntervalMs'
-    | 'catalogHeartbeatMs'
-    | 'catalogEchoMs'
-    | 'handshakeStaleMs'
-    | 'explainTablesMax'
-    | 'engineBackoffMs'
-  >;
-  readonly observe: Observe;
+  readonly limits: WatcherOptions['limits'] &
+    Pick<
+      Limits,
+      | 'catalogWaitMs'
+      | 'catalogStaleMs'
+      | 'catalogKeyMs'
+      | 'handshakeStaleMs'
+      | 'explainTablesMax'
+      | 'engineBackoffMs'
+    >;
   /** Called whenever the catalog of this database exists and has been read. */
   readonly served?: (database: string) => void;
-  /** Called whenever the engine has confirmed the snapshot. */
-  readonly confirmed?: (database: string) => void;
-  /** Called when a retry of a refused request has been requested. */
-  readonly retryAsked?: (database: string) => void;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
 }
 
 export class DatabaseCatalog {
   readonly #options: DatabaseCatalogOptions;
-  readonly #refresher: Refresher;
+  readonly #watcher: Watcher;
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
   #state: CatalogState = 'connecting';
   #changed = deferred<void>();
-  readonly #picture: Picture;
-  /** When the engine last confirmed the snapshot. */
-  #confirmedAtMs = -Infinity;
-  /** Tables, by oid, that the engine has said differ from the snapshot; null: any may differ. */
-  #doubted: ReadonlySet<number> | null = new Set();
-  /** The engine has notified of a change. */
-  #isTold = false;
-  /** How long the last look took, in ms. */
-  #lookMs = 0;
+  /** The session for everything but looks. */
   #client: Client | null = null;
-  /** When the snapshot stopped being kept true, by the clock. */
-  #lostAtMs = 0;
+  /** Ends the connections of now. */
+  #fail: (error: unknown) => void = () => {};
   #create: boolean;
   #reason = 'the catalog is not read yet';
   /** Why the sealed values do not open; null: they do. */
   #keyProblem: string | null = null;
-  /** The last run that was requested by a notification: any number of notifications are one run. */
-  #told: Promise<void> | null = null;
+  #keyAskedAtMs = 0;
   /** The error of the last attempt, for the caller that asked for the catalog to be created. */
   #error: unknown = null;
 
@@ -108,13 +89,18 @@ export class DatabaseCatalog {
   constructor(options: DatabaseCatalogOptions, create: boolean) {
     this.#options = options;
     this.#create = create;
-    this.#picture = new Picture(options);
-    this.#refresher = new Refresher(() => this.#load(), options.clock);
+    this.#watcher = new Watcher(options);
     this.#ended = this.#supervise();
   }
 
   get state(): CatalogState {
     return this.#state;
+  }
+
+  /** What is known of all tables but those in doubt is what the engine has, or had a moment ago. */
+  get isCurrent(): boolean {
+    const { clock, limits } = this.#options;
+    return this.#state === 'watching' && clock() - this.#watcher.confirmedAtMs <= limits.catalogStaleMs;
   }
 
   /** null while watching with the right master key; otherwise the reason, in one line. */
@@ -123,28 +109,37 @@ export class DatabaseCatalog {
   }
 
   get snapshot(): Snapshot {
-    return this.#picture.snapshot;
+    return this.#watcher.picture.snapshot;
   }
 
   /** The snapshot, and how long ago the engine last confirmed it, in ms. */
   get known(): Known {
-    return { snapshot: this.snapshot, ageMs: this.#options.clock() - this.#confirmedAtMs };
+    return { snapshot: this.snapshot, ageMs: this.#options.clock() - this.#watcher.confirmedAtMs };
   }
 
   /** What an earlier process knew; ignored once this process has read the catalog. */
   remember(rows: readonly CatalogRow[], ageMs: number): void {
-    if (this.snapshot.version > 0) return;
-    this.#picture.remember(rows);
-    this.#confirmedAtMs = this.#options.clock() - ageMs;
+    if (this.#watcher.picture.isWhole) return;
+    this.#watcher.picture.remember(rows);
+    this.#watcher.confirmedAtMs = this.#options.clock() - ageMs;
   }
 
   /** Does not wait on the hot path. Throws Refused. */
   find(name: TableName): Target | Promise<Target> {
-    if (this.#state === 'watching') {
-      const target = this.snapshot.tables.get(keyOfName(name));
-      if (target !== undefined) return target;
-    }
-    return this.#findSlowly(name);
+    return this.#answering(name) ?? this.#inTime((deadlineMs) => this.#search(name, deadlineMs));
+  }
+
+  /**
+   * Whether a table that was found is still this one, by an answer of the engine to a question that was put after `sinceMs` of the clock. Questions of
+   * many callers are one. Throws Refused.
+   */
+  isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
+    const isStill = () => this.#answering(target) === target;
+    if (this.isCurrent && this.#watcher.confirmedAtMs >= sinceMs) return isStill();
+    return this.#inTime(async (deadlineMs) => {
+      while (!this.isCurrent || this.#watcher.confirmedAtMs < sinceMs) await this.#ask(deadlineMs);
+      return isStill();
+    });
   }
 
   /**
@@ -153,15 +148,29 @@ export class DatabaseCatalog {
    */
   lastKnown(name: TableName): Target | null | undefined {
     const { clock, limits } = this.#options;
-    if (this.snapshot.version === 0 || this.#isFinal()) return undefined;
-    if (this.#state !== 'watching' && clock() - this.#lostAtMs > limits.handshakeStaleMs) return undefined;
+    if (!this.#watcher.picture.isWhole || this.#isFinal()) return undefined;
+    if (clock() - this.#watcher.confirmedAtMs > limits.handshakeStaleMs) return undefined;
     return this.snapshot.tables.get(keyOfName(name)) ?? null;
+  }
+
+  /** For how long it has been known that the table may have changed, in ms; 0: it has not. */
+  doubtMs({ oid }: Pick<Target, 'oid'>): number {
+    const { clock } = this.#options;
+    return clock() - (this.#watcher.picture.doubts.get(oid) ?? clock());
   }
 
   /** Resolves when what is known of a table is newer than this call, even if nothing seems to have changed. */
   refresh(oid: number): Promise<void> {
-    this.#doubt(new Set([oid]));
-    return this.#refresher.run(this.#options.limits.catalogMissIntervalMs);
+    this.#watcher.picture.doubt(oid);
+    return this.upToDate();
+  }
+
+  /** Resolves when everything that was committed before the call is known. Throws Refused. */
+  upToDate(): Promise<void> {
+    return this.#inTime(async (deadlineMs) => {
+      await this.#ask(deadlineMs);
+      await this.#watcher.settle();
+    });
   }
 
   /** Resolves in state watching or absent; throws the error that kept the catalog from being read or created. */
@@ -203,30 +212,63 @@ export class DatabaseCatalog {
   async close(): Promise<void> {
     this.#become('closed', 'Headgate is shutting down');
     this.#closing.abort();
+    this.#fail(new Error(this.#reason));
     if (this.#client !== null) await hangUp(this.#client);
     await this.#ended;
   }
 
-  async #findSlowly(name: TableName): Promise<Target> {
-    await this.opened(this.#options.limits.catalogWaitMs).catch(() => {
+  /** The table, unless it is in doubt, or everything is. */
+  #answering(name: TableName): Target | undefined {
+    if (!this.isCurrent) return undefined;
+    const target = this.snapshot.tables.get(keyOfName(name));
+    return target === undefined || this.#watcher.picture.doubts.has(target.oid) ? undefined : target;
+  }
+
+  /** Refuses if it takes longer than a request waits for the catalog. */
+  async #inTime<T>(wait: (deadlineMs: number) => Promise<T>): Promise<T> {
+    const { clock, limits } = this.#options;
+    const waited = wait(clock() + limits.catalogWaitMs).then(
+      (answer) => ({ answer }),
+      (error: unknown) => {
+        throw error instanceof Refused ? error : new Refused('engine_unavailable');
+      },
+    );
+    const inTime = await within(limits.catalogWaitMs, waited, null);
+    if (inTime === null) throw new Refused('engine_unavailable');
+    return inTime.answer;
+  }
+
+  async #search(name: TableName, deadlineMs: number): Promise<Target> {
+    const { clock } = this.#options;
+    let isAsked = false;
+    for (let attempt = 1; clock() < deadlineMs; attempt++) {
+      const target = this.#answering(name);
+      if (target !== undefined) return target;
+      if (this.isCurrent && this.snapshot.tables.has(keyOfName(name))) {
+        // It is in doubt, and as a rule being read.
+        await this.#watcher.wait(attempt > 1);
+      } else if (!isAsked || !this.isCurrent) {
+        // The table may have been created, or renamed, a millisecond ago.
+        await this.#ask(deadlineMs);
+        isAsked = this.isCurrent;
+        if (isAsked) await this.#watcher.settle();
+      } else throw new Refused('not_found');
+    }
+    throw new Refused('engine_unavailable');
+  }
+
+  /** Resolves after a look that began after the call, once there is a connection. Throws Refused. */
+  async #ask(deadlineMs: number): Promise<void> {
+    const { clock } = this.#options;
+    await this.opened(deadlineMs - clock()).catch(() => {
       throw new Refused('engine_unavailable');
     });
-    if (this.#state === 'absent') throw new Refused('not_found');
-    const key = keyOfName(name);
-    // A notification about the table may be being processed just now.
-    await this.#refresher.current();
-    const known = this.snapshot.tables.get(key);
-    if (known !== undefined) return known;
-    // The table may have been created a millisecond ago. Unknown names from strangers cost a bounded part of the engine's time.
-    const { catalogMissIntervalMs, catalogMissRestTimes } = this.#options.limits;
-    try {
-      await this.#refresher.run(Math.max(catalogMissIntervalMs, this.#lookMs * catalogMissRestTimes));
-    } catch {
-      throw new Refused('engine_unavailable');
-    }
-    const found = this.snapshot.tables.get(key);
-    if (found === undefined) throw new Refused('not_found');
-    return found;
+    if (this.#state !== 'watching')
+      throw new Refused(this.#state === 'absent' ? 'not_found' : 'engine_unavailable');
+    const changed = this.#changed.promise;
+    // A look that fails ends the connection.
+    await this.#watcher.ask().catch(() => within(deadlineMs - clock(), changed, undefined));
+    if (clock() >= deadlineMs) throw new Refused('engine_unavailable');
   }
 
   /** Connects, watches, and reconnects until closed. Handles every error of the connection. */
@@ -240,7 +282,7 @@ export class DatabaseCatalog {
         if (this.#isFinal()) return;
         this.#error = error;
         // The database is not unreachable but does not exist, so nothing that was known of it is true.
-        if (sqlstateOf(error) === '3D000') this.#confirmedAtMs = -Infinity;
+        if (sqlstateOf(error) === '3D000') this.#watcher.confirmedAtMs = -Infinity;
         const reason = error instanceof Error ? error.message : String(error);
         // Reported once for a series of identical failures.
         if (reason !== this.#reason) observe({ kind: 'catalog.unreadable', database, reason });
@@ -252,25 +294,17 @@ export class DatabaseCatalog {
     }
   }
 
-  /** One connection from start to end; throws the reason for its end. */
+  /** Two connections from start to end; throws the reason for their end. */
   async #watch(onWatching: () => void): Promise<void> {
-    const { engine, database, limits, observe, migrations } = this.#options;
-    const client = new Client({
-      ...engine.clientConfig(database),
-      application_name: 'headgate catalog',
-      connectionTimeoutMillis: limits.catalogWaitMs,
-      query_timeout: limits.catalogWaitMs,
-    });
-    const lost = new Promise<never>((_, reject) => {
-      client.on('error', reject);
-      client.once('end', () => reject(new Error('the connection to the database was closed')));
-    });
-    // The race below may already have ended with another error.
-    lost.catch(() => {});
+    const { engine, database, observe, migrations } = this.#options;
+    const failed = deferred<never>();
+    // The races below may already have ended with another error.
+    failed.promise.catch(() => {});
+    this.#fail = failed.reject;
+    const [client, looking] = [this.#newClient(), this.#newClient()];
+    const all = async <T>(doing: Promise<T>): Promise<T> => Promise.race([failed.promise, doing]);
     try {
-      await client.connect();
-      // JIT compilation for a few catalog rows would take longer than the timeout.
-      await client.query(`select pg_catalog.set_config('jit', 'off', false)`);
+      await all(client.connect());
       this.#client = client;
       let migrated = false;
       if (this.#create) {
@@ -281,27 +315,42 @@ export class DatabaseCatalog {
         return;
       }
       this.#create = true;
-      await settle(client, engine.kind);
+      await letWriterIn(client, engine.kind);
       await this.#lookAfterSeals(client);
-      const channels = await readChannels(client);
-      client.on('notification', ({ channel }) => this.#hear(channel, channels));
-      const pid = await listen(client, Object.values(channels));
-      this.#picture.begin();
-      await this.#refresher.run();
+      await all(looking.connect());
+      // A session of another engine may be a pooler's, which lends it to others.
+      if (engine.kind === 'embedded') await listen(looking, (purpose) => this.#watcher.hear(purpose));
+      await all(this.#watcher.begin({ looking, reading: client, fail: failed.reject }));
       this.#become('watching', '');
       onWatching();
       this.#options.served?.(database);
       if (migrated) engine.checkpoint?.();
-      await Promise.race([lost, this.#keepComparing(client, channels, pid)]);
+      await all(this.#watcher.keepLooking(this.#closing.signal, () => this.#lookForKey(client)));
     } finally {
       this.#client = null;
-      await hangUp(client);
+      this.#watcher.end();
+      await Promise.all([hangUp(client), hangUp(looking)]);
     }
+  }
+
+  #newClient(): Client {
+    const { engine, database, limits } = this.#options;
+    const client = new Client({
+      ...engine.clientConfig(database),
+      application_name: 'headgate catalog',
+      connectionTimeoutMillis: limits.catalogWaitMs,
+      query_timeout: limits.catalogWaitMs,
+    });
+    const fail = this.#fail;
+    client.on('error', fail);
+    client.once('end', () => fail(new Error('the connection to the database was closed')));
+    return client;
   }
 
   /** Reports what keeps the sealed values closed; a key that comes back later is noticed as well. */
   async #lookAfterSeals(client: Client): Promise<void> {
-    const { database, deps, observe } = this.#options;
+    const { database, deps, observe, clock } = this.#options;
+    this.#keyAskedAtMs = clock();
     const problem = await keyProblem(client, database, deps);
     if (problem !== null && problem !== this.#keyProblem)
       observe({ kind: 'catalog.sealed_otherwise', database, reason: problem });
@@ -309,79 +358,12 @@ export class DatabaseCatalog {
     if (problem === null) await sealOldChecks(client, deps);
   }
 
-  /** Strangers may send any number of notifications: they are collapsed into one run. */
-  #hear(channel: string, channels: ChannelNames): void {
-    if (channel === channels.rejected) this.#options.retryAsked?.(this.#options.database);
-    if (channel !== channels.catalog) return;
-    this.#isTold = true;
-    const next = this.#refresher.run();
-    if (next === this.#told) return;
-    this.#told = next;
-    next.catch(() => {});
-  }
-
-  /** Polls the engine for changes that it cannot notify of, and to see whether it still answers. */
-  async #keepComparing(client: Client, channels: ChannelNames, pid: number): Promise<void> {
-    const { limits, engine, database } = this.#options;
-    const asked = 'select event_triggers from headgate.capability';
-    const [capability] = await this.query<{ event_triggers: boolean }>(asked);
-    const echo = { ...engine.clientConfig(database), connectionTimeoutMillis: limits.catalogWaitMs };
-    // There is no pooler in front of an engine of Headgate's own.
-    const heard =
-      engine.kind === 'embedded' ||
-      (await hears(client, echo, channels.catalog, limits.catalogEchoMs, this.#closing.signal));
-    if (heard) keepPlan(client);
-    else await unlisten(client, Object.values(channels), pid);
-    const told = heard && capability?.event_triggers === true;
-    while (this.#client === client && !this.#isFinal()) {
-      await this.#refresher.run();
-      const pauseMs = told && !this.#picture.waits ? limits.catalogHeartbeatMs : limits.catalogPollIntervalMs;
-      await delay(pauseMs, undefined, { signal: this.#closing.signal });
-      if (this.#keyProblem !== null) {
-        await this.#lookAfterSeals(client);
-        this.#doubt(null);
-      }
-    }
-  }
-
-  /** The job of the refresher. */
-  async #load(): Promise<void> {
-    const client = this.#client;
-    if (client === null) throw new Error(this.#reason);
-    const doubted = this.#doubted;
-    const why = { isTold: this.#isTold, doubted };
-    this.#isTold = false;
-    this.#doubted = new Set();
-    const { clock, database, observe } = this.#options;
-    const askedAtMs = clock();
-    const before = await this.#picture.update(client, why).catch((error: unknown) => {
-      this.#doubt(doubted);
-      throw error;
-    });
-    this.#lookMs = clock() - askedAtMs;
-    this.#confirm(askedAtMs);
-    if (before === null) return;
-    const { tables, unusable, unanswering, version } = this.snapshot;
-    observe({ kind: 'catalog.loaded', database, tables: tables.size, unusable: unusable.size, version });
-    for (const [key, reason] of unusable) {
-      if (before.unusable.get(key) === reason) continue;
-      const target = tables.get(key);
-      if (target !== undefined) observe({ kind: 'catalog.table_unusable', table: target, reason });
-    }
-    for (const [key, reason] of unanswering) {
-      if (before.unanswering.get(key) === reason) continue;
-      const target = tables.get(key);
-      if (target !== undefined) observe({ kind: 'catalog.answer_unusable', table: target, reason });
-    }
-  }
-
-  #doubt(oids: ReadonlySet<number> | null): void {
-    this.#doubted = oids === null || this.#doubted === null ? null : new Set([...this.#doubted, ...oids]);
-  }
-
-  #confirm(askedAtMs: number): void {
-    this.#confirmedAtMs = askedAtMs;
-    this.#options.confirmed?.(this.#options.database);
+  /** Everything is read again: what did not open may open now. */
+  async #lookForKey(client: Client): Promise<void> {
+    const { limits, clock } = this.#options;
+    if (this.#keyProblem === null || clock() - this.#keyAskedAtMs < limits.catalogKeyMs) return;
+    await this.#lookAfterSeals(client);
+    this.#watcher.picture.doubtAll();
   }
 
   #isFinal(): boolean {
@@ -390,7 +372,6 @@ export class DatabaseCatalog {
 
   #become(state: CatalogState, reason: string): void {
     if (this.#state === 'closed') return;
-    if (this.#state === 'watching' && state !== 'watching') this.#lostAtMs = this.#options.clock();
     this.#state = state;
     this.#reason = reason;
     const changed = this.#changed;

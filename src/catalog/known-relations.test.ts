@@ -14,7 +14,7 @@ function stage() {
       return look.promise;
     },
     toTarget: (_, row) => ({ oid: row }) as Target,
-    limits: { relationsMax: 2, relationAgeMs: 1_000 },
+    limits: { relationsMax: 2, relationAgeMs: 1_000, catalogMissIntervalMs: 0 },
     clock: () => 0,
   });
   return { looks, find: () => known.find('t', 'insert'), forget: () => known.forget('t') };

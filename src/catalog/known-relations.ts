@@ -3,6 +3,7 @@
  * what it found into a Target for a write mode; returns Targets, at once if the relation is known. A relation that was found
  * is remembered briefly, one that was not is looked up again. Refuses with what the lookup refuses with.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Intake, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
@@ -12,14 +13,15 @@ export interface KnownOptions<Row, Mode> {
   readonly look: (name: string) => Promise<Row>;
   /** Throws Refused. */
   readonly toTarget: (name: string, row: Row, mode: Mode) => Target;
-  readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs'>;
+  readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs' | 'catalogMissIntervalMs'>;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }
 
 interface Known<Row, Mode> {
   readonly row: Row;
-  readonly until: number;
+  /** When the engine was asked, by the clock. */
+  readonly askedAtMs: number;
   /** By mode, so that a relation that did not change is the same object. */
   readonly targets: Map<Mode, Target>;
 }
@@ -34,11 +36,30 @@ export class KnownRelations<Row, Mode> {
     this.#options = options;
   }
 
-  /** Returns at once what is remembered. Throws Refused, or the engine's error. */
-  find(name: string, mode: Mode): Target | Promise<Target> {
-    const known = this.#remembered(name);
-    if (known !== null) return this.#targetOf(name, known, mode);
-    return this.#lookTogether(name).then((found) => this.#targetOf(name, found, mode));
+  /**
+   * Returns at once what is remembered, if the engine was asked after `sinceMs` of the clock. What it refuses rests on nothing older than the call.
+   * Throws Refused, or the engine's error.
+   */
+  find(name: string, mode: Mode, sinceMs = -Infinity): Target | Promise<Target> {
+    const known = this.#remembered(name, sinceMs);
+    if (known === null) return this.#findAnew(name, mode, sinceMs);
+    try {
+      return this.#targetOf(name, known, mode);
+    } catch {
+      return this.#findAnew(name, mode, this.#options.clock());
+    }
+  }
+
+  async #findAnew(name: string, mode: Mode, sinceMs: number): Promise<Target> {
+    // Refused requests are many at a time, and cost a bounded part of the engine's time.
+    const { clock, limits } = this.#options;
+    const restMs = (this.#known.get(name)?.askedAtMs ?? -Infinity) + limits.catalogMissIntervalMs - clock();
+    if (restMs > 0) await delay(restMs);
+    for (;;) {
+      const known = this.#remembered(name, sinceMs) ?? (await this.#lookTogether(name));
+      // It may be a lookup that had begun before.
+      if (known.askedAtMs >= sinceMs) return this.#targetOf(name, known, mode);
+    }
   }
 
   #targetOf(name: string, known: Known<Row, Mode>, mode: Mode): Target {
@@ -56,18 +77,20 @@ export class KnownRelations<Row, Mode> {
     this.#looking.delete(name);
   }
 
-  #remembered(name: string): Known<Row, Mode> | null {
+  #remembered(name: string, sinceMs: number): Known<Row, Mode> | null {
+    const { limits, clock } = this.#options;
     const known = this.#known.get(name);
-    return known !== undefined && known.until > this.#options.clock() ? known : null;
+    const isKnown = known !== undefined && known.askedAtMs >= sinceMs;
+    return isKnown && clock() - known.askedAtMs < limits.relationAgeMs ? known : null;
   }
 
-  #remember(name: string, row: Row): Known<Row, Mode> {
-    const { limits, clock } = this.#options;
+  #remember(name: string, row: Row, askedAtMs: number): Known<Row, Mode> {
+    const { limits } = this.#options;
     const before = this.#known.get(name);
     // The Targets of a relation that did not change stay as they are.
     const same = before !== undefined && JSON.stringify(before.row) === JSON.stringify(row);
     const targets = same ? before.targets : new Map<Mode, Target>();
-    const known = { row, until: clock() + limits.relationAgeMs, targets };
+    const known = { row, askedAtMs, targets };
     this.#known.delete(name);
     const [oldest] = this.#known.keys();
     if (oldest !== undefined && this.#known.size >= limits.relationsMax) this.#known.delete(oldest);
@@ -88,10 +111,11 @@ export class KnownRelations<Row, Mode> {
       const next = this.#looking.get(name);
       if (next !== undefined && next !== underway) return next;
     }
+    const askedAtMs = this.#options.clock();
     const look: Promise<Known<Row, Mode>> = this.#options.look(name).then((row) => {
       // A relation that was forgotten meanwhile may have changed since it was looked up.
       const isCurrent = this.#looking.get(name) === look;
-      return isCurrent ? this.#remember(name, row) : { row, until: 0, targets: new Map() };
+      return isCurrent ? this.#remember(name, row, askedAtMs) : { row, askedAtMs, targets: new Map() };
     });
     this.#looking.set(name, look);
     try {

@@ -3,14 +3,13 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { Door, webhook } from '../../test/support/ddl-door.ts';
-import { pictureOf as picture } from '../../test/support/picture.ts';
+import { pictureOf as picture, update } from '../../test/support/picture.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { until } from '../../test/support/until.ts';
 import { migrate, readMigrations } from './migrate.ts';
 import { readOwned } from './reading.ts';
 
-const none = { isTold: false, doubted: new Set<number>() };
 /** Whoever waits for a lock fails the test at once. */
 const impatient = `SET statement_timeout = '5s'`;
 
@@ -37,7 +36,7 @@ function nobodyWaitsOn(bin: string): void {
     for (const door of [root, reader, mallory, other]) await door.client.end();
     await server.close();
   });
-  const pictureOf = (catalogWholeMax: number) => picture({ catalogWholeMax, catalogWholeMs: Infinity });
+  const pictureOf = (catalogTablesMax: number) => picture({ catalogTablesMax });
 
   test('tables that are locked, or about to be, are read when they are free, and all others at once', async () => {
     await mallory.run(`CREATE TABLE mal.shown (n int DEFAULT 1) WITH (connector = 'webhook')`);
@@ -47,17 +46,17 @@ function nobodyWaitsOn(bin: string): void {
     await mallory.run('CREATE TABLE mal.part PARTITION OF mal.cut FOR VALUES FROM (0) TO (9)');
     for (let i = 0; i < 12; i++) await root.run(webhook(`others_${i}`));
     for (const [most, name] of [
-      [0, 'fresh_some'],
-      [Infinity, 'fresh_all'],
+      [1, 'fresh_one'],
+      [100, 'fresh_all'],
     ] as const) {
       const picture = pictureOf(most);
-      await picture.update(reader.client, none);
+      await update(picture, reader.client);
       const shown = picture.snapshot.tables.get('mal\0shown');
       assert.equal(shown?.check, null);
       await mallory.client.query('BEGIN; LOCK TABLE mal.shown, mal.cut, mal.part');
-      assert.equal(await picture.update(reader.client, none), null);
+      assert.equal(await update(picture, reader.client), null);
       await root.run(webhook(name));
-      assert.ok((await picture.update(reader.client, none)) !== null);
+      assert.ok((await update(picture, reader.client)) !== null);
       assert.ok(picture.snapshot.tables.has(`public\0${name}`));
       assert.deepEqual([...picture.snapshot.unusable], []);
       assert.equal(picture.snapshot.tables.get('mal\0shown')?.oid, shown.oid);
@@ -65,30 +64,30 @@ function nobodyWaitsOn(bin: string): void {
       await root.client.query(
         `UPDATE headgate.webhook_table SET payload = '${name}' WHERE relation = 'mal.shown'::regclass`,
       );
-      await picture.update(reader.client, none);
+      await update(picture, reader.client);
       assert.match(picture.snapshot.unusable.get('mal\0shown') ?? '', /somebody has locked it/);
       const fresh = pictureOf(most);
-      await fresh.update(reader.client, none);
+      await update(fresh, reader.client);
       const locked = [...fresh.snapshot.unusable.keys()].toSorted();
       // Its partition, which is none of Headgate's tables, is not waited for, either.
       assert.deepEqual(locked, ['mal\0cut', 'mal\0shown']);
-      assert.equal(await fresh.update(reader.client, none), null);
-      assert.ok(fresh.waits);
+      assert.equal(await update(fresh, reader.client), null);
+      assert.ok(fresh.isDue);
       await assert.rejects(readOwned(reader.client, 'mallory', 'mal', 'shown', 9), { code: '55P03' });
       await mallory.client.query('COMMIT');
       for (const one of [fresh, picture]) {
-        assert.ok((await one.update(reader.client, none)) !== null);
+        assert.ok((await update(one, reader.client)) !== null);
         assert.deepEqual([...one.snapshot.unusable], []);
-        assert.ok(!one.waits);
-        assert.equal(await one.update(reader.client, none), null);
+        assert.ok(!one.isDue);
+        assert.equal(await update(one, reader.client), null);
       }
     }
     // A lock that waits for a reader holds up all readers that come later.
     await mallory.client.query('BEGIN; SELECT FROM mal.shown');
     const waiting = other.client.query('BEGIN; LOCK TABLE mal.shown; COMMIT');
     await until(async () => (await root.run(`SELECT FROM pg_locks WHERE NOT granted`)).length > 0);
-    const picture = pictureOf(0);
-    await picture.update(reader.client, none);
+    const picture = pictureOf(100);
+    await update(picture, reader.client);
     assert.deepEqual([...picture.snapshot.unusable.keys()], ['mal\0shown']);
     await mallory.client.query('COMMIT');
     await waiting;
@@ -107,13 +106,13 @@ function nobodyWaitsOn(bin: string): void {
         )
       ).length;
     assert.equal(await left(), 1);
-    const picture = pictureOf(0);
-    await picture.update(reader.client, none);
-    await picture.update(reader.client, { ...none, isTold: true });
-    assert.equal(await picture.update(reader.client, none), null);
+    const picture = pictureOf(100);
+    await update(picture, reader.client);
+    await update(picture, reader.client);
+    assert.equal(await update(picture, reader.client), null);
     assert.equal(await left(), 1);
     await mallory.client.query('ROLLBACK');
-    await picture.update(reader.client, none);
+    await update(picture, reader.client);
     assert.equal(await left(), 0);
 
     // Her children of a row, too, and the names of her secrets and tokens.

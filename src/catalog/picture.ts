@@ -1,58 +1,51 @@
 /**
- * What is known of a database's webhook tables, and how it is brought up to date: all of them are read or, if there are many, those whose
- * version has changed (headgate.catalog_versions). A change that the versions do not cover is found when everything is read, and when a group
- * asks the engine whether the table is still what its requests were checked for (functions/committing.sql).
+ * What is known of a database's webhook tables, and which of them are in doubt: those whose version differs from the one that was read
+ * (headgate.table_versions), from the moment at which Headgate is told so until they are read again. Every answer to a look at the versions therefore
+ * confirms all other tables. Tables are read a few at a time. A change that the versions do not cover is found when everything is read, once in a
+ * while, and when a group asks the engine whether the table is still what its requests were checked for (functions/committing.sql).
  */
 import type { ClientBase } from 'pg';
 import type { Limits } from '../tables/limits.ts';
 import { readAround } from './around.ts';
 import type { LeftOut } from './around.ts';
-import {
-  fingerprintOf,
-  pinned,
-  readFingerprint,
-  readLocked,
-  readSome,
-  readTables,
-  readVersions,
-} from './reading.ts';
-import type { TableRows, TableVersions } from './reading.ts';
+import { pinned, readLocked, readSizes, readTables } from './reading.ts';
+import type { Look, Mark, SizeRow, TableRows, TableVersions } from './reading.ts';
 import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import type { Snapshot, SnapshotDeps } from './snapshot.ts';
 
-interface PictureOptions {
+export interface PictureOptions {
   readonly database: string;
   readonly deps: SnapshotDeps;
-  readonly limits: Pick<Limits, 'catalogWholeMax' | 'catalogWholeMs'>;
+  readonly limits: Pick<Limits, 'catalogTablesMax' | 'catalogWholeMs'>;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }
 
-interface Why {
-  /** The engine has notified of a change. */
-  readonly isTold: boolean;
-  /** Tables, by oid, that are to be read whatever their versions; null: all of them. */
-  readonly doubted: ReadonlySet<number> | null;
-}
-
-const noTables: TableRows = { rows: [], unread: [] };
-
-/** Oid 0 is not a table, see catalog_versions. */
-function hasTables(versions: TableVersions): boolean {
-  return versions.size > (versions.has(0) ? 1 : 0);
-}
+const nothing: Mark = { snapshot: '', fingerprint: '' };
 
 export class Picture {
   readonly #options: PictureOptions;
   #snapshot: Snapshot = emptySnapshot;
-  /** The versions of the tables in the snapshot; null: nothing in it was read over this connection. */
-  #versions: TableVersions | null = null;
-  #fingerprint = '';
-  /** False: a row was left behind that headgate.settle() removes. Its table was dropped too late for the last run, or somebody had locked it. */
-  #isSettled = true;
-  #wholeAtMs = 0;
-  /** The last read was of some tables only … */
+  #mark = nothing;
+  /** As of the last look. */
+  #versions: TableVersions = new Map();
+  /** The versions with which tables were read over this connection. */
+  readonly #read = new Map<number, string>();
+  readonly #doubts = new Map<number, number>();
+  /** Those of them that were added since the last reading began, whatever their versions. */
+  readonly #asked = new Set<number>();
+  /** How often versions were compared. */
+  #comparisons = 0;
+  /** headgate.settle() has something to do. A row that somebody has locked is left for another time. */
+  #isSettled = false;
+  /** Something has changed since the last reading. */
+  #isChanged = false;
+  /** All tables were read since the process began. */
+  #isWhole = false;
+  /** null: everything has to be read. */
+  #wholeAtMs: number | null = null;
+  /** The last reading was of some tables only. */
   #isPatched = false;
   #left: LeftOut = { locked: [], faulty: new Map() };
   /** When the first of the faulty tables was left out. */
@@ -66,71 +59,178 @@ export class Picture {
     return this.#snapshot;
   }
 
-  /** Something can be read once a lock is gone, of which nothing notifies. */
-  get waits(): boolean {
-    return this.#left.locked.length > 0;
+  /** For the next look. */
+  get mark(): Mark {
+    return this.#mark;
   }
 
-  /** … or something is unusable for a reason that may be fixed elsewhere, as in a table that takes part. */
-  get #isDoubtful(): boolean {
-    return this.#isPatched || this.#snapshot.unusable.size > 0;
+  /** Tables, by oid, of which nothing is answered until they are read, and since when. */
+  get doubts(): ReadonlyMap<number, number> {
+    return this.#doubts;
+  }
+
+  /** A table that is not in the snapshot does not exist, or is in doubt. */
+  get isWhole(): boolean {
+    return this.#isWhole;
+  }
+
+  /** Something is to be read: what has changed, what was locked, or everything, in case that something has changed which no version covers. */
+  get isDue(): boolean {
+    return (
+      this.#isChanged ||
+      !this.#isSettled ||
+      this.#doubts.size > 0 ||
+      this.#left.locked.length > 0 ||
+      this.#isWholeDue
+    );
+  }
+
+  /** A table may be unusable for a reason that was mended elsewhere, as in one that takes part. */
+  get #isWholeDue(): boolean {
+    if (this.#wholeAtMs === null) return true;
+    const isDoubtful = this.#isPatched || this.#snapshot.unusable.size > 0;
+    return isDoubtful && this.#options.clock() - this.#wholeAtMs > this.#options.limits.catalogWholeMs;
   }
 
   /** What an earlier process knew; for a process that has read nothing yet. */
   remember(rows: readonly CatalogRow[]): void {
     const { database, deps } = this.#options;
     this.#snapshot = nextSnapshot(this.#snapshot, database, { rows, unread: [] }, deps);
+    this.#isWhole = true;
   }
 
   /** Another connection may lead to another server: nothing is assumed to be unchanged. */
   begin(): void {
-    this.#versions = null;
+    this.#mark = nothing;
+    this.#read.clear();
+    this.#wholeAtMs = null;
   }
 
-  /** Returns the previous snapshot if there is a new one. Throws the error that breaks the connection. */
-  async update(client: ClientBase, { isTold, doubted }: Why): Promise<Snapshot | null> {
-    const { clock, limits, database, deps } = this.#options;
-    const isWhole =
-      doubted === null ||
-      this.#versions === null ||
-      (this.#isDoubtful && clock() - this.#wholeAtMs > limits.catalogWholeMs);
-    const isSure = !isWhole && doubted.size === 0;
-    const isStill = isSure && !isTold && !this.waits && this.#isSettled;
-    if (isStill && (await readFingerprint(client)) === this.#fingerprint) return null;
-    // Renaming or dropping a role has changed the fingerprint, too.
-    if (this.#versions !== null) await pinned(client, 'call headgate.settle()');
-    // Before the rows: anything that changes in between has another version next time.
-    const { versions, isSettled } = await readVersions(client);
-    this.#isSettled = isSettled;
-    const fingerprint = fingerprintOf(versions);
-    const isSame = isSure && fingerprint === this.#fingerprint;
-    if (isSame && !(await this.#isAnyFree(client))) return null;
-    const changed = isWhole ? null : this.#changedSince(versions, doubted);
-    const before = this.#snapshot;
-    if (changed === null) this.#wholeAtMs = clock();
-    const { read, rows, ...left } = await readAround(client, this.#known(), (which) => {
-      if (!hasTables(versions)) return Promise.resolve(noTables);
-      return changed === null ? readTables(client, which) : readSome(client, [...changed], which);
-    });
-    // What is known of a table that was left out stays if its version is the same; a commit asks again, once it has the lock.
-    const isKnown = ({ relation: oid, schema_name: schema, table_name: table }: UnreadRow) =>
-      before.tables.get(tableKey(schema, table))?.oid === oid &&
-      versions.get(oid) === this.#versions?.get(oid);
-    const stays = new Set(rows.filter(isKnown).map(({ relation }) => relation));
-    const unread = [...read.unread, ...rows.filter(({ relation }) => !stays.has(relation))];
-    this.#snapshot = nextSnapshot(before, database, { rows: read.rows, unread }, deps, ({ oid }) =>
-      changed === null ? stays.has(oid) : versions.has(oid) && (!changed.has(oid) || stays.has(oid)),
-    );
-    if (this.#left.faulty.size === 0 || left.faulty.size === 0) this.#faultyAtMs = clock();
-    this.#left = left;
-    this.#isPatched = changed !== null;
+  /** The table differs from what is known of it, whatever its version says. */
+  doubt(oid: number): void {
+    this.#suspect(oid);
+    this.#asked.add(oid);
+  }
+
+  /** Everything has to be read: another key may open what did not open. */
+  doubtAll(): void {
+    this.#wholeAtMs = null;
+  }
+
+  /** Takes the answer to a look; null: nothing has changed. */
+  compare(seen: Look | null): void {
+    if (seen === null) return;
+    this.#mark = seen;
+    this.#isSettled = seen.isSettled;
+    const { versions } = seen;
+    if (versions === null) return;
     this.#versions = versions;
-    this.#fingerprint = fingerprint;
-    return before;
+    this.#comparisons += 1;
+    this.#isChanged = true;
+    for (const oid of [...this.#read.keys(), ...this.#doubts.keys()])
+      if (!versions.has(oid)) {
+        this.#read.delete(oid);
+        this.#doubts.delete(oid);
+      }
+    for (const [oid, version] of versions)
+      if (oid !== 0 && this.#read.get(oid) !== version) this.#suspect(oid);
+    if ([...this.#snapshot.tables.values()].some(({ oid }) => !versions.has(oid)))
+      this.#replace([], [], ({ oid }) => versions.has(oid));
+  }
+
+  /** Reads what is due. Throws the error that breaks the connection. */
+  async read(client: ClientBase): Promise<void> {
+    const { clock, limits } = this.#options;
+    const [isWhole, isChanged] = [this.#isWholeDue, this.#isChanged];
+    this.#isChanged = false;
+    this.#asked.clear();
+    if (isWhole) this.#wholeAtMs = clock();
+    try {
+      if (isChanged || !this.#isSettled) await pinned(client, 'call headgate.settle()');
+      if (!isChanged && !isWhole && this.#doubts.size === 0 && !(await this.#isAnyFree(client))) return;
+      const sizes = await readSizes(client);
+      const known = new Map(sizes.map((size) => [size.relation, size]));
+      for (const oid of this.#doubts.keys())
+        if (!known.has(oid) && !this.#versions.has(oid)) this.#doubts.delete(oid);
+      const unfit = sizes.filter(({ fits }) => !fits);
+      if (unfit.length > 0) this.#take(unfit, { rows: [], versions: this.#versions }, unfit);
+      const wanted = [...(isWhole ? known.keys() : this.#wanted())].flatMap((oid) => known.get(oid) ?? []);
+      const fitting = wanted.filter(({ fits }) => fits);
+      for (let at = 0; at < fitting.length; at += limits.catalogTablesMax)
+        await this.#readSome(client, fitting.slice(at, at + limits.catalogTablesMax));
+    } catch (error) {
+      this.#isChanged ||= isChanged;
+      if (isWhole) this.#wholeAtMs = null;
+      throw error;
+    }
+    this.#isPatched = !isWhole;
+    this.#isWhole ||= isWhole;
+  }
+
+  async #readSome(client: ClientBase, some: readonly SizeRow[]): Promise<void> {
+    const comparisons = this.#comparisons;
+    const oids = some.map(({ relation }) => relation);
+    const { read, ...left } = await readAround(client, oids, this.#known(), (which) =>
+      readTables(client, which),
+    );
+    if (this.#left.faulty.size === 0 || left.faulty.size === 0) this.#faultyAtMs = this.#options.clock();
+    this.#left = left;
+    const out = some.filter(({ relation }) => left.locked.includes(relation) || left.faulty.has(relation));
+    // What is known of a table that was left out stays if its version is the same; a commit asks again, once it has the lock.
+    const unread = out.filter(({ relation: oid, schema_name: schema, table_name: table }) => {
+      const isKnown = this.#snapshot.tables.get(tableKey(schema, table))?.oid === oid;
+      return !isKnown || this.#read.get(oid) !== this.#versions.get(oid);
+    });
+    const stays = new Set(out.filter((it) => !unread.includes(it)).map(({ relation }) => relation));
+    const versions = new Map([
+      ...out.map(({ relation: oid }) => [oid, this.#versions.get(oid) ?? ''] as const),
+      ...read.versions,
+    ]);
+    const why = unread.map((row) => ({ ...row, why: left.faulty.get(row.relation) ?? 'locked' }));
+    this.#take(
+      some.filter(({ relation }) => !stays.has(relation)),
+      { rows: read.rows, versions },
+      why,
+      comparisons,
+    );
+    for (const oid of stays) if (!this.#asked.has(oid)) this.#doubts.delete(oid);
+  }
+
+  /** The tables `some` were read, or are `unread`. */
+  #take(
+    some: readonly SizeRow[],
+    { rows, versions }: TableRows,
+    unread: readonly UnreadRow[],
+    comparisons = this.#comparisons,
+  ): void {
+    const taken = new Set(some.map(({ relation }) => relation));
+    this.#replace(rows, unread, ({ oid }) => !taken.has(oid));
+    for (const oid of taken) {
+      const version = versions.get(oid);
+      // It was dropped meanwhile, which the next look tells.
+      if (version === undefined) continue;
+      // A look that was answered meanwhile may know more; and if nothing was read that was not read before, the other server is not up to date.
+      const isNew = comparisons === this.#comparisons && version !== this.#read.get(oid);
+      this.#read.set(oid, version);
+      if ((isNew || version === this.#versions.get(oid)) && !this.#asked.has(oid)) this.#doubts.delete(oid);
+    }
+  }
+
+  #replace(
+    rows: readonly CatalogRow[],
+    unread: readonly UnreadRow[],
+    stays: Parameters<typeof nextSnapshot>[4],
+  ): void {
+    const { database, deps } = this.#options;
+    this.#snapshot = nextSnapshot(this.#snapshot, database, { rows, unread }, deps, stays);
+  }
+
+  #suspect(oid: number): void {
+    if (!this.#doubts.has(oid)) this.#doubts.set(oid, this.#options.clock());
   }
 
   async #isAnyFree(client: ClientBase): Promise<boolean> {
-    const locked = new Set(this.waits ? await readLocked(client) : []);
+    const locked = new Set(this.#left.locked.length > 0 ? await readLocked(client) : []);
     return this.#left.locked.some((oid) => !locked.has(oid));
   }
 
@@ -142,18 +242,10 @@ export class Picture {
     return isDue ? { ...this.#left, faulty: new Map() } : this.#left;
   }
 
-  /** By oid; null: reading all of them is faster. Unusable tables are read again: their key may have come back. */
-  #changedSince(versions: TableVersions, doubted: ReadonlySet<number>): ReadonlySet<number> | null {
-    const { catalogWholeMax } = this.#options.limits;
-    if (versions.size <= catalogWholeMax) return null;
+  /** By oid. Unusable tables are read again: their key may have come back. */
+  #wanted(): ReadonlySet<number> {
     const { tables, unusable, unanswering } = this.#snapshot;
-    const changed = new Set([...doubted, ...this.#left.locked].filter((oid) => versions.has(oid)));
-    for (const [oid, version] of versions)
-      if (oid !== 0 && this.#versions?.get(oid) !== version) changed.add(oid);
-    for (const key of [...unusable.keys(), ...unanswering.keys()]) {
-      const oid = tables.get(key)?.oid;
-      if (oid !== undefined && versions.has(oid)) changed.add(oid);
-    }
-    return changed.size > versions.size / 2 ? null : changed;
+    const problems = [...unusable.keys(), ...unanswering.keys()].flatMap((key) => tables.get(key)?.oid ?? []);
+    return new Set([...this.#doubts.keys(), ...this.#left.locked, ...problems]);
   }
 }

@@ -1,21 +1,15 @@
 /**
  * The statements that Headgate itself runs on the catalog. Each runs with search_path = pg_catalog, pg_temp, whatever
- * the session's setting, so that no user's operator or function is taken for PostgreSQL's own; and each is one query
- * string, so that a pooler sends it to one server.
+ * the session's setting, so that no user's operator or function is taken for PostgreSQL's own, and without compiling, which would take seconds for
+ * some rows. Both are set for its transaction alone: each is one query string, which a pooler sends to one session, and then lends that to others.
  */
-import { createHash, randomUUID } from 'node:crypto';
 import type { ClientBase, QueryResult } from 'pg';
-import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
+import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
-import {
-  catalogRowsSql,
-  fittingSql,
-  listed,
-  lockedRowsSql,
-  someCatalogRowsSql,
-  unreadRowsSql,
-} from './catalog-rows.ts';
-import type { CatalogRow, UnreadRow, Which } from './catalog-rows.ts';
+import { listed, lockedRowsSql, ofTable, writer } from './catalog-rows.ts';
+import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
+import { relationsSql } from './shape.ts';
+import type { RelationRow } from './shape.ts';
 
 /** Runs these statements in one transaction and returns the rows of the last. */
 export async function pinned<Row extends object>(
@@ -27,103 +21,118 @@ export async function pinned<Row extends object>(
 }
 
 /** `timeoutMs`: if it differs from that of the connection. */
-export async function pinnedAll(
+async function pinnedAll(
   client: ClientBase,
   statements: readonly string[],
   timeoutMs?: number,
 ): Promise<readonly QueryResult<object>[]> {
-  const path = `select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)`;
-  const text = [path, ...statements].join(';\n');
+  const text = [`select ${pins}`, ...statements].join(';\n');
   const query = timeoutMs === undefined ? { text } : { text, query_timeout: timeoutMs };
   const answer: unknown = await client.query(query);
   return (answer as QueryResult<object>[]).slice(1);
 }
 
-/** Differs if anything has changed; see catalog_versions. */
-export async function readFingerprint(client: ClientBase): Promise<string> {
-  const [row] = await pinned<{ fingerprint: string }>(
-    client,
-    'select headgate.catalog_fingerprint() as fingerprint',
-  );
-  return row?.fingerprint ?? '';
-}
+const pins = `pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), pg_catalog.set_config('jit', 'off', true)`;
 
-/** By oid. */
+/** By oid. Relation 0 is not a table, see headgate.table_versions(). */
 export type TableVersions = ReadonlyMap<number, string>;
 
-/** `isSettled`: no dropped table has left a row behind. Such rows are part of the versions of relation 0. */
-export async function readVersions(
-  client: ClientBase,
-): Promise<{ readonly versions: TableVersions; readonly isSettled: boolean }> {
-  const [versions, left] = await pinnedAll(client, [
-    'select v.relation, v.version from headgate.catalog_versions() as v order by v.relation',
-    // After the versions: a row that they cover is found, or was removed in between, which changes them.
-    `select exists (select from headgate.webhook_table w where not exists (
-      select from pg_catalog.pg_class c where c.oid = w.relation)) as is_left`,
+/** What identifies the state that was last looked at. */
+export interface Mark {
+  /** As pg_current_snapshot() says it: the same as long as no transaction has changed anything. */
+  readonly snapshot: string;
+  /** Of all versions. */
+  readonly fingerprint: string;
+}
+
+export interface Look extends Mark {
+  /** null: the fingerprint is the same. */
+  readonly versions: TableVersions | null;
+  /** No dropped table has left a row behind. Such rows are part of the version of relation 0. */
+  readonly isSettled: boolean;
+  /** A retry of a refused request was requested, and waits. */
+  readonly isRetryWaiting: boolean;
+}
+
+interface LookRow {
+  readonly snapshot: string;
+  readonly seen:
+    | null
+    | (Omit<Look, 'snapshot' | 'versions'> & { readonly versions: Record<string, string> | null });
+}
+
+/** The one question that is put again and again; null: nothing has changed. */
+export async function look(client: ClientBase, { snapshot, fingerprint }: Mark): Promise<Look | null> {
+  const [row] = await pinned<LookRow>(
+    client,
+    `select now.snapshot, case when now.snapshot <> ${quoteLiteral(snapshot)} then (
+      with v as materialized (select relation, version from headgate.table_versions()),
+      f as (select encode(sha256(convert_to(string_agg(concat(relation, ' ', version), ',' order by relation), 'UTF8')), 'hex') as fingerprint from v)
+      select json_build_object('fingerprint', f.fingerprint,
+        'versions', case when f.fingerprint <> ${quoteLiteral(fingerprint)} then (select json_object_agg(relation, version) from v) end,
+        'isSettled', not exists (select from headgate.webhook_table w where not exists (select from pg_class c where c.oid = w.relation)),
+        'isRetryWaiting', exists (select from headgate.rejected_requests r where r.retry_outcome = 'waiting'))
+      from f) end as seen
+    from (select pg_current_snapshot()::text as snapshot) as now`,
+  );
+  if (row?.seen === undefined || row.seen === null) return null;
+  const { versions } = row.seen;
+  const byOid = Object.entries(versions ?? {}).map(([oid, version]) => [Number(oid), version] as const);
+  return { ...row.seen, snapshot: row.snapshot, versions: versions === null ? null : new Map(byOid) };
+}
+
+/** A webhook table, and whether it is small enough to be read. */
+export type SizeRow = UnreadRow & { readonly fits: boolean };
+
+export const readSizes = (client: ClientBase): Promise<readonly SizeRow[]> =>
+  pinned(client, 'select relation, schema_name, table_name, fits from headgate.catalog_sizes');
+
+/** `versions`: read before the rows, so what changes in between has another version at the next look. */
+export interface TableRows {
+  readonly rows: readonly CatalogRow[];
+  readonly versions: TableVersions;
+}
+
+/** Reads these tables, in statements so small that it does not matter how PostgreSQL plans them. */
+export async function readTables(client: ClientBase, oids: readonly number[]): Promise<TableRows> {
+  if (oids.length === 0) return { rows: [], versions: new Map() };
+  const list = listed(oids);
+  const [versions = [], rows = [], answers = [], known = []] = await inTime(client, [
+    `select relation, version from headgate.table_versions(${list})`,
+    `select relation, ${ofTable} from headgate.catalog_rows where relation = any (${list})`,
+    `select relation, answers from headgate.answer_rows where relation = any (${list})`,
+    relationsSql(`select unnest(${list}) as relation`, writer),
   ]);
-  const rows = (versions?.rows ?? []) as { readonly relation: number; readonly version: string }[];
-  const [found] = (left?.rows ?? []) as { readonly is_left: boolean }[];
+  const relations = byOid(known as RelationRow[]);
+  const answersOf = byOid(answers as Pick<CatalogRow, 'relation' | 'answers'>[]);
   return {
-    versions: new Map(rows.map(({ relation, version }) => [relation, version])),
-    isSettled: found?.is_left !== true,
+    versions: new Map(
+      (versions as { relation: number; version: string }[]).map(({ relation, version }) => [
+        relation,
+        version,
+      ]),
+    ),
+    rows: (rows as CatalogRow[]).flatMap((row) => {
+      const relation = relations.get(row.relation);
+      return relation === undefined
+        ? []
+        : [{ ...relation, ...row, answers: answersOf.get(row.relation)?.answers ?? [] }];
+    }),
   };
 }
 
-/** Computes what headgate.catalog_fingerprint() does. */
-export function fingerprintOf(versions: TableVersions): string {
-  const all = [...versions].map(([relation, version]) => `${relation} ${version}`).join(',');
-  return createHash('sha256').update(all).digest('hex');
-}
-
-export interface TableRows {
-  readonly rows: readonly CatalogRow[];
-  readonly unread: readonly UnreadRow[];
-}
-
-/** All tables, or some. */
-export async function readTables(client: ClientBase, which: Which = { without: [] }): Promise<TableRows> {
-  const all = catalogRowsSql(fittingSql(which));
-  const isAll = which.only === undefined && which.without.length === 0;
-  const kept = isAll ? plans.get(client) : undefined;
-  // A session that a pooler passes on keeps its prepared statements.
-  const name = kept === '' ? quoteIdentifier(`headgate tables ${randomUUID()}`) : kept;
-  const prepare = kept === '' ? [`prepare ${name} as ${all}`] : [];
-  const asked = [...prepare, impatient, name === undefined ? all : `execute ${name}`, unreadRowsSql];
-  const results = await pinnedAll(client, asked, limits.catalogReadMs);
-  if (name !== undefined) plans.set(client, name);
-  const [rows, unread] = results.slice(-2);
-  return { rows: (rows?.rows ?? []) as CatalogRow[], unread: (unread?.rows ?? []) as UnreadRow[] };
+function byOid<Row extends { readonly relation: number }>(rows: readonly Row[]): Map<number, Row> {
+  return new Map(rows.map((row) => [row.relation, row]));
 }
 
 /** PostgreSQL prints a default under a lock on its table, for which it would wait as long as somebody else holds one. */
-const impatient = `select pg_catalog.set_config('lock_timeout', '${limits.catalogLockedMs}ms', true)`;
-
-/** The name under which catalogRowsSql() is prepared in sessions that are their client's own; '': not yet. */
-const plans = new WeakMap<ClientBase, string>();
-
-/** From now on the session keeps a plan: for a few tables, planning takes ten times as long as reading. */
-export function keepPlan(client: ClientBase): void {
-  plans.set(client, '');
-}
-
-/** Reads a few tables, by oid, or some of them; `unread` covers all tables. */
-export async function readSome(
+async function inTime(
   client: ClientBase,
-  oids: readonly number[],
-  { only, without }: Which,
-): Promise<TableRows> {
-  const left = new Set(without);
-  const meant = only === undefined ? null : new Set(only);
-  const sizes = await pinned<UnreadRow & { fits: boolean }>(
-    client,
-    `select s.relation, s.schema_name, s.table_name, s.fits from headgate.catalog_sizes s where not s.fits or s.relation = any (${listed(oids)})`,
-  );
-  const fitting = sizes.filter(
-    ({ fits, relation }) => fits && !left.has(relation) && meant?.has(relation) !== false,
-  );
-  const asked = someCatalogRowsSql(fitting.map(({ relation }) => relation));
-  const rows = fitting.length === 0 ? [] : await pinned<CatalogRow>(client, impatient, asked);
-  return { rows, unread: sizes.filter(({ fits }) => !fits) };
+  statements: readonly string[],
+): Promise<readonly (readonly object[])[]> {
+  const impatient = `select pg_catalog.set_config('lock_timeout', '${limits.catalogLockedMs}ms', true)`;
+  const results = await pinnedAll(client, [impatient, ...statements], limits.catalogReadMs);
+  return results.slice(1).map(({ rows }) => rows);
 }
 
 /** Webhook tables, by oid, that somebody has locked. */
@@ -136,7 +145,7 @@ export async function oidsOf(client: ClientBase, sql: string): Promise<number[]>
 }
 
 /** The tables of that name that `user` may own, as they are committed. Throws 55P03 if somebody keeps one locked. */
-export function readOwned(
+export async function readOwned(
   client: ClientBase,
   user: string,
   schema: string | null,
@@ -144,13 +153,16 @@ export function readOwned(
   max: number,
 ): Promise<readonly CatalogRow[]> {
   const inSchema = schema === null ? '' : `and s.schema_name = ${quoteLiteral(schema)}`;
-  const asked = `
-    select s.relation from headgate.catalog_sizes s
+  const oids = await oidsOf(
+    client,
+    `select s.relation from headgate.catalog_sizes s
     join pg_catalog.pg_class c on c.oid = s.relation
     join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
     where s.fits and s.table_name = ${quoteLiteral(table)} ${inSchema}
-      and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')`;
-  return pinned<CatalogRow>(client, impatient, `${catalogRowsSql(asked)} order by schema_name limit ${max}`);
+      and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER') order by s.schema_name limit ${max}`,
+  );
+  const { rows } = await readTables(client, oids);
+  return rows.toSorted((a, b) => (a.schema_name < b.schema_name ? -1 : 1));
 }
 
 /** Webhook tables, by oid, whose owner `user` is or can become; and 0, for the owner of the schema headgate. */

@@ -7,7 +7,7 @@
  * one function that it is given, each call of which is a transaction of its own.
  */
 import { isMisnamed } from '../engine/sqlstate.ts';
-import { mayNameRelation } from '../kit/sql-text.ts';
+import { mayNameRelation, quoteLiteral } from '../kit/sql-text.ts';
 import type { Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import { hasGatewayFunctions } from './gateway-functions.ts';
@@ -20,9 +20,9 @@ export type WriteMode = 'insert' | 'upsert' | 'ignore';
 
 export interface RelationsOptions {
   readonly database: string;
-  /** Appends to the parameters the search_path that a client of that role has. Throws the engine's error. */
-  readonly query: (sql: string, values: readonly unknown[]) => Promise<readonly object[]>;
-  readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs'>;
+  /** Runs statements, given the search_path that a client of that role has; returns the rows of the last. Throws the engine's error. */
+  readonly query: (sql: (path: string) => string) => Promise<readonly object[]>;
+  readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs' | 'catalogMissIntervalMs'>;
   /** See CodeChoice.asClient. */
   readonly logins: boolean | null;
   /** A monotonic clock, ms. */
@@ -38,11 +38,13 @@ const hasLocks = `exists (
     and pg_catalog.has_schema_privilege(ln.oid, 'USAGE') and pg_catalog.has_table_privilege(l.oid, 'UPDATE')
     and (o.rolsuper or o.rolname operator(pg_catalog.=) current_user))`;
 
-const lookup = `select ${relationColumns}, pg_catalog.has_any_column_privilege(s.relation, 'INSERT') as permitted,
+/** Without compiling, which would take seconds for one row, and in a session that may be lent to others afterwards. */
+const lookup = (name: string, path: string) => `select pg_catalog.set_config('jit', 'off', true);
+select ${relationColumns}, pg_catalog.has_any_column_privilege(s.relation, 'INSERT') as permitted,
   ${hasLocks} as has_locks, ${hasGatewayFunctions('s.relation')} as has_functions
   from (${relationsSql(`
-    select pg_catalog.to_regclass($1)::pg_catalog.oid as relation
-    from (select pg_catalog.set_config('search_path', $2, true) as set offset 0) as path where path.set is not null`)}) as s`;
+    select pg_catalog.to_regclass(${quoteLiteral(name)})::pg_catalog.oid as relation
+    from (select pg_catalog.set_config('search_path', ${quoteLiteral(path)}, true) as set offset 0) as path where path.set is not null`)}) as s`;
 
 interface FoundRow extends RelationRow {
   /** The current role may insert into at least one column. */
@@ -67,7 +69,7 @@ async function look({ query }: RelationsOptions, name: string): Promise<FoundRow
   if (!mayNameRelation(name)) throw notFound(name);
   let rows: readonly FoundRow[];
   try {
-    rows = (await query(lookup, [name])) as readonly FoundRow[];
+    rows = (await query((path) => lookup(name, path))) as readonly FoundRow[];
   } catch (error) {
     if (isMisnamed(error)) throw notFound(name);
     throw error;

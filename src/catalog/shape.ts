@@ -74,7 +74,8 @@ export const relationColumns =
   'relation, schema_name, table_name, relation_kind, insertable, version, columns, key, equalities, code, distributed';
 
 /**
- * A query for RelationRows. `asked` is a query that yields oids as `relation`.
+ * A query for RelationRows. `asked` is a query that yields oids as `relation`. `which`: `alone` leaves out relations whose rows may run other
+ * relations' code, and costs PostgreSQL's planner a thousandth.
  *
  * Types and expressions are printed qualified, whatever the session's search_path is: search_path is set, for the rest of
  * the statement's transaction, once the first oid is known, and by then `asked` has been evaluated under the client's own. `writer`: an expression

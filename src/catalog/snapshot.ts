@@ -115,6 +115,9 @@ export function nextSnapshot(
     const doubtful = before.unusable.has(key) || before.unanswering.has(key);
     const same = before.sources.get(key) === source && !doubtful;
     const kept = same ? before.tables.get(key) : undefined;
+    // The name may have been another table's.
+    unusable.delete(key);
+    unanswering.delete(key);
     sources.set(key, source);
     if (kept !== undefined) {
       tables.set(key, kept);
@@ -127,6 +130,8 @@ export function nextSnapshot(
   }
   for (const { relation: oid, schema_name: schema, table_name: table, why } of unread) {
     const key = tableKey(schema, table);
+    sources.delete(key);
+    unanswering.delete(key);
     tables.set(key, unusableTarget({ database, schema, table, oid }));
     unusable.set(key, why === undefined ? tooLarge : why === 'locked' ? locked : unreadable(why));
   }

@@ -18,9 +18,3 @@ export async function letWriterIn(client: ClientBase, kind: Engine['kind']): Pro
   // The database was restored from one of such an engine.
   if (known !== undefined) await pinned(client, 'call headgate.let_writer_in(null)');
 }
-
-/** Puts right what has changed while no Headgate was connected. */
-export async function settle(client: ClientBase, kind: Engine['kind']): Promise<void> {
-  await letWriterIn(client, kind);
-  await pinned(client, 'call headgate.settle()');
-}

@@ -99,7 +99,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
       'SELECT headgate.lock_keys(1, true)',
       "SELECT headgate.claim_deliveries('app.gh'::regclass, '{}', 1)",
       "SELECT headgate.advance(gen_random_uuid(), 'app.gh'::regclass, 1, 1)",
-      'SELECT headgate.catalog_fingerprint()',
+      'SELECT headgate.table_versions()',
       "UPDATE headgate.secret SET owner = 'client'",
     ]) {
       assert.equal((await app.fails(sql)).code, '42501', sql);
@@ -314,14 +314,19 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     await second.client.end();
   });
 
-  test('the fingerprint follows every change, with event triggers or without', async () => {
+  test('the versions follow every change, with event triggers or without', async () => {
     await app.run(webhook('finger'));
     await app.run(
       'CREATE TYPE mood AS ENUM (); CREATE DOMAIN score AS int DEFAULT 1; CREATE TABLE quiet (a int)',
     );
     await app.run("CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1'");
     const look = async (): Promise<unknown> =>
-      (await rows(root, 'SELECT headgate.catalog_fingerprint()'))[0]?.[0];
+      (
+        await rows(
+          root,
+          'SELECT array_agg(v::text ORDER BY v.relation)::text FROM headgate.table_versions() v',
+        )
+      )[0]?.[0];
     const steps = [
       "ALTER TABLE finger VALIDATE AS a = 'b'",
       'ALTER TABLE finger RENAME TO finger2',

@@ -76,10 +76,17 @@ export class GatewayRole implements Closable {
     return config;
   }
 
-  /** Resolves when the role can work in the database. Throws Refused, or the engine's error. */
-  ready(database: string): Promise<void> {
+  /** Resolves when the role can work in the database. Refuses with nothing that was asked before the call. Throws Refused, or the engine's error. */
+  async ready(database: string): Promise<void> {
     const known = this.#databases.get(database);
-    if (known !== undefined && known.until > this.#clock()) return known.ready;
+    if (known === undefined || known.until <= this.#clock()) return this.#ask(database);
+    return known.ready.catch(() => {
+      const now = this.#databases.get(database);
+      return now === undefined || now === known ? this.#ask(database) : now.ready;
+    });
+  }
+
+  #ask(database: string): Promise<void> {
     const ready = this.#ready(database);
     this.#databases.delete(database);
     for (const [oldest] of this.#databases) {

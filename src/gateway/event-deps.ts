@@ -18,10 +18,17 @@ export type OnConflict = (typeof conflicts)[number];
  */
 export interface EventDeps {
   /**
-   * The table that a name denotes now, resolved as in SQL; throws `relation_not_found`, `relation_not_writable`,
-   * `key_missing`.
+   * The table that a name denotes now, resolved as in SQL, as the engine said after `sinceMs` of the clock; throws `relation_not_found`,
+   * `relation_not_writable`, `key_missing`.
    */
-  readonly find: (database: string, name: string, onConflict: OnConflict | null) => Target | Promise<Target>;
+  readonly find: (
+    database: string,
+    name: string,
+    onConflict: OnConflict | null,
+    sinceMs?: number,
+  ) => Target | Promise<Target>;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
   /** The engine has reported that the table has changed. */
   readonly forget: (database: string, name: string) => void;
   /** Throws `lane_full`, `draining`; called before the body is read. */

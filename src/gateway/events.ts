@@ -8,9 +8,10 @@
  * (events-stream.ts). Takes the request's parameters and its body; returns how many rows are committed, or throws Refused, or
  * LineRefused if the line at fault is known. Touches nothing itself.
  */
-import type { Outcome, Rows } from '../tables/flow.ts';
+import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
+import { ofCatalog } from '../tables/refusals-of-catalog.ts';
 import { EventBody } from './event-body.ts';
 import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-deps.ts';
 import { LineRefused, lineOf } from './line-refused.ts';
@@ -41,29 +42,71 @@ async function storeEvents(
   scope: Scope | null,
 ): Promise<EventAnswer> {
   const { database, name, onConflict } = request;
-  const find = () => (scope === null ? deps.find(database, name, onConflict) : scope.find(deps, request));
+  const arrivedAtMs = deps.clock();
+  const find = (sinceMs?: number) =>
+    scope === null ? deps.find(database, name, onConflict, sinceMs) : scope.find(deps, request, sinceMs);
   const sought = find();
   const target = sought instanceof Promise ? await sought : sought;
   deps.admit(target);
   const body = new EventBody(source, deps.codec);
   const read = body.small();
   const small = read instanceof Promise ? await read : read;
-  if (small === null) return deps.large(target, request, body);
+  if (small === null) {
+    // Lines are left out for good because of what the table is like.
+    const exact = request.skips ? await find(arrivedAtMs) : target;
+    return storeLarge(deps, exact, request, body, find);
+  }
   for (let attempt = 1, found = target; ; attempt++) {
     const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
-    const rows = body.decodeSmall(found, small, skipped);
+    let failure: unknown = null;
+    let rows: Rows | null = null;
+    try {
+      rows = body.decodeSmall(found, small, skipped);
+    } catch (error) {
+      failure = error;
+    }
+    // No line is refused because of what was known before the request.
+    const isOfCatalog = failure === null ? (skipped?.count ?? 0) > 0 : restsOnCatalog(failure);
+    const now = isOfCatalog ? await find(arrivedAtMs) : found;
+    if (now !== found) {
+      found = now;
+      if (attempt < changedAttemptsMax) continue;
+      throw new Refused('table_changed');
+    }
+    if (failure !== null) throw failure;
     if (rows === null) return { rows: 0, skipped };
     const outcome = await deps.submit(rows);
     if (outcome.kind === 'committed') return { rows: outcome.rows, skipped };
     const { code } = outcome.refusal;
-    if (code === 'table_changed' && outcome.kind === 'aborted' && attempt < changedAttemptsMax) {
-      deps.forget(database, name);
-      found = await find();
-      continue;
+    if (outcome.kind === 'aborted' && attempt < changedAttemptsMax) {
+      if (code === 'table_changed') deps.forget(database, name);
+      const then = found;
+      if (code === 'table_changed' || ofCatalog.has(code)) found = await find(arrivedAtMs);
+      if (code === 'table_changed' || found !== then) continue;
     }
     if (skipped !== null && rowCodes.has(code)) return deps.skipping(found, request, body, small);
     throw refusedBy(outcome, rows);
   }
+}
+
+/** A body that is not held can be read only once: a table that has changed meanwhile refuses it for now. */
+async function storeLarge(
+  deps: EventDeps,
+  target: Target,
+  request: EventRequest,
+  body: EventBody,
+  find: (sinceMs: number) => Target | Promise<Target>,
+): Promise<EventAnswer> {
+  try {
+    return await deps.large(target, request, body);
+  } catch (error) {
+    if (!restsOnCatalog(error) || (await find(deps.clock())) === target) throw error;
+    throw new Refused('table_changed');
+  }
+}
+
+function restsOnCatalog(error: unknown): boolean {
+  return (error instanceof Refused || error instanceof LineRefused) && ofCatalog.has(error.refusal.code);
 }
 
 /** Codes that blame a row, and not a passing condition. */

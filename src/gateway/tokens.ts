@@ -153,6 +153,7 @@ export class Scope {
   async find(
     { find, forget }: Pick<EventDeps, 'find' | 'forget'>,
     { database, name, onConflict }: EventRequest,
+    sinceMs?: number,
   ): Promise<Target> {
     if (onConflict === 'update') throw new Refused('token_scope', noUpdates);
     const isInside = async () => this.#relations.has((await find(database, name, 'error')).oid);
@@ -165,7 +166,7 @@ export class Scope {
     } catch (error) {
       throw asOutside(error);
     }
-    const target = await find(database, name, onConflict);
+    const target = await find(database, name, onConflict, sinceMs);
     if (!this.#relations.has(target.oid)) throw new Refused('token_scope');
     this.#found = target.oid;
     return target;

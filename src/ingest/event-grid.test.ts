@@ -92,6 +92,8 @@ test('it is opened once the message is stored, where the setting, the table and 
     const ingest = createIngest({
       route: () => ({ database: 'dev', schema: 'public', table: 't' }),
       find: () => target,
+      isStill: () => true,
+      clock: () => 0,
       admit: () => undefined,
       decode: (to, request) => rowsOf(to, request.body.toString()),
       submit: async () => ({ kind: 'committed', rows: 1 }),

@@ -34,6 +34,7 @@ function deps(known: Target | null | undefined) {
     },
     lastKnown: () => known,
     find: () => Promise.reject(new Refused('engine_unavailable')),
+    isStill: () => true,
     learn: () => Promise.resolve(false),
     asked: (handshake) => void told.push(handshake),
     clock: () => nowMs,

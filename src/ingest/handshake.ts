@@ -24,8 +24,10 @@ import type { Limits } from '../tables/limits.ts';
 import type { TableName } from '../tables/observations.ts';
 import { Refused, refusal, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
+import { changedAttemptsMax } from './standing.ts';
+import type { Standing } from './standing.ts';
 
-export interface HandshakeDeps {
+export interface HandshakeDeps extends Standing {
   /** The table that a request target names; throws `malformed_path`, `not_found`. */
   route(target: string): TableName;
   /** The table as the catalog knows it, or knew it last; null: no such table; undefined: nothing was ever known of the database. */
@@ -36,8 +38,6 @@ export interface HandshakeDeps {
   asked(handshake: AskedHandshake): void;
   /** Gives a secret this value if it has none; resolves with whether it has the value now, committed. Throws Refused. */
   learn(target: Target, learns: Learns, value: string, remoteAddress: string): Promise<boolean>;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
   readonly limits: Pick<
     Limits,
     'handshakesPerSecond' | 'handshakesBurst' | 'handshakeTablesMax' | 'handshakeBodyBytesMax'
@@ -79,19 +79,31 @@ export function createHandshakes(deps: HandshakeDeps): Handshakes {
   return {
     lastKnown: (name) => deps.lastKnown(name),
     ask: async (arrival) => {
-      const target = await found(arrival, deps);
-      const answers = target?.answers;
-      if (target === null || answers === undefined) return null;
-      const { method, remoteAddress, arrivedAtMs: askedAtMs } = arrival;
-      if (!canMatch(answers.unchecked, method) && !canMatch(answers.checked, method)) return null;
-      const body = await smallBody(arrival, async () => arrival.body(), bytesMax);
-      const asked =
-        body === null ? null : matcher.all(target, answers, requestOf(arrival, body), remoteAddress);
-      if (asked === null) {
+      const sinceMs = deps.clock();
+      const read = async () => arrival.body();
+      let target = await found(arrival, deps);
+      for (let attempt = 1; target !== null; attempt++) {
+        const { answers } = target;
+        const { method, remoteAddress, arrivedAtMs: askedAtMs } = arrival;
+        const asks =
+          answers !== undefined && (canMatch(answers.unchecked, method) || canMatch(answers.checked, method));
+        const body = asks ? await smallBody(arrival, read, bytesMax) : null;
+        const asked =
+          body === null || !asks
+            ? null
+            : matcher.all(target, answers, requestOf(arrival, body), remoteAddress);
+        if (asked !== null) return asked;
+        // The clause that answers it may be a millisecond old.
+        if (attempt < changedAttemptsMax && !(await deps.isStill(target, sinceMs))) {
+          target = await deps.find(target);
+          continue;
+        }
         const { status } = refusals.method_not_allowed;
-        deps.asked({ target, method, remoteAddress, askedAtMs, place: null, status, outcome: 'unmatched' });
+        if (asks)
+          deps.asked({ target, method, remoteAddress, askedAtMs, place: null, status, outcome: 'unmatched' });
+        return null;
       }
-      return asked;
+      return null;
     },
     posted: (target, answers, request, remoteAddress, which) =>
       which === 'unchecked' && request.body.length > bytesMax

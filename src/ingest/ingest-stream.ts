@@ -27,6 +27,9 @@ import type { Limits } from '../tables/limits.ts';
 import type { TableName } from '../tables/observations.ts';
 import { refusal, Refused, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
+import type { FencedStream, StreamFence } from './stream-fence.ts';
+import { changedAttemptsMax, standing } from './standing.ts';
+import type { Standing } from './standing.ts';
 
 /** The items of one batch, as received, with the head of the upgrade, which names the decoder's options and fills INCLUDE columns. */
 export interface ItemsRequest extends DecodeHead {
@@ -38,7 +41,7 @@ export interface ItemsRequest extends DecodeHead {
 
 export type Batch = Omit<ItemsRequest, Exclude<keyof DecodeHead, 'arrivedAtMs'>>;
 
-export interface StreamDeps {
+export interface StreamDeps extends Standing {
   /** The table that a request target names; throws `malformed_path`, `not_found`. */
   route(target: string): TableName;
   /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
@@ -54,34 +57,11 @@ export interface StreamDeps {
   rejected?(request: RejectedRequest): void;
   /** Resolves after `ms`. */
   pause(ms: number): Promise<void>;
-  /** A monotonic clock, ms. */
-  clock(): number;
   /** 0 ≤ random() < 1 */
   random(): number;
   readonly limits: Pick<Limits, 'streamPatienceMs' | 'streamRetryMs' | 'streamRetryMinMs'>;
   /** Absent: this process takes all streams of a table, and its lane keeps their order. */
   readonly fence?: StreamFence;
-}
-
-/** Orders what a connection left behind in one process before what its client sends again to another process. */
-export interface StreamFence {
-  /**
-   * Resolves when the other processes have settled everything that they held for this table; if the client has named
-   * itself, only what they held from its streams. Throws `deadline`.
-   */
-  pass(table: Target, client: string | null): Promise<void>;
-  /** The streams of this process, for when another process asks. */
-  readonly streams: Set<FencedStream>;
-}
-
-export interface FencedStream {
-  readonly target: Target;
-  /** The name that its client has given; null: none. */
-  readonly client: string | null;
-  /** How many of its batches were decided. */
-  readonly decided: number;
-  /** Resolves when every batch that it has now is committed, or the stream has ended, and what is left is with the lane. */
-  settled(): Promise<void>;
 }
 
 /** The upgrade as it arrived, with the first frame in place of a body. */
@@ -106,14 +86,24 @@ export interface StreamHooks {
 
 export function createStreams(deps: StreamDeps): OpenStream {
   return async (opening, hooks) => {
-    const target = await deps.find(deps.route(opening.target));
-    hooks.target(target);
-    try {
-      authenticate(target, opening);
-      refuseUnfit(target);
-    } catch (error) {
-      if (error instanceof Refused) tellRejected(deps, opening, target, error.refusal, null);
-      throw error;
+    const sinceMs = deps.clock();
+    const name = deps.route(opening.target);
+    let target = await deps.find(name);
+    for (let attempt = 1; ; attempt++) {
+      hooks.target(target);
+      try {
+        authenticate(target, opening);
+        refuseUnfit(target);
+        break;
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        const why = await standing(error.refusal, deps, target, sinceMs);
+        if (why.code !== 'table_changed' || attempt === changedAttemptsMax) {
+          tellRejected(deps, opening, target, why, null);
+          throw new Refused(why);
+        }
+        target = await deps.find(name);
+      }
     }
     const client = clientOf(opening.target);
     if (deps.fence !== undefined) await deps.fence.pass(target, client);
@@ -172,6 +162,8 @@ function authenticate({ check }: Target, opening: Opening): void {
 
 interface Entry {
   readonly batch: Batch;
+  /** When it arrived, by the clock. */
+  readonly sinceMs: number;
   readonly answer: Deferred<Outcome>;
   /** Why it was not committed; null: it waits, or its receipt is outstanding. */
   failure: Failure | null;
@@ -234,7 +226,16 @@ class IngestStream implements Stream, FencedStream {
 
   submit(batch: Batch): Promise<Outcome> {
     const answer = deferred<Outcome>();
-    this.#entries.push({ batch, answer, failure: null, failedAtMs: null, attempts: 0, passed: null });
+    const sinceMs = this.#deps.clock();
+    this.#entries.push({
+      batch,
+      sinceMs,
+      answer,
+      failure: null,
+      failedAtMs: null,
+      attempts: 0,
+      passed: null,
+    });
     if (this.#state === 'idle') void this.#handOver();
     return answer.promise;
   }
@@ -333,7 +334,10 @@ class IngestStream implements Stream, FencedStream {
   async #recover(): Promise<void> {
     const first = this.#entries[0];
     if (first === undefined) return this.#become('idle');
-    const failure = first.failure ?? { kind: 'bug', error: new Error('the failure is not the first one') };
+    const failure = await this.#standing(first);
+    const state: State = this.#state;
+    // The connection was closed meanwhile.
+    if (state === 'ended') return;
     // Rows that may be stored are never sent a second time, whatever else has failed.
     const certain = this.#entries.every((entry) => entry.failure?.kind !== 'unknown');
     if (!certain || !this.#mayPass(first, failure)) {
@@ -349,6 +353,14 @@ class IngestStream implements Stream, FencedStream {
     this.#handed = 0;
     this.#chain = { broken: false };
     if (this.#state === 'recovering') await this.#handOver();
+  }
+
+  /** The failure of a batch, if it may be told: what rests on the catalog, only if the table is still what the batch was decoded for. */
+  async #standing({ failure, sinceMs }: Entry): Promise<Failure> {
+    if (failure === null) return { kind: 'bug', error: new Error('the failure is not the first one') };
+    if (failure.kind !== 'aborted') return failure;
+    const why = await standing(failure.refusal, this.#deps, this.#target, sinceMs);
+    return why === failure.refusal ? failure : { kind: 'aborted', refusal: why };
   }
 
   #tellRejected(batch: Batch, { refusal: why, row }: Extract<Outcome, { kind: 'aborted' }>): void {

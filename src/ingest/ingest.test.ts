@@ -37,6 +37,8 @@ const deps = (outcome: Outcome, decode: (body: Buffer) => Rows = rowsOf) =>
   createIngest({
     route: () => ({ database: 'd', schema: 's', table: 't' }),
     find: () => target,
+    isStill: () => true,
+    clock: () => 0,
     admit: () => undefined,
     decode: (_target, { body }) => decode(body),
     submit: () => Promise.resolve(outcome),

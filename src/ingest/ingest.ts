@@ -26,8 +26,10 @@ import { freeBuffer, freeMade } from '../kit/free-buffer.ts';
 import type { TableName } from '../tables/observations.ts';
 import { Refused, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
+import { changedAttemptsMax, standing } from './standing.ts';
+import type { Standing } from './standing.ts';
 
-export interface IngestDeps {
+export interface IngestDeps extends Standing {
   /** The table that a request target names; throws `malformed_path`, `not_found`. */
   route(target: string): TableName;
   /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
@@ -63,24 +65,25 @@ export interface IngestHooks {
   target(table: TableName & Pick<Target, 'answers'>): void;
 }
 
-/** How many times one request is tried while its table keeps changing. */
-const changedAttemptsMax = 3;
-
 export function createIngest(deps: IngestDeps): Ingest {
   return async (arrival, hooks) => {
+    const got = begun(deps.clock());
     const name = deps.route(arrival.target);
-    const got: Got = { target: null, body: null, authenticated: false, submitted: false };
-    try {
-      for (let attempt = 1; ; attempt++) {
+    for (let attempt = 1; ; attempt++) {
+      // Whatever `find` refuses with, it has asked.
+      got.found = null;
+      try {
         const found = deps.find(name);
         const late = found instanceof Promise ? await findLate(found, name, deps, arrival, got) : null;
         if (late !== null && 'kind' in late) return late;
         const target = late ?? (found as Target);
-        got.target = target;
+        got.target = got.found = target;
         hooks.target(target);
         deps.admit(target, arrival.announcedBytes ?? 0);
         const reading = got.body ?? arrival.body();
         const body = (got.body = reading instanceof Promise ? await reading : reading);
+        // It may have taken long to arrive, and the table may have another check by now.
+        if (reading instanceof Promise && !isSame(deps.find(name), target)) continue;
         const request = new ReceivedRequest(arrival, body);
         got.authenticated = false;
         const first = asks(target, deps, request, 'unchecked');
@@ -110,20 +113,36 @@ export function createIngest(deps: IngestDeps): Ingest {
         if (!wasChanged(outcome) || attempt === changedAttemptsMax) {
           if (outcome.kind === 'aborted' && outcome.refusal.code === 'delivery_differs' && deps.keepApart)
             return await keptApart(deps, arrival, body, rows, outcome.refusal);
+          const why =
+            outcome.kind === 'aborted' ? await standing(outcome.refusal, deps, got.found, got.sinceMs) : null;
+          if (why !== null && why.code !== outcome.refusal.code) throw new Refused(why);
           const answer = named(outcome, rows);
           if (answer.kind === 'aborted') tellRejected(deps, arrival, got, answer.refusal);
           return answer;
         }
         await deps.refresh(target);
+      } catch (thrown) {
+        const asked = thrown instanceof Refused ? await asksMeanwhile(thrown, deps, arrival, got) : null;
+        if (asked !== null) return asked;
+        const why =
+          thrown instanceof Refused ? await standing(thrown.refusal, deps, got.found, got.sinceMs) : null;
+        if (why?.code === 'table_changed' && attempt < changedAttemptsMax) continue;
+        if (why !== null) tellRejected(deps, arrival, got, why);
+        if (got.body !== null && !got.submitted) freeBuffer(got.body);
+        throw why === null || why === (thrown as Refused).refusal ? thrown : new Refused(why);
       }
-    } catch (error) {
-      const asked = error instanceof Refused ? await asksMeanwhile(error, deps, arrival, got) : null;
-      if (asked !== null) return asked;
-      if (error instanceof Refused) tellRejected(deps, arrival, got, error.refusal);
-      if (got.body !== null && !got.submitted) freeBuffer(got.body);
-      throw error;
     }
   };
+}
+
+function begun(sinceMs: number): Got {
+  return { sinceMs, found: null, target: null, body: null, authenticated: false, submitted: false };
+}
+
+/** The same, at once: not even in doubt. */
+function isSame(found: Target | Promise<Target>, target: Target): boolean {
+  if (found instanceof Promise) found.catch(() => undefined);
+  return found === target;
 }
 
 /** A request whose body has been read. Its headers become strings only when something reads them. */
@@ -163,6 +182,10 @@ class ReceivedRequest implements CheckRequest, DecodeRequest {
 
 /** How far a request has got. */
 interface Got {
+  /** When it arrived, by the clock. */
+  readonly sinceMs: number;
+  /** What this attempt has found. */
+  found: Target | null;
   target: Target | null;
   body: Buffer | null;
   authenticated: boolean;

@@ -20,10 +20,12 @@ export interface RetryDeps extends Omit<
 export function createRetry(deps: RetryDeps): RetryRejected {
   return async (request) => {
     const { database, schema, table } = request;
+    let found: Target | null = null;
     const ingest = createIngest({
       ...deps,
       route: () => ({ database, schema, table }),
-      find: async (name) => unchecked(await deps.find(name), request),
+      find: async (name) => unchecked((found = await deps.find(name)), request),
+      isStill: (_, sinceMs) => found !== null && deps.isStill(found, sinceMs),
       submit: (rows) => deps.submit(request.apart ? apart(rows) : rows),
     });
     const { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body } = request;

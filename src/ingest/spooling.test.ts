@@ -24,6 +24,7 @@ test('requests that came while the spool was being opened are kept by it, if the
     find: () => target,
     admit: () => undefined,
     submit: async () => (await asked.next().value?.promise) ?? late,
+    isStill: () => true,
     isWatching: () => true,
     remembered: () => null,
     spools: () => true,
@@ -66,6 +67,7 @@ test('a table whose lane is full spools at once, without refusing a request firs
       throw new Refused('lane_full');
     },
     submit: () => Promise.resolve(late),
+    isStill: () => true,
     isWatching: () => true,
     remembered: () => null,
     spools: () => true,

@@ -3,7 +3,7 @@
  *
  *   find (in the last known catalog) → admit → body → VALIDATE → decode → the disk, after the requests that are already there
  *
- * Takes the stages `find`, `admit` and `submit`, and returns them with the detour; refuses with their codes, and with `spool_full`,
+ * Takes the stages `find`, `isStill`, `admit` and `submit`, and returns them with the detour; refuses with their codes, and with `spool_full`,
  * `engine_unavailable` and `table_changed`. A request goes to the disk only if it is certain that the database stored nothing of it, if the table
  * stores each delivery once, or if its rows go elsewhere (`into`), at least once. Requests that arrive while a table switches between lane and
  * disk wait for the switch (spool/table-gate.ts). Nothing is ever stored in the database on the basis of the last known catalog.
@@ -17,10 +17,11 @@ import { refusal, Refused } from '../tables/refusals.ts';
 import type { RefusalCode } from '../tables/refusals.ts';
 import type { IngestDeps } from './ingest.ts';
 
-type Stages = Pick<IngestDeps, 'find' | 'admit' | 'submit'>;
+type Stages = Pick<IngestDeps, 'find' | 'isStill' | 'admit' | 'submit'>;
 
 export interface SpoolingDeps {
   readonly find: (name: TableName) => Target | Promise<Target>;
+  readonly isStill: (target: Target, sinceMs: number) => boolean | Promise<boolean>;
   readonly admit: (target: Target, announcedBytes: number) => void;
   /** Submits to the lane. */
   readonly submit: (rows: Rows) => Promise<Outcome>;
@@ -55,6 +56,7 @@ export function createSpooling(deps: SpoolingDeps): Stages {
   const spooling = new Spooling(deps);
   return {
     find: (name) => spooling.find(name),
+    isStill: (target, sinceMs) => spooling.isStill(target, sinceMs),
     admit: (target, bytes) => spooling.admit(target, bytes),
     submit: (rows, arrival, body) => spooling.submit(rows, arrival, body),
   };
@@ -73,7 +75,16 @@ class Spooling {
   }
 
   find(name: TableName): Target | Promise<Target> {
-    return this.#deps.isWatching(name.database) ? this.#deps.find(name) : this.#findAway(name);
+    if (!this.#deps.isWatching(name.database)) return this.#findAway(name);
+    const found = this.#deps.find(name);
+    return found instanceof Promise ? found.catch((error: unknown) => this.#findInDoubt(name, error)) : found;
+  }
+
+  /** While a table spools it is checked with what was known last, and who fails the check is refused by it as well. */
+  isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
+    const gate = this.#gateOf(target);
+    const spools = isGate(gate) && gate.state !== 'open' && !this.#deps.isWatching(target.database);
+    return (spools && this.#deps.remembered(target) === target) || this.#deps.isStill(target, sinceMs);
   }
 
   admit(target: Target, bytes: number): void {
@@ -156,6 +167,17 @@ class Spooling {
     return known;
   }
 
+  /** The table has changed, and could not be read in time. */
+  #findInDoubt(name: TableName, error: unknown): Target {
+    const isAway = error instanceof Refused && error.refusal.code === 'engine_unavailable';
+    const known = isAway ? this.#deps.remembered(name) : null;
+    const gate = known === null ? null : this.#gateOf(known);
+    if (known === null || !isGate(gate) || known.check === 'unusable' || !this.#canKeep(known, gate))
+      throw error;
+    this.#fill(known, gate);
+    return known;
+  }
+
   /** The database became unreachable after the table was found, or the table has changed since. */
   #backOrAway(
     target: Target,
@@ -232,7 +254,10 @@ class Spooling {
   }
 
   #isCurrent(target: Target): boolean {
-    return this.#deps.isWatching(target.database) && this.#deps.find(target) === target;
+    if (!this.#deps.isWatching(target.database)) return false;
+    const found = this.#deps.find(target);
+    if (found instanceof Promise) found.catch(() => undefined);
+    return found === target;
   }
 
   #fill(target: Target, gate: TableGate): void {

@@ -31,7 +31,7 @@ export interface RwRelationsOptions {
   readonly database: string;
   /** Throws the engine's error, or Refused. */
   readonly query: (sql: string) => Promise<readonly object[]>;
-  readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs'>;
+  readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs' | 'catalogMissIntervalMs'>;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }

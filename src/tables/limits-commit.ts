@@ -91,24 +91,24 @@ export const commitLimits = {
 
   /** Databases served at one time. */
   databasesMax: 64,
-  /** Shortest pause between two reads of the catalog that unknown paths cause, in ms. */
+  /** Shortest pause between two looks at the catalog that requests cause which would be refused, in ms. */
   catalogMissIntervalMs: 50,
-  /** The rest after such a read, as a multiple of the time that it took. */
+  /** The rest after such a look, as a multiple of the time that it took. */
   catalogMissRestTimes: 5,
-  /** How often the catalog is compared with the engine if notifications may be missing, in ms. */
-  catalogPollIntervalMs: 700,
-  /** How often the catalog is compared if the engine notifies of changes, in ms: also finds a dead connection. */
-  catalogHeartbeatMs: 5_000,
-  /** How long the engine may take to deliver a notification that Headgate sent itself, which proves that it notifies of changes, in ms. */
-  catalogEchoMs: 500,
+  /** How often Headgate looks whether the catalog has changed, in ms. */
+  catalogPollIntervalMs: 500,
+  /** For how long the answer to such a look holds, in ms; then requests wait for the next. */
+  catalogStaleMs: 2_000,
+  /** How often a master key that is missing is looked for, in ms. */
+  catalogKeyMs: 5_000,
   /** How long a new version of the catalog waits at a time for transactions that use the old one, in ms. */
   catalogLockMs: 1_000,
   /** How long a database that is about to be dropped or renamed is left alone, in ms. */
   catalogHoldMs: 5_000,
   /** Longest wait of one request for the catalog, in ms; then the sender gets 503. */
   catalogWaitMs: 2_000,
-  /** Up to this many webhook tables, a change reads all of them; above, only the changed ones, unless these are half of them. */
-  catalogWholeMax: 200,
+  /** Webhook tables that are read at one time. */
+  catalogTablesMax: 100,
   /** After reading only what has changed, all of it is read again after this time, in ms. */
   catalogWholeMs: 60_000,
   /** How long the catalog waits for a table that somebody has locked, in ms; then it is read without all that are locked, … */
@@ -117,7 +117,7 @@ export const commitLimits = {
   catalogAroundAttemptsMax: 6,
   /** Tables of one owner that the engine fails to read, before the owner's other tables are left out unread. */
   catalogFaultyMax: 3,
-  /** Longest time to read the whole catalog, in ms: some tenths of one for each table, and more if the machine is busy. */
+  /** Longest time to read so many tables, in ms: some tenths of one for each, and more if the machine is busy. */
   catalogReadMs: 30_000,
   /** Relations that the events gateway remembers, per database. */
   relationsMax: 1_000,

@@ -71,7 +71,7 @@ export const processLimits = {
   /** How long a clean stop of the embedded engine may take before its sessions are cut off, in ms. */
   engineStopMs: 6_000,
   /** Connections that Headgate needs at least: for supervising the engine, the catalog, commits, and refused requests and the rest. */
-  engineConnectionsMin: 4,
+  engineConnectionsMin: 5,
   /** How long one connection to the engine, or one sign of life on it, may take, in ms. */
   engineAnswerMs: 5_000,
   /** How long after its connection was given up a server process may still be in its transaction before it is ended, in ms … */

@@ -86,9 +86,12 @@ suite('whose session stores a row', () => {
     const root = await headgate.client(t);
     await root.query(`CREATE ROLE a; CREATE ROLE b; CREATE SCHEMA s; GRANT ALL ON SCHEMA s TO a, b;
       CREATE FUNCTION s.one() RETURNS int LANGUAGE sql AS 'SELECT 1'`);
-    await root.query(`CREATE TABLE s.t (id TEXT, n INT DEFAULT s.one()) WITH (connector = 'webhook', dedupe = '$.id')`);
+    await root.query(
+      `CREATE TABLE s.t (id TEXT, n INT DEFAULT s.one()) WITH (connector = 'webhook', dedupe = '$.id')`,
+    );
     const post = async (id: string) => (await headgate.post('dev/s/t', JSON.stringify({ id }))).status;
-    const stored = async () => (await root.query<{ id: string }>('SELECT id FROM s.t ORDER BY 1')).rows.map(({ id }) => id);
+    const stored = async () =>
+      (await root.query<{ id: string }>('SELECT id FROM s.t ORDER BY 1')).rows.map(({ id }) => id);
     assert.equal(await post('x'), 200, 'claimed by Headgate itself');
     await root.query('ALTER TABLE s.t OWNER TO a');
     await until(async () => (await post('y')) === 200);
@@ -96,7 +99,10 @@ suite('whose session stores a row', () => {
     assert.deepEqual(await stored(), ['x', 'y']);
     await root.query('TRUNCATE s.t; ALTER TABLE s.t OWNER TO b');
     await until(async () => (await post('z')) === 200);
-    assert.deepEqual([await post('x'), await post('y'), await post('y'), await post('z')], [200, 200, 200, 200]);
+    assert.deepEqual(
+      [await post('x'), await post('y'), await post('y'), await post('z')],
+      [200, 200, 200, 200],
+    );
     assert.deepEqual(await stored(), ['y', 'z'], 'y was claimed by a, which could have stored nothing');
   });
 

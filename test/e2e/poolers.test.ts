@@ -8,7 +8,6 @@ import { onEnd } from '../support/cleanup.ts';
 import { revokedAfterMs } from '../support/freshness.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { openPgbouncer } from '../support/pooler.ts';
-import { hears, listen } from '../../src/catalog/listening.ts';
 import { startTcpServer } from '../support/tls-server.ts';
 import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
@@ -106,25 +105,4 @@ suite('behind PgBouncer', () => {
       );
       assert.deepEqual(lent.flat(), []);
     });
-
-  test('transaction pooling: a notification that a session brings which is lent for something else shows nothing', async (t) => {
-    const program = requireTool(t, 'pgbouncer');
-    if (program === null) return;
-    const server = await startTcpServer();
-    onEnd(t, 'server', () => server.close());
-    const port = await openPgbouncer(t, program, server.port, 'transaction');
-    const config = { host: '127.0.0.1', port, user: 'root', database: 'postgres' };
-    const client = new Client(config);
-    await client.connect();
-    onEnd(t, 'client', () => client.end());
-    await listen(client, ['c']);
-    const over = new AbortController();
-    const asking = (async () => {
-      while (!over.signal.aborted) await client.query('SELECT 1');
-    })();
-    for (let time = 0; time < 10; time++)
-      assert.equal(await hears(client, config, 'c', 100, new AbortController().signal), false);
-    over.abort();
-    await asking;
-  });
 });

@@ -1,14 +1,18 @@
 /** A picture of the catalog of database `postgres`, whose sealed values are texts in base64 and whose checks let everything pass. */
+import type { ClientBase } from 'pg';
 import { Picture } from '../../src/catalog/picture.ts';
+import { look } from '../../src/catalog/reading.ts';
+import type { Snapshot } from '../../src/catalog/snapshot.ts';
 import { destinationOf } from '../../src/risingwave/destination.ts';
 import type { Limits } from '../../src/tables/limits.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 
 /** `clock`: in ms. */
 export function pictureOf(
-  limits: Pick<Limits, 'catalogWholeMax' | 'catalogWholeMs'>,
+  given: Partial<Pick<Limits, 'catalogTablesMax' | 'catalogWholeMs'>>,
   clock = () => 0,
 ): Picture {
+  const limits = { catalogTablesMax: 100, catalogWholeMs: Infinity, ...given };
   const deps = {
     open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
     compileAnswers: createCompileAnswers(null),
@@ -16,4 +20,12 @@ export function pictureOf(
     destination: (value: string, trusted: boolean) => destinationOf(value, ['rw:4566'], trusted),
   };
   return new Picture({ database: 'postgres', deps, limits, clock });
+}
+
+/** A look and, if it finds something to read, a reading. Returns the previous snapshot if there is a new one. */
+export async function update(picture: Picture, client: ClientBase): Promise<Snapshot | null> {
+  const before = picture.snapshot;
+  picture.compare(await look(client, picture.mark));
+  if (picture.isDue) await picture.read(client);
+  return picture.snapshot === before ? null : before;
 }

@@ -54,6 +54,7 @@ export function streamRooms(given: Partial<StreamDeps> = {}): StreamDeps {
       targets.set(name.table, target);
       return target;
     },
+    isStill: () => true,
     admit: () => undefined,
     decode: decodeDocuments,
     submit: (rows) => Promise.resolve<Outcome>({ kind: 'committed', rows: rows.count }),

@@ -1,18 +1,20 @@
 /** Webhook tables as Targets, made by the snapshot without the catalog's connection: for tests of the results of DDL. */
 import type { ClientBase } from 'pg';
 import { destinationOf } from '../../src/risingwave/destination.ts';
-import { catalogRowsSql, fittingSql } from '../../src/catalog/catalog-rows.ts';
+import { readSizes, readTables } from '../../src/catalog/reading.ts';
 import { emptySnapshot, nextSnapshot } from '../../src/catalog/snapshot.ts';
-import type { CatalogRow } from '../../src/catalog/catalog-rows.ts';
 import type { Snapshot } from '../../src/catalog/snapshot.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 import type { Target } from '../../src/tables/flow.ts';
 
 export async function readSnapshot(client: ClientBase, before: Snapshot = emptySnapshot): Promise<Snapshot> {
   const path = await client.query<{ path: string }>(`select current_setting('search_path') as path`);
-  const { rows } = await client.query<CatalogRow>(
-    `${catalogRowsSql(fittingSql({ without: [] }))} order by relation`,
+  const sizes = (await readSizes(client)).filter(({ fits }) => fits);
+  const read = await readTables(
+    client,
+    sizes.map(({ relation }) => relation),
   );
+  const rows = read.rows.toSorted((a, b) => a.relation - b.relation);
   // Inside a transaction the path would stay as the query has set it.
   await client.query(`select set_config('search_path', $1, true)`, [path.rows[0]?.path]);
   return nextSnapshot(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { suite, test } from 'node:test';
 import { targetOf } from '../../../test/support/rows.ts';
-import type { FencedStream } from '../../ingest/ingest-stream.ts';
+import type { FencedStream } from '../../ingest/stream-fence.ts';
 import { deferred } from '../../kit/deferred.ts';
 import { limits } from '../../tables/limits.ts';
 import type { ListenerChild } from './child.ts';

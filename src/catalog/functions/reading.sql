@@ -15,14 +15,16 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 $body$;
 
 -- Changes whenever what is read of a webhook table changes, at a fraction of the cost: xmin is the transaction that wrote a row's
--- current version. Only what a default calls by name may be renamed unnoticed, until the next row that needs it. Relation 0 covers what
--- headgate.settle() puts right: the names of the owners of secrets and tokens, and rows of tables whose drop no event trigger has seen.
-CREATE OR REPLACE FUNCTION headgate.catalog_versions() RETURNS TABLE (relation oid, version text)
+-- current version. Only what a default calls by name may be renamed unnoticed, until everything is read again. `among`: of these tables; NULL: of all,
+-- and of relation 0, which covers what headgate.settle() puts right: the names of the owners of secrets and tokens, and rows of tables whose drop no
+-- event trigger has seen. Each kind of row is looked up by itself, so that the plan is cheap whatever PostgreSQL knows of the tables.
+CREATE OR REPLACE FUNCTION headgate.table_versions(among oid[] DEFAULT NULL) RETURNS TABLE (relation oid, version text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   -- Whose code a table's rows run is a question of what its owners are and may.
   WITH RECURSIVE looked AS MATERIALIZED (
     SELECT w.relation::oid AS relation, w.xmin AS version
     FROM headgate.webhook_table w JOIN headgate.counted() AS o ON o.relation = w.relation AND o.counts
+    WHERE table_versions.among IS NULL OR w.relation = ANY (table_versions.among)
   ), part AS MATERIALIZED (
     -- pg_partition_tree() would wait for whoever has locked a partition.
     SELECT w.relation, c.oid FROM looked w JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'p'
@@ -36,79 +38,55 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
       UNION
       SELECT c.relowner FROM part p JOIN pg_class c ON c.oid = p.oid
     ) AS o
-  )
-  SELECT c.oid, md5(concat_ws(';', concat_ws(' ', w.version, c.xmin, n.xmin, has_database_privilege(current_database(), 'CREATE')), owner.rights, parts.versions, columns.versions, keys.versions, code.versions,
-    secrets.versions, target.version, answers.versions, answer_secrets.versions))
-  FROM looked w
-  JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
-  JOIN pg_namespace n ON n.oid = c.relnamespace
-  JOIN owner ON owner.oid = c.relowner
-  LEFT JOIN (
-    SELECT p.relation, string_agg(concat_ws(' ', c.oid, o.rights), ',' ORDER BY c.oid) AS versions
-    FROM part p JOIN pg_class c ON c.oid = p.oid JOIN owner o ON o.oid = c.relowner
-    GROUP BY p.relation
-  ) AS parts ON parts.relation = c.oid
-  LEFT JOIN (
-    SELECT w.relation, string_agg(concat_ws(' ', a.xmin, d.xmin, t.xmin, n.xmin), ',' ORDER BY a.attnum) AS versions
+  ), fact (relation, kind, place, text) AS (
+    SELECT c.oid, 1, 0::bigint, concat_ws(' ', w.version, c.xmin, n.xmin, o.rights)
+    FROM looked w JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+    JOIN pg_namespace n ON n.oid = c.relnamespace JOIN owner o ON o.oid = c.relowner
+    UNION ALL
+    SELECT p.relation, 2, c.oid::bigint, o.rights FROM part p JOIN pg_class c ON c.oid = p.oid JOIN owner o ON o.oid = c.relowner
+    UNION ALL
+    SELECT w.relation, 3, a.attnum, concat_ws(' ', a.xmin, d.xmin, t.xmin, n.xmin)
     FROM looked w
     JOIN pg_attribute a ON a.attrelid = w.relation AND a.attnum > 0
-    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    LEFT JOIN pg_attrdef d ON a.atthasdef AND d.adrelid = a.attrelid AND d.adnum = a.attnum
     LEFT JOIN pg_type t ON t.oid = a.atttypid
     LEFT JOIN pg_namespace n ON n.oid = t.typnamespace
-    GROUP BY w.relation
-  ) AS columns ON columns.relation = c.oid
-  LEFT JOIN (
-    SELECT i.indrelid AS relation, string_agg(concat_ws(' ', i.indexrelid, i.xmin), ',' ORDER BY i.indexrelid) AS versions
+    UNION ALL
+    SELECT w.relation, 4, i.indexrelid::bigint, i.xmin::text
     FROM looked w JOIN pg_index i ON i.indrelid = w.relation
       AND (i.indisprimary OR i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
-    GROUP BY i.indrelid
-  ) AS keys ON keys.relation = c.oid
-  -- Whose code a table runs as well: its checks and triggers.
-  LEFT JOIN (
-    SELECT found.relation, string_agg(concat(found.oid, '/', found.version), ',' ORDER BY found.oid) AS versions
-    FROM (
-      SELECT k.conrelid AS relation, k.oid, k.xmin::text AS version
-      FROM looked w JOIN pg_constraint k ON k.conrelid = w.relation AND k.contype = 'c'
-      UNION ALL
-      SELECT t.tgrelid, t.oid, t.xmin::text FROM looked w JOIN pg_trigger t ON t.tgrelid = w.relation
-    ) AS found
-    GROUP BY found.relation
-  ) AS code ON code.relation = c.oid
-  LEFT JOIN (
-    SELECT b.relation::oid AS relation, string_agg(concat_ws(' ', b.xmin, s.xmin), ',' ORDER BY b.position) AS versions
-    FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
-    GROUP BY b.relation
-  ) AS secrets ON secrets.relation = c.oid
-  -- A superuser's secret is believed more, and not every owner may use it, see catalog_rows.
-  LEFT JOIN (
-    SELECT i.relation::oid AS relation, concat_ws(' ', i.xmin, s.xmin, r.rolsuper, headgate.may_use(c.relowner, s.owner_oid)) AS version
-    FROM headgate.webhook_into i JOIN pg_class c ON c.oid = i.relation JOIN headgate.secret s ON s.id = i.secret_id
-    LEFT JOIN pg_roles r ON r.oid = s.owner_oid
-  ) AS target ON target.relation = c.oid
-  LEFT JOIN (
-    SELECT a.relation::oid AS relation, string_agg(concat_ws(' ', a.xmin, a.seal_id), ',' ORDER BY a.position) AS versions
-    FROM headgate.webhook_answer a GROUP BY a.relation
-  ) AS answers ON answers.relation = c.oid
-  LEFT JOIN (
-    SELECT b.relation::oid AS relation, string_agg(concat_ws(' ', b.xmin, s.xmin), ',' ORDER BY b.answer, b.position) AS versions
-    FROM headgate.webhook_answer_secret b JOIN headgate.secret s ON s.id = b.secret_id
-    GROUP BY b.relation
-  ) AS answer_secrets ON answer_secrets.relation = c.oid
+    UNION ALL
+    -- Whose code a table runs as well: its checks and triggers.
+    SELECT w.relation, 5, k.oid::bigint, k.xmin::text FROM looked w JOIN pg_constraint k ON k.conrelid = w.relation AND k.contype = 'c'
+    UNION ALL
+    SELECT w.relation, 6, t.oid::bigint, t.xmin::text FROM looked w JOIN pg_trigger t ON t.tgrelid = w.relation
+    UNION ALL
+    SELECT w.relation, 7, b.position, concat_ws(' ', b.xmin, s.xmin)
+    FROM looked w JOIN headgate.webhook_table_secret b ON b.relation = w.relation JOIN headgate.secret s ON s.id = b.secret_id
+    UNION ALL
+    -- A superuser's secret is believed more, and not every owner may use it, see catalog_rows.
+    SELECT w.relation, 8, 0, concat_ws(' ', i.xmin, s.xmin, r.rolsuper, headgate.may_use(c.relowner, s.owner_oid))
+    FROM looked w JOIN headgate.webhook_into i ON i.relation = w.relation JOIN pg_class c ON c.oid = w.relation
+    JOIN headgate.secret s ON s.id = i.secret_id LEFT JOIN pg_roles r ON r.oid = s.owner_oid
+    UNION ALL
+    SELECT w.relation, 9, a.position, concat_ws(' ', a.xmin, a.seal_id) FROM looked w JOIN headgate.webhook_answer a ON a.relation = w.relation
+    UNION ALL
+    SELECT w.relation, 10, b.answer::bigint << 32 | b.position, concat_ws(' ', b.xmin, s.xmin)
+    FROM looked w JOIN headgate.webhook_answer_secret b ON b.relation = w.relation JOIN headgate.secret s ON s.id = b.secret_id
+  )
+  -- The sum of two hashes needs no order, which would take as long as everything else.
+  SELECT f.relation, concat_ws(' ', sum(hashtextextended(f.text, f.place << 8 | f.kind)), sum(hashtextextended(f.text, ~(f.place << 8 | f.kind))))
+  FROM fact f GROUP BY f.relation HAVING min(f.kind) = 1
   UNION ALL
-  SELECT o.relation, '' FROM headgate.counted() AS o WHERE NOT o.counts
+  SELECT o.relation, '' FROM headgate.counted() AS o
+  WHERE NOT o.counts AND (table_versions.among IS NULL OR o.relation = ANY (table_versions.among))
   UNION ALL
   SELECT 0::oid, md5(concat_ws(';', (
     SELECT string_agg(concat_ws(' ', r.oid, r.rolname), ',' ORDER BY r.oid)
     FROM pg_roles r WHERE r.oid IN (SELECT s.owner_oid FROM headgate.secret s UNION SELECT t.owner_oid FROM headgate.token t)), (
     SELECT string_agg(w.relation::oid::text, ',' ORDER BY w.relation::oid)
     FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation))))
-$body$;
-
--- For all of them together: whether anything has changed.
-CREATE OR REPLACE FUNCTION headgate.catalog_fingerprint() RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT encode(sha256(convert_to(coalesce(string_agg(concat(v.relation, ' ', v.version), ',' ORDER BY v.relation), ''), 'UTF8')), 'hex')
-  FROM headgate.catalog_versions() AS v
+  WHERE table_versions.among IS NULL
 $body$;
 
 -- Citus adds a local table to its metadata by turning it into the one shard of a new table of the same name, and hides shards from

@@ -9,7 +9,7 @@ CREATE TABLE headgate.writer_role (
 GRANT SELECT (name) ON headgate.writer_role TO PUBLIC;
 
 -- The owner in whose session a delivery was claimed, who may have claimed what it has not stored; NULL: Headgate itself has.
-ALTER TABLE headgate.delivery ADD COLUMN claimed_by oid;
+ALTER TABLE headgate.delivery ADD COLUMN IF NOT EXISTS claimed_by oid;
 
 -- Functions of owners, which stored their rows before.
 DO $body$

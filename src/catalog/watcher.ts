@@ -1,0 +1,158 @@
+/**
+ * Keeps the picture of one database true, over two sessions: one does nothing but look at the versions of all tables, the other reads what a look puts in
+ * doubt. So no reading, however long it takes, keeps the picture from being confirmed. Takes connected clients, again and again; throws what breaks them.
+ * Questions of any number of callers are one look, and what strangers ask costs a bounded part of the engine's time.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client } from 'pg';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { Picture } from './picture.ts';
+import type { PictureOptions } from './picture.ts';
+import { look } from './reading.ts';
+import { Refresher } from './refresher.ts';
+
+export interface WatcherOptions extends PictureOptions {
+  readonly limits: PictureOptions['limits'] &
+    Pick<Limits, 'catalogMissIntervalMs' | 'catalogMissRestTimes' | 'catalogPollIntervalMs'>;
+  readonly observe: Observe;
+  /** Called whenever the engine has confirmed the snapshot, with no table in doubt. */
+  readonly confirmed?: (database: string) => void;
+  /** Called when a retry of a refused request has been requested. */
+  readonly retryAsked?: (database: string) => void;
+}
+
+interface Sessions {
+  readonly looking: Client;
+  readonly reading: Client;
+  /** Ends both. */
+  readonly fail: (error: unknown) => void;
+}
+
+export class Watcher {
+  readonly picture: Picture;
+  /** When the question was put with whose answer the engine last confirmed the picture. */
+  confirmedAtMs = -Infinity;
+  readonly #options: WatcherOptions;
+  readonly #looks: Refresher;
+  readonly #reads: Refresher;
+  #sessions: Sessions | null = null;
+  /** How long the last look took, in ms. */
+  #lookMs = 0;
+  /** The last snapshot that was observed. */
+  #observed;
+  /** The last look that was requested by a notification: any number of notifications are one. */
+  #told: Promise<void> | null = null;
+
+  constructor(options: WatcherOptions) {
+    this.#options = options;
+    this.picture = new Picture(options);
+    this.#observed = this.picture.snapshot;
+    this.#looks = new Refresher(() => this.#look(), options.clock);
+    this.#reads = new Refresher(() => this.#read(), options.clock);
+  }
+
+  /** Resolves when everything is read. */
+  async begin(sessions: Sessions): Promise<void> {
+    this.#sessions = sessions;
+    this.picture.begin();
+    await this.#looks.run();
+    await this.#reads.run();
+  }
+
+  end(): void {
+    this.#sessions = null;
+  }
+
+  /** Looks every `catalogPollIntervalMs` until the sessions end; `after` is called in between. */
+  async keepLooking(closing: AbortSignal, after: () => Promise<void>): Promise<void> {
+    const { limits, clock } = this.#options;
+    const sessions = this.#sessions;
+    while (this.#sessions === sessions) {
+      const startedAtMs = clock();
+      await this.#looks.run();
+      const tookMs = clock() - startedAtMs;
+      const restMs = Math.max(tookMs, limits.catalogPollIntervalMs - tookMs);
+      await delay(restMs, undefined, { signal: closing });
+      if (this.#sessions === sessions) await after();
+    }
+  }
+
+  /** Looks now. Strangers may send any number of notifications. */
+  hear(purpose: string): void {
+    if (purpose === 'rejected') this.#options.retryAsked?.(this.#options.database);
+    if (purpose !== 'catalog') return;
+    const next = this.#looks.run();
+    if (next === this.#told) return;
+    this.#told = next;
+    next.catch(() => {});
+  }
+
+  /** Resolves after a look that began after the call. */
+  ask(): Promise<void> {
+    const { catalogMissIntervalMs, catalogMissRestTimes } = this.#options.limits;
+    return this.#looks.run(Math.max(catalogMissIntervalMs, this.#lookMs * catalogMissRestTimes));
+  }
+
+  /** Resolves when what is in doubt now has been read, as far as it can be. */
+  async settle(): Promise<void> {
+    if (this.picture.doubts.size > 0) await this.#reads.run();
+  }
+
+  /** Resolves when what is being read has been read, or after one more reading. */
+  async wait(isPatient: boolean): Promise<void> {
+    await (isPatient ? this.#reads.run(this.#options.limits.catalogMissIntervalMs) : this.#reads.current());
+  }
+
+  async #look(): Promise<void> {
+    const { clock, database, retryAsked } = this.#options;
+    await this.#over('looking', async (client) => {
+      const askedAtMs = clock();
+      const seen = await look(client, this.picture.mark);
+      this.#lookMs = clock() - askedAtMs;
+      this.picture.compare(seen);
+      this.confirmedAtMs = askedAtMs;
+      if (seen?.isRetryWaiting === true) retryAsked?.(database);
+    });
+    if (this.picture.isDue) void this.#reads.run().catch(() => {});
+    else this.#tell();
+  }
+
+  async #read(): Promise<void> {
+    await this.#over('reading', (client) => this.picture.read(client));
+    this.#tell();
+  }
+
+  async #over(which: 'looking' | 'reading', work: (client: Client) => Promise<void>): Promise<void> {
+    const sessions = this.#sessions;
+    if (sessions === null) throw new Error('there is no connection to the database');
+    try {
+      await work(sessions[which]);
+    } catch (error) {
+      sessions.fail(error);
+      throw error;
+    }
+  }
+
+  /** Everything that was seen has been read, as far as it can be. */
+  #tell(): void {
+    const { database, observe, confirmed } = this.#options;
+    const { snapshot, isWhole, doubts } = this.picture;
+    if (isWhole && doubts.size === 0) confirmed?.(database);
+    const before = this.#observed;
+    if (before === snapshot) return;
+    this.#observed = snapshot;
+    const { tables, unusable, unanswering, version } = snapshot;
+    observe({ kind: 'catalog.loaded', database, tables: tables.size, unusable: unusable.size, version });
+    for (const [key, reason] of unusable) {
+      const target = tables.get(key);
+      if (before.unusable.get(key) !== reason && target !== undefined)
+        observe({ kind: 'catalog.table_unusable', table: target, reason });
+    }
+    for (const [key, reason] of unanswering) {
+      const target = tables.get(key);
+      if (before.unanswering.get(key) !== reason && target !== undefined)
+        observe({ kind: 'catalog.answer_unusable', table: target, reason });
+    }
+  }
+}

@@ -1,0 +1,34 @@
+/**
+ * Whether a refusal may be given. One that rests on the catalog, and that its sender would not try again, is given only if the table is still what it was
+ * found to be, as the engine says after the request arrived (decision 0230). Takes a refusal; returns it, or `table_changed`, upon which the request is
+ * checked again, or `engine_unavailable`. A request that is accepted pays nothing for it.
+ */
+import type { Target } from '../tables/flow.ts';
+import { refusal, Refused } from '../tables/refusals.ts';
+import { ofCatalog } from '../tables/refusals-of-catalog.ts';
+import type { Refusal } from '../tables/refusals.ts';
+
+export interface Standing {
+  /** Whether it is what `find` would return, as the engine says after `sinceMs` of the clock; throws `engine_unavailable`. */
+  isStill(target: Target, sinceMs: number): boolean | Promise<boolean>;
+  /** A monotonic clock, ms. */
+  clock(): number;
+}
+
+/** How many times one request is tried while its table keeps changing. */
+export const changedAttemptsMax = 3;
+
+export async function standing(
+  why: Refusal,
+  deps: Pick<Standing, 'isStill'>,
+  target: Target | null,
+  sinceMs: number,
+): Promise<Refusal> {
+  if (target === null || !ofCatalog.has(why.code)) return why;
+  try {
+    return (await deps.isStill(target, sinceMs)) ? why : refusal('table_changed');
+  } catch (error) {
+    if (error instanceof Refused) return error.refusal;
+    throw error;
+  }
+}
