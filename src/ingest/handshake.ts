@@ -94,7 +94,7 @@ export function createHandshakes(deps: HandshakeDeps): Handshakes {
             : matcher.all(target, answers, requestOf(arrival, body), remoteAddress);
         if (asked !== null) return asked;
         // The clause that answers it may be a millisecond old.
-        if (attempt < changedAttemptsMax && !(await deps.isStill(target, sinceMs))) {
+        if (attempt < changedAttemptsMax && !(await isStill(target, sinceMs, deps))) {
           target = await deps.find(target);
           continue;
         }
@@ -211,6 +211,16 @@ interface Question {
 function tooMany(waitMs: number): Refusal {
   const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1_000));
   return { ...refusal('rate_limited', 'too many handshakes of this table'), retryAfterSeconds };
+}
+
+/** Also while the engine is away: then handshakes are answered by what was known last. */
+async function isStill(target: Target, sinceMs: number, deps: HandshakeDeps): Promise<boolean> {
+  try {
+    return await deps.isStill(target, sinceMs);
+  } catch (error) {
+    if (error instanceof Refused && refusals[error.refusal.code].status >= 500) return true;
+    throw error;
+  }
 }
 
 /** Does not wait if the table is known; null: there is no such table. */

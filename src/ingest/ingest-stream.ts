@@ -27,6 +27,7 @@ import type { Limits } from '../tables/limits.ts';
 import type { TableName } from '../tables/observations.ts';
 import { refusal, Refused, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
+import { clientOf } from './stream-fence.ts';
 import type { FencedStream, StreamFence } from './stream-fence.ts';
 import { changedAttemptsMax, standing } from './standing.ts';
 import type { Standing } from './standing.ts';
@@ -111,17 +112,6 @@ export function createStreams(deps: StreamDeps): OpenStream {
   };
 }
 
-/** The name that a client gives, `?client=…`; null: none. */
-function clientOf(target: string): string | null {
-  const at = target.indexOf('?');
-  const client = at === -1 ? null : new URLSearchParams(target.slice(at + 1)).get('client');
-  if (client !== null && (client === '' || client.length > clientCharsMax))
-    throw new Refused('malformed_path', `client must have 1 to ${clientCharsMax} characters`);
-  return client;
-}
-
-const clientCharsMax = 128;
-
 /** `batch` null: the first frame was refused, and with it the stream. */
 function tellRejected(
   deps: StreamDeps,
@@ -164,6 +154,8 @@ interface Entry {
   readonly batch: Batch;
   /** When it arrived, by the clock. */
   readonly sinceMs: number;
+  /** The table that it was last checked and decoded for. */
+  found: Target | null;
   readonly answer: Deferred<Outcome>;
   /** Why it was not committed; null: it waits, or its receipt is outstanding. */
   failure: Failure | null;
@@ -230,6 +222,7 @@ class IngestStream implements Stream, FencedStream {
     this.#entries.push({
       batch,
       sinceMs,
+      found: null,
       answer,
       failure: null,
       failedAtMs: null,
@@ -260,6 +253,7 @@ class IngestStream implements Stream, FencedStream {
     const deps = this.#deps;
     const found = deps.find(this.#target);
     const target = found instanceof Promise ? await found : found;
+    entry.found = target;
     // A new version of the table may have another check or another secret, and has to accept the client, too.
     if (target !== this.#target) {
       authenticate(target, this.#opening);
@@ -356,10 +350,10 @@ class IngestStream implements Stream, FencedStream {
   }
 
   /** The failure of a batch, if it may be told: what rests on the catalog, only if the table is still what the batch was decoded for. */
-  async #standing({ failure, sinceMs }: Entry): Promise<Failure> {
+  async #standing({ failure, found, sinceMs }: Entry): Promise<Failure> {
     if (failure === null) return { kind: 'bug', error: new Error('the failure is not the first one') };
     if (failure.kind !== 'aborted') return failure;
-    const why = await standing(failure.refusal, this.#deps, this.#target, sinceMs);
+    const why = await standing(failure.refusal, this.#deps, found, sinceMs);
     return why === failure.refusal ? failure : { kind: 'aborted', refusal: why };
   }
 

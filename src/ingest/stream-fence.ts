@@ -1,5 +1,6 @@
-/** How the streams of several processes keep their order: what ingest-stream.ts needs, and what another process asks of a stream. Types only. */
+/** How the streams of several processes keep their order: what ingest-stream.ts needs, and what another process asks of a stream. Refuses with `malformed_path`. */
 import type { Target } from '../tables/flow.ts';
+import { Refused } from '../tables/refusals.ts';
 
 /** Orders what a connection left behind in one process before what its client sends again to another process. */
 export interface StreamFence {
@@ -21,3 +22,14 @@ export interface FencedStream {
   /** Resolves when every batch that it has now is committed, or the stream has ended, and what is left is with the lane. */
   settled(): Promise<void>;
 }
+
+/** The name that a client gives, `?client=…`; null: none. */
+export function clientOf(target: string): string | null {
+  const at = target.indexOf('?');
+  const client = at === -1 ? null : new URLSearchParams(target.slice(at + 1)).get('client');
+  if (client !== null && (client === '' || client.length > clientCharsMax))
+    throw new Refused('malformed_path', `client must have 1 to ${clientCharsMax} characters`);
+  return client;
+}
+
+const clientCharsMax = 128;
