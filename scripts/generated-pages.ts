@@ -1,8 +1,8 @@
 /** Pages generated from tables in the source, so that they cannot differ from it; and files copied into the chart. */
 import { readFileSync } from 'node:fs';
-import { refusals } from '../src/tables/refusals.ts';
+import { refusals } from '../src/errors/refusals.ts';
 import { senderPages } from '../src/senders/page.ts';
-import { settingsTable } from '../src/tables/settings.ts';
+import { settingsTable } from '../src/config/settings.ts';
 import { validateReference } from '../src/validate/reference.ts';
 
 const cell = (text: string) => text.replaceAll('|', '\\|');
@@ -25,7 +25,7 @@ the size of its result (\`result_too_large\`, \`results_full\`, \`answer_too_lar
 | --- | --- | --- | --- | --- |
 ${rows.join('\n')}
 
-This page is printed from \`src/tables/refusals.ts\`.
+This page is printed from \`src/errors/refusals.ts\`.
 `;
 }
 
@@ -50,7 +50,7 @@ it creates anything.
 ${rows.join('\n')}
 | \`EVENTS_API_<DB>_DSN\` | — | — | a database of the events gateway: \`?database=<db>\` in lower case; without the parameter, the first one by name |
 
-This page is printed from \`src/tables/settings.ts\`.
+This page is printed from \`src/config/settings.ts\`.
 `;
 }
 

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { refusals } from '../src/tables/refusals.ts';
+import { refusals } from '../src/errors/refusals.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const filesBelow = (folder: string) =>

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import { parse } from 'yaml';
 import { createMetrics } from '../src/admin/metrics.ts';
-import type { Observation, TableName } from '../src/tables/observations.ts';
+import type { Observation, TableName } from '../src/observe/observations.ts';
 
 const root = new URL('../../', import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8');
@@ -180,7 +180,7 @@ test('docs/operating/ explains every metric and every kind of log line', async (
   const page = ['monitoring', 'security', 'scaling']
     .map((name) => read(`docs/operating/${name}.md`))
     .join('');
-  const kinds = [...read('src/tables/observations.ts').matchAll(/\bkind: '([\w.]+)'/g)].map(
+  const kinds = [...read('src/observe/observations.ts').matchAll(/\bkind: '([\w.]+)'/g)].map(
     ([, kind = '']) => kind,
   );
   assert(kinds.length > 40);

@@ -5,7 +5,7 @@ import { Networks } from '../kit/networks.ts';
 import { clientAddress } from './client-address.ts';
 import { Gate } from './gate.ts';
 import { parseRate } from '../kit/rate.ts';
-import { limits as allLimits } from '../tables/limits.ts';
+import { limits as allLimits } from '../config/limits.ts';
 import { RateLimit } from './rate-limit.ts';
 import { anyCharacter } from '../../test/support/characters.ts';
 

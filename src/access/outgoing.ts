@@ -11,7 +11,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { request } from 'node:https';
 import { canonicalAddress, isLoopbackHost } from '../kit/address.ts';
 import { Networks } from '../kit/networks.ts';
-import type { Limits } from '../tables/limits.ts';
+import type { Limits } from '../config/limits.ts';
 
 class OutgoingError extends Error {}
 

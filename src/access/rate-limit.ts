@@ -8,7 +8,7 @@
  * passes beyond the rate.
  */
 import type { Rate } from '../kit/rate.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 /** Names, and how many passed for each. */
 export type Taken = readonly (readonly [name: string, count: number])[];

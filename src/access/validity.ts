@@ -1,6 +1,6 @@
 /** When a certificate and those that lead to its authority are valid. Pure: takes PEM and the time. */
 import { X509Certificate } from 'node:crypto';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 /** The time during which all of them are valid, in ms since 1970. */
 export interface Validity {

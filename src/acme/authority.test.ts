@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { createPublicKey, verify } from 'node:crypto';
 import { suite, test } from 'node:test';
 import type { Answer, Exchange } from '../access/outgoing.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { AcmeError, Authority } from './authority.ts';
 import { newKey } from './certificates.ts';
-import { issue } from './issue.ts';
+import { issue } from './order.ts';
 
 const base = 'https://authority.test/';
 type Say = (

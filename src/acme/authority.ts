@@ -6,7 +6,7 @@
 import { createHash, createHmac, createPublicKey, sign } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Answer, Exchange } from '../access/outgoing.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 /** The message is for the log: one line, without anything that a stranger could inject. */
 export class AcmeError extends Error {

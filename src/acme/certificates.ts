@@ -10,7 +10,7 @@ import {
   sign,
   X509Certificate,
 } from 'node:crypto';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { bits, der, integer, octets, oid, sequence, set, tagged, time, utf8 } from './der.ts';
 
 export interface Certificate {

@@ -1,5 +1,5 @@
 /**
- * Where the state of a certificate is stored, and who may ask for the next one: a folder (folder.ts), or a catalog that Headgates share (shared.ts).
+ * Where the state of a certificate is stored, and who may ask for the next one: a folder (folder-store.ts), or a catalog that Headgates share (catalog-store.ts).
  */
 import type { State } from './state.ts';
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
-import type { Observation, TableName } from '../tables/observations.ts';
+import type { Observation, TableName } from '../observe/observations.ts';
 import { openAdmin } from './admin.ts';
 import type { AdminHandler } from './admin.ts';
 import { createLog } from './log.ts';

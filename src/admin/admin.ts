@@ -10,9 +10,9 @@ import { protocolRefusal, refusalForParserError } from '../http/protocol.ts';
 import type { Closable } from '../kit/closer.ts';
 import { listenAt } from '../kit/listen-at.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
-import { limits } from '../tables/limits.ts';
-import { refusal, refusals } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { refusal, refusals } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface AdminOptions extends ListenAt {

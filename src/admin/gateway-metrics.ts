@@ -1,7 +1,7 @@
 /** Counts the answers of the events gateway as plain numbers, which are formatted for Prometheus when they are read. */
 import { Counter } from 'prom-client';
 import type { Registry } from 'prom-client';
-import type { Observation } from '../tables/observations.ts';
+import type { Observation } from '../observe/observations.ts';
 import { answerBuckets, PlainHistogram } from './plain-histogram.ts';
 
 type Answered = Extract<Observation, { kind: 'gateway.answered' }>;

@@ -5,12 +5,12 @@
  */
 import { pino } from 'pino';
 import { shownJson } from '../kit/terminal.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { isRefused, requestLines } from './request-lines.ts';
 import type { RequestLine } from './request-lines.ts';
-import type { Observation, Observe, TableName } from '../tables/observations.ts';
-import { Thinned } from './thinned.ts';
-import type { ThinnedOptions } from './thinned.ts';
+import type { Observation, Observe, TableName } from '../observe/observations.ts';
+import { Thinned } from './log-throttle.ts';
+import type { ThinnedOptions } from './log-throttle.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 

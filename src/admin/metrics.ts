@@ -4,8 +4,8 @@
  * together as `other`) and words from our own tables: no request can create a series.
  */
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
-import { limits } from '../tables/limits.ts';
-import type { Observation, Observe, TableName } from '../tables/observations.ts';
+import { limits } from '../config/limits.ts';
+import type { Observation, Observe, TableName } from '../observe/observations.ts';
 import { registerGateway } from './gateway-metrics.ts';
 import type { MetricFamily } from './merged-metrics.ts';
 import { answerBuckets, PlainHistogram } from './plain-histogram.ts';

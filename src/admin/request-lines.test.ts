@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Observation } from '../tables/observations.ts';
+import type { Observation } from '../observe/observations.ts';
 import { createLog } from './log.ts';
 import { requestLines } from './request-lines.ts';
 import type { RequestLine } from './request-lines.ts';

@@ -3,8 +3,8 @@
  * observation; passes on the first answers of a second unchanged, and at its end one `requests.more` for the rest. Its output
  * can pass through it again: each listener process sends its part, and the main process merges them.
  */
-import { limits } from '../tables/limits.ts';
-import type { Observation, Observe } from '../tables/observations.ts';
+import { limits } from '../config/limits.ts';
+import type { Observation, Observe } from '../observe/observations.ts';
 
 export type Answered = Extract<
   Observation,

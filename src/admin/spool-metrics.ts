@@ -4,8 +4,8 @@
  */
 import { Counter, Gauge } from 'prom-client';
 import type { Registry } from 'prom-client';
-import { limits } from '../tables/limits.ts';
-import type { Observation, TableName } from '../tables/observations.ts';
+import { limits } from '../config/limits.ts';
+import type { Observation, TableName } from '../observe/observations.ts';
 
 export interface SpoolState {
   /** Of all files, including those created ahead. */

@@ -1,7 +1,7 @@
 /** What `headgate start` prints once its doors are open: their addresses, and a first table and request to try. */
 import type { GatewayService } from './gateway-main.ts';
 import type { Service } from './start.ts';
-import type { Settings } from '../tables/settings.ts';
+import type { Settings } from '../config/settings.ts';
 
 const reachable = (host: string): string => (host === '0.0.0.0' || host === '::' ? 'localhost' : host);
 

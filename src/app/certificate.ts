@@ -7,12 +7,18 @@ import { randomUUID } from 'node:crypto';
 import { resolve } from 'node:path';
 import { createExchange } from '../access/outgoing.ts';
 import { Authority } from '../acme/authority.ts';
-import { openChallengeDoor } from '../acme/challenge-door.ts';
-import { ensureTlsFile, storeInFolder, tlsFile, writeChallenges, writeTlsFile } from '../acme/folder.ts';
-import { issue } from '../acme/issue.ts';
-import { CertificateKeeper } from '../acme/keeper.ts';
-import type { KeeperOptions, Standing } from '../acme/keeper.ts';
-import { storeInCatalog } from '../acme/shared.ts';
+import { openChallengeDoor } from '../acme/challenge-server.ts';
+import {
+  ensureTlsFile,
+  storeInFolder,
+  tlsFile,
+  writeChallenges,
+  writeTlsFile,
+} from '../acme/folder-store.ts';
+import { issue } from '../acme/order.ts';
+import { CertificateKeeper } from '../acme/renewal.ts';
+import type { KeeperOptions, Standing } from '../acme/renewal.ts';
+import { storeInCatalog } from '../acme/catalog-store.ts';
 import type { Store } from '../acme/store.ts';
 import { asked } from '../catalog/learning.ts';
 import type { LearningDeps } from '../catalog/learning.ts';
@@ -20,9 +26,9 @@ import { identities } from '../catalog/seals.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { Sealing } from '../secrets/sealing.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
-import type { Settings } from '../tables/settings.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Settings } from '../config/settings.ts';
 
 /** The same settings, with TLS files as for a door that has them. The file exists once this resolves. */
 export async function withTlsFile(settings: Settings): Promise<Settings> {

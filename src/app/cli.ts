@@ -4,7 +4,7 @@
  * is loaded, because scripts call it often.
  */
 import { readFileSync } from 'node:fs';
-import { tellUnprinted } from './printed.ts';
+import { tellUnprinted } from './output-errors.ts';
 
 tellUnprinted();
 if (process.argv.length === 3 && /^(?:--version|-V)$/.test(process.argv[2] ?? ''))

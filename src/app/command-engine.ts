@@ -6,7 +6,7 @@ import { openEmbeddedEngine } from '../engine/embedded.ts';
 import { joinEmbeddedEngine } from '../engine/embedded-join.ts';
 import type { Engine } from '../engine/engine.ts';
 import { openPostgresEngine } from '../engine/postgres.ts';
-import type { Settings } from '../tables/settings.ts';
+import type { Settings } from '../config/settings.ts';
 
 export async function openCommandEngine(
   settings: Settings,

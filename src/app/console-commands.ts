@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { PlainError } from '../kit/plain-error.ts';
 import { type CommandIo, jsonLine, plain } from '../kit/terminal.ts';
 import type { ApiError, TailEvent } from '../console/api.ts';
-import type { HeldRequest, TailLine } from '../tables/tail.ts';
+import type { HeldRequest, TailLine } from '../observe/tail.ts';
 import { consoleUrl } from './banner.ts';
 import { ownerKeyFile } from './console.ts';
 

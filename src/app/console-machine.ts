@@ -8,9 +8,9 @@ import { readFile } from 'node:fs/promises';
 import { stateAt, validityOf } from '../access/validity.ts';
 import type { SpoolDetail } from '../admin/admin.ts';
 import type { CertificateInfo, Machine } from '../console/api.ts';
-import { limits } from '../tables/limits.ts';
-import type { Settings } from '../tables/settings.ts';
-import { diskSpace, flushTime } from './disk.ts';
+import { limits } from '../config/limits.ts';
+import type { Settings } from '../config/settings.ts';
+import { diskSpace, flushTime } from './disk-space.ts';
 import { tlsFiles } from './door-settings.ts';
 
 interface Deps {

@@ -11,8 +11,8 @@ import type { Catalog, SourceQuestion } from '../catalog/catalog.ts';
 import type { CheckSource } from '../catalog/snapshot.ts';
 import { senderOf } from '../senders/senders.ts';
 import type { SignedRequest } from '../senders/senders.ts';
-import { Refused, SqlFailure } from '../tables/refusals.ts';
-import { askOwn } from './own-listener.ts';
+import { Refused, SqlFailure } from '../errors/refusals.ts';
+import { askOwn } from './local-listener.ts';
 
 export interface ReplayDeps {
   readonly catalog: Pick<Catalog, 'signing'>;

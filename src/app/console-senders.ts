@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import type { Me, SenderInfo, TestAnswer, TestRequest } from '../console/api.ts';
 import type { Sender } from '../senders/sender.ts';
 import { senders, signedRequest } from '../senders/senders.ts';
-import { askOwn } from './own-listener.ts';
+import { askOwn } from './local-listener.ts';
 
 /** Sorted by name. */
 export function senderInfos(): readonly SenderInfo[] {

@@ -13,8 +13,8 @@ import type { Door } from './door-settings.ts';
 import type { Closer } from '../kit/closer.ts';
 import { Networks } from '../kit/networks.ts';
 import { parseRate, usualBurst } from '../kit/rate.ts';
-import type { Observe } from '../tables/observations.ts';
-import type { Settings } from '../tables/settings.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Settings } from '../config/settings.ts';
 import type { Passwords } from '../wire/authenticate.ts';
 import { makeVerifier, parseVerifier, saltOf } from '../wire/scram.ts';
 
@@ -97,7 +97,7 @@ async function openTls(
 
 async function challengeOf({ dataDir, listenAcmeDomains, listenAcmeChallenge }: Settings) {
   if (listenAcmeDomains.length === 0 || listenAcmeChallenge !== 'tls-alpn-01') return undefined;
-  return (await import('../acme/folder.ts')).challengeShower(resolve(dataDir));
+  return (await import('../acme/folder-store.ts')).challengeShower(resolve(dataDir));
 }
 
 function createGate(settings: Settings, shared: boolean): Gate {

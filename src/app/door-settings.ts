@@ -8,8 +8,8 @@ import { GuardError } from '../access/guard-error.ts';
 import { load } from '../access/tls-source.ts';
 import type { TlsFiles } from '../access/tls-source.ts';
 import { isLoopbackHost } from '../kit/address.ts';
-import { passwordOfFile, settingsTable } from '../tables/settings.ts';
-import type { SettingName, Settings } from '../tables/settings.ts';
+import { passwordOfFile, settingsTable } from '../config/settings.ts';
+import type { SettingName, Settings } from '../config/settings.ts';
 
 export type Door = 'listen' | 'sql' | 'gateway';
 

@@ -5,11 +5,11 @@
  * belong to the surrounding process.
  */
 import { startService } from './start.ts';
-import type { Observe } from '../tables/observations.ts';
-import { resolveSettings, settingsTable } from '../tables/settings.ts';
-import type { SettingName } from '../tables/settings.ts';
+import type { Observe } from '../observe/observations.ts';
+import { resolveSettings, settingsTable } from '../config/settings.ts';
+import type { SettingName } from '../config/settings.ts';
 
-export type { Observation, Observe } from '../tables/observations.ts';
+export type { Observation, Observe } from '../observe/observations.ts';
 
 export interface HeadgateOptions {
   /**

@@ -7,7 +7,7 @@ import type { CatalogRow } from '../catalog/catalog-rows.ts';
 import { doorUrl } from '../kit/address.ts';
 import { senderOf } from '../senders/senders.ts';
 import type { Sender } from '../senders/sender.ts';
-import type { Settings } from '../tables/settings.ts';
+import type { Settings } from '../config/settings.ts';
 
 interface Address {
   readonly host: string;

@@ -8,18 +8,18 @@ import { createMetrics } from '../admin/metrics.ts';
 import { openGatewayGuards } from './door-guards.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
-import { boundsOf } from './bounds.ts';
-import { doorOptions, engineOf, openEventEngines } from './gateway-rooms.ts';
-import { otherRooms } from './other-rooms.ts';
+import { boundsOf } from './effective-limits.ts';
+import { doorOptions, engineOf, openEventEngines } from './wire-gateway.ts';
+import { otherRooms } from './wire-external-gateway.ts';
 import { Closer } from '../kit/closer.ts';
-import { gatewayProblemsOf } from './check.ts';
+import { gatewayProblemsOf } from './check-settings.ts';
 import { refuse, StartError } from './start.ts';
 import { doorsOf, takenPorts } from './ports.ts';
 import { stopService } from './stopping.ts';
 import type { Stopped } from './stopping.ts';
-import { observers } from '../tables/observations.ts';
-import type { Observe } from '../tables/observations.ts';
-import type { Settings } from '../tables/settings.ts';
+import { observers } from '../observe/observations.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Settings } from '../config/settings.ts';
 
 export interface GatewayService {
   readonly gateway: Gateway;

@@ -9,8 +9,8 @@ import type { Server } from 'node:net';
 import { join } from 'node:path';
 import type { Closer } from '../kit/closer.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
-import { settingsTable } from '../tables/settings.ts';
-import type { Settings } from '../tables/settings.ts';
+import { settingsTable } from '../config/settings.ts';
+import type { Settings } from '../config/settings.ts';
 
 type Door = 'listen' | 'sql' | 'gateway' | 'admin';
 

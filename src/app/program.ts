@@ -9,9 +9,9 @@ import { buffer } from 'node:stream/consumers';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { PlainError } from '../kit/plain-error.ts';
 import type { SendOptions } from '../senders/send-options.ts';
-import { limits } from '../tables/limits.ts';
-import { resolveSettings, settingsTable } from '../tables/settings.ts';
-import type { ResolvedSettings, SettingName, Settings, SocketName } from '../tables/settings.ts';
+import { limits } from '../config/limits.ts';
+import { resolveSettings, settingsTable } from '../config/settings.ts';
+import type { ResolvedSettings, SettingName, Settings, SocketName } from '../config/settings.ts';
 import { registerCommands } from './commands/register.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import type { Stopped } from './stopping.ts';
@@ -122,7 +122,7 @@ async function gateway(options: Record<string, string | true | undefined>): Prom
 async function operator(options: Record<string, string | true | undefined>): Promise<void> {
   const settings = settingsToRun(options);
   const stopped = firstSignal();
-  const { startOperator } = await import('./operate.ts');
+  const { startOperator } = await import('./operator-main.ts');
   const terminal = await terminalOf(settings);
   const running = await startOperator(settings, terminal.log);
   await end(terminal, running.stop(await stopped));
@@ -171,7 +171,10 @@ async function config(options: Record<string, string | true | undefined>): Promi
   for (const [env = '', shown = '', origin = ''] of lines) {
     process.stdout.write(`${env.padEnd(widths[0] ?? 0)}  ${shown.padEnd(widths[1] ?? 0)}  ${origin}\n`);
   }
-  const [{ refuse }, { problemsOf }] = await Promise.all([import('./start.ts'), import('./check.ts')]);
+  const [{ refuse }, { problemsOf }] = await Promise.all([
+    import('./start.ts'),
+    import('./check-settings.ts'),
+  ]);
   await refuse(problemsOf(settings));
 }
 

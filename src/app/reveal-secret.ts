@@ -6,13 +6,13 @@
 import { Client } from 'pg';
 import { readRights, refuseUntrusted } from '../catalog/rights.ts';
 import { identities } from '../catalog/seals.ts';
-import { hangUp } from '../engine/hang-up.ts';
+import { hangUp } from '../engine/close-client.ts';
 import { createSealing } from '../secrets/sealing.ts';
 import { MasterKeyError } from '../secrets/master-key.ts';
-import { limits } from '../tables/limits.ts';
-import type { Settings } from '../tables/settings.ts';
+import { limits } from '../config/limits.ts';
+import type { Settings } from '../config/settings.ts';
 import { openCommandEngine } from './command-engine.ts';
-import { masterKeys } from './webhook-rooms.ts';
+import { masterKeys } from './wire-listener.ts';
 
 /** `name` of the secret, optionally with its schema (`public` by default). `database` null: the default one. */
 export async function revealSecret(

@@ -9,9 +9,9 @@ import { Client } from 'pg';
 import { readRights, refuseUntrusted, UntrustedSchema } from '../catalog/rights.ts';
 import { identities } from '../catalog/seals.ts';
 import type { Engine } from '../engine/engine.ts';
-import { hangUp } from '../engine/hang-up.ts';
+import { hangUp } from '../engine/close-client.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { KeyRing, MasterKey } from '../secrets/key-ring.ts';
 import { loadMasterKeys, MasterKeyError, parseMasterKeys, readKeyFile } from '../secrets/master-key.ts';
 import { lockRotation, putNewKeyInFront, resealDatabase, retireOldKeys } from '../secrets/rotation.ts';
@@ -19,8 +19,8 @@ import { createSealing } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { realFiles } from '../spool/files.ts';
 import { inspectSpools } from '../spool/inspect.ts';
-import type { Settings } from '../tables/settings.ts';
-import { spoolFolder } from './spool-rooms.ts';
+import type { Settings } from '../config/settings.ts';
+import { spoolFolder } from './wire-spool.ts';
 
 export interface RotationReport {
   /** One line for the user. */

@@ -6,7 +6,7 @@
  */
 import { readFileSync, readlinkSync } from 'node:fs';
 import { PlainError } from '../kit/plain-error.ts';
-import type { Settings, SocketName } from '../tables/settings.ts';
+import type { Settings, SocketName } from '../config/settings.ts';
 
 class SocketsError extends PlainError {
   override readonly name = 'SocketsError';

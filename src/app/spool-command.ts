@@ -11,10 +11,10 @@ import { shownJson } from '../kit/terminal.ts';
 import { realFiles } from '../spool/files.ts';
 import { inspectSpools } from '../spool/inspect.ts';
 import type { FoundRequest, SegmentReport } from '../spool/inspect.ts';
-import type { Observe } from '../tables/observations.ts';
-import type { Settings } from '../tables/settings.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Settings } from '../config/settings.ts';
 import { startService } from './start.ts';
-import { masterKeys } from './webhook-rooms.ts';
+import { masterKeys } from './wire-listener.ts';
 
 export class SpoolCommandError extends PlainError {
   override readonly name = 'SpoolCommandError';

@@ -9,13 +9,13 @@ import { keyOfName } from '../catalog/snapshot.ts';
 import type { IngestDeps } from '../ingest/ingest.ts';
 import { createSpooling } from '../ingest/spooling.ts';
 import type { SpoolRoom } from '../ingest/spooling.ts';
-import type { TableGate } from '../spool/table-gate.ts';
-import type { Target } from '../tables/flow.ts';
-import type { Observe } from '../tables/observations.ts';
-import { Refused } from '../tables/refusals.ts';
-import type { Settings } from '../tables/settings.ts';
-import { deadlineMsOf } from './into-rooms.ts';
-import { isSpooling } from './spool-rooms.ts';
+import type { TableGate } from '../spool/table-order.ts';
+import type { Target } from '../types/target.ts';
+import type { Observe } from '../observe/observations.ts';
+import { Refused } from '../errors/refusals.ts';
+import type { Settings } from '../config/settings.ts';
+import { deadlineMsOf } from './wire-into.ts';
+import { isSpooling } from './wire-spool.ts';
 
 interface Surroundings {
   readonly settings: Settings;

@@ -8,11 +8,11 @@ import type { Console } from '../console/console.ts';
 import type { Engine } from '../engine/engine.ts';
 import { Closer } from '../kit/closer.ts';
 import { PlainError } from '../kit/plain-error.ts';
-import { limits } from '../tables/limits.ts';
-import { observers } from '../tables/observations.ts';
-import type { Observation, Observe } from '../tables/observations.ts';
-import type { Settings } from '../tables/settings.ts';
-import { problemsOf } from './check.ts';
+import { limits } from '../config/limits.ts';
+import { observers } from '../observe/observations.ts';
+import type { Observation, Observe } from '../observe/observations.ts';
+import type { Settings } from '../config/settings.ts';
+import { problemsOf } from './check-settings.ts';
 import { allDoors, takenPorts } from './ports.ts';
 import type { Stopped } from './stopping.ts';
 

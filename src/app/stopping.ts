@@ -4,9 +4,9 @@
  * composition root.
  */
 import type { Closer } from '../kit/closer.ts';
-import { within } from '../kit/within.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
+import { within } from '../kit/timeout.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
 
 /** `cut off`: something did not close in time, e.g. a hung engine, and was ended by force. */
 export type Stopped = 'in order' | 'cut off';

@@ -4,11 +4,11 @@
  */
 import { fstatSync } from 'node:fs';
 import { createLog, logLine } from '../admin/log.ts';
-import { fileOutput, streamOutput } from '../admin/output.ts';
-import type { LostLine, Output } from '../admin/output.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
-import type { Settings } from '../tables/settings.ts';
+import { fileOutput, streamOutput } from '../admin/log-output.ts';
+import type { LostLine, Output } from '../admin/log-output.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Settings } from '../config/settings.ts';
 
 export interface Terminal {
   readonly log: Observe;

@@ -9,14 +9,10 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { itemsInSlices } from '../decode/batches.ts';
 import { decodeInSlices, decodeWhole } from '../decode/decode.ts';
 import type { DoorGuards } from './door-guards.ts';
-import type {
-  AskedHandshake,
-  DecodeRequest,
-  RejectedRequest,
-  RetryRejected,
-  Rows,
-  Target,
-} from '../tables/flow.ts';
+import type { AskedHandshake, RejectedRequest, RetryRejected } from '../types/journal.ts';
+import type { DecodeRequest } from '../types/request.ts';
+import type { Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import type { Sns } from '../ingest/sns.ts';
 import type { Learn } from '../catalog/learning.ts';
 import { createStreams } from '../ingest/ingest-stream.ts';
@@ -24,18 +20,18 @@ import type { StreamFence } from '../ingest/stream-fence.ts';
 import { createHandshakes } from '../ingest/handshake.ts';
 import { createIngest } from '../ingest/ingest.ts';
 import type { IngestDeps } from '../ingest/ingest.ts';
-import { longWork } from '../kit/long-work.ts';
-import { remembered } from '../kit/remembered.ts';
+import { longWork } from '../kit/time-slices.ts';
+import { remembered } from '../kit/memoize.ts';
 import type { Closable } from '../kit/closer.ts';
-import type { Limits } from '../tables/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
 import { parseIngestTarget, parseWebhookTarget } from '../listen/routes.ts';
-import type { Observe, TableName } from '../tables/observations.ts';
-import { Refused } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Observe, TableName } from '../observe/observations.ts';
+import { Refused } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import { createRetry } from '../ingest/retry.ts';
-import type { Settings } from '../tables/settings.ts';
-import { boundInto, deadlineMsOf } from './into-rooms.ts';
+import type { Settings } from '../config/settings.ts';
+import { boundInto, deadlineMsOf } from './wire-into.ts';
 import type { Detour } from './spool-detour.ts';
 
 interface Stages {

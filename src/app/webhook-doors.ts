@@ -3,19 +3,19 @@
  * Settings, returns a function that opens it. Part of the composition root.
  */
 import type { Engine } from '../engine/engine.ts';
-import { reachOf } from '../engine/attached.ts';
+import { reachOf } from '../engine/attached-engine.ts';
 import { resources } from '../kit/cores.ts';
 import type { Closable } from '../kit/closer.ts';
 import { openListener } from '../listen/http.ts';
 import type { ListenerOptions } from '../listen/http.ts';
 import { commitsEnded } from './listeners/commits-ended.ts';
 import { Listeners } from './listeners/listeners.ts';
-import { listenersOf } from './listeners/share.ts';
-import type { SpoolDesk } from './listeners/spool-desk.ts';
+import { listenersOf } from './listeners/resource-share.ts';
+import type { SpoolDesk } from './listeners/spool-server.ts';
 import { settingsOfListener } from './listeners/settings-of-listener.ts';
 import { doorAt } from './ports.ts';
-import type { Observe } from '../tables/observations.ts';
-import type { Settings } from '../tables/settings.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Settings } from '../config/settings.ts';
 
 export interface WebhookDoor extends Closable {
   /** null: the listener is off. */

@@ -4,11 +4,11 @@ import { holdsTable } from '../../test/support/state-table.ts';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
-import type { Chain, Outcome } from '../tables/flow.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Chain, Outcome } from '../types/rows.ts';
+import { refusal } from '../errors/refusals.ts';
 import { Lane } from './lane.ts';
 import type { LaneOptions } from './lane.ts';
-import { Pace } from './pace.ts';
+import { Pace } from './group-size.ts';
 
 /** A lane of two requests, whose turns, clock and engine are moved by hand, with those that were given to it. */
 class Bench {

@@ -4,12 +4,13 @@ import fc from 'fast-check';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import { rowsOf as documentsOf, targetOf } from '../../test/support/rows.ts';
-import type { Chain, Group, Outcome, Rows, Target } from '../tables/flow.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Chain, Group, Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { refusal } from '../errors/refusals.ts';
 import { Lane } from './lane.ts';
 import { Lanes } from './lanes.ts';
 import type { LanesOptions } from './lanes.ts';
-import { Pace } from './pace.ts';
+import { Pace } from './group-size.ts';
 
 const table = (oid = 1): Target => targetOf({ oid });
 const one = table();

@@ -34,10 +34,10 @@
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
-import type { CommitGroup, Group, Outcome, Rows } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
-import { refusal } from '../tables/refusals.ts';
-import type { Pace } from './pace.ts';
+import type { CommitGroup, Group, Outcome, Rows } from '../types/rows.ts';
+import type { Limits } from '../config/limits.ts';
+import { refusal } from '../errors/refusals.ts';
+import type { Pace } from './group-size.ts';
 
 export type LaneState = 'idle' | 'gathering' | 'committing';
 

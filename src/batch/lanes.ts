@@ -5,17 +5,18 @@
  * Takes Rows and returns receipts (see lane.ts); refuses with `lane_full`, `draining`, `deadline`, `chain_broken`.
  * Owns the only timer of the batch room, which settles receipts past their deadline.
  */
-import type { Outcome, Rows, Target } from '../tables/flow.ts';
-import { allAtOnce } from '../kit/all-at-once.ts';
-import { rememberedOf } from '../kit/remembered.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { allAtOnce } from '../kit/batch-callbacks.ts';
+import { rememberedOf } from '../kit/memoize.ts';
 import { Semaphore } from '../kit/semaphore.ts';
-import type { TableName } from '../tables/observations.ts';
-import { Refused, refusal } from '../tables/refusals.ts';
-import type { Limits } from '../tables/limits.ts';
+import type { TableName } from '../observe/observations.ts';
+import { Refused, refusal } from '../errors/refusals.ts';
+import type { Limits } from '../config/limits.ts';
 import { Lane } from './lane.ts';
 import type { LaneOptions } from './lane.ts';
-import { Pace } from './pace.ts';
-import { goesAside } from './side-track.ts';
+import { Pace } from './group-size.ts';
+import { goesAside } from './large-requests.ts';
 
 /** How often receipts are compared with their deadline, ms: an answer is late by at most this much. */
 const sweepIntervalMs = 50;

@@ -3,7 +3,8 @@
  * with. Pure; opening sealed texts and compiling are passed in as functions. A clause that does not open or cannot be used
  * is skipped and reported: the table goes on accepting rows.
  */
-import type { Answers, HandshakeRule, Intake } from '../tables/flow.ts';
+import type { Answers, HandshakeRule } from '../types/answers.ts';
+import type { Intake } from '../types/target.ts';
 import { identities, openAnswer, openCheck } from './seals.ts';
 import type { AnswerRow, CheckRow, SealedAnswer } from './seals.ts';
 

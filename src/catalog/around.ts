@@ -4,7 +4,7 @@
  */
 import type { ClientBase } from 'pg';
 import { faultOf, isConnectionLost, lockNotAvailable, sqlstateOf } from '../engine/sqlstate.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { ownedRowsSql, ownersRowsSql } from './catalog-rows.ts';
 import { oidsOf, pinned, readLocked } from './reading.ts';
 

@@ -1,5 +1,5 @@
 /** The rows of Headgate's own catalog, one per webhook table, and queries about tables that cannot be read. */
-import type { Include } from '../tables/flow.ts';
+import type { Include } from '../types/target.ts';
 import type { SealedAnswerRow } from './answers.ts';
 import type { RelationRow } from './shape.ts';
 

@@ -8,18 +8,19 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Engine } from '../engine/engine.ts';
-import { within } from '../kit/within.ts';
-import type { Answers, Target } from '../tables/flow.ts';
-import type { TableName } from '../tables/observations.ts';
-import { Refused } from '../tables/refusals.ts';
+import { within } from '../kit/timeout.ts';
+import type { Answers } from '../types/answers.ts';
+import type { Target } from '../types/target.ts';
+import type { TableName } from '../observe/observations.ts';
+import { Refused } from '../errors/refusals.ts';
 import { DatabaseCatalog } from './database-catalog.ts';
 import type { DatabaseCatalogOptions, Known } from './database-catalog.ts';
 import { readMigrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
 import { guardOf, makeAnswers, noAnswers } from './answers.ts';
 import type { TableGuard } from './answers.ts';
-import { dedupeOf } from '../tables/delivery-id.ts';
-import type { Dedupe } from '../tables/delivery-id.ts';
+import { dedupeOf } from '../types/delivery-id.ts';
+import type { Dedupe } from '../types/delivery-id.ts';
 import { openSource, shapeProblem } from './snapshot.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import type { CheckSource } from './snapshot.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred } from '../kit/deferred.ts';
-import type { Target } from '../tables/flow.ts';
+import type { Target } from '../types/target.ts';
 import { KnownRelations } from './known-relations.ts';
 
 function stage() {

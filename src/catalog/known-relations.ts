@@ -4,9 +4,9 @@
  * is remembered briefly, one that was not is looked up again. Refuses with what the lookup refuses with.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Intake, Target } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import type { Intake, Target } from '../types/target.ts';
+import type { Limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 
 export interface KnownOptions<Row, Mode> {
   /** Throws Refused, or the engine's error. */

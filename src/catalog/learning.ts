@@ -5,10 +5,11 @@
  * secret now has that value. Throws Refused (`engine_unavailable`). Uses a borrowed connection.
  */
 import { timingSafeEqual } from 'node:crypto';
-import type { Learns, Target } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
-import { Refused } from '../tables/refusals.ts';
+import type { Learns } from '../types/answers.ts';
+import type { Target } from '../types/target.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
+import { Refused } from '../errors/refusals.ts';
 import { identities } from './seals.ts';
 import type { SealDeps } from './seals.ts';
 

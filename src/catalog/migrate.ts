@@ -9,7 +9,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { ClientBase } from 'pg';
 import { sqlstateOf } from '../engine/sqlstate.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { holdCodeFunction } from './hold-code.ts';
 import {
   CatalogError,

@@ -5,7 +5,7 @@
  * while, and when a group asks the engine whether the table is still what its requests were checked for (functions/committing.sql).
  */
 import type { ClientBase } from 'pg';
-import type { Limits } from '../tables/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import { readAround } from './around.ts';
 import type { LeftOut } from './around.ts';
 import { pinned, readLocked, readSizes, readTables } from './reading.ts';

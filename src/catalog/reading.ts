@@ -5,7 +5,7 @@
  */
 import type { ClientBase, QueryResult } from 'pg';
 import { quoteLiteral } from '../kit/sql-text.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { listed, lockedRowsSql, ofTable, writer } from './catalog-rows.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import { relationsSql } from './shape.ts';

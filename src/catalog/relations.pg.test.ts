@@ -5,7 +5,7 @@ import { Client } from 'pg';
 import type { QueryResult } from 'pg';
 import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { summary } from '../../test/support/webhook-targets.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { openRelations } from './relations.ts';
 import type { WriteMode } from './relations.ts';
 

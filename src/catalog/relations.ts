@@ -8,8 +8,8 @@
  */
 import { isMisnamed } from '../engine/sqlstate.ts';
 import { mayNameRelation, quoteLiteral } from '../kit/sql-text.ts';
-import type { Target } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
+import type { Target } from '../types/target.ts';
+import type { Limits } from '../config/limits.ts';
 import { hasGatewayFunctions } from './gateway-functions.ts';
 import { keyMissing, KnownRelations, notFound, notWritable, plainIntake } from './known-relations.ts';
 import { relationColumns, relationsSql, toCode, toShape } from './shape.ts';

@@ -3,7 +3,7 @@
  * judged it: the other columns of its row may have been written by a role by hand, and are believed only if they say
  * the same. Pure; sealing and opening are passed in as functions. Throws, never with a secret in the message.
  */
-import type { AnswerText } from '../tables/flow.ts';
+import type { AnswerText } from '../types/answers.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 
 /** The identities that sealed texts are bound to. */

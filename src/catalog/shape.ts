@@ -3,7 +3,8 @@
  * relation, and `toShape`, which makes a Shape of the result or says why rows cannot be written. Pure; the text runs on
  * PostgreSQL 14 to 18 and needs no schema `headgate`.
  */
-import type { Code, Column, Equality, KeyColumn, Shape } from '../tables/flow.ts';
+import type { Code } from '../types/target.ts';
+import type { Column, Equality, KeyColumn, Shape } from '../types/shape.ts';
 import { ownerLoginPrefix } from '../engine/login-names.ts';
 import { inertSql, loginableSql, trustedSql, versionSql } from './owner-code.ts';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';

@@ -4,16 +4,9 @@
  * whose columns no longer fit what it was created for, is in the snapshot as unusable: its requests are answered 503,
  * never accepted unchecked, and never stored in another form.
  */
-import type {
-  Check,
-  Include,
-  Intake,
-  Shape,
-  SnsTopics,
-  SpoolChoice,
-  Target,
-  WhyRefused,
-} from '../tables/flow.ts';
+import type { Check, WhyRefused } from '../types/request.ts';
+import type { Include, Intake, SnsTopics, SpoolChoice, Target } from '../types/target.ts';
+import type { Shape } from '../types/shape.ts';
 import {
   type CompileAnswers,
   StillToLearn,
@@ -22,11 +15,11 @@ import {
   noAnswers,
   openSecrets,
 } from './answers.ts';
-import { rememberedOf } from '../kit/remembered.ts';
-import { dedupeOf } from '../tables/delivery-id.ts';
-import type { Dedupe } from '../tables/delivery-id.ts';
-import type { Into } from '../tables/into.ts';
-import type { TableName } from '../tables/observations.ts';
+import { rememberedOf } from '../kit/memoize.ts';
+import { dedupeOf } from '../types/delivery-id.ts';
+import type { Dedupe } from '../types/delivery-id.ts';
+import type { Into } from '../types/into.ts';
+import type { TableName } from '../observe/observations.ts';
 import { openCheck } from './seals.ts';
 import { parseSubscriptions, parseTopics, readMessage, topicOf } from './sns-topics.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';

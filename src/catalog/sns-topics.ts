@@ -3,7 +3,7 @@
  * certificate, whoever owns it, so it is the list that tells one's own messages apart. Takes the option, or a body;
  * returns topics, or null if it is not valid. Pure.
  */
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 export interface Topic {
   readonly arn: string;

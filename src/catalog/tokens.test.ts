@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import { askTokens } from './tokens.ts';
 
 interface Asked {

@@ -4,7 +4,7 @@
  * number of wrong tokens cost one query at a time. Refuses with what `Catalog.asked` refuses with.
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { Catalog } from './catalog.ts';
 
 interface Question {

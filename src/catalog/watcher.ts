@@ -5,8 +5,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
-import type { Limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
 import { Picture } from './picture.ts';
 import type { PictureOptions } from './picture.ts';
 import { look } from './reading.ts';

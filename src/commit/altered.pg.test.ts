@@ -12,7 +12,8 @@ import { Spy } from '../../test/support/postgres.ts';
 import { sampleOf, times } from '../../test/support/sample.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
-import type { Outcome, Rows, Target } from '../tables/flow.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 
 const document = `CREATE TABLE document (data JSONB, check (data ->> 'bad' is null)) WITH (connector = 'webhook')`;
 const row = 'create table row (id int, bad text check (bad is null))';

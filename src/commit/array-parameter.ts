@@ -1,5 +1,5 @@
 /** Parameters that are arrays, in PostgreSQL's binary form; pure. */
-import type { Rows } from '../tables/flow.ts';
+import type { Rows } from '../types/rows.ts';
 import { typeOids } from './statements.ts';
 import { documentCount, documentLength } from './wire-message.ts';
 import type { Parameter } from './wire-message.ts';

@@ -1,6 +1,6 @@
 /** Which rows of a group may still be stored according to their chains: none after rows that were not. Pure. */
-import type { Chain, Outcome, Rows } from '../tables/flow.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Chain, Outcome, Rows } from '../types/rows.ts';
+import { refusal } from '../errors/refusals.ts';
 
 export const chainBroken: Outcome = { kind: 'aborted', refusal: refusal('chain_broken') };
 

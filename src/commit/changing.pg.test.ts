@@ -18,7 +18,7 @@ import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
 import { toShape } from '../catalog/shape.ts';
 import { openPostgresEngine } from '../engine/postgres.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
 import { createCommit } from './commit.ts';
 

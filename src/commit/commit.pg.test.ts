@@ -11,7 +11,7 @@ import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import { within } from '../../test/support/within.ts';
 import type { Endpoint } from '../engine/engine.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
 import { createCommit } from './commit.ts';
 

@@ -11,11 +11,12 @@
  * session stores the rows is decided in whose.ts.
  */
 import type { PoolClient } from 'pg';
-import type { CommitGroup, Group, Ignored, Outcome, Rows, Target } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
-import { refusal, refusals } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { CommitGroup, Group, Ignored, Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
+import { refusal, refusals } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { commitCopy } from './copy-group.ts';
 import { commitDecoded } from './decoded-group.ts';

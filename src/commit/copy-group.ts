@@ -1,7 +1,8 @@
 /** How rows of one JSONB column without a key are stored: the documents unchanged, in one binary COPY; a few by a prepared INSERT. */
-import type { Outcome, Rows, Target } from '../tables/flow.ts';
-import { refusal } from '../tables/refusals.ts';
-import type { Limits } from '../tables/limits.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { refusal } from '../errors/refusals.ts';
+import type { Limits } from '../config/limits.ts';
 import { copyMessages, copySql, groupStatement, noRowsStatement } from './copy-message.ts';
 import type { GroupStatement } from './copy-message.ts';
 import { areFew, fewRows, fewRowsOpening, fewRowsStatement } from './few-rows.ts';

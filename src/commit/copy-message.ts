@@ -3,7 +3,8 @@
  * protocol lets a client send CopyData before it has received CopyInResponse (after an error the backend discards
  * stray CopyData and CopyDone), so a group costs one round trip.
  */
-import type { Group, Target } from '../tables/flow.ts';
+import type { Group } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import { quoteIdentifier, quoteLiteral, relationName } from '../kit/sql-text.ts';
 import { mergedBytes, Pieces } from './pieces.ts';
 import type { SessionFacts } from './session-facts.ts';

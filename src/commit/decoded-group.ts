@@ -3,10 +3,11 @@
  * If they cannot be stored together, they are settled member by member (settle.ts); a sender is told which of its own values
  * does not fit, as far as the group's questions and time allow.
  */
-import type { Outcome, Rows, Target } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
+import { refusal } from '../errors/refusals.ts';
 import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './judge.ts';
 import { withNulls } from './nulls.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { codes, commitRoom, messages } from '../../test/support/commit-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
-import type { Rows } from '../tables/flow.ts';
+import type { Rows } from '../types/rows.ts';
 
 const json = (value: unknown) => JSON.stringify(value);
 const removing = (rows: Rows, ...which: number[]): Rows => ({

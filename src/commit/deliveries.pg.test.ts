@@ -9,11 +9,13 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
-import { limits } from '../tables/limits.ts';
-import type { Limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
 import { createHandOver } from './hand-over.ts';
-import type { Rows, Shape, Target } from '../tables/flow.ts';
+import type { Rows } from '../types/rows.ts';
+import type { Shape } from '../types/shape.ts';
+import type { Target } from '../types/target.ts';
 
 const dedupe = { parts: [], headers: new Set<string>(), windowS: 3_600, shown: '' };
 const idOf = (name: string) => Buffer.from(name.padEnd(16, '.')).toString('hex');

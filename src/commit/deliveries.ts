@@ -4,8 +4,9 @@
  * are a copy of what came with the id, their sender is answered as if they had just been stored; if they are something else, they are
  * set apart (`delivery_differs`), together with later rows of their chain. Rows that are refused leave no id.
  */
-import type { Chain, Outcome, Rows, Target } from '../tables/flow.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Chain, Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { refusal } from '../errors/refusals.ts';
 import { askStep } from './asks.ts';
 import { chainBroken } from './chains.ts';
 import { textOf } from './hold.ts';

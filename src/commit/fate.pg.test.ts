@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
 import { incarnationOf } from './session-facts.ts';
 import { fateOf } from './fate.ts';

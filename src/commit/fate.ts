@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
 import { backoffMs } from '../kit/backoff.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { incarnationOf } from './session-facts.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { roundTrip } from './round-trip.ts';

@@ -15,7 +15,8 @@ import { sampleOf, sampleSeed } from '../../test/support/sample.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import { toCode, toShape } from '../catalog/shape.ts';
-import type { Outcome, Rows, Target } from '../tables/flow.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 
 /** One of each class, and those that mean something to Headgate or to PostgreSQL's own clients. */
 const states = (

@@ -4,7 +4,7 @@ import type { Client } from 'pg';
 import { codes, untilACommitWaits, webhookRoom } from '../../test/support/commit-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
-import type { Rows } from '../tables/flow.ts';
+import type { Rows } from '../types/rows.ts';
 
 const create = (name: string) => `CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook')`;
 

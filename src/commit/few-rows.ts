@@ -7,7 +7,8 @@
  * failure is told only if that of the COPY does not name a row (copy-group.ts).
  */
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
-import type { Rows, Target } from '../tables/flow.ts';
+import type { Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import { arrayTypes, documentsOf } from './array-parameter.ts';
 import { askedFirstSql, numberSql } from './hold.ts';
 import type { Hold } from './hold.ts';

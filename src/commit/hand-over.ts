@@ -7,9 +7,10 @@
  * even one whose answer was lost, the second waits for the first, and then fails.
  */
 import type { PoolClient } from 'pg';
-import type { Group, Outcome, Rows, Target } from '../tables/flow.ts';
-import { refusal } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Group, Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { refusal } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import { copyMessages, groupStatement } from './copy-message.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { isCopied, notConnected, statementTimeoutMs } from './commit.ts';

@@ -7,7 +7,7 @@ import { rowsOf } from '../../test/support/rows.ts';
 import { embeddedBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { until } from '../../test/support/until.ts';
-import type { Rows } from '../tables/flow.ts';
+import type { Rows } from '../types/rows.ts';
 
 /** Neither a timeout nor a cancellation ends it. */
 const stubborn = `CREATE FUNCTION mal.stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -5,7 +5,7 @@
 import { heldNames, holdCodeBlock } from '../catalog/hold-code.ts';
 import type { Held } from '../catalog/hold-code.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
-import type { Target } from '../tables/flow.ts';
+import type { Target } from '../types/target.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
 import { typeOids } from './statements.ts';

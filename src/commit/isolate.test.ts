@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { rowsOf as membersRows, targetOf } from '../../test/support/rows.ts';
-import type { Chain, Outcome, Rows } from '../tables/flow.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Chain, Outcome, Rows } from '../types/rows.ts';
+import { refusal } from '../errors/refusals.ts';
 import type { Attempt } from './told.ts';
 import { commitIsolating } from './isolate.ts';
 

@@ -6,8 +6,8 @@
  * has named `namedRefusalsMax` already, or the row is not certainly at fault, the group is cut in halves: at
  * most 2n − 1 further attempts for n members. If no row is at fault, this continues only while parts can be stored.
  */
-import type { Outcome, Rows } from '../tables/flow.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
+import { refusal } from '../errors/refusals.ts';
 import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt } from './told.ts';

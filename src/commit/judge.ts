@@ -24,9 +24,9 @@
  */
 import { faultOf } from '../engine/sqlstate.ts';
 import type { Fault } from '../engine/sqlstate.ts';
-import type { Outcome } from '../tables/flow.ts';
-import { refusal } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Outcome } from '../types/rows.ts';
+import { refusal } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import { strangersCode } from '../catalog/hold-code.ts';
 import { handedOn } from './round-trip.ts';
 import type { Failed } from './round-trip.ts';

@@ -9,7 +9,7 @@ import type { TestServer } from '../../test/support/server.ts';
 import { Probes } from './probes.ts';
 import { roundTrip } from './round-trip.ts';
 import { TableStatements } from './table-statements.ts';
-import type { Rows } from '../tables/flow.ts';
+import type { Rows } from '../types/rows.ts';
 
 /** Puts a statement of its own in the place of everything that the session has prepared, and tells as whom it ran. */
 const planned = (role: string) => `

@@ -12,7 +12,8 @@ import { startServer } from '../../test/support/server.ts';
 import { within } from '../../test/support/within.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import { toShape } from '../catalog/shape.ts';
-import type { Outcome, Target } from '../tables/flow.ts';
+import type { Outcome } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 
 interface Seen {
   readonly settled: readonly string[];

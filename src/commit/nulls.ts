@@ -1,5 +1,6 @@
 /** Documents in which values that do not fit are NULL; pure. Of two members of one name the last one counts. */
-import type { Column, Rows } from '../tables/flow.ts';
+import type { Column } from '../types/shape.ts';
+import type { Rows } from '../types/rows.ts';
 
 const braceOpen = 0x7b;
 const braceClose = 0x7d;

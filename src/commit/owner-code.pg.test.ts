@@ -10,7 +10,7 @@ import { isLong } from '../../test/support/sample.ts';
 import { debianBin, embeddedBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { toCode } from '../catalog/shape.ts';
-import type { Rows } from '../tables/flow.ts';
+import type { Rows } from '../types/rows.ts';
 
 const removing = (rows: Rows, ...which: number[]): Rows => ({
   ...rows,

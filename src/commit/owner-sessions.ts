@@ -7,12 +7,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { ClientConfig, PoolClient } from 'pg';
-import { LeftBehind } from '../engine/left-behind.ts';
+import { LeftBehind } from '../engine/orphaned-backends.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 import type { OwnerLogins } from '../engine/owner-logins.ts';
-import { hangUp } from '../engine/hang-up.ts';
+import { hangUp } from '../engine/close-client.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { LentSession, prepareSession } from './session-facts.ts';
 
 export interface OwnerSessionsOptions {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { PreparedStatements, toStatement } from './prepared.ts';
 
 const statement = (i: number) => toStatement(`select ${i}`, []);

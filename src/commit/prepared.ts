@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { ClientBase } from 'pg';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { closeMessage, parseMessage } from './wire-message.ts';
 
 export interface Statement {

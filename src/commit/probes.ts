@@ -3,7 +3,8 @@
  * round trip, and narrows down to the row and the column. Only a question about the rows of one sender gives a reason to
  * tell, so that it holds nobody else's data. Changes nothing; the number of questions is bounded.
  */
-import type { Column, Rows } from '../tables/flow.ts';
+import type { Column } from '../types/shape.ts';
+import type { Rows } from '../types/rows.ts';
 import { isValue } from './judge.ts';
 import type { Failed, Reply } from './round-trip.ts';
 import type { SessionFacts } from './session-facts.ts';

@@ -3,10 +3,10 @@
  * engine's message only if it is about this sender's own value. DETAIL, and texts written by triggers, may hold
  * other rows' data and are never told.
  */
-import type { Column } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import { refusal, refusals } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Column } from '../types/shape.ts';
+import { limits } from '../config/limits.ts';
+import { refusal, refusals } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import { isRaised } from './judge.ts';
 import type { Misfit } from './probes.ts';
 import type { Failed } from './round-trip.ts';

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { codes, commitRoom, committer, messages } from '../../test/support/commit-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
-import type { Chain, Rows } from '../tables/flow.ts';
+import type { Chain, Rows } from '../types/rows.ts';
 
 const json = (value: unknown) => JSON.stringify(value);
 const decode = 'failed to decode webhook JSON payload';

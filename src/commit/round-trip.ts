@@ -11,7 +11,7 @@
  * asked for the fate of a transaction whose end was lost.
  */
 import type { ClientBase, Connection, DatabaseError } from 'pg';
-import { cutOff } from '../engine/hang-up.ts';
+import { cutOff } from '../engine/close-client.ts';
 
 export interface Failed {
   readonly kind: 'failed';

@@ -3,7 +3,7 @@
  * take: they keep the same columns of existing rows, and are not more than the engine should hold at
  * one time.
  */
-import type { Rows } from '../tables/flow.ts';
+import type { Rows } from '../types/rows.ts';
 import { documentLength } from './wire-message.ts';
 import type { Part } from './wire-message.ts';
 

@@ -3,7 +3,7 @@
  * session that others use, too, what is cleaned up there, and the savepoints that end the units of one transaction.
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
-import type { Target } from '../tables/flow.ts';
+import type { Target } from '../types/target.ts';
 import type { SessionFacts } from './session-facts.ts';
 import { isPlain } from './hold.ts';
 import { cleanUpStatements, forCitus, safePath } from './statements.ts';

@@ -3,9 +3,10 @@
  * Returns the outcome of each; a connection that was lost is not used again.
  */
 import type { PoolClient } from 'pg';
-import type { Outcome, Rows, Target } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { limits } from '../config/limits.ts';
+import { refusal } from '../errors/refusals.ts';
 import { claimSteps } from './deliveries.ts';
 import { aborted, failedHere, isInDoubt, isRaised, outcomeOf } from './judge.ts';
 import { factsOf, resetOf } from './session-facts.ts';

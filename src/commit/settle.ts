@@ -8,8 +8,8 @@
  * The parts are tried in order, and a member is refused for good only when no row before it may still be stored: it may
  * need one of them. Rows of a chain never pass earlier rows of it, and are not tried once one of those was refused.
  */
-import type { Chain, Outcome, Rows } from '../tables/flow.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Chain, Outcome, Rows } from '../types/rows.ts';
+import { refusal } from '../errors/refusals.ts';
 import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt } from './told.ts';

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { deferred } from '../kit/deferred.ts';
-import type { Group, Outcome, Target } from '../tables/flow.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Group, Outcome } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { refusal } from '../errors/refusals.ts';
 import { aborted } from './judge.ts';
 import { Sharing } from './sharing.ts';
 

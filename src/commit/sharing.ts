@@ -21,8 +21,9 @@
  * for everybody blames nobody. Shared transactions then become smaller, and larger again when they are quick.
  */
 import { Semaphore } from '../kit/semaphore.ts';
-import type { CommitGroup, Group, Outcome, Target } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
+import type { CommitGroup, Group, Outcome } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import type { Limits } from '../config/limits.ts';
 import type { Done } from './turns.ts';
 
 /**

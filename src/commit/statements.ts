@@ -3,7 +3,8 @@
  * JSON array, `$1`, and lets the engine decode them, so that its types, domains and casts are what they are in SQL.
  */
 import { versionSql } from '../catalog/owner-code.ts';
-import type { Column, KeyColumn, Shape, Target } from '../tables/flow.ts';
+import type { Column, KeyColumn, Shape } from '../types/shape.ts';
+import type { Target } from '../types/target.ts';
 import { quoteIdentifier as quote, quoteLiteral, relationName } from '../kit/sql-text.ts';
 
 /** pg_type.oid, fixed in every PostgreSQL. */

@@ -4,7 +4,8 @@
  * set does not apply to what comes next.
  */
 import { relationName } from '../kit/sql-text.ts';
-import type { Column, Target } from '../tables/flow.ts';
+import type { Column } from '../types/shape.ts';
+import type { Target } from '../types/target.ts';
 import type { SessionFacts } from './session-facts.ts';
 import { holdCodeSql, isPlain, lockSql } from './hold.ts';
 import type { Privilege } from './hold.ts';

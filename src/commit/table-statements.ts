@@ -2,9 +2,10 @@
  * What is sent for the rows of one version of a table: its statements, made once, and the steps of a transaction. Pure.
  */
 import { relationName } from '../kit/sql-text.ts';
-import type { Column, Target } from '../tables/flow.ts';
+import type { Column } from '../types/shape.ts';
+import type { Target } from '../types/target.ts';
 import type { SessionFacts } from './session-facts.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import {
   holdCodeMessages,
   holdCodeStatement,

@@ -8,9 +8,10 @@
  * It waits for whoever holds a table or a row (of a unique index) for `sharedLockMs` at most, so that two such transactions never wait
  * for each other in a circle.
  */
-import type { Group, Rows, Target } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import type { Limits } from '../tables/limits.ts';
+import type { Group, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { limits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import { arrayOf, arrayTypes, documentsOf, numberOf } from './array-parameter.ts';
 import type { ArrayType } from './array-parameter.ts';

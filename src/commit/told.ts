@@ -2,8 +2,8 @@
  * What the answer to a transaction says beyond its SQLSTATE; pure. Takes a reply and the steps that it answers; returns what was
  * found out, and by which of them. Goes by the places of the steps: what a table's own code raises can have any SQLSTATE.
  */
-import type { Outcome, Rows } from '../tables/flow.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
+import { refusal } from '../errors/refusals.ts';
 import { strangersCode } from '../catalog/hold-code.ts';
 import { claimFailed } from './deliveries.ts';
 import { aborted, failedHere, isRaised, outcomeOfNoRows, tableChanged } from './judge.ts';

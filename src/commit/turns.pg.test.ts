@@ -9,7 +9,7 @@ import { ownerLogins } from '../../test/support/owner-logins.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { until } from '../../test/support/until.ts';
-import type { Target } from '../tables/flow.ts';
+import type { Target } from '../types/target.ts';
 
 /** Owners `a`, `b` and `c`, and tables of theirs that run code. */
 async function room(t: TestContext) {

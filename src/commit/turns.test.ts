@@ -3,8 +3,8 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { deferred } from '../kit/deferred.ts';
-import type { Group } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
+import type { Group } from '../types/rows.ts';
+import { limits } from '../config/limits.ts';
 import { Turns } from './turns.ts';
 
 const { ackDeadlineMs, commitStatementTimeoutMs, slowGroupMs, slowOwnerMs } = limits;

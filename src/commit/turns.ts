@@ -14,8 +14,9 @@
  * An owner who waits for nobody costs a few additions. What is known of an owner is forgotten with its last group, or, if it was slow, when the
  * next one becomes slow after that time.
  */
-import type { Group, Outcome, Target } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
+import type { Group, Outcome } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import type { Limits } from '../config/limits.ts';
 import { ackTimeoutOf } from './together.ts';
 
 /** What became of a group that went alone. */

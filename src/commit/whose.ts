@@ -2,7 +2,8 @@
  * Whose session stores the rows of a group: the one place where that is decided. Rows of a table that runs no code: the role that stores such
  * rows of all owners. Rows of a table that runs code, and rows that are looked for in a table, which PostgreSQL plans: the table's owner. Pure.
  */
-import type { Group, Target } from '../tables/flow.ts';
+import type { Group } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 
 const deleting = new WeakMap<Target, Target>();
 

@@ -3,7 +3,7 @@
  * copy, so a message is a list of buffers to be written one after another.
  */
 import { int16, int32, message, zeroEnded } from '../kit/postgres-message.ts';
-import type { Documents } from '../tables/flow.ts';
+import type { Documents } from '../types/rows.ts';
 import { mergedBytes, Pieces } from './pieces.ts';
 
 /** Some rows of one request. */

@@ -4,10 +4,10 @@
  * in any case. Every statement runs as the role of the token's session.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { limits } from '../tables/limits.ts';
-import type { HeldQuestion, HeldRequest, TailSource } from '../tables/tail.ts';
-import type { Observe } from '../tables/observations.ts';
-import { Refused, SqlFailure } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
+import type { Observe } from '../observe/observations.ts';
+import { Refused, SqlFailure } from '../errors/refusals.ts';
 import type {
   Health,
   LoginRequest,
@@ -21,7 +21,7 @@ import type {
 } from './api.ts';
 import { readHeld, readLogin, readObject, readReplay, readRetry, readSqlCall, readTest } from './body.ts';
 import { writeJson, writeSqlError } from './headers.ts';
-import { Retrying } from './retrying.ts';
+import { Retrying } from './retries.ts';
 import { ownedTable } from './statements.ts';
 import type { Session, Sessions, Who } from './sessions.ts';
 import { SqlRunner } from './sql.ts';

@@ -1,5 +1,5 @@
 /** Types only: the messages between the console's page and its server. Values of rows are texts, as PostgreSQL writes them. */
-import type { TailLine } from '../tables/tail.ts';
+import type { TailLine } from '../observe/tail.ts';
 import type { RefusedFilter } from './statements.ts';
 
 /** GET /console/api/login: how to log in. */

@@ -4,10 +4,10 @@
  * here.
  */
 import type { IncomingMessage } from 'node:http';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import type { LoginRequest, ReplayRequest, RetryCall, SqlCall, TestRequest } from './api.ts';
-import type { HeldQuestion } from '../tables/tail.ts';
+import type { HeldQuestion } from '../observe/tail.ts';
 import { noFilter } from './statements.ts';
 
 type Members = Readonly<Record<string, unknown>>;

@@ -7,10 +7,10 @@
  */
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { limits } from '../tables/limits.ts';
-import type { TailSource } from '../tables/tail.ts';
-import type { Observe } from '../tables/observations.ts';
-import { Refused, refusal } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import type { TailSource } from '../observe/tail.ts';
+import type { Observe } from '../observe/observations.ts';
+import { Refused, refusal } from '../errors/refusals.ts';
 import { ConsoleApi } from './api-routes.ts';
 import type { ConsoleAnswers } from './api-routes.ts';
 import { readAssets, writeAsset } from './assets.ts';

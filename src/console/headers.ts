@@ -3,8 +3,8 @@
  * everything that a page may load: only its own files, and nothing inline.
  */
 import type { ServerResponse } from 'node:http';
-import { refusals } from '../tables/refusals.ts';
-import type { Refusal, SqlError } from '../tables/refusals.ts';
+import { refusals } from '../errors/refusals.ts';
+import type { Refusal, SqlError } from '../errors/refusals.ts';
 import type { ApiError } from './api.ts';
 
 const policy =

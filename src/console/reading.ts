@@ -8,7 +8,7 @@
 import type { Socket } from 'node:net';
 import type { Client, Connection, DatabaseError } from 'pg';
 import type { NoticeMessage } from 'pg-protocol/dist/messages.js';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { SqlColumn, SqlNotice, SqlTable } from './api.ts';
 
 export type ReadEnd =

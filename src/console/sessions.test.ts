@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { isOwnHost } from './hosts.ts';
 import { Sessions } from './sessions.ts';
 

@@ -10,10 +10,10 @@
 import { Client } from 'pg';
 import type { ClientConfig, DatabaseError } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
-import { hangUp } from '../engine/hang-up.ts';
+import { hangUp } from '../engine/close-client.ts';
 import { isConnectionLost } from '../engine/sqlstate.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused, SqlFailure } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused, SqlFailure } from '../errors/refusals.ts';
 import type { SqlAnswer, SqlCall } from './api.ts';
 import { Reading } from './reading.ts';
 import type { ReadEnd } from './reading.ts';

@@ -4,8 +4,8 @@
  * skipped.
  */
 import type { ServerResponse } from 'node:http';
-import { limits } from '../tables/limits.ts';
-import type { TailSource } from '../tables/tail.ts';
+import { limits } from '../config/limits.ts';
+import type { TailSource } from '../observe/tail.ts';
 import { noStore } from './headers.ts';
 import type { Session } from './sessions.ts';
 import type { SqlRunner } from './sql.ts';

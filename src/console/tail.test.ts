@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../tables/limits.ts';
-import type { Observation } from '../tables/observations.ts';
-import type { TailBatch, TailLine } from '../tables/tail.ts';
+import { limits } from '../config/limits.ts';
+import type { Observation } from '../observe/observations.ts';
+import type { TailBatch, TailLine } from '../observe/tail.ts';
 import type { TailEvent } from './api.ts';
-import { Ring } from './ring.ts';
+import { Ring } from './ring-buffer.ts';
 import { tableKey, watchTail } from './tail.ts';
 import type { Rights } from './tail.ts';
 

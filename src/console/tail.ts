@@ -3,8 +3,8 @@
  * owns, at most `tailLinesMax` per `tailFlushMs`; the others are counted. The engine is asked as that role which tables
  * those are, from time to time, and again when a line of an unknown table arrives. Refuses nothing.
  */
-import { limits } from '../tables/limits.ts';
-import type { TailBatch, TailLine, TailSource } from '../tables/tail.ts';
+import { limits } from '../config/limits.ts';
+import type { TailBatch, TailLine, TailSource } from '../observe/tail.ts';
 import type { TailEvent } from './api.ts';
 
 /** What a watcher may see. `all`: everything, including requests that led to no table. */

@@ -1,8 +1,8 @@
 /** The pure parts of the page's newer screens: CSV, diff, paths and columns, recognised senders, completion. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { completionOf } from './complete.ts';
-import type { Names } from './complete.ts';
+import { completionOf } from './completion.ts';
+import type { Names } from './completion.ts';
 import { csvOf } from './csv.ts';
 import { diffLines } from './diff.ts';
 import { makeColumn, nameOf, pathsOf } from './paths.ts';

@@ -3,7 +3,7 @@
  * the table and the format of its bodies; if the statement does not give them, the catalog is queried before the
  * statement is sent. (What is not committed yet is judged when the listener reads it.) Takes tokens, returns a plan.
  */
-import type { SqlSession } from '../tables/sql-flow.ts';
+import type { SqlSession } from '../types/sql.ts';
 import { type AnswerClause, answerFollows, parseAnswers } from './answer-clause.ts';
 import { type AnswerGuard, type StoredAnswer, guardOf, sealAnswers } from './answer-sealing.ts';
 import { type Cursor, type Name, StatementError } from './cursor.ts';

@@ -8,7 +8,7 @@ import { type Source, expressionSource, optionWords } from './expression-source.
 import { splitStatements } from './statements.ts';
 import { encodeText } from './text.ts';
 import type { Caution, ValidateClause, ValidateDeps } from './validate-clause.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 export interface AnswerClause {
   readonly secrets: readonly Name[];

@@ -4,7 +4,7 @@
  * own parser refuses, with its position. Pure except for the seal and the ids that it is given.
  */
 import { sealAnswer } from '../catalog/seals.ts';
-import type { AnswerPart, AnswerText } from '../tables/flow.ts';
+import type { AnswerPart, AnswerText } from '../types/answers.ts';
 import type { AnswerClause } from './answer-clause.ts';
 import { StatementError, type Name } from './cursor.ts';
 import type { ValidateClause, ValidateDeps } from './validate-clause.ts';

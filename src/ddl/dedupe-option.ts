@@ -3,7 +3,7 @@
  * catalog stores. `sender` stands for where the sender of USING has a delivery's id. Refuses (22023) with their position. Pure.
  */
 import { parseSubscriptions, parseTopics } from '../catalog/sns-topics.ts';
-import { parseCompare, parseDeliveryId, parseWindow, printDeliveryId } from '../tables/delivery-id.ts';
+import { parseCompare, parseDeliveryId, parseWindow, printDeliveryId } from '../types/delivery-id.ts';
 import { StatementError } from './cursor.ts';
 import { optionOf } from './options.ts';
 import type { Option } from './options.ts';

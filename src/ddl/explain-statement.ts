@@ -3,7 +3,7 @@
  * statement is sent, because Headgate evaluates and the client's session decides which table is meant and whether the
  * client may ask. Refuses options that do not describe a request (22023, 22P02). What it sends on contains no secret.
  */
-import type { ExplainQuestion, ExplainRequest, ExplainedTable, SqlSession } from '../tables/sql-flow.ts';
+import type { ExplainQuestion, ExplainRequest, ExplainedTable, SqlSession } from '../types/sql.ts';
 import { StatementError, type Cursor } from './cursor.ts';
 import { type Option, parseOptions, refuseUnknown } from './options.ts';
 import { type Plan, displayName, explainPlan } from './plan.ts';

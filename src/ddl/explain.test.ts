@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fromBytes, testRooms, toBytes } from '../../test/support/ddl-rooms.ts';
-import type { SqlSession } from '../tables/sql-flow.ts';
+import type { SqlSession } from '../types/sql.ts';
 import { createRewriter } from './rewrite.ts';
 
 const session: SqlSession = {

@@ -18,7 +18,7 @@ import {
   selectPlan,
   statePlan,
 } from './plan.ts';
-import type { SqlSession } from '../tables/sql-flow.ts';
+import type { SqlSession } from '../types/sql.ts';
 import { type AlterDeps, alterChecks } from './alter-checks.ts';
 
 export function alterTable(cursor: Cursor, session: SqlSession, deps: AlterDeps): Plan | null {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { assertRefused, fromBytes, testRooms, toBytes, utf8 } from '../../test/support/ddl-rooms.ts';
-import type { Rewrite } from '../tables/sql-flow.ts';
-import { limits } from '../tables/limits.ts';
+import type { Rewrite } from '../types/sql.ts';
+import { limits } from '../config/limits.ts';
 import { createRewriter } from './rewrite.ts';
 
 function rewritten(sql: string, session = utf8, deps = testRooms()): Extract<Rewrite, { kind: 'rewritten' }> {

@@ -6,9 +6,9 @@
  * Refuses with PostgreSQL's own errors and positions. Uses the catalog (its functions) only through `before`.
  */
 import { setImmediate as othersTurn } from 'node:timers/promises';
-import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../tables/sql-flow.ts';
-import { limits } from '../tables/limits.ts';
-import { type SqlError, SqlFailure } from '../tables/refusals.ts';
+import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../types/sql.ts';
+import { limits } from '../config/limits.ts';
+import { type SqlError, SqlFailure } from '../errors/refusals.ts';
 import { createTable, isWebhookTable } from './create-table.ts';
 import { Cursor, StatementError } from './cursor.ts';
 import { type ExplainDeps, explainValidate } from './explain-statement.ts';

@@ -2,10 +2,10 @@
  * CREATE, ALTER and DROP SECRET. Takes tokens, returns a CALL that contains only the sealed value (an empty one for a
  * secret that is still to be learned); refuses an empty or overlong value and unknown options (22023).
  */
-import { parseWindow } from '../tables/delivery-id.ts';
+import { parseWindow } from '../types/delivery-id.ts';
 import { identities } from '../catalog/seals.ts';
 import { nameBytesMax } from '../kit/sql-text.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { oneOf, parseOptions, refuseUnknown, type Option } from './options.ts';
 import { callPlan, callerSchemas, textArray, type Plan } from './plan.ts';

@@ -7,7 +7,7 @@ import { Door } from '../../test/support/ddl-door.ts';
 import { times } from '../../test/support/sample.ts';
 import { startServer, type TestServer } from '../../test/support/server.ts';
 import { readSnapshot, summary } from '../../test/support/webhook-targets.ts';
-import type { Target } from '../tables/flow.ts';
+import type { Target } from '../types/target.ts';
 
 const names = ['a', 'b', 'data', '"Qu""ote"', '"ä ö"', 'id'];
 

@@ -4,7 +4,7 @@
  */
 import { parseRate } from '../kit/rate.ts';
 import { nameBytesMax } from '../kit/sql-text.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { parseOptions, refuseUnknown, type Option } from './options.ts';
 import { answeringPlan, callPlan, relationOrError, type Plan } from './plan.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { RewriteSql } from '../tables/sql-flow.ts';
+import type { RewriteSql } from '../types/sql.ts';
 import { testRooms } from '../../test/support/ddl-rooms.ts';
 import { withoutCopy } from './no-copy.ts';
 import { createRewriter } from './rewrite.ts';

@@ -3,7 +3,7 @@
  * returns the same text with `text` in its place; refuses nothing. Replaced only as the type of a column, without
  * quotes and schema: `"string"` and `public.string` remain whatever type of that name the owner has. Pure.
  */
-import type { RewriteSql } from '../tables/sql-flow.ts';
+import type { RewriteSql } from '../types/sql.ts';
 import { Cursor } from './cursor.ts';
 import type { Lexical } from './literal.ts';
 import { type Piece, type Plan, assemble } from './plan.ts';

@@ -6,8 +6,8 @@
  */
 import { sealCheck } from '../catalog/seals.ts';
 import { type AnswerGuard, type ParsedAnswer, maskLiterals } from './answer-sealing.ts';
-import type { AnswerText } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
+import type { AnswerText } from '../types/answers.ts';
+import { limits } from '../config/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import type { DeliveryIdOf } from './dedupe-option.ts';
 import { answerWord, expressionSource } from './expression-source.ts';

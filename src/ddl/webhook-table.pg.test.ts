@@ -6,7 +6,7 @@ import { Door } from '../../test/support/ddl-door.ts';
 import { sampleOf } from '../../test/support/sample.ts';
 import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { toBytes } from '../../test/support/ddl-rooms.ts';
-import type { Target } from '../tables/flow.ts';
+import type { Target } from '../types/target.ts';
 import { quoteIdentifier } from '../kit/sql-text.ts';
 import { readSnapshot, summary } from '../../test/support/webhook-targets.ts';
 

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decodeItems, documentsOf, elementsOf, typedTarget } from '../../test/support/documents.ts';
 import { plainHead, targetOf } from '../../test/support/rows.ts';
-import type { Target } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import type { Target } from '../types/target.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import { decodeGoodLines, decodeLines, decodeObject } from './batches.ts';
 import { deliveryOf } from './delivery.ts';
 

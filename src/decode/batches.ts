@@ -6,19 +6,21 @@
 import { isUtf8 } from 'node:buffer';
 import { deliveryOf, together } from './delivery.ts';
 import type { Delivery } from './delivery.ts';
-import { derived } from '../tables/delivery-id.ts';
-import type { Dedupe } from '../tables/delivery-id.ts';
-import type { DecodeHead, Documents, Rows, Target } from '../tables/flow.ts';
+import { derived } from '../types/delivery-id.ts';
+import type { Dedupe } from '../types/delivery-id.ts';
+import type { DecodeHead } from '../types/request.ts';
+import type { Documents, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { skipSpace } from '../kit/json-walk.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import { checkDocument, lineRows, oneRow } from './decode.ts';
 import { includedMembers } from './includes.ts';
 import { type JsonProblem, scanItem, scanJson, scannedEffort, tooManyMembersReason } from './json-scan.ts';
 import { readLines } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
-import { noObject, problemSentence, refuseBody, refuseProblem } from './problems.ts';
+import { noObject, problemSentence, refuseBody, refuseProblem } from './messages.ts';
 import {
   changesNothing,
   ignoredOf,

@@ -3,11 +3,11 @@
  * string. May refuse with the code it is given, `body_too_large` and `table_unusable`.
  */
 import { isUtf8 } from 'node:buffer';
-import type { Target } from '../tables/flow.ts';
+import type { Target } from '../types/target.ts';
 import { formPartBytes, formParts, isEscapedPart } from '../kit/form.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
-import { type BodyCode, refuseBody } from './problems.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
+import { type BodyCode, refuseBody } from './messages.ts';
 
 export function documentOf(target: Target, body: Buffer, code: BodyCode): Buffer {
   // JSON's escapes can make a character six times as long.

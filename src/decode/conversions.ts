@@ -3,7 +3,7 @@
  * integer. Only values of the columns themselves, not those inside arrays or composites. A value that cannot be converted
  * remains as it is: PostgreSQL then says what is wrong with it. Pure.
  */
-import type { Column } from '../tables/flow.ts';
+import type { Column } from '../types/shape.ts';
 import { isNumber, isString, stringAt } from '../kit/json-walk.ts';
 import { momentText, timeText, type Unit, wholeMomentText } from './epoch.ts';
 import type { DecodeOptions } from './options.ts';

@@ -6,7 +6,8 @@ import type { Client } from 'pg';
 import { documentsOf, typedTarget } from '../../test/support/documents.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { plainHead } from '../../test/support/rows.ts';
-import type { Include, Rows } from '../tables/flow.ts';
+import type { Include } from '../types/target.ts';
+import type { Rows } from '../types/rows.ts';
 import { decodeRequest } from './decode.ts';
 import { anyCharacter } from '../../test/support/characters.ts';
 

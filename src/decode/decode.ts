@@ -3,19 +3,21 @@
  * JSON document per row, byte for byte except for what INCLUDE adds and what is converted. May refuse with `body_not_json`,
  * `payload_undecodable`, `invalid_option`, `body_too_large`. Touches nothing.
  */
-import type { DecodeRequest, Rows, Target } from '../tables/flow.ts';
+import type { DecodeRequest } from '../types/request.ts';
+import type { Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
-import { atOnce } from '../kit/long-work.ts';
-import { limits } from '../tables/limits.ts';
+import { atOnce } from '../kit/time-slices.ts';
+import { limits } from '../config/limits.ts';
 import { documentOf } from './bodies.ts';
 import { deliveryOf } from './delivery.ts';
 import { includedMembers } from './includes.ts';
 import { scanJson, scannedEffort } from './json-scan.ts';
 import { type LineRows, readInSlices } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
-import type { Keys } from './keys.ts';
-import { type BodyCode, noObject, refuseBody, refuseProblem } from './problems.ts';
+import type { Keys } from './document-keys.ts';
+import { type BodyCode, noObject, refuseBody, refuseProblem } from './messages.ts';
 import {
   changesNothing,
   ignoredOf,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseCompare, parseDeliveryId } from '../tables/delivery-id.ts';
-import type { Dedupe } from '../tables/delivery-id.ts';
-import { Refused } from '../tables/refusals.ts';
+import { parseCompare, parseDeliveryId } from '../types/delivery-id.ts';
+import type { Dedupe } from '../types/delivery-id.ts';
+import { Refused } from '../errors/refusals.ts';
 import { deliveryOf, together } from './delivery.ts';
 import type { Delivery } from './delivery.ts';
 

@@ -4,13 +4,15 @@
  * digests of both, so that each has one size whatever was sent. Of SHA-256 16 bytes are enough: a sender who found two bodies with one
  * digest could only lose a delivery of its own. May refuse with `delivery_id_missing`. Pure.
  */
-import type { Dedupe, DeliveryPart } from '../tables/delivery-id.ts';
-import type { DecodeRequest, Intake, Rows } from '../tables/flow.ts';
+import type { Dedupe, DeliveryPart } from '../types/delivery-id.ts';
+import type { DecodeRequest } from '../types/request.ts';
+import type { Intake } from '../types/target.ts';
+import type { Rows } from '../types/rows.ts';
 import { formPartBytes, formParts } from '../kit/form.ts';
 import { firstHeader } from '../kit/header.ts';
 import { Elements, isNumber, isString, Members, skipSpace, skipValue, stringAt } from '../kit/json-walk.ts';
-import { digest } from '../tables/delivery-id.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
+import { digest } from '../types/delivery-id.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 
 type DeliveryRequest = Pick<DecodeRequest, 'body' | 'rawHeaders' | 'header'>;
 

@@ -3,7 +3,8 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { canonicalAddress } from '../kit/address.ts';
-import type { DecodeHead, Include, Intake } from '../tables/flow.ts';
+import type { DecodeHead } from '../types/request.ts';
+import type { Include, Intake } from '../types/target.ts';
 
 /** The column that takes the bytes of the body, if there is one. */
 export function bodyInclude(includes: readonly Include[]): Include | null {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { createRequire } from 'node:module';
 import * as fc from 'fast-check';
 import { plainHead, targetOf } from '../../test/support/rows.ts';
-import { Refused } from '../tables/refusals.ts';
+import { Refused } from '../errors/refusals.ts';
 import { scanJson, scannedEffort } from './json-scan.ts';
 import { decodeRequest } from './decode.ts';
 

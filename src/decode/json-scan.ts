@@ -17,7 +17,7 @@ import {
   isSurrogate,
   isSurrogatePair,
 } from '../kit/json-grammar.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 export interface JsonProblem {
   /** Absent: it is no storable document. */

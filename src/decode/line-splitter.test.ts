@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { Refused } from '../tables/refusals.ts';
+import { Refused } from '../errors/refusals.ts';
 import { LineSplitter } from './line-splitter.ts';
 
 test('cut anywhere, the lines are the same and so are their numbers', () => {

@@ -5,7 +5,7 @@
  */
 import { freeBuffer } from '../kit/free-buffer.ts';
 import { Gathered } from '../kit/gathered.ts';
-import { Refused } from '../tables/refusals.ts';
+import { Refused } from '../errors/refusals.ts';
 
 export class LineSplitter {
   /** The number of the first line of the next block, from 1. */

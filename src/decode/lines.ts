@@ -3,10 +3,10 @@
  * blank lines are no rows but are counted. No object is made for a line: a million of them are a list of numbers.
  */
 import { isUtf8 } from 'node:buffer';
-import type { Documents, Ignored } from '../tables/flow.ts';
+import type { Documents, Ignored } from '../types/rows.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
-import { atOnce } from '../kit/long-work.ts';
-import { limits } from '../tables/limits.ts';
+import { atOnce } from '../kit/time-slices.ts';
+import { limits } from '../config/limits.ts';
 import {
   type JsonProblem,
   type JsonScanOptions,
@@ -16,7 +16,7 @@ import {
   scannedEffort,
   tooManyMembersReason,
 } from './json-scan.ts';
-import { noObject } from './problems.ts';
+import { noObject } from './messages.ts';
 import { changesNothing, ignoredOf, isRow, keyProblem, type Plan, rowGrowth, writeRow } from './reshape.ts';
 import { Keeps, RowBytes, Spans } from './row-bytes.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Refused } from '../tables/refusals.ts';
+import { Refused } from '../errors/refusals.ts';
 import { defaultOptions, readOptions } from './options.ts';
 
 const refusedWith = (message: string) => (error: unknown) =>

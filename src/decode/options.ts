@@ -3,7 +3,7 @@
  * large numbers. Names and meanings are RisingWave's; as there, a header with this prefix and an unknown name is ignored, and
  * of several with the same name the first counts. May refuse with `invalid_option`.
  */
-import { Refused } from '../tables/refusals.ts';
+import { Refused } from '../errors/refusals.ts';
 
 export interface DecodeOptions {
   readonly timestamp: 'milli' | 'guess';

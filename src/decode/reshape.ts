@@ -4,12 +4,14 @@
  * over members of the same name, because the engine takes the last; values are converted in place. All else
  * remains byte for byte. Takes documents that scanJson has accepted. Pure.
  */
-import type { Ignored, Intake, Shape, Target } from '../tables/flow.ts';
+import type { Ignored } from '../types/rows.ts';
+import type { Intake, Target } from '../types/target.ts';
+import type { Shape } from '../types/shape.ts';
 import { isString, Members, skipSpace } from '../kit/json-walk.ts';
 import { conversionOf, type Convert } from './conversions.ts';
 import { bodyInclude } from './includes.ts';
 import type { JsonProblem } from './json-scan.ts';
-import { Keys } from './keys.ts';
+import { Keys } from './document-keys.ts';
 import { type DecodeOptions, defaultOptions } from './options.ts';
 import type { RowBytes } from './row-bytes.ts';
 

@@ -3,8 +3,8 @@
  * and ends. May refuse with `body_too_large`: INCLUDE columns are repeated in every row of a batch.
  */
 import { allocLarge, freeBuffer } from '../kit/free-buffer.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 
 /** A list of numbers without an object for each. */
 class Numbers {

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { documentsOf, typedTarget } from '../../test/support/documents.ts';
 import { plainHead } from '../../test/support/rows.ts';
-import { limits } from '../tables/limits.ts';
-import type { Intake } from '../tables/flow.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import type { Intake } from '../types/target.ts';
+import { Refused } from '../errors/refusals.ts';
 import { decodeInSlices, decodeRequest } from './decode.ts';
 
 const request = (body: string) => ({ ...plainHead, body: Buffer.from(body), rawHeaders: [], arrivedAtMs: 0 });

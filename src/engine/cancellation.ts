@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import type { ClientBase, ClientConfig } from 'pg';
-import { cutOff } from './hang-up.ts';
+import { cutOff } from './close-client.ts';
 
 export interface CancellationLimits {
   /** How long the statement may run, in ms. */

@@ -1,8 +1,8 @@
 /** Checkpoints on request, in the background. */
 import { Client, type ClientConfig } from 'pg';
 import type { Closable } from '../kit/closer.ts';
-import { limits } from '../tables/limits.ts';
-import { cutOff, hangUp } from './hang-up.ts';
+import { limits } from '../config/limits.ts';
+import { cutOff, hangUp } from './close-client.ts';
 
 /** Only `close` waits for the result: without the checkpoint a later start has more of the log to replay, nothing else. */
 export class Checkpoints implements Closable {

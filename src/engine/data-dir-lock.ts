@@ -21,7 +21,7 @@ import { readdir, rename, rm } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Closable } from '../kit/closer.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 /** Another live process holds the folder. */
 export class DataDirInUse extends Error {

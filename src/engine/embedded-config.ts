@@ -3,7 +3,7 @@
  * depend on are on the command line, where no file overrides them; settings that are a good choice for ingestion are in
  * `headgate.conf`, which postgresql.conf includes, so that an owner can override them below that line. Pure.
  */
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 /** Settings that apply whatever postgresql.conf and ALTER SYSTEM say. `socketDir` may be relative to the cluster. */
 export function fixedSettings(socketDir: string): Record<string, string> {

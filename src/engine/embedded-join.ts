@@ -7,8 +7,8 @@ import { join, resolve } from 'node:path';
 import { dataDirAt, inspectDataDir } from './data-dir.ts';
 import { EngineError } from './engine.ts';
 import type { Engine } from './engine.ts';
-import { listens } from './orphan.ts';
-import { openShortPath } from './short-path.ts';
+import { listens } from './orphaned-server.ts';
+import { openShortPath } from './socket-path.ts';
 
 /** null: no server is running. */
 export async function joinEmbeddedEngine(

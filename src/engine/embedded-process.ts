@@ -6,12 +6,12 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { readLines } from '../kit/read-lines.ts';
-import { within } from '../kit/within.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
+import { within } from '../kit/timeout.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
 import { fixedSettings, logicalSettings } from './embedded-config.ts';
 import { EngineError } from './engine.ts';
-import { readPidFile, strangerEnv } from './orphan.ts';
+import { readPidFile, strangerEnv } from './orphaned-server.ts';
 import { killServer, sendSelf, startedBy } from './server-processes.ts';
 import { childEnv, type SystemUser } from './system-user.ts';
 

@@ -10,10 +10,10 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, ClientConfig } from 'pg';
 import { Closer } from '../kit/closer.ts';
-import { together } from '../kit/together.ts';
-import { within } from '../kit/within.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
+import { together } from '../kit/settle-both.ts';
+import { within } from '../kit/timeout.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
 import {
   type DataDir,
   createCluster,
@@ -29,8 +29,8 @@ import { lockByKernel } from './folder-lock.ts';
 import { Postmaster, type PostmasterOptions } from './embedded-process.ts';
 import { type Engine, EngineError } from './engine.ts';
 import type { EngineWatch } from './engine-watch.ts';
-import { refuseUnseenServer, stopOrphan } from './orphan.ts';
-import { openShortPath } from './short-path.ts';
+import { refuseUnseenServer, stopOrphan } from './orphaned-server.ts';
+import { openShortPath } from './socket-path.ts';
 import { chooseUser, type SystemUser } from './system-user.ts';
 
 export interface EmbeddedOptions {

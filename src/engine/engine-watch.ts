@@ -11,12 +11,12 @@ import { Client, type ClientConfig } from 'pg';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Closable } from '../kit/closer.ts';
 import { deferred } from '../kit/deferred.ts';
-import { within } from '../kit/within.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
+import { within } from '../kit/timeout.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
 import { EngineError } from './engine.ts';
-import { isRisingWave } from './product.ts';
-import { hangUp } from './hang-up.ts';
+import { isRisingWave } from './server-product.ts';
+import { hangUp } from './close-client.ts';
 import { readOnlyReason } from './writability.ts';
 
 export interface WatchOptions {

@@ -7,8 +7,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import { dropTrigger, readForeign } from './gateway-role-sql.ts';
 import type { LetInSql } from './gateway-role-sql.ts';
 

@@ -10,14 +10,14 @@
 import { Client, Pool } from 'pg';
 import type { ClientConfig } from 'pg';
 import type { Closable } from '../kit/closer.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import { EngineError } from './engine.ts';
 import type { Engine } from './engine.ts';
 import { GatewayAdmission } from './gateway-admission.ts';
 import { letInSql, makeRole, readDatabase, readRole, roleName } from './gateway-role-sql.ts';
 import type { LetInSql } from './gateway-role-sql.ts';
-import { notConnected } from './not-connected.ts';
+import { notConnected } from './connection-refusal.ts';
 import { isConnectionLost, sqlstateOf } from './sqlstate.ts';
 
 interface FoundDatabase {

@@ -11,7 +11,7 @@ import { Pool } from 'pg';
 import type { ClientConfig } from 'pg';
 import type { Closable } from '../kit/closer.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { Engine } from './engine.ts';
 import { ownerLoginPrefix, writerName } from './login-names.ts';
 import { sqlstateOf } from './sqlstate.ts';

@@ -4,10 +4,10 @@
  * string that can never work. Touches nothing on the server: it holds one idle connection to know whether the server is up.
  */
 import type { Client } from 'pg';
-import type { Observe } from '../tables/observations.ts';
+import type { Observe } from '../observe/observations.ts';
 import { parseDsn } from './dsn.ts';
 import type { Engine } from './engine.ts';
-import { refuseTooFew, TooFewConnections } from './enough-connections.ts';
+import { refuseTooFew, TooFewConnections } from './connection-limit.ts';
 import { EngineWatch } from './engine-watch.ts';
 import { Servers } from './servers.ts';
 

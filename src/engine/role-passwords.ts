@@ -5,7 +5,7 @@
  */
 import { Pool } from 'pg';
 import type { Closable } from '../kit/closer.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { Engine } from './engine.ts';
 
 /** As in PostgreSQL: a role whose password has expired has none. */

@@ -6,10 +6,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
 import { deferred } from '../kit/deferred.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { Dsn, Server } from './dsn.ts';
 import { EngineError } from './engine.ts';
-import { hangUp } from './hang-up.ts';
+import { hangUp } from './close-client.ts';
 import { sqlstateOf } from './sqlstate.ts';
 import { readOnlyReason } from './writability.ts';
 

@@ -8,9 +8,9 @@ import { statfs } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientBase, type ClientConfig } from 'pg';
 import type { Closable } from '../kit/closer.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observation } from '../tables/observations.ts';
-import { hangUp } from './hang-up.ts';
+import { limits } from '../config/limits.ts';
+import type { Observation } from '../observe/observations.ts';
+import { hangUp } from './close-client.ts';
 import { sqlstateOf } from './sqlstate.ts';
 
 /**

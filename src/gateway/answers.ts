@@ -2,10 +2,10 @@
  * The answers of the events gateway. Takes refusals and errors, returns a status, headers and the text of the body, ready
  * to be written; touches nothing.
  */
-import { limits } from '../tables/limits.ts';
-import type { Observation } from '../tables/observations.ts';
-import { Refused, refusal, refusals } from '../tables/refusals.ts';
-import type { Refusal, SqlError } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import type { Observation } from '../observe/observations.ts';
+import { Refused, refusal, refusals } from '../errors/refusals.ts';
+import type { Refusal, SqlError } from '../errors/refusals.ts';
 import { LineRefused, reasonOf } from './line-refused.ts';
 import { SqlRefused } from './sql-sessions.ts';
 

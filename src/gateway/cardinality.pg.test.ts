@@ -7,7 +7,7 @@ import { post, RawClient } from '../../test/support/raw-http.ts';
 import { times } from '../../test/support/sample.ts';
 import { within } from '../../test/support/within.ts';
 import { createMetrics } from '../admin/metrics.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 const token = 'open-sesame';
 const authorized = `Authorization: Bearer ${token}\r\n`;

@@ -7,13 +7,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Gate } from '../access/gate.ts';
 import type { TlsSource } from '../access/tls-source.ts';
-import { Front } from '../http/front.ts';
+import { HttpServer } from '../http/http-server.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
-import { limits as allLimits } from '../tables/limits.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
-import { refusal } from '../tables/refusals.ts';
+import { limits as allLimits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
+import { refusal } from '../errors/refusals.ts';
 import type { EventDeps } from './event-deps.ts';
 import type { GuardOptions } from './guard.ts';
 import { GatewayHttp } from './http.ts';
@@ -75,8 +75,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const sessions = new SqlSessions({ ...deps.sql, memory });
   // Separate from the sessions of SQL, which clients may hold for as long as a statement runs.
   const streams = new Streams(new SqlSessions({ ...deps.sql, memory }), memory.all);
-  const http = new GatewayHttp({ ...options, limits, sessions, streams, load: () => front.owed });
-  const front = new Front(
+  const http = new GatewayHttp({ ...options, limits, sessions, streams, load: () => server.owed });
+  const server = new HttpServer(
     {
       fastPrefixes: options.fastPath === false ? null : [eventsPath],
       tls,
@@ -95,15 +95,15 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     },
     http,
   );
-  const address = await front.listen(options);
+  const address = await server.listen(options);
   const drain = (): Promise<void> => {
     streams.drain();
-    return front.close(null);
+    return server.close(null);
   };
   return {
     address,
     get load() {
-      return { ...front.load, requests: front.owed };
+      return { ...server.load, requests: server.owed };
     },
     release: async (database) => {
       await Promise.all([sessions.release(database), streams.release(database)]);
@@ -112,7 +112,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     drain,
     close: async () => {
       const drained = drain();
-      front.cutOff();
+      server.cutOff();
       await drained;
       await Promise.all([sessions.close(), streams.close()]);
     },

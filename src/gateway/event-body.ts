@@ -4,14 +4,15 @@
  * Rows, of a small body at once and of a large one in chunks; refuses with `event_not_object` and as the codec does.
  * Holds at most `eventsLaneBytesMax` of a body, a chunk and a line.
  */
-import type { Rows, Target } from '../tables/flow.ts';
+import type { Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import { Gathered } from '../kit/gathered.ts';
 import { freeStore } from '../kit/free-buffer.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import type { BodySource, EventCodec, LineBlock } from './event-deps.ts';
 import { asLineRefused, reasonOf } from './line-refused.ts';
-import type { Skipped } from './skipped.ts';
+import type { Skipped } from './skipped-lines.ts';
 
 export class EventBody {
   readonly #source: BodySource;

@@ -3,18 +3,20 @@
  * gateway-main.ts.
  */
 import type { PoolClient } from 'pg';
-import type { Column, Documents, Outcome, Rows, Target } from '../tables/flow.ts';
+import type { Column } from '../types/shape.ts';
+import type { Documents, Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import type { EventBody } from './event-body.ts';
-import type { Skipped } from './skipped.ts';
+import type { Skipped } from './skipped-lines.ts';
 
 export const conflicts = ['error', 'update', 'ignore'] as const;
 export type OnConflict = (typeof conflicts)[number];
 
 /**
  * How rows are stored in the tables of a database: one implementation for each kind of server (app/gateway-events.ts,
- * app/other-rooms.ts).
+ * app/wire-external-gateway.ts).
  */
 export interface EventDeps {
   /**

@@ -1,7 +1,7 @@
 /**
  * POST /v1/events: its parameters, its body, its answer. Takes requests, returns row counts; refuses as events.ts does.
  */
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { ingestEvents } from './events.ts';
 import { conflicts } from './event-deps.ts';
 import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-deps.ts';

@@ -4,14 +4,14 @@
  * Refuses with `overloaded` when `eventsStreamsMax` are running, as the body and the transaction refuse, and with
  * `deadline` if the engine needs more than `eventsDeadlineMs` after the last byte.
  */
-import type { Target } from '../tables/flow.ts';
+import type { Target } from '../types/target.ts';
 import { freeStore } from '../kit/free-buffer.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import type { EventBody } from './event-body.ts';
 import type { EventAnswer, EventRequest, EventStreamDeps } from './event-deps.ts';
 import { EventTransaction } from './events-transaction.ts';
-import { Skipped } from './skipped.ts';
+import { Skipped } from './skipped-lines.ts';
 
 export async function streamEvents(
   deps: EventStreamDeps,

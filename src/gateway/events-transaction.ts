@@ -6,13 +6,15 @@
  * A chunk that fails is retried in halves, each after a savepoint, until the rows at fault are isolated.
  */
 import type { DatabaseError, PoolClient } from 'pg';
-import { cutOff } from '../engine/hang-up.ts';
-import { notConnected } from '../engine/not-connected.ts';
+import { cutOff } from '../engine/close-client.ts';
+import { notConnected } from '../engine/connection-refusal.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
-import type { Column, Rows, Target } from '../tables/flow.ts';
+import type { Column } from '../types/shape.ts';
+import type { Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import { freeBuffer } from '../kit/free-buffer.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import type {
   EventRows,
   EventSql,
@@ -22,7 +24,7 @@ import type {
   TransactionSql,
 } from './event-deps.ts';
 import { LineRefused, lineOf, reasonOf } from './line-refused.ts';
-import type { Skipped } from './skipped.ts';
+import type { Skipped } from './skipped-lines.ts';
 import { runMessages } from './sql-run.ts';
 
 /**
@@ -51,7 +53,7 @@ export class EventTransaction {
   /** What the engine is working on. */
   #working: Promise<void> = Promise.resolve();
   #ending = false;
-  /** `broken`: the connection cannot be lent again. */
+  /** `broken`: the connection cannot be borrowed again. */
   #state: 'open' | 'committed' | 'broken' = 'open';
 
   private constructor(client: PoolClient, deps: TransactionDeps, target: Target, skipped: Skipped | null) {

@@ -8,14 +8,15 @@
  * (events-stream.ts). Takes the request's parameters and its body; returns how many rows are committed, or throws Refused, or
  * LineRefused if the line at fault is known. Touches nothing itself.
  */
-import type { Outcome, Rows, Target } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
-import { ofCatalog } from '../tables/refusals-of-catalog.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
+import { ofCatalog } from '../errors/refusals-of-catalog.ts';
 import { EventBody } from './event-body.ts';
 import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-deps.ts';
 import { LineRefused, lineOf } from './line-refused.ts';
-import { Skipped } from './skipped.ts';
+import { Skipped } from './skipped-lines.ts';
 import type { Scope } from './tokens.ts';
 
 /** How often one request follows a table that is being changed meanwhile. */

@@ -12,8 +12,8 @@ import { answerTo, compareWithGolden } from '../../test/support/golden.ts';
 import type { GoldenAnswer } from '../../test/support/golden.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { chunked, post } from '../../test/support/raw-http.ts';
-import { Refused, refusals } from '../tables/refusals.ts';
-import type { RefusalCode } from '../tables/refusals.ts';
+import { Refused, refusals } from '../errors/refusals.ts';
+import type { RefusalCode } from '../errors/refusals.ts';
 
 const page = 'https://app.example';
 const from = (origin: string) => `Origin: ${origin}\r\n`;

@@ -6,8 +6,8 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
-import { refusal } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import { refusal } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 
 export interface GuardOptions {
   /** The address that the gateway is configured to listen on. */

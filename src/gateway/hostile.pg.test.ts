@@ -19,8 +19,8 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import { within } from '../../test/support/within.ts';
 import { Networks } from '../kit/networks.ts';
-import { limits } from '../tables/limits.ts';
-import type { Limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 
 const over = ['tcp', 'tls'] as const;
 type Over = (typeof over)[number];

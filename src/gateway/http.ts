@@ -5,15 +5,15 @@
  */
 import { performance } from 'node:perf_hooks';
 import type { Gate } from '../access/gate.ts';
-import { remembered } from '../kit/remembered.ts';
+import { remembered } from '../kit/memoize.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest, Incoming } from '../http/exchange.ts';
-import type { Door } from '../http/front.ts';
+import type { HttpHandler } from '../http/http-server.ts';
 import type { Reply } from '../http/reply.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import type { GatewayOptions } from './door.ts';
 import { eventsRoute, readEvent } from './events-route.ts';
 import type { EventRequest } from './event-deps.ts';
@@ -40,7 +40,7 @@ export interface GatewayHttpOptions extends GatewayOptions {
   readonly load: () => number;
 }
 
-export class GatewayHttp implements Door<GatewayExchange> {
+export class GatewayHttp implements HttpHandler<GatewayExchange> {
   readonly offers = null;
   readonly #options: GatewayHttpOptions;
   readonly #guard: Guard;
@@ -86,7 +86,7 @@ export class GatewayHttp implements Door<GatewayExchange> {
   exchange(incoming: Incoming): GatewayExchange {
     const exchange = new GatewayExchange(this.#observe, incoming);
     // What follows a stream would be done, and its answer held, but never sent.
-    if (exchange.method === 'GET' && isStream(exchange.target)) exchange.beLast();
+    if (exchange.method === 'GET' && isStream(exchange.target)) exchange.closeAfterAnswer();
     return exchange;
   }
 
@@ -100,7 +100,7 @@ export class GatewayHttp implements Door<GatewayExchange> {
     const { doubtful, route } = method === 'POST' ? this.#posted(target) : soughtBy(method, target);
     const why = doubtful ?? doubledRefusal(exchange);
     if (why !== null) return exchange.refuse(why, true);
-    if (exchange.hall.draining) return exchange.refuse(refusal('draining'), true);
+    if (exchange.context.draining) return exchange.refuse(refusal('draining'), true);
     try {
       const served = this.#serve(exchange, route);
       if (served instanceof Promise) served.catch((error: unknown) => exchange.refuseFor(error));

@@ -2,9 +2,9 @@
  * Errors about one line of a body. Takes refusals of the decode and commit rooms, which are worded for webhooks, and
  * rewords them for senders of events; touches nothing.
  */
-import type { Rows } from '../tables/flow.ts';
-import { refusal, Refused, refusals } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Rows } from '../types/rows.ts';
+import { refusal, Refused, refusals } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 
 /** A refusal that is about one line, counted from 1. */
 export class LineRefused extends Error {

@@ -2,13 +2,13 @@
  * The OpenAPI document of the events gateway, served by `GET /v1/openapi.json`: made from the tables of its parameters
  * (query.ts), of its bodies (openapi-schemas.ts), of Headgate's refusals, and of the routes (routes.ts). Pure.
  */
-import { refusals } from '../tables/refusals.ts';
-import type { RefusalCode } from '../tables/refusals.ts';
+import { refusals } from '../errors/refusals.ts';
+import type { RefusalCode } from '../errors/refusals.ts';
 import { lineMember, refusalSchema, requestIdMember, schemas } from './openapi-schemas.ts';
 import type { Parameter } from './query.ts';
 import { routes } from './routes.ts';
 import type { Operation } from './routes.ts';
-import { streamTypes } from './stream-forms.ts';
+import { streamTypes } from './stream-formats.ts';
 
 const everywhere = [
   'malformed_request',

@@ -3,7 +3,7 @@
  * `malformed_query` any that are unknown, missing, given twice, or not one of the allowed values. The OpenAPI document
  * prints the same table. Pure.
  */
-import { Refused } from '../tables/refusals.ts';
+import { Refused } from '../errors/refusals.ts';
 import { conflicts } from './event-deps.ts';
 
 export interface Parameter {

@@ -3,7 +3,7 @@
  * one.
  */
 import { randomUUID } from 'node:crypto';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 const accepted = /^[\w.:+=@/-]+$/;
 

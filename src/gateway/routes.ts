@@ -3,8 +3,8 @@
  * Takes a method and a request target, returns the route, or the refusal: `malformed_path`, `route_unknown`,
  * `method_not_allowed`. Pure.
  */
-import { refusal } from '../tables/refusals.ts';
-import type { Refusal, RefusalCode } from '../tables/refusals.ts';
+import { refusal } from '../errors/refusals.ts';
+import type { Refusal, RefusalCode } from '../errors/refusals.ts';
 import { eventParameters, sqlParameters, streamParameters } from './query.ts';
 import type { Parameter } from './query.ts';
 

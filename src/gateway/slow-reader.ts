@@ -3,7 +3,7 @@
  * slow overall: a result is held until it is read. Touches only that response.
  */
 import type { ServerResponse } from 'node:http';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 export class SlowReader {
   readonly #response: ServerResponse;

@@ -3,8 +3,8 @@
  * each line of which names something that RisingWave lacks (src/common/src/types/postgres_type.rs and src/frontend/src/handler of its
  * repository).
  */
-import { limits } from '../tables/limits.ts';
-import type { RewriteSql } from '../tables/sql-flow.ts';
+import { limits } from '../config/limits.ts';
+import type { RewriteSql } from '../types/sql.ts';
 import { encodeText, integerTypes } from './sql-types.ts';
 import type { SqlType } from './sql-types.ts';
 

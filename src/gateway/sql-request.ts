@@ -4,8 +4,8 @@
  * Content-Type, which `curl -d` sets to that of a form: no statement begins with a brace. Pure.
  */
 import { isUtf8 } from 'node:buffer';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import { arrayText } from '../kit/array-text.ts';
 import type { ArrayValue } from '../kit/array-text.ts';
 import { arrayItems, objectMembers } from '../kit/json-values.ts';

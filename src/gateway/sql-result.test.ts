@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { uniqueNames } from './row-text.ts';
 import { ResultMemory, SqlResult } from './sql-result.ts';
 

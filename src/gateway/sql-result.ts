@@ -4,9 +4,9 @@
  * they arrive, so that a large result is held once; rows with an unknown type wait until its name is known, and large values wait
  * for `settleLarge`, which encodes them in slices.
  */
-import { longWork } from '../kit/long-work.ts';
-import { limits } from '../tables/limits.ts';
-import { Budget } from './budget.ts';
+import { longWork } from '../kit/time-slices.ts';
+import { limits } from '../config/limits.ts';
+import { Budget } from './memory-budget.ts';
 import { addRow, encodersOf, inside, largeChars, uniqueNames } from './row-text.ts';
 import type { Encoders, Field, TypeLookup } from './row-text.ts';
 import { builtinTypes, goneType } from './sql-types.ts';

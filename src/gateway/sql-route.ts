@@ -3,7 +3,7 @@
  * the answer starts.
  */
 import { freeBuffer } from '../kit/free-buffer.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { GatewayExchange } from './exchange.ts';
 import { readQuery, sqlParameters } from './query.ts';
 import { parseSqlRequest } from './sql-request.ts';

@@ -3,15 +3,15 @@
  * immediately by the DISCARD ALL that resets the session, and read how both ended.
  *
  * Ends: `done`; `failed` if the engine refused with an error; `too_large` or `copying` if reading was abandoned, which
- * costs the connection; `lost` if the connection ended. A connection is `clean`, and may be lent again, only once the
+ * costs the connection; `lost` if the connection ended. A connection is `clean`, and may be borrowed again, only once the
  * engine has reported that DISCARD ALL is complete and the session idle.
  */
 import type { Socket } from 'node:net';
 import type { Connection, DatabaseError, PoolClient } from 'pg';
-import { cutOff } from '../engine/hang-up.ts';
+import { cutOff } from '../engine/close-client.ts';
 import { freeBuffer } from '../kit/free-buffer.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { Field } from './row-text.ts';
 import type { SqlResult } from './sql-result.ts';
 import { bind, describePortal, describeStatement, execute, parse, query, sync } from './wire-messages.ts';

@@ -1,22 +1,22 @@
 /**
  * Sessions of the engine for POST /v1/sql, per database and separate from every other use of it. Takes a request, returns its rows or the error;
  * refuses with `engine_unavailable`, `database_unknown`, `overloaded`, `draining`, `result_too_large`, `relation_not_streamed`, `malformed_query` and
- * `commit_unknown`. A session is lent to one request at a time and reused only after DISCARD ALL; a session in any doubt is cut off. Bounded in
+ * `commit_unknown`. A session is borrowed to one request at a time and reused only after DISCARD ALL; a session in any doubt is cut off. Bounded in
  * sessions, waiting requests, time and bytes.
  */
 import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
-import { LeftBehind } from '../engine/left-behind.ts';
-import { notConnected } from '../engine/not-connected.ts';
+import { LeftBehind } from '../engine/orphaned-backends.ts';
+import { notConnected } from '../engine/connection-refusal.ts';
 import { isConnectionLost, isTransient, sqlstateOf } from '../engine/sqlstate.ts';
-import { within } from '../kit/within.ts';
-import type { Rewritten } from '../tables/sql-flow.ts';
+import { within } from '../kit/timeout.ts';
+import type { Rewritten } from '../types/sql.ts';
 import { Semaphore } from '../kit/semaphore.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
-import type { SqlError } from '../tables/refusals.ts';
-import { SqlFailure } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
+import type { SqlError } from '../errors/refusals.ts';
+import { SqlFailure } from '../errors/refusals.ts';
 import { encodersOf } from './row-text.ts';
 import type { SqlDialect } from './sql-dialect.ts';
 import type { Encoders, Field } from './row-text.ts';
@@ -62,7 +62,7 @@ export class SqlRefused extends Error {
 }
 
 /** A session on loan. */
-export interface Lent {
+export interface BorrowedConnection {
   readonly client: ClientBase;
   /** For the columns of a result. */
   readonly encoders: (fields: readonly Field[]) => Promise<Encoders>;
@@ -124,7 +124,11 @@ export class SqlSessions {
   }
 
   /** Lends a session to a stream, which only reads. Throws Refused or SqlRefused. `signal`: the stream is no longer wanted. */
-  async lend<T>(name: string, signal: AbortSignal, work: (lent: Lent) => Promise<T>): Promise<T> {
+  async lend<T>(
+    name: string,
+    signal: AbortSignal,
+    work: (borrowed: BorrowedConnection) => Promise<T>,
+  ): Promise<T> {
     await this.#deps.ready(name);
     const database = this.#open(name);
     if (!database.dialect.streams) throw new Refused('relation_not_streamed', notStreamed);
@@ -159,7 +163,7 @@ export class SqlSessions {
     const database = this.#databases.get(name);
     this.#databases.delete(name);
     if (database === undefined) return;
-    // Idle sessions end at once. The wait for lent ones is short: one of them may be dropping the database.
+    // Idle sessions end at once. The wait for borrowed ones is short: one of them may be dropping the database.
     await within(limits.engineFarewellMs, database.pool.end(), undefined);
   }
 
@@ -244,7 +248,7 @@ export class SqlSessions {
       // pg-pool awaits the result of onConnect, although its types do not say so.
       onConnect: ((client: ClientBase) => this.#greet(client)) as (client: ClientBase) => void,
     });
-    // If a session breaks while lent, its request gets the error; the event needs no handling.
+    // If a session breaks while borrowed, its request gets the error; the event needs no handling.
     pool.on('error', () => {});
     pool.on('connect', (client) => client.on('error', () => {}));
     const dialect = this.#deps.dialect(name);

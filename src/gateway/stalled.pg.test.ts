@@ -12,7 +12,7 @@ import type { TestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { post, RawClient } from '../../test/support/raw-http.ts';
 import { until } from '../../test/support/until.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 const megabytes = (n: number) => `SELECT repeat('x', 1000000) AS x FROM generate_series(1, ${n})`;
 const portOf = (gateway: TestGateway) => Number(new URL(gateway.url).port);

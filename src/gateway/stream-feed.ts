@@ -9,11 +9,11 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused, refusals } from '../tables/refusals.ts';
-import type { Lent, SqlSessions } from './sql-sessions.ts';
-import { gapTo, wholly } from './stream-place.ts';
-import type { Place } from './stream-place.ts';
+import { limits } from '../config/limits.ts';
+import { Refused, refusals } from '../errors/refusals.ts';
+import type { BorrowedConnection, SqlSessions } from './sql-sessions.ts';
+import { gapTo, wholly } from './stream-position.ts';
+import type { Place } from './stream-position.ts';
 import { allColumns, Pager } from './stream-read.ts';
 import type { TableNow } from './stream-read.ts';
 import { TableReader } from './stream-table.ts';
@@ -122,7 +122,7 @@ export class Feed {
       if (!(await this.#wanted(null))) continue;
       try {
         const { sessions, database } = this.options;
-        const whole = await sessions.lend(database, signal, (lent) => this.#look(lent));
+        const whole = await sessions.lend(database, signal, (borrowed) => this.#look(borrowed));
         failures = 0;
         if (!whole) continue;
       } catch (error) {
@@ -152,8 +152,8 @@ export class Feed {
   }
 
   /** false: no reader waits any more, and more rows may remain. */
-  async #look(lent: Lent): Promise<boolean> {
-    for await (const { rows, before, after, take } of this.#reader.look(lent, allColumns, false)) {
+  async #look(borrowed: BorrowedConnection): Promise<boolean> {
+    for await (const { rows, before, after, take } of this.#reader.look(borrowed, allColumns, false)) {
       take();
       if (rows.length > 0)
         this.#hold({ before, after, frame: this.options.frame(rows, after), rows: rows.length });

@@ -1,22 +1,22 @@
 /**
- * The queries behind the stream of a table's rows. Takes a lent session, returns the present state of the table, and pages of its rows
+ * The queries behind the stream of a table's rows. Takes a borrowed session, returns the present state of the table, and pages of its rows
  * by address; refuses with `relation_not_found`, `relation_not_streamed`, `engine_unavailable`, `table_changed` and `result_too_large`.
  * No transaction outlives a page.
  */
 import type { ClientBase, Connection, DatabaseError } from 'pg';
-import { cutOff } from '../engine/hang-up.ts';
+import { cutOff } from '../engine/close-client.ts';
 import { isMisnamed, sqlstateOf } from '../engine/sqlstate.ts';
 import { onceOnDisk, writtenBetween } from '../kit/position.ts';
 import { mayNameRelation, quoteLiteral, relationName } from '../kit/sql-text.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import { addRow, inside } from './row-text.ts';
 import type { Encoders, Field } from './row-text.ts';
 import { Run } from './sql-run.ts';
 import { SqlRefused } from './sql-sessions.ts';
-import type { Lent } from './sql-sessions.ts';
-import { addressOf, blockOf, parseAddress, printAddress } from './stream-place.ts';
-import type { Address, Gap } from './stream-place.ts';
+import type { BorrowedConnection } from './sql-sessions.ts';
+import { addressOf, blockOf, parseAddress, printAddress } from './stream-position.ts';
+import type { Address, Gap } from './stream-position.ts';
 import { bind, describePortal, execute, flush, parse, sync } from './wire-messages.ts';
 
 /** The state of a table at one moment. */
@@ -72,7 +72,7 @@ export function byName(name: string): string {
 }
 
 /** `which`: `byOid` or `byName`. Waits until everything committed is on the disk. */
-export async function tableNow({ client }: Lent, which: string): Promise<TableNow> {
+export async function tableNow({ client }: BorrowedConnection, which: string): Promise<TableNow> {
   const query = nowOf(which);
   const ask = async (): Promise<NowRow> => {
     const { rows } = await client.query<NowRow>(query).catch((error: unknown) => {
@@ -127,7 +127,12 @@ export class Pager {
   }
 
   /** Reads a page from the beginning of the gap. Refuses with `table_changed` if the table or its file has changed. */
-  async read({ client, encoders }: Lent, table: TableNow, gap: Gap, columns: string): Promise<Page> {
+  async read(
+    { client, encoders }: BorrowedConnection,
+    table: TableNow,
+    gap: Gap,
+    columns: string,
+  ): Promise<Page> {
     const chunkEnd = addressOf(blockOf(gap.from) + this.#blocks);
     // Beyond the table's last block there are only new rows, so the last page covers the rest of the gap.
     const to = blockOf(chunkEnd) >= table.blocks ? gap.to : Math.min(gap.to, chunkEnd);

@@ -1,11 +1,11 @@
 /**
  * GET /v1/events: the rows of a table as server-sent events or as lines of JSON. Takes requests, returns what streams.ts returns; refuses as it does.
  */
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import type { GatewayExchange } from './exchange.ts';
 import { readQuery, streamParameters } from './query.ts';
-import { formFor } from './stream-forms.ts';
+import { formFor } from './stream-formats.ts';
 import type { Streams } from './streams.ts';
 
 export interface StreamRouteDeps {

@@ -1,16 +1,16 @@
 /**
  * The new rows of one table, for a reader that reads them in turn: the events gateway for all readers of a stream (stream-feed.ts), `headgate
- * listen` for itself. Takes a lent session for each look, returns pages; refuses as stream-read.ts does. Holds nothing of the database between
+ * listen` for itself. Takes a borrowed session for each look, returns pages; refuses as stream-read.ts does. Holds nothing of the database between
  * two looks.
  *
  * A look reads the end of the table's file, where most new rows are; then, rarely, a piece of the rest, where rows appear once space is reused.
- * The place (stream-place.ts) records how far each part was read, so that a row is new once wherever it lies.
+ * The place (stream-position.ts) records how far each part was read, so that a row is new once wherever it lies.
  */
 import { performance } from 'node:perf_hooks';
-import { limits } from '../tables/limits.ts';
-import type { Lent } from './sql-sessions.ts';
-import { addressOf, advanced, cheapestPair, gapTo, leastXid, wholly } from './stream-place.ts';
-import type { Address, Place } from './stream-place.ts';
+import { limits } from '../config/limits.ts';
+import type { BorrowedConnection } from './sql-sessions.ts';
+import { addressOf, advanced, cheapestPair, gapTo, leastXid, wholly } from './stream-position.ts';
+import type { Address, Place } from './stream-position.ts';
 import { byOid, tableNow } from './stream-read.ts';
 import type { Page, Pager, TableNow } from './stream-read.ts';
 
@@ -66,30 +66,34 @@ export class TableReader {
    * Each page must be taken before the next one. `whole`: all parts of the file, one after the other. A reader that has enough stops, and
    * continues with the next look.
    */
-  async *look(lent: Lent, columns: string, whole: boolean): AsyncGenerator<TablePage, void, undefined> {
-    const now = await tableNow(lent, byOid(this.#place.oid));
+  async *look(
+    borrowed: BorrowedConnection,
+    columns: string,
+    whole: boolean,
+  ): AsyncGenerator<TablePage, void, undefined> {
+    const now = await tableNow(borrowed, byOid(this.#place.oid));
     this.renew(now);
     const { oid, file, position } = now;
     const goal = whole ? wholly(oid, file, position) : advanced(this.#place, this.#tail, Infinity, position);
-    for (let page = await this.#read(lent, columns, goal); page !== null;) {
+    for (let page = await this.#read(borrowed, columns, goal); page !== null;) {
       yield page;
-      page = await this.#read(lent, columns, goal);
+      page = await this.#read(borrowed, columns, goal);
     }
     this.#moveTail(now);
     const began = performance.now();
     if (began < this.#sweepAtMs) return;
-    const piece = await this.#read(lent, columns, this.#sweepGoal(position));
+    const piece = await this.#read(borrowed, columns, this.#sweepGoal(position));
     const tookMs = performance.now() - began;
     this.#sweepAtMs = began + tookMs + tookMs * limits.streamRestTimes;
     if (piece !== null) yield piece;
   }
 
   /** null: nothing is left to read. */
-  async #read(lent: Lent, columns: string, goal: Place): Promise<TablePage | null> {
+  async #read(borrowed: BorrowedConnection, columns: string, goal: Place): Promise<TablePage | null> {
     const before = this.#place;
     const gap = gapTo(before, goal);
     if (gap === null) return null;
-    const page = await this.#pager.read(lent, this.#table, gap, columns);
+    const page = await this.#pager.read(borrowed, this.#table, gap, columns);
     const upTo = (to: Address): Place => advanced(before, gap.from, to, gap.until);
     const after = upTo(page.to);
     return {

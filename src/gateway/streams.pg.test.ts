@@ -9,8 +9,8 @@ import { openTestGateway, request } from '../../test/support/gateway.ts';
 import type { TestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { times } from '../../test/support/sample.ts';
-import { within } from '../kit/within.ts';
-import { limits } from '../tables/limits.ts';
+import { within } from '../kit/timeout.ts';
+import { limits } from '../config/limits.ts';
 
 interface Event {
   readonly id: string | null;

@@ -7,15 +7,15 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { distanceMax } from '../kit/position.ts';
 import { Semaphore } from '../kit/semaphore.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import { answerTo } from './answers.ts';
-import type { Budget } from './budget.ts';
+import type { Budget } from './memory-budget.ts';
 import type { SqlSessions } from './sql-sessions.ts';
 import { Feed, passes } from './stream-feed.ts';
-import type { StreamForm } from './stream-forms.ts';
-import { advanced, furthestXid, gapTo, leastXid, parsePlace, wholly } from './stream-place.ts';
-import type { Place } from './stream-place.ts';
+import type { StreamForm } from './stream-formats.ts';
+import { advanced, furthestXid, gapTo, leastXid, parsePlace, wholly } from './stream-position.ts';
+import type { Place } from './stream-position.ts';
 import { allColumns, byName, byOid, Pager, tableNow } from './stream-read.ts';
 import type { TableNow } from './stream-read.ts';
 
@@ -73,7 +73,9 @@ export class Streams {
     try {
       gone.addEventListener('abort', end, { once: true });
       if (gone.aborted) end();
-      const now = await this.#sessions.lend(request.database, ending.signal, (lent) => tableNow(lent, named));
+      const now = await this.#sessions.lend(request.database, ending.signal, (borrowed) =>
+        tableNow(borrowed, named),
+      );
       const place = after === null ? wholly(now.oid, now.file, now.position) : resumed(after, now);
       const followed = this.#feed(request.database, now, request.form);
       followed.readers += 1;
@@ -194,8 +196,8 @@ export class Streams {
     const gap = gapTo(place, feed.place);
     if (gap === null) return { place, rows: null };
     const read = () =>
-      this.#sessions.lend(feed.options.database, signal, (lent) =>
-        pager.read(lent, feed.table, gap, allColumns),
+      this.#sessions.lend(feed.options.database, signal, (borrowed) =>
+        pager.read(borrowed, feed.table, gap, allColumns),
       );
     try {
       const { rows, to } = await this.#catchingUp.run(limits.streamPageMs, read);
@@ -215,7 +217,9 @@ export class Streams {
   /** A feed on which no reader waits at its end is not updated otherwise. */
   async #renew(feed: Feed, signal: AbortSignal): Promise<void> {
     const { options, place } = feed;
-    const now = this.#sessions.lend(options.database, signal, (lent) => tableNow(lent, byOid(place.oid)));
+    const now = this.#sessions.lend(options.database, signal, (borrowed) =>
+      tableNow(borrowed, byOid(place.oid)),
+    );
     feed.renew(await now);
   }
 

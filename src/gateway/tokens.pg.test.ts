@@ -6,8 +6,8 @@ import { test } from 'node:test';
 import { openTestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { until } from '../../test/support/until.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import type { TokenAnswer } from './tokens.ts';
 
 const token = `hgt_${'0'.repeat(64)}`;

@@ -6,10 +6,10 @@
 import { createHash } from 'node:crypto';
 import { RateLimit } from '../access/rate-limit.ts';
 import { parseRate } from '../kit/rate.ts';
-import type { Target } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Target } from '../types/target.ts';
+import { limits } from '../config/limits.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import type { EventDeps, EventRequest } from './event-deps.ts';
 
 export interface TokenQuestion {

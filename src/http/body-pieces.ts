@@ -8,8 +8,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import type { Gunzip } from 'node:zlib';
-import type { Refusal } from '../tables/refusals.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import type { Share } from './budget.ts';
 
 export interface PiecesRules {

@@ -5,8 +5,8 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { Gathered } from '../kit/gathered.ts';
-import type { Refusal } from '../tables/refusals.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import type { Share } from './budget.ts';
 
 /** What a door asks of a body. */

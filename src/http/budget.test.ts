@@ -7,7 +7,7 @@ import { holdSockets } from '../../test/support/held-sockets.ts';
 import { post, RawClient } from '../../test/support/raw-http.ts';
 import { listen, open } from '../../test/support/ws-listener.ts';
 import { frame, handshake, init, opcodes } from '../../test/support/ws-frames.ts';
-import type { Outcome } from '../tables/flow.ts';
+import type { Outcome } from '../types/rows.ts';
 import { deferred } from '../kit/deferred.ts';
 import { BytesInFlight, Share } from './budget.ts';
 

@@ -8,8 +8,8 @@
  * have most, the asker is refused. Bytes that are being checked, decoded or committed make no room.
  */
 import { clientNetwork } from '../kit/address.ts';
-import type { Refusal } from '../tables/refusals.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
+import { refusal } from '../errors/refusals.ts';
 
 /**
  * Smaller holders are not considered: nearly all requests. As many connections as there may be hold less in this way

@@ -6,9 +6,9 @@
  */
 import type { Socket } from 'node:net';
 import { canonicalAddress } from '../kit/address.ts';
-import type { PerTurn } from '../kit/per-turn.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { PerTurn } from '../kit/per-tick.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Refusal } from '../errors/refusals.ts';
 
 /** What a connection must know of a request on it. */
 export interface LiveRequest {

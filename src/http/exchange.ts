@@ -8,9 +8,9 @@ import { ServerResponse } from 'node:http';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type { Gate } from '../access/gate.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { Refusal } from '../tables/refusals.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Refusal } from '../errors/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import { BodyPieces } from './body-pieces.ts';
 import type { PiecesRules } from './body-pieces.ts';
 import { BodyReader } from './body.ts';
@@ -28,7 +28,7 @@ import { WholeRequest } from './whole-request.ts';
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
 
 /** What all exchanges of one door share. */
-export interface Hall {
+export interface ServerContext {
   readonly limits: Limits;
   readonly inFlight: BytesInFlight;
   readonly inflations: Inflations;
@@ -50,7 +50,7 @@ export type HttpResponse = ServerResponse | FastAnswer;
 
 /** What an exchange is made from. */
 export interface Incoming {
-  readonly hall: Hall;
+  readonly context: ServerContext;
   readonly connection: Connection;
   readonly request: HttpRequest;
   readonly response: HttpResponse;
@@ -71,7 +71,7 @@ export abstract class Exchange implements LiveRequest {
   readonly target: string;
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
-  readonly hall: Hall;
+  readonly context: ServerContext;
   protected readonly request: HttpRequest;
   protected readonly response: HttpResponse;
   protected readonly connection: Connection;
@@ -86,18 +86,19 @@ export abstract class Exchange implements LiveRequest {
   #ended = false;
   #atEnd: Set<() => void> | null = null;
 
-  constructor({ hall, connection, request, response, awaitsContinue }: Incoming) {
-    this.hall = hall;
+  constructor({ context, connection, request, response, awaitsContinue }: Incoming) {
+    this.context = context;
     this.connection = connection;
     this.request = request;
     this.response = response;
     this.#awaitsContinue = awaitsContinue;
     this.method = request.method ?? '';
     this.target = request.url ?? '';
-    this.arrivedAtMs = hall.now();
+    this.arrivedAtMs = context.now();
     const peer = connection.remoteAddress;
-    this.remoteAddress = hall.gate?.believesProxies === true ? hall.gate.clientAddress(peer, request) : peer;
-    this.share = new Share(hall.inFlight, this.remoteAddress, this);
+    this.remoteAddress =
+      context.gate?.believesProxies === true ? context.gate.clientAddress(peer, request) : peer;
+    this.share = new Share(context.inFlight, this.remoteAddress, this);
     connection.last = this;
     if (request instanceof WholeRequest) return;
     const isChunked = request.headers['transfer-encoding'] !== undefined;
@@ -179,14 +180,14 @@ export abstract class Exchange implements LiveRequest {
   }
 
   /** The same, and no request that follows is read. Must be called when the request is begun. */
-  beLast(): void {
+  closeAfterAnswer(): void {
     this.#closes = true;
     this.connection.stopParsing();
   }
 
   /** All of the body, decompressed; at once if it is there. Called at most once; throws Refused, or rejects with it. */
   protected readBody(rules: BodyRules): Buffer | Promise<Buffer> {
-    const { limits, bodyTurn } = this.hall;
+    const { limits, bodyTurn } = this.context;
     const { request } = this;
     if (request instanceof WholeRequest) return this.#takeBody(request, rules);
     const codings = parseCodings(request.headers['content-encoding'], limits.contentCodingsMax);
@@ -209,7 +210,7 @@ export abstract class Exchange implements LiveRequest {
     const tooLarge = body.length > bytesMax ? refusal('body_too_large') : null;
     const why = gone ?? this.#failure ?? tooLarge ?? this.share.take(body.length);
     if (why !== null) throw new Refused(why);
-    const turn = this.hall.bodyTurn(body.length);
+    const turn = this.context.bodyTurn(body.length);
     return turn === null ? this.#whole(body) : turn.then(() => this.#whole(body));
   }
 
@@ -245,7 +246,7 @@ export abstract class Exchange implements LiveRequest {
   }
 
   #drop(request: IncomingMessage): Promise<void> {
-    const { hall } = this;
+    const { context } = this;
     // The reader so far would pause the request at the next piece.
     this.#reading?.abandon();
     return new Promise((resolve) => {
@@ -257,9 +258,9 @@ export abstract class Exchange implements LiveRequest {
       };
       const count = (piece: Buffer): void => {
         bytes += piece.length;
-        if (bytes > hall.limits.lingerBytesMax) settle();
+        if (bytes > context.limits.lingerBytesMax) settle();
       };
-      const timer = setTimeout(settle, hall.limits.lingerMs);
+      const timer = setTimeout(settle, context.limits.lingerMs);
       this.#reading = { fail: settle, abandon: settle };
       request.on('data', count).on('end', settle).on('close', settle);
       request.resume();
@@ -282,7 +283,7 @@ export abstract class Exchange implements LiveRequest {
   #inflate(body: Buffer, codings: readonly Coding[], { bytesMax }: BodyRules): Promise<Buffer> {
     // A request that was answered meanwhile holds nothing any more.
     if (this.#answered) throw new Refused('request_aborted');
-    this.#inflation = this.hall.inflations.start(body, codings, this.share, bytesMax);
+    this.#inflation = this.context.inflations.start(body, codings, this.share, bytesMax);
     return this.#inflation.promise;
   }
 
@@ -302,7 +303,7 @@ export abstract class Exchange implements LiveRequest {
     if (!this.#begin()) return;
     const closes = this.#decideOnClosing();
     if (response instanceof FastAnswer)
-      return response.send(reply, closes || (request as WholeRequest).closes, this.hall.now(), own);
+      return response.send(reply, closes || (request as WholeRequest).closes, this.context.now(), own);
     const { status, headers, body } = reply;
     writeHead(response, status, own === null ? headers : [...headers, ...own], closes);
     if (typeof body === 'string' && this.method !== 'HEAD' && endInOneWrite(response, body)) return;
@@ -366,13 +367,14 @@ export abstract class Exchange implements LiveRequest {
   }
 
   #decideOnClosing(): boolean {
-    const { connection, hall } = this;
+    const { connection, context } = this;
     if (!this.request.complete) {
       this.#closes ||= this.#leavesTooMuchUnread();
       connection.lingerOnClose();
     }
     // While draining, the answer that closes a connection is the last one owed on it.
-    const closes = this.#closes || ((hall.closingListener || hall.draining) && connection.last === this);
+    const closes =
+      this.#closes || ((context.closingListener || context.draining) && connection.last === this);
     if (closes) connection.endAfterAnswer();
     return closes;
   }
@@ -384,6 +386,6 @@ export abstract class Exchange implements LiveRequest {
   #leavesTooMuchUnread(): boolean {
     if (this.#awaitsContinue) return true;
     if (this.request.headers['transfer-encoding'] !== undefined) return true;
-    return this.announcedBytes > this.hall.limits.unreadBodyBytesMax;
+    return this.announcedBytes > this.context.limits.unreadBodyBytesMax;
   }
 }

@@ -6,12 +6,12 @@
  * of bytes of incomplete requests, for a moment; slow and large requests go to Node, too.
  */
 import type { Socket } from 'node:net';
-import { PerTurn } from '../kit/per-turn.ts';
-import type { Limits } from '../tables/limits.ts';
+import { PerTurn } from '../kit/per-tick.ts';
+import type { Limits } from '../config/limits.ts';
 import type { Connection } from './connection.ts';
 import { FastAnswer } from './fast-answer.ts';
 import { readEach } from './reads.ts';
-import { doubtful, more, Recogniser } from './recogniser.ts';
+import { doubtful, more, Recogniser } from './plain-request-parser.ts';
 import { WholeRequest } from './whole-request.ts';
 
 /** What a front provides. */

@@ -11,7 +11,7 @@ import { temporaryFolder } from '../../test/support/headgate.ts';
 import type { TestListener, TestListenerOptions } from '../../test/support/test-listener.ts';
 import { startListener } from '../../test/support/test-listener.ts';
 import { requireTool } from '../../test/support/tools.ts';
-import type { Outcome } from '../tables/flow.ts';
+import type { Outcome } from '../types/rows.ts';
 import { deferred } from '../kit/deferred.ts';
 
 const bodyBytesMax = 1024 * 1024;

@@ -8,9 +8,9 @@ import * as zlib from 'node:zlib';
 import { freeBuffer } from '../kit/free-buffer.ts';
 import { Gathered } from '../kit/gathered.ts';
 import { Semaphore } from '../kit/semaphore.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { Refusal, RefusalCode } from '../tables/refusals.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Refusal, RefusalCode } from '../errors/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import type { Share } from './budget.ts';
 
 /** As node:zlib names them. */

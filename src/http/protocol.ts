@@ -3,9 +3,9 @@
  * parser error, returns a refusal or null.
  */
 import type { IncomingMessage } from 'node:http';
-import type { Limits } from '../tables/limits.ts';
-import type { Refusal } from '../tables/refusals.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Refusal } from '../errors/refusals.ts';
+import { refusal } from '../errors/refusals.ts';
 
 /**
  * Refuses requests whose meaning is in doubt; the connection is then closed. Node's parser accepts the version

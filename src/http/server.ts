@@ -21,7 +21,7 @@ export interface HttpBounds {
 }
 
 /** The server that accepts connections, and Node's parser for them, which accepts none itself. */
-export interface HttpServer {
+export interface NodeServer {
   readonly sockets: NetServer;
   readonly parser: Server;
   /** Calls back with every connection on which requests may arrive. */
@@ -49,7 +49,7 @@ export function createHttpServer(bounds: HttpBounds): Server {
 }
 
 /** Connections are passed to its parser by the event `connection`, which Node's documentation allows. */
-export function createHttpDoor(bounds: HttpBounds, tls: TlsSource | null): HttpServer {
+export function createHttpDoor(bounds: HttpBounds, tls: TlsSource | null): NodeServer {
   const parser = createHttpServer(bounds);
   // Node begins to check how long headers and bodies take when it is told that the server listens.
   parser.emit('listening');
@@ -69,7 +69,7 @@ export function answerHalfClosed(server: Server): void {
 /** As in Node's HTTP servers. */
 const options = { allowHalfOpen: true, noDelay: true };
 
-function overTcp(): Omit<HttpServer, 'parser'> {
+function overTcp(): Omit<NodeServer, 'parser'> {
   const sockets = createTcpServer(options);
   return {
     sockets,
@@ -78,7 +78,7 @@ function overTcp(): Omit<HttpServer, 'parser'> {
   };
 }
 
-function overTls(tls: TlsSource, handshakeTimeout: number): Omit<HttpServer, 'parser'> {
+function overTls(tls: TlsSource, handshakeTimeout: number): Omit<NodeServer, 'parser'> {
   const sockets = createTlsServer({
     ...options,
     ...tls.serverOptions,

@@ -3,8 +3,8 @@
  * makes strings of headers only for callers that ask for them. Pure.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import { isNamed } from './recogniser.ts';
-import type { Recogniser } from './recogniser.ts';
+import { isNamed } from './plain-request-parser.ts';
+import type { Recogniser } from './plain-request-parser.ts';
 
 /** If one of these headers is repeated, Node keeps the first; others are joined (its documentation, message.headers). */
 const kept = new Set(

@@ -3,7 +3,7 @@
  * Takes the body of an accepted request; returns the URL. The sender chooses only the parts of it that name this very validation. Pure.
  */
 import { readMessage } from '../catalog/sns-topics.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** Event Grid listens there only for validations. */

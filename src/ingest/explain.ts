@@ -7,12 +7,13 @@
  */
 import type { Source, SourceQuestion } from '../catalog/catalog.ts';
 import { deliveryOf } from '../decode/delivery.ts';
-import type { Dedupe } from '../tables/delivery-id.ts';
-import type { CheckRequest, HandshakeRule } from '../tables/flow.ts';
-import type { ExplainQuestion, ExplainRequest, ExplainedTable } from '../tables/sql-flow.ts';
-import { limits } from '../tables/limits.ts';
-import type { TableName } from '../tables/observations.ts';
-import { SqlFailure } from '../tables/refusals.ts';
+import type { Dedupe } from '../types/delivery-id.ts';
+import type { CheckRequest } from '../types/request.ts';
+import type { HandshakeRule } from '../types/answers.ts';
+import type { ExplainQuestion, ExplainRequest, ExplainedTable } from '../types/sql.ts';
+import { limits } from '../config/limits.ts';
+import type { TableName } from '../observe/observations.ts';
+import { SqlFailure } from '../errors/refusals.ts';
 import { explainExpression } from '../validate/explain.ts';
 import { parseTimestamp } from '../validate/timestamp.ts';
 

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Answers, Arrival, AskedHandshake, HandshakeRule, Target } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
+import type { Answers, HandshakeRule } from '../types/answers.ts';
+import type { Arrival } from '../types/request.ts';
+import type { AskedHandshake } from '../types/journal.ts';
+import type { Target } from '../types/target.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import { createHandshakes } from './handshake.ts';
 
 const name = { database: 'dev', schema: 'public', table: 't' };

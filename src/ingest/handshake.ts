@@ -10,20 +10,14 @@
  * with `rate_limited`, and with `engine_unavailable` as long as nothing is known of its database.
  */
 import { RateLimit } from '../access/rate-limit.ts';
-import type {
-  Answers,
-  Arrival,
-  AskedHandshake,
-  CheckRequest,
-  HandshakeAnswer,
-  HandshakeRule,
-  Learns,
-  Target,
-} from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { TableName } from '../tables/observations.ts';
-import { Refused, refusal, refusals } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Answers, HandshakeAnswer, HandshakeRule, Learns } from '../types/answers.ts';
+import type { Arrival, CheckRequest } from '../types/request.ts';
+import type { AskedHandshake } from '../types/journal.ts';
+import type { Target } from '../types/target.ts';
+import type { Limits } from '../config/limits.ts';
+import type { TableName } from '../observe/observations.ts';
+import { Refused, refusal, refusals } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import { changedAttemptsMax } from './standing.ts';
 import type { Standing } from './standing.ts';
 

@@ -12,7 +12,7 @@ import { WsSender } from '../../test/support/ws-client.ts';
 import { Lanes } from '../batch/lanes.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import { createCommit } from '../commit/commit.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 async function room(t: TestContext) {
   const { database, client, spy, targetOf } = await webhookRoom(t);

@@ -3,13 +3,14 @@ import { suite, test } from 'node:test';
 import * as fc from 'fast-check';
 import { streamRooms, textsOf } from '../../test/support/streams.ts';
 import { targetOf } from '../../test/support/rows.ts';
-import type { Outcome, Rows, Target } from '../tables/flow.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import { createStreams } from './ingest-stream.ts';
 import type { Batch, Stream, StreamDeps } from './ingest-stream.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
-import type { RefusalCode } from '../tables/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
+import type { RefusalCode } from '../errors/refusals.ts';
 
 const opening = {
   method: 'GET',

@@ -9,24 +9,18 @@
  * full, the engine is unreachable), the stream starts a new chain with the first batch that was not committed, for at most
  * `streamPatienceMs`. An unknown outcome is never retried. Touches nothing itself.
  */
-import type {
-  Chain,
-  CheckRequest,
-  DecodeHead,
-  Documents,
-  Outcome,
-  RejectedRequest,
-  Rows,
-  Target,
-} from '../tables/flow.ts';
+import type { Chain, Documents, Outcome, Rows } from '../types/rows.ts';
+import type { CheckRequest, DecodeHead } from '../types/request.ts';
+import type { RejectedRequest } from '../types/journal.ts';
+import type { Target } from '../types/target.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import { freeMade } from '../kit/free-buffer.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { TableName } from '../tables/observations.ts';
-import { refusal, Refused, refusals } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Limits } from '../config/limits.ts';
+import type { TableName } from '../observe/observations.ts';
+import { refusal, Refused, refusals } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import { clientOf } from './stream-fence.ts';
 import type { FencedStream, StreamFence } from './stream-fence.ts';
 import { changedAttemptsMax, standing } from './standing.ts';

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { targetOf } from '../../test/support/rows.ts';
-import type { Arrival, Outcome, Rows } from '../tables/flow.ts';
+import type { Arrival } from '../types/request.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
 import { createIngest } from './ingest.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 
 const large = 1024 * 1024;
 const hooks = { target: () => undefined };

@@ -8,24 +8,16 @@
  * Takes an Arrival; returns an Outcome, or the answer to a handshake, or says that the request is on the disk (spooling.ts); throws
  * Refused with the codes of those stages. Touches nothing itself.
  */
-import type {
-  Arrival,
-  CheckRequest,
-  DecodeRequest,
-  HeaderReader,
-  KeptApart,
-  Outcome,
-  RejectedRequest,
-  Rows,
-  Spooled,
-  Target,
-} from '../tables/flow.ts';
+import type { Arrival, CheckRequest, DecodeRequest, HeaderReader } from '../types/request.ts';
+import type { KeptApart, Outcome, Rows, Spooled } from '../types/rows.ts';
+import type { RejectedRequest } from '../types/journal.ts';
+import type { Target } from '../types/target.ts';
 import type { Asked, Handshakes } from './handshake.ts';
 import type { Sns } from './sns.ts';
 import { freeBuffer, freeMade } from '../kit/free-buffer.ts';
-import type { TableName } from '../tables/observations.ts';
-import { Refused, refusals } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { TableName } from '../observe/observations.ts';
+import { Refused, refusals } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import { changedAttemptsMax, standing } from './standing.ts';
 import type { Standing } from './standing.ts';
 
@@ -67,39 +59,39 @@ export interface IngestHooks {
 
 export function createIngest(deps: IngestDeps): Ingest {
   return async (arrival, hooks) => {
-    const got = begun(deps.clock());
+    const progress = begun(deps.clock());
     const name = deps.route(arrival.target);
     for (let attempt = 1; ; attempt++) {
       // Whatever `find` refuses with, it has asked.
-      got.found = null;
+      progress.found = null;
       try {
         const found = deps.find(name);
-        const late = found instanceof Promise ? await findLate(found, name, deps, arrival, got) : null;
+        const late = found instanceof Promise ? await findLate(found, name, deps, arrival, progress) : null;
         if (late !== null && 'kind' in late) return late;
         const target = late ?? (found as Target);
-        got.target = got.found = target;
+        progress.target = progress.found = target;
         hooks.target(target);
         deps.admit(target, arrival.announcedBytes ?? 0);
-        const reading = got.body ?? arrival.body();
-        const body = (got.body = reading instanceof Promise ? await reading : reading);
+        const reading = progress.body ?? arrival.body();
+        const body = (progress.body = reading instanceof Promise ? await reading : reading);
         // It may have taken long to arrive, and the table may have another check by now.
         if (reading instanceof Promise && !isSame(deps.find(name), target)) continue;
         const request = new ReceivedRequest(arrival, body);
-        got.authenticated = false;
-        const first = asks(target, deps, request, 'unchecked');
+        progress.authenticated = false;
+        const first = answerHandshake(target, deps, request, 'unchecked');
         if (first !== null) return first;
-        const before = needsMore(target) ? await more(target, deps, request) : null;
+        const before = mayLearnOrCertify(target) ? await learnOrCertify(target, deps, request) : null;
         if (before === 'again' && attempt < changedAttemptsMax) continue;
         if (before !== null && before !== 'again') return before;
         authenticate(target, request);
-        got.authenticated = true;
-        const second = asks(target, deps, request, 'checked');
+        progress.authenticated = true;
+        const second = answerHandshake(target, deps, request, 'checked');
         if (second !== null) return second;
         const decoded = deps.decode(target, request);
         const rows = decoded instanceof Promise ? await decoded : decoded;
         // A batch without lines: there is nothing to wait for.
         if (rows.count === 0) return { kind: 'committed', rows: 0 };
-        got.submitted = true;
+        progress.submitted = true;
         const outcome = await deps.submit(rows, arrival, body);
         if (outcome.kind === 'committed' || outcome.kind === 'spooled') {
           if (deps.sns !== undefined && confirms(target) && outcome.kind === 'committed')
@@ -114,28 +106,33 @@ export function createIngest(deps: IngestDeps): Ingest {
           if (outcome.kind === 'aborted' && outcome.refusal.code === 'delivery_differs' && deps.keepApart)
             return await keptApart(deps, arrival, body, rows, outcome.refusal);
           const why =
-            outcome.kind === 'aborted' ? await standing(outcome.refusal, deps, got.found, got.sinceMs) : null;
+            outcome.kind === 'aborted'
+              ? await standing(outcome.refusal, deps, progress.found, progress.sinceMs)
+              : null;
           if (why !== null && why.code !== outcome.refusal.code) throw new Refused(why);
-          const answer = named(outcome, rows);
-          if (answer.kind === 'aborted') tellRejected(deps, arrival, got, answer.refusal);
+          const answer = withLineNumber(outcome, rows);
+          if (answer.kind === 'aborted') tellRejected(deps, arrival, progress, answer.refusal);
           return answer;
         }
         await deps.refresh(target);
       } catch (thrown) {
-        const asked = thrown instanceof Refused ? await asksMeanwhile(thrown, deps, arrival, got) : null;
+        const asked =
+          thrown instanceof Refused ? await answerHandshakeMeanwhile(thrown, deps, arrival, progress) : null;
         if (asked !== null) return asked;
         const why =
-          thrown instanceof Refused ? await standing(thrown.refusal, deps, got.found, got.sinceMs) : null;
+          thrown instanceof Refused
+            ? await standing(thrown.refusal, deps, progress.found, progress.sinceMs)
+            : null;
         if (why?.code === 'table_changed' && attempt < changedAttemptsMax) continue;
-        if (why !== null) tellRejected(deps, arrival, got, why);
-        if (got.body !== null && !got.submitted) freeBuffer(got.body);
+        if (why !== null) tellRejected(deps, arrival, progress, why);
+        if (progress.body !== null && !progress.submitted) freeBuffer(progress.body);
         throw why === null || why === (thrown as Refused).refusal ? thrown : new Refused(why);
       }
     }
   };
 }
 
-function begun(sinceMs: number): Got {
+function begun(sinceMs: number): Progress {
   return { sinceMs, found: null, target: null, body: null, authenticated: false, submitted: false };
 }
 
@@ -180,8 +177,8 @@ class ReceivedRequest implements CheckRequest, DecodeRequest {
   }
 }
 
-/** How far a request has got. */
-interface Got {
+/** How far a request has progress. */
+interface Progress {
   /** When it arrived, by the clock. */
   readonly sinceMs: number;
   /** What this attempt has found. */
@@ -199,18 +196,18 @@ async function findLate(
   name: TableName,
   { handshakes }: IngestDeps,
   arrival: Arrival,
-  got: Got,
+  progress: Progress,
 ): Promise<Target | Asked> {
   const last = handshakes?.lastKnown(name);
   if (handshakes === undefined || last?.answers?.asksByPost !== true) return finding;
   // Awaited below, unless the handshake is answered without it.
   finding.catch(() => undefined);
-  const read = async () => (got.body ??= await arrival.body());
+  const read = async () => (progress.body ??= await arrival.body());
   return (await handshakes.meanwhile(last, arrival, read)) ?? finding;
 }
 
 /** For a table that answers no handshakes by POST this costs one comparison. */
-function asks(
+function answerHandshake(
   target: Target,
   { handshakes }: IngestDeps,
   request: ReceivedRequest,
@@ -227,12 +224,12 @@ function asks(
 const confirms = ({ sns, eventGrid }: Target) => sns !== undefined || eventGrid !== undefined;
 
 /** True for few tables: the request may bring their secret, or its certificate may have to be fetched. */
-function needsMore({ answers, sns }: Target): boolean {
+function mayLearnOrCertify({ answers, sns }: Target): boolean {
   return answers?.learns === true || sns !== undefined;
 }
 
 /** `again`: the table's certificate was replaced, so the message has to be checked again. */
-async function more(
+async function learnOrCertify(
   target: Target,
   deps: IngestDeps,
   request: ReceivedRequest,
@@ -249,19 +246,19 @@ async function more(
 }
 
 /** A handshake needs no room in a lane: it is answered even if the request was refused with a 5xx before its body was read. */
-async function asksMeanwhile(
+async function answerHandshakeMeanwhile(
   { refusal: { code } }: Refused,
   { handshakes }: IngestDeps,
   arrival: Arrival,
-  got: Got,
+  progress: Progress,
 ): Promise<Asked | null> {
-  if (got.body !== null || got.target === null || refusals[code].status < 500) return null;
-  const read = async () => (got.body ??= await arrival.body());
-  return (await handshakes?.meanwhile(got.target, arrival, read)) ?? null;
+  if (progress.body !== null || progress.target === null || refusals[code].status < 500) return null;
+  const read = async () => (progress.body ??= await arrival.body());
+  return (await handshakes?.meanwhile(progress.target, arrival, read)) ?? null;
 }
 
-function tellRejected(deps: IngestDeps, arrival: Arrival, got: Got, refusal: Refusal): void {
-  const { target, body, authenticated } = got;
+function tellRejected(deps: IngestDeps, arrival: Arrival, progress: Progress, refusal: Refusal): void {
+  const { target, body, authenticated } = progress;
   if (target === null || deps.rejected === undefined) return;
   deps.rejected({ ...headOf(arrival), body, target, refusal, door: 'http', authenticated });
 }
@@ -295,7 +292,7 @@ function authenticate(target: Target, request: ReceivedRequest): void {
 }
 
 /** Tells the sender of a batch which line of its body holds the row at fault. */
-function named(outcome: Outcome, rows: Rows): Outcome {
+function withLineNumber(outcome: Outcome, rows: Rows): Outcome {
   if (outcome.kind !== 'aborted' || outcome.row === undefined || !rows.target.intake.batched) return outcome;
   const line = rows.lines?.[outcome.row] ?? outcome.row + 1;
   const { code, message } = outcome.refusal;

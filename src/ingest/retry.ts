@@ -4,11 +4,13 @@
  * if it was kept because of its delivery's id, as another delivery.
  * Takes a KeptRequest; returns an Outcome, and never rejects with Refused. Touches nothing itself.
  */
-import type { KeptRequest, Outcome, RetryRejected, Rows, Target } from '../tables/flow.ts';
-import { derived } from '../tables/delivery-id.ts';
+import type { KeptRequest, RetryRejected } from '../types/journal.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { derived } from '../types/delivery-id.ts';
 import { createIngest } from './ingest.ts';
 import type { IngestDeps } from './ingest.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 
 export interface RetryDeps extends Omit<
   IngestDeps,
@@ -53,7 +55,7 @@ function aborted({ refusal: why }: Refused): Outcome {
   return { kind: 'aborted', refusal: why };
 }
 
-/** A value of the query that reject/description.ts masked, because no column takes it. */
+/** A value of the query that reject/redact.ts masked, because no column takes it. */
 const maskedQuery = /[?&](?:[^&=]*=)?\*\*\*(?:&|$)/;
 
 /** The table without its check; an unusable table stays unusable. */

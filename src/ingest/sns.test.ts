@@ -15,10 +15,11 @@ import { createFetch, isPublicAddress, publicNetwork } from '../access/outgoing.
 import type { Fetch, Network } from '../access/outgoing.ts';
 import { parseTopics } from '../catalog/sns-topics.ts';
 import { expandSender, senders, signedRequest } from '../senders/senders.ts';
-import type { CheckRequest, Target } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observation } from '../tables/observations.ts';
-import { Refused } from '../tables/refusals.ts';
+import type { CheckRequest } from '../types/request.ts';
+import type { Target } from '../types/target.ts';
+import { limits } from '../config/limits.ts';
+import type { Observation } from '../observe/observations.ts';
+import { Refused } from '../errors/refusals.ts';
 import { parseExpression, loadParser } from '../validate/expression.ts';
 import { createIngest } from './ingest.ts';
 import { Sns, certificateUrl, subscribeUrl } from './sns.ts';

@@ -16,10 +16,10 @@ import type { Fetch } from '../access/outgoing.ts';
 import { validationUrl } from './event-grid.ts';
 import { readMessage, topicOf } from '../catalog/sns-topics.ts';
 import type { SnsMessage, Topic } from '../catalog/sns-topics.ts';
-import type { Target } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
-import { Refused } from '../tables/refusals.ts';
+import type { Target } from '../types/target.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
+import { Refused } from '../errors/refusals.ts';
 
 export interface SnsDeps {
   /** Which services may be called: HEADGATE_CONFIRM_SUBSCRIPTIONS. */

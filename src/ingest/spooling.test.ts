@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { plainHead, rowsOf, targetOf } from '../../test/support/rows.ts';
 import { deferred } from '../kit/deferred.ts';
-import { TableGate } from '../spool/table-gate.ts';
-import type { Outcome } from '../tables/flow.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
+import { TableGate } from '../spool/table-order.ts';
+import type { Outcome } from '../types/rows.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import { createSpooling } from './spooling.ts';
 import type { SpoolRoom } from './spooling.ts';
 

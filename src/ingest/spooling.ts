@@ -6,15 +6,17 @@
  * Takes the stages `find`, `isStill`, `admit` and `submit`, and returns them with the detour; refuses with their codes, and with `spool_full`,
  * `engine_unavailable` and `table_changed`. A request goes to the disk only if it is certain that the database stored nothing of it, if the table
  * stores each delivery once, or if its rows go elsewhere (`into`), at least once. Requests that arrive while a table switches between lane and
- * disk wait for the switch (spool/table-gate.ts). Nothing is ever stored in the database on the basis of the last known catalog.
+ * disk wait for the switch (spool/table-order.ts). Nothing is ever stored in the database on the basis of the last known catalog.
  */
 import { keptHeaders, encodeRequest } from '../spool/kept-request.ts';
-import type { TableGate } from '../spool/table-gate.ts';
-import type { Arrival, Outcome, Rows, Spooled, Target } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observe, TableName } from '../tables/observations.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
-import type { RefusalCode } from '../tables/refusals.ts';
+import type { TableGate } from '../spool/table-order.ts';
+import type { Arrival } from '../types/request.ts';
+import type { Outcome, Rows, Spooled } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe, TableName } from '../observe/observations.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
+import type { RefusalCode } from '../errors/refusals.ts';
 import type { IngestDeps } from './ingest.ts';
 
 type Stages = Pick<IngestDeps, 'find' | 'isStill' | 'admit' | 'submit'>;

@@ -3,10 +3,10 @@
  * found to be, as the engine says after the request arrived (decision 0230). Takes a refusal; returns it, or `table_changed`, upon which the request is
  * checked again, or `engine_unavailable`. A request that is accepted pays nothing for it.
  */
-import type { Target } from '../tables/flow.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
-import { ofCatalog } from '../tables/refusals-of-catalog.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Target } from '../types/target.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
+import { ofCatalog } from '../errors/refusals-of-catalog.ts';
+import type { Refusal } from '../errors/refusals.ts';
 
 export interface Standing {
   /** Whether it is what `find` would return, as the engine says after `sinceMs` of the clock; throws `engine_unavailable`. */

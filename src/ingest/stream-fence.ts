@@ -1,6 +1,6 @@
 /** How the streams of several processes keep their order: what ingest-stream.ts needs, and what another process asks of a stream. Refuses with `malformed_path`. */
-import type { Target } from '../tables/flow.ts';
-import { Refused } from '../tables/refusals.ts';
+import type { Target } from '../types/target.ts';
+import { Refused } from '../errors/refusals.ts';
 
 /** Orders what a connection left behind in one process before what its client sends again to another process. */
 export interface StreamFence {

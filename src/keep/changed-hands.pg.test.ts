@@ -6,8 +6,8 @@ import { ownerLogins } from '../../test/support/owner-logins.ts';
 import { startServer } from '../../test/support/server.ts';
 import { until } from '../../test/support/until.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
-import { limits } from '../tables/limits.ts';
-import { keepOnce } from './keeper.ts';
+import { limits } from '../config/limits.ts';
+import { keepOnce } from './retention.ts';
 
 test('a table that a foreign key joins, and that gets another owner meanwhile, runs nothing with the rights of Headgate', async (t) => {
   const server = await startServer();

@@ -5,7 +5,7 @@
 import { holdCodeBlock } from '../catalog/hold-code.ts';
 import { trustedSql } from '../catalog/owner-code.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 
 const pins = (
   idleMs: number,

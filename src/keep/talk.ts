@@ -5,10 +5,10 @@
 import { Client } from 'pg';
 import type { QueryResult, QueryResultRow } from 'pg';
 import type { Engine } from '../engine/engine.ts';
-import { cutOff, hangUp } from '../engine/hang-up.ts';
-import { LeftBehind } from '../engine/left-behind.ts';
+import { cutOff, hangUp } from '../engine/close-client.ts';
+import { LeftBehind } from '../engine/orphaned-backends.ts';
 import type { OwnerLogin } from '../engine/owner-logins.ts';
-import type { Limits } from '../tables/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import * as sql from './statements.ts';
 
 type TalkLimits = Pick<Limits, 'keepStatementMs' | 'keepAnswerMs'>;

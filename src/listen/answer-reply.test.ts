@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { STATUS_CODES } from 'node:http';
 import { test } from 'node:test';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { handshakeReply, ownReply } from './reply.ts';
 
 test('the largest answer to a question stays below 1,024 bytes with what Node adds', () => {

@@ -3,8 +3,8 @@
  * its content, or throws Refused with `malformed_payload`, `timestamp_skew` or `body_too_large`. Of a batch only the frame around its
  * items is parsed here; each item's `data` is found, but not parsed: the table decides what it must be.
  */
-import { limits } from '../tables/limits.ts';
-import { refusals, Refused } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { refusals, Refused } from '../errors/refusals.ts';
 
 export interface BatchFrame {
   readonly id: bigint;

@@ -8,10 +8,12 @@ import type { Incoming } from '../http/exchange.ts';
 import type { BodyRules } from '../http/body.ts';
 import type { Asked, Handshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
-import type { Arrival, KeptApart, Outcome, Spooled, Target } from '../tables/flow.ts';
-import type { Observe, TableName } from '../tables/observations.ts';
-import type { Refusal } from '../tables/refusals.ts';
-import { Refused } from '../tables/refusals.ts';
+import type { Arrival } from '../types/request.ts';
+import type { KeptApart, Outcome, Spooled } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import type { Observe, TableName } from '../observe/observations.ts';
+import type { Refusal } from '../errors/refusals.ts';
+import { Refused } from '../errors/refusals.ts';
 import type { RefusalReplies, Reply } from './reply.ts';
 import {
   committedReply,
@@ -44,7 +46,7 @@ export class WebhookExchange extends Exchange implements Arrival {
 
   /** Sends the request through the stages. The answer follows when they have decided. */
   run(): void {
-    const why = this.share.take(this.hall.limits.requestCostBytes);
+    const why = this.share.take(this.context.limits.requestCostBytes);
     if (why !== null) return this.refuse(why);
     this.#ingest().then(
       (outcome) => this.#decided(outcome),
@@ -70,7 +72,7 @@ export class WebhookExchange extends Exchange implements Arrival {
   ask(otherwise: () => void): void {
     const { handshakes } = this.#room;
     if (handshakes === null) return otherwise();
-    const why = this.share.take(this.hall.limits.requestCostBytes);
+    const why = this.share.take(this.context.limits.requestCostBytes);
     if (why !== null) return this.refuse(why);
     handshakes.ask(this).then(
       (asked) => {

@@ -8,7 +8,7 @@ import { suite } from 'node:test';
 import type { TestContext } from 'node:test';
 import { isFastPath, test } from '../../test/support/both-paths.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { openListener } from './http.ts';
 
 const request = 'POST /webhook/d/s/t HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}';

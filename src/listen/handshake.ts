@@ -4,8 +4,8 @@
  * `malformed_request`. Whether the table exists is checked later, with the first frame.
  */
 import type { HttpRequest } from '../http/exchange.ts';
-import type { Refusal } from '../tables/refusals.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
+import { refusal } from '../errors/refusals.ts';
 import { parseIngestTarget } from './routes.ts';
 
 /** Sixteen bytes in base64 (RFC 6455 §4.1). */

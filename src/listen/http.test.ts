@@ -6,10 +6,10 @@ import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import type { TestListener, TestListenerOptions } from '../../test/support/test-listener.ts';
 import { startListener } from '../../test/support/test-listener.ts';
 import { requireTool } from '../../test/support/tools.ts';
-import type { Outcome } from '../tables/flow.ts';
+import type { Outcome } from '../types/rows.ts';
 import { deferred } from '../kit/deferred.ts';
-import { limits } from '../tables/limits.ts';
-import type { RefusalCode } from '../tables/refusals.ts';
+import { limits } from '../config/limits.ts';
+import type { RefusalCode } from '../errors/refusals.ts';
 
 const path = '/webhook/dev/public/t';
 const committed: Outcome = { kind: 'committed', rows: 1 };

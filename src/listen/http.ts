@@ -10,19 +10,19 @@ import type { Socket } from 'node:net';
 import type { Gate } from '../access/gate.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { Connection } from '../http/connection.ts';
-import type { Hall, HttpRequest, Incoming } from '../http/exchange.ts';
-import { Front } from '../http/front.ts';
-import type { Door, Offers } from '../http/front.ts';
+import type { ServerContext, HttpRequest, Incoming } from '../http/exchange.ts';
+import { HttpServer } from '../http/http-server.ts';
+import type { HttpHandler, Offers } from '../http/http-server.ts';
 import type { Handshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { OpenStream } from '../ingest/ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
-import type { Limits } from '../tables/limits.ts';
-import { limits as allLimits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
-import type { Refusal } from '../tables/refusals.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { Limits } from '../config/limits.ts';
+import { limits as allLimits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Refusal } from '../errors/refusals.ts';
+import { refusal } from '../errors/refusals.ts';
 import type { Deps } from './exchange.ts';
 import { WebhookExchange } from './exchange.ts';
 import type { OriginRule } from './handshake.ts';
@@ -81,12 +81,12 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   return listener;
 }
 
-class HttpListener implements Listener, Door<WebhookExchange> {
+class HttpListener implements Listener, HttpHandler<WebhookExchange> {
   address = { host: '', port: 0 };
   readonly offers: Offers;
   readonly #room: Deps;
   readonly #limits: Limits;
-  readonly #front: Front<WebhookExchange>;
+  readonly #server: HttpServer<WebhookExchange>;
   readonly #websockets: WebSocketDoor | null;
   readonly #mayOpen: OriginRule;
   #closing: Promise<void> | null = null;
@@ -117,33 +117,36 @@ class HttpListener implements Listener, Door<WebhookExchange> {
       fastPrefixes: options.fastPath === false ? null : [webhookPrefix],
     };
     const failed = (error: Error) => observe({ kind: 'request.failed', requestId: randomUUID(), error });
-    this.#front = new Front({ ...bounds, tls, gate, limits, now, failed }, this);
+    this.#server = new HttpServer({ ...bounds, tls, gate, limits, now, failed }, this);
     const backlogs = new Backlogs(limits);
     this.#websockets =
-      openStream === undefined ? null : new WebSocketDoor({ ...this.#hall, observe, openStream, backlogs });
+      openStream === undefined
+        ? null
+        : new WebSocketDoor({ ...this.#context, observe, openStream, backlogs });
     if (this.#websockets !== null)
-      this.#websockets.onRefused = (socket) => this.#front.refuseTunnel(socket, refusal('malformed_request'));
+      this.#websockets.onRefused = (socket) =>
+        this.#server.refuseTunnel(socket, refusal('malformed_request'));
   }
 
-  get #hall(): Hall {
-    return this.#front.hall;
+  get #context(): ServerContext {
+    return this.#server.context;
   }
 
   get load(): Listener['load'] {
-    return this.#front.load;
+    return this.#server.load;
   }
 
   async open({ host, port, fd }: Pick<ListenerOptions, 'host' | 'port' | 'fd'>): Promise<void> {
-    if (port === null) this.#front.standBy();
-    this.address = port === null ? { host, port: 0 } : await this.#front.listen({ host, port, fd });
+    if (port === null) this.#server.acceptPassedSockets();
+    this.address = port === null ? { host, port: 0 } : await this.#server.listen({ host, port, fd });
   }
 
   take(socket: Socket): void {
-    this.#front.take(socket);
+    this.#server.take(socket);
   }
 
   drain(): void {
-    this.#front.drain();
+    this.#server.drain();
     this.#websockets?.drain();
   }
 
@@ -153,10 +156,10 @@ class HttpListener implements Listener, Door<WebhookExchange> {
   }
 
   async #close(): Promise<void> {
-    await this.#front.ebb();
+    await this.#server.stopAccepting();
     this.drain();
     this.#websockets?.close();
-    await this.#front.close(this.#limits.drainMs);
+    await this.#server.close(this.#limits.drainMs);
   }
 
   exchange(incoming: Incoming): WebhookExchange {
@@ -164,7 +167,7 @@ class HttpListener implements Listener, Door<WebhookExchange> {
   }
 
   serve(request: HttpRequest, exchange: WebhookExchange, passedOver: Refusal | null): void {
-    const unwelcome = this.#hall.gate?.refuses(exchange.remoteAddress) ?? null;
+    const unwelcome = this.#context.gate?.refuses(exchange.remoteAddress) ?? null;
     if (unwelcome !== null) return exchange.refuse(unwelcome);
     if (this.#websockets !== null && isIngestTarget(exchange.target)) {
       const why = handshakeRefusal(request, this.#mayOpen) ?? refusal('upgrade_required');
@@ -172,13 +175,13 @@ class HttpListener implements Listener, Door<WebhookExchange> {
     }
     if (!isWebhookTarget(exchange.target)) return exchange.refuse(refusal('not_found'));
     if (exchange.method !== 'POST') return askOrRefuse(exchange);
-    if (this.#hall.draining) return exchange.refuse(refusal('draining'), true);
+    if (this.#context.draining) return exchange.refuse(refusal('draining'), true);
     exchange.run();
   }
 
   /** null: it becomes a WebSocket. */
   #offerRefusal(request: IncomingMessage, connection: Connection): Refusal | null {
-    const { draining, inFlight, gate } = this.#hall;
+    const { draining, inFlight, gate } = this.#context;
     if (this.#websockets === null || !isIngestTarget(request.url ?? '')) return refusal('not_found');
     if (draining) return refusal('draining');
     if (inFlight.exhausted) inFlight.relieve();

@@ -5,9 +5,11 @@
 import { often } from '../http/reply.ts';
 import type { Reply as HttpReply } from '../http/reply.ts';
 import { onlyHeader } from '../kit/header.ts';
-import type { Arrival, CommittedAnswer, HandshakeAnswer, KeptApart, Spooled } from '../tables/flow.ts';
-import type { Refusal, RefusalCode } from '../tables/refusals.ts';
-import { refusal, refusals } from '../tables/refusals.ts';
+import type { Arrival } from '../types/request.ts';
+import type { CommittedAnswer, HandshakeAnswer } from '../types/answers.ts';
+import type { KeptApart, Spooled } from '../types/rows.ts';
+import type { Refusal, RefusalCode } from '../errors/refusals.ts';
+import { refusal, refusals } from '../errors/refusals.ts';
 
 export interface Reply extends HttpReply {
   readonly code: RefusalCode | 'committed' | 'handshake' | 'spooled';

@@ -2,9 +2,9 @@
  * From a request target to the table that it names. Pure: takes the target as received, returns the three names or
  * a refusal (`malformed_path`, `not_found`); only the catalog knows whether such a table exists.
  */
-import type { TableName } from '../tables/observations.ts';
-import type { Refusal } from '../tables/refusals.ts';
-import { refusal } from '../tables/refusals.ts';
+import type { TableName } from '../observe/observations.ts';
+import type { Refusal } from '../errors/refusals.ts';
+import { refusal } from '../errors/refusals.ts';
 
 export const webhookPrefix = '/webhook/';
 const ingestPrefix = '/ingest/';

@@ -21,20 +21,20 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
-import type { Outcome } from '../tables/flow.ts';
+import type { Outcome } from '../types/rows.ts';
 import type { Opening, OpenStream, Stream } from '../ingest/ingest-stream.ts';
 import type { Gate } from '../access/gate.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { Observe, TableName } from '../tables/observations.ts';
-import type { Refusal, RefusalCode } from '../tables/refusals.ts';
-import { refusal, Refused, refusals } from '../tables/refusals.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Observe, TableName } from '../observe/observations.ts';
+import type { Refusal, RefusalCode } from '../errors/refusals.ts';
+import { refusal, Refused, refusals } from '../errors/refusals.ts';
 import { readBatch, readInit } from './batch-frame.ts';
 import type { BytesInFlight } from '../http/budget.ts';
 import { Share } from '../http/budget.ts';
 import { PartialMessage } from './partial-message.ts';
 import { Unacked } from './unacked.ts';
 import type { Backlogs, Pending } from './unacked.ts';
-import { binaryRefused, closeCode, closeCodes, lookupFailed, named } from './socket-words.ts';
+import { binaryRefused, closeCode, closeCodes, lookupFailed, named } from './websocket-errors.ts';
 
 /** What all WebSockets of one listener share. */
 export interface SocketDeps {

@@ -7,9 +7,9 @@ import { holdsTable } from '../../test/support/state-table.ts';
 import { BytesInFlight } from '../http/budget.ts';
 import type { Stream } from '../ingest/ingest-stream.ts';
 import { deferred } from '../kit/deferred.ts';
-import type { Outcome } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
+import type { Outcome } from '../types/rows.ts';
+import { limits } from '../config/limits.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import { SocketSession } from './socket-session.ts';
 import { Backlogs } from './unacked.ts';
 

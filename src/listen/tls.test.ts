@@ -13,7 +13,7 @@ import { startListener } from '../../test/support/test-listener.ts';
 import { run } from '../../test/support/run.ts';
 import { streamRooms } from '../../test/support/streams.ts';
 import { requireTool } from '../../test/support/tools.ts';
-import type { Outcome } from '../tables/flow.ts';
+import type { Outcome } from '../types/rows.ts';
 import { createStreams } from '../ingest/ingest-stream.ts';
 import { deferred } from '../kit/deferred.ts';
 

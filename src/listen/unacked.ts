@@ -2,9 +2,9 @@
  * The batches of one WebSocket that are not acknowledged, in order, and the bytes of those of all WebSockets of one table.
  * Takes batches and returns them in order; says when a socket must not be read until some are gone. Touches nothing.
  */
-import type { Outcome } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { TableName } from '../tables/observations.ts';
+import type { Outcome } from '../types/rows.ts';
+import type { Limits } from '../config/limits.ts';
+import type { TableName } from '../observe/observations.ts';
 
 export interface Pending {
   readonly id: bigint;

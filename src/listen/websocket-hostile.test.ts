@@ -6,9 +6,9 @@ import type { FrameOptions } from '../../test/support/ws-frames.ts';
 import { textsOf } from '../../test/support/streams.ts';
 import { batchText, WsClient } from '../../test/support/ws-client.ts';
 import { listen, open } from '../../test/support/ws-listener.ts';
-import type { Outcome, Rows } from '../tables/flow.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
 import { deferred } from '../kit/deferred.ts';
-import { refusal } from '../tables/refusals.ts';
+import { refusal } from '../errors/refusals.ts';
 
 const path = '/ingest/dev/public/t';
 const committed: Outcome = { kind: 'committed', rows: 1 };

@@ -6,9 +6,10 @@ import { targetOf } from '../../test/support/rows.ts';
 import { frame, handshake, init, opcodes, received, text } from '../../test/support/ws-frames.ts';
 import { batchText, WsClient } from '../../test/support/ws-client.ts';
 import { listen, open } from '../../test/support/ws-listener.ts';
-import type { CheckRequest, Outcome, Rows } from '../tables/flow.ts';
+import type { CheckRequest } from '../types/request.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
 import { deferred } from '../kit/deferred.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 
 const path = '/ingest/dev/public/t';
 const committed: Outcome = { kind: 'committed', rows: 1 };

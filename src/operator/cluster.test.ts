@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { KubeConfig } from '@kubernetes/client-node';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { ClusterError, openCluster } from './cluster.ts';
 import type { WatchEvent } from './cluster.ts';

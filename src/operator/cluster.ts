@@ -9,8 +9,8 @@ import type { IncomingMessage } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import type { RequestOptions } from 'node:https';
 import type { KubeConfig } from '@kubernetes/client-node';
-import { limits as defaultLimits } from '../tables/limits.ts';
-import type { Limits } from '../tables/limits.ts';
+import { limits as defaultLimits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import type { JsonObject } from './resource.ts';
 
 export interface ClusterRequest {

@@ -11,8 +11,8 @@
  * Every write names the version that was read, so if two take it at once the API server refuses one of them (409).
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
 import { isStatus } from './cluster.ts';
 import type { Cluster } from './cluster.ts';
 import { leases, pathOf } from './kinds.ts';

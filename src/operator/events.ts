@@ -3,7 +3,7 @@
  * sentence, refuses nothing: an event that cannot be written appears only in the log. A sentence that repeats the last
  * one of the same Headgate is left out.
  */
-import type { Observe } from '../tables/observations.ts';
+import type { Observe } from '../observe/observations.ts';
 import type { Cluster } from './cluster.ts';
 import { events, managedBy, pathOf } from './kinds.ts';
 import { apiVersionOfHeadgate } from './resource.ts';

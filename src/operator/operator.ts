@@ -8,9 +8,9 @@
 import { setMaxListeners } from 'node:events';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Closable } from '../kit/closer.ts';
-import { limits as defaultLimits } from '../tables/limits.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
+import { limits as defaultLimits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
 import type { Cluster } from './cluster.ts';
 import { Election } from './election.ts';
 import { createRecorder } from './events.ts';

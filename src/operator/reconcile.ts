@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import type { Limits } from '../tables/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import { ClusterError, isStatus } from './cluster.ts';
 import type { Cluster } from './cluster.ts';
 import type { Note, Recorder } from './events.ts';

@@ -11,8 +11,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
 import { ClusterError, isStatus } from './cluster.ts';
 import type { Cluster } from './cluster.ts';
 import { pathOf } from './kinds.ts';

@@ -5,7 +5,7 @@
  *
  *   waiting → working → (again → waiting | later → a timer → waiting | gone)
  */
-import type { Limits } from '../tables/limits.ts';
+import type { Limits } from '../config/limits.ts';
 
 /** Processes a key; resolves with the ms after which to do so again, or null if the key is gone. Never rejects. */
 export type Work = (key: string) => Promise<number | null>;

@@ -5,11 +5,13 @@
  * time, and of a database one of all tables, in turn: many of them take one connection, and leave the others to the lanes.
  */
 import { Semaphore } from '../kit/semaphore.ts';
-import { within } from '../kit/within.ts';
-import { derived } from '../tables/delivery-id.ts';
-import type { RejectedRequest, Rows, Target } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
-import { keptValues } from './spooled.ts';
+import { within } from '../kit/timeout.ts';
+import { derived } from '../types/delivery-id.ts';
+import type { RejectedRequest } from '../types/journal.ts';
+import type { Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import type { Limits } from '../config/limits.ts';
+import { keptValues } from './spool-refusals.ts';
 
 export interface ApartOptions {
   /** Runs a statement in a transaction whose commit waits for the disk; returns its last row, or rejects. */

@@ -15,13 +15,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { QueryResult } from 'pg';
 import type { Engine } from '../engine/engine.ts';
-import { cutOff, hangUp } from '../engine/hang-up.ts';
-import type { AskedHandshake, Ignored, RejectedRequest, RetryRejected } from '../tables/flow.ts';
+import { cutOff, hangUp } from '../engine/close-client.ts';
+import type { AskedHandshake, RejectedRequest, RetryRejected } from '../types/journal.ts';
+import type { Ignored } from '../types/rows.ts';
 import { backoffMs } from '../kit/backoff.ts';
-import type { Limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
 import { runRetry } from './retries.ts';
-import { IgnoredCounts } from './ignored.ts';
+import { IgnoredCounts } from './ignored-keys.ts';
 import {
   addIgnored,
   forgetDeliveries,
@@ -37,8 +38,8 @@ import {
 import type { TakenRow } from './statements.ts';
 import { TrafficCounts, addTraffic } from './traffic.ts';
 import type { Answered } from './traffic.ts';
-import { Waiting } from './waiting.ts';
-import { Why } from './why.ts';
+import { Waiting } from './write-queue.ts';
+import { Why } from './refusal-reason.ts';
 
 export interface JournalOptions {
   readonly database: string;

@@ -2,10 +2,11 @@
  * One retry: a row that was taken from headgate.rejected_requests goes through the stages again. Returns what to write
  * into the row; never rejects, because the other retries of its batch need their outcomes, too.
  */
-import type { KeptRequest, Outcome, RetryRejected } from '../tables/flow.ts';
-import { refusal } from '../tables/refusals.ts';
-import type { RefusalCode } from '../tables/refusals.ts';
-import { rawHeadersOf } from './description.ts';
+import type { KeptRequest, RetryRejected } from '../types/journal.ts';
+import type { Outcome } from '../types/rows.ts';
+import { refusal } from '../errors/refusals.ts';
+import type { RefusalCode } from '../errors/refusals.ts';
+import { rawHeadersOf } from './redact.ts';
 import type { TakenRow } from './statements.ts';
 
 export interface Settled {

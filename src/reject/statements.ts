@@ -2,9 +2,9 @@
  * The statements of the reject room, and their parameters. Every name is qualified except `unnest` of several arrays, which is
  * syntax and means PostgreSQL's own.
  */
-import { limits } from '../tables/limits.ts';
-import type { AskedHandshake } from '../tables/flow.ts';
-import type { Description } from './description.ts';
+import { limits } from '../config/limits.ts';
+import type { AskedHandshake } from '../types/journal.ts';
+import type { Description } from './redact.ts';
 
 /**
  * Rows that refer to a table's own row in the catalog would wait for a transaction in which it is dropped, which its owner may leave open, and

@@ -4,8 +4,8 @@ import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { connect, makeTable, openRejects } from '../../test/support/rejected.ts';
 import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
-import type { Target } from '../tables/flow.ts';
-import type { Rejects } from './rejects.ts';
+import type { Target } from '../types/target.ts';
+import type { Rejects } from './rejected-requests.ts';
 
 function trafficOn(bin: string): void {
   let server: TestServer;

@@ -3,9 +3,9 @@
  * Takes answers, returns the parameters of `addTraffic`; what is taken is forgotten here, so that nothing is counted
  * twice. Holds as many tables and minutes as there is room for, and then drops the oldest. Time is an argument.
  */
-import type { Limits } from '../tables/limits.ts';
-import type { Observation } from '../tables/observations.ts';
-import { refusals } from '../tables/refusals.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Observation } from '../observe/observations.ts';
+import { refusals } from '../errors/refusals.ts';
 import { standing } from './statements.ts';
 
 export type Answered = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;

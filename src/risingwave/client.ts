@@ -3,9 +3,9 @@ import { EventEmitter } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { Client } from 'pg';
 import type { ClientConfig } from 'pg';
-import { cutOff } from '../engine/hang-up.ts';
-import { limits } from '../tables/limits.ts';
-import { Guard } from './guard.ts';
+import { cutOff } from '../engine/close-client.ts';
+import { limits } from '../config/limits.ts';
+import { Guard } from './reply-guard.ts';
 
 /** What node-postgres's types do not say about its Connection. */
 interface Inside {

@@ -3,19 +3,20 @@
  * `row_refused`, `engine_unavailable`, `table_changed`, `relation_not_writable` and `commit_unknown`. Uses sessions of RisingWave.
  *
  * There are no transactions: one INSERT is stored as a whole or not at all, and two INSERTs are independent. So a request is never split
- * over two. When an INSERT fails, the rows at fault are searched for without storing any (judge.ts). If there are any, the INSERT failed
+ * over two. When an INSERT fails, the rows at fault are searched for without storing any (row-at-fault.ts). If there are any, the INSERT failed
  * because of them, before anything was written, and is repeated without them. If there are none, it is not known whether the INSERT was
  * stored, unless RisingWave's message says that it was never begun.
  */
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
-import type { Group, Outcome, Rows, Target } from '../tables/flow.ts';
-import type { Observe } from '../tables/observations.ts';
-import { refusal, refusals } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Group, Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import type { Observe } from '../observe/observations.ts';
+import { refusal, refusals } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import { encodeRows, insertSql } from './encode.ts';
 import type { BadRow, Encoded } from './encode.ts';
-import { causeOf, Judge } from './judge.ts';
-import type { Place, Probe } from './judge.ts';
+import { causeOf, Judge } from './row-at-fault.ts';
+import type { Place, Probe } from './row-at-fault.ts';
 import { columnsOf } from './relations.ts';
 import type { RwSessions } from './sessions.ts';
 import { printType } from './types.ts';

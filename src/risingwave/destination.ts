@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import type { ClientBase, ClientConfig, PoolConfig } from 'pg';
 import { parseDsn } from '../engine/dsn.ts';
-import type { Into } from '../tables/into.ts';
+import type { Into } from '../types/into.ts';
 import { GuardedClient } from './client.ts';
 
 const form = 'postgresql://user:password@host:port/database, with no other option than sslmode';

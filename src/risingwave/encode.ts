@@ -7,9 +7,9 @@
  */
 import { objectMembers } from '../kit/json-values.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
-import type { Rows } from '../tables/flow.ts';
-import { refusal, refusals } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Rows } from '../types/rows.ts';
+import { refusal, refusals } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import { columnsOf } from './relations.ts';
 import type { RwColumn } from './relations.ts';
 import { printType } from './types.ts';

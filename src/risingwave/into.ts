@@ -5,15 +5,16 @@
  */
 import type { KnownRelations } from '../catalog/known-relations.ts';
 import { relationName } from '../kit/sql-text.ts';
-import type { CommitGroup, Group, Outcome, Target } from '../tables/flow.ts';
-import type { Into } from '../tables/into.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
-import { Refused, refusal } from '../tables/refusals.ts';
+import type { CommitGroup, Group, Outcome } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import type { Into } from '../types/into.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
+import { Refused, refusal } from '../errors/refusals.ts';
 import { createRwCommit } from './commit.ts';
 import type { RwCommit, Stored } from './commit.ts';
 import { poolConfigOf } from './destination.ts';
-import { causeOf } from './judge.ts';
+import { causeOf } from './row-at-fault.ts';
 import { fillingOnly, openRwRelations } from './relations.ts';
 import type { RwConflict } from './relations.ts';
 import { RwSessions } from './sessions.ts';

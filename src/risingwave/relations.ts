@@ -9,8 +9,8 @@ import {
   notWritable,
   plainIntake,
 } from '../catalog/known-relations.ts';
-import type { Target } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
+import type { Target } from '../types/target.ts';
+import type { Limits } from '../config/limits.ts';
 import { parseDefinition } from './definition.ts';
 import { literal } from './literal.ts';
 import { parseType } from './types.ts';

@@ -7,9 +7,9 @@
  */
 import { Pool } from 'pg';
 import type { ClientBase, PoolClient, PoolConfig, QueryResult } from 'pg';
-import { cutOff } from '../engine/hang-up.ts';
+import { cutOff } from '../engine/close-client.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { GuardedClient } from './client.ts';
 import { refuseUnasked } from './destination.ts';
 

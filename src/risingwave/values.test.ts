@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { parseDefinition } from './definition.ts';
-import { causeOf } from './judge.ts';
+import { causeOf } from './row-at-fault.ts';
 import { parseType, printType } from './types.ts';
 import { expression, Misfit } from './values.ts';
 import { anyCharacter } from '../../test/support/characters.ts';

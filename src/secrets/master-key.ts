@@ -8,7 +8,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { chmod, link, mkdir, open, rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { PlainError } from '../kit/plain-error.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { fixedKeys, masterKeyOf } from './key-ring.ts';
 import type { KeyRing, MasterKey } from './key-ring.ts';
 

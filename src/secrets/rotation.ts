@@ -10,7 +10,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { ClientBase } from 'pg';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { KeyRing, MasterKey } from './key-ring.ts';
 import { MasterKeyError, newMasterKey, readKeyFile, replaceKeyFile } from './master-key.ts';
 import { SealError } from './sealing.ts';

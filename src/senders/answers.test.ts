@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { suite, test } from 'node:test';
-import type { AnswerText, CheckRequest } from '../tables/flow.ts';
+import type { AnswerText } from '../types/answers.ts';
+import type { CheckRequest } from '../types/request.ts';
 import { parseAnswer } from '../validate/answer.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { roundsOf, verdict } from './send-handshake.ts';

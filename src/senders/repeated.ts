@@ -2,7 +2,7 @@
  * What to do about a delivery that its sender repeats: the SQL that stores it once, or that reads each of its events
  * once. Takes a sender, returns text for its page and statements that run. Pure.
  */
-import { printDeliveryId } from '../tables/delivery-id.ts';
+import { printDeliveryId } from '../types/delivery-id.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import type { DeliveryId, Sender } from './sender.ts';
 

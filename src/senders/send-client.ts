@@ -5,7 +5,7 @@
 import { Agent as HttpAgent, request as httpRequest } from 'node:http';
 import type { IncomingMessage, RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { Asked } from './sender.ts';
 
 export interface Answer {

@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { SendError } from './send-options.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import type { SendOptions } from './send-options.ts';

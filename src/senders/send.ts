@@ -6,7 +6,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { eventPlaces } from './events.ts';
 import { tampered, withHeaders, withText } from './send-changes.ts';
 import { SendClient } from './send-client.ts';

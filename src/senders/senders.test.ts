@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { suite, test } from 'node:test';
-import type { CheckRequest } from '../tables/flow.ts';
+import type { CheckRequest } from '../types/request.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import type { Keys, Sender } from './sender.ts';
 import { expandSender, expressionOf, nearestSenders, senderOf, senders, signedRequest } from './senders.ts';

@@ -6,8 +6,8 @@
  */
 import { backoffMs } from '../kit/backoff.ts';
 import { isLoopbackHost } from '../kit/address.ts';
-import { parseWindow } from '../tables/delivery-id.ts';
-import { limits } from '../tables/limits.ts';
+import { parseWindow } from '../types/delivery-id.ts';
+import { limits } from '../config/limits.ts';
 import type { Answer, SendClient } from './send-client.ts';
 import { SendError, secretOf, urlOf } from './send-options.ts';
 import type { CommandIo } from '../kit/terminal.ts';

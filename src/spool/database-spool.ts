@@ -8,9 +8,9 @@
  */
 import { join } from 'node:path';
 import type { Closable } from '../kit/closer.ts';
-import type { Observe, TableName } from '../tables/observations.ts';
-import { limits } from '../tables/limits.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
+import type { Observe, TableName } from '../observe/observations.ts';
+import { limits } from '../config/limits.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import { DiskReport } from './disk-report.ts';
 import { encodeTarget } from './format.ts';
 import { encodeTable } from './kept-request.ts';
@@ -20,7 +20,7 @@ import type { Lost, Quarantined } from './quarantine.ts';
 import type { Counted } from './segment.ts';
 import { Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
-import { TableGate } from './table-gate.ts';
+import { TableGate } from './table-order.ts';
 import { NotKept } from './writer.ts';
 import type { Appendable } from './seal-together.ts';
 

@@ -2,7 +2,7 @@
  * Reports a disk that fails once for all failures of one kind, and their number once it works again: a full disk fails for every request.
  * Takes what happens, returns nothing.
  */
-import type { Observe } from '../tables/observations.ts';
+import type { Observe } from '../observe/observations.ts';
 
 interface DiskReportOptions {
   readonly database: string;

@@ -10,15 +10,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Closable } from '../kit/closer.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
 import type { DatabaseSpool } from './database-spool.ts';
 import { decodeTable } from './kept-request.ts';
 import type { KeptTable } from './kept-request.ts';
 import { beginning } from './spool.ts';
 import type { Segment } from './segment.ts';
 import type { Place, Spool, SpooledRequests } from './spool.ts';
-import type { TableGate } from './table-gate.ts';
+import type { TableGate } from './table-order.ts';
 import { TableHandOver } from './table-hand-over.ts';
 import type { HandOverDeps, Held, Slow } from './table-hand-over.ts';
 

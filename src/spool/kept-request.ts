@@ -7,7 +7,7 @@
  * Only headers are kept that rows are made from, or that an owner may see: never a header that carries a credential, unless a
  * column takes it.
  */
-import type { Target } from '../tables/flow.ts';
+import type { Target } from '../types/target.ts';
 
 export interface KeptHead {
   readonly method: string;

@@ -1,5 +1,5 @@
 /** Which requests of a group share a record. Pure. */
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { Target } from './format.ts';
 
 /** The table of a request. */

@@ -3,7 +3,7 @@
  * order, a piece of the file at a time, and continues after damaged parts.
  */
 import { basename, join } from 'node:path';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
 import { headerBytes, lookAt } from './format.ts';
 import type { RecordHead, SegmentHeader, Version, Whereabouts } from './format.ts';

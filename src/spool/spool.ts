@@ -11,7 +11,7 @@ import { headerBytes, openRecord } from './format.ts';
 import { keyOf, recover } from './recovery.ts';
 import { quarantine, recount } from './quarantine.ts';
 import type { Lost } from './quarantine.ts';
-import type { Sealed } from './sealed.ts';
+import type { Sealed } from './sealed-records.ts';
 import { reading, removeMarks, scanRecords, writtenOf } from './segment.ts';
 import type { Damage, Segment } from './segment.ts';
 import { SpoolWriter } from './writer.ts';

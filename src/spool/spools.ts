@@ -9,9 +9,9 @@
 import { join } from 'node:path';
 import type { Closable } from '../kit/closer.ts';
 import { PlainError } from '../kit/plain-error.ts';
-import { rememberedOf } from '../kit/remembered.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
+import { rememberedOf } from '../kit/memoize.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
 import { DatabaseSpool } from './database-spool.ts';
 import type { DatabaseSpoolOptions } from './database-spool.ts';
 import type { Drainer } from './drainer.ts';

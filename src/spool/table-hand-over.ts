@@ -5,15 +5,17 @@
  * in the transaction that moves the position past it. Returns whether all of them have arrived, and if not why.
  */
 import { unusableTarget } from '../catalog/snapshot.ts';
-import type { Group, RejectedRequest, Rows, Target } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import type { Observe, TableName } from '../tables/observations.ts';
-import { refusal, Refused } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
+import type { Group, Rows } from '../types/rows.ts';
+import type { RejectedRequest } from '../types/journal.ts';
+import type { Target } from '../types/target.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe, TableName } from '../observe/observations.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import { bodySpans, decodeRequest } from './kept-request.ts';
 import type { KeptHead, KeptTable } from './kept-request.ts';
-import { apart, requestsOf } from './sealed.ts';
-import type { Sealed } from './sealed.ts';
+import { apart, requestsOf } from './sealed-records.ts';
+import type { Sealed } from './sealed-records.ts';
 import type { Place } from './spool.ts';
 
 export interface Passage {

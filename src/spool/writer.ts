@@ -11,7 +11,7 @@
  * The segment after the one in use is made ahead, so that a disk that fills up takes nothing from the one in use.
  */
 import type { KeyRing, MasterKey } from '../secrets/key-ring.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
 import { encodeHeader, encodeRecord, headerBytes, joinPayloads, recordsEnd, recordSize } from './format.ts';
 import { segmentKey } from './format.ts';

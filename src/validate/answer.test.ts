@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import type { AnswerText, CheckRequest } from '../tables/flow.ts';
+import type { AnswerText } from '../types/answers.ts';
+import type { CheckRequest } from '../types/request.ts';
 import { AnswerError, type GuardText, parseAnswer } from './answer.ts';
 import { loadParser } from './expression.ts';
 

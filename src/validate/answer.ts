@@ -8,11 +8,11 @@ import type {
   AnswerPart,
   Answering,
   AnswerText,
-  CheckRequest,
   CommittedAnswer,
   HandshakeAnswer,
-} from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
+} from '../types/answers.ts';
+import type { CheckRequest } from '../types/request.ts';
+import { limits } from '../config/limits.ts';
 import { type Guard, checkOutputs, checkWhen, guardOf } from './answer-safety.ts';
 import { type BoundValues } from './compile.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';

@@ -3,7 +3,7 @@
  * request. Each is judged again against the current VALIDATE and secrets, which statements may have changed since it was
  * given: two secrets with the same value are one. A clause that would be refused today is left out, and reported. Pure.
  */
-import type { Answers, AnswerText, CommittedAnswer, HandshakeRule } from '../tables/flow.ts';
+import type { Answers, AnswerText, CommittedAnswer, HandshakeRule } from '../types/answers.ts';
 import { type AnswerScope, parseAnswer } from './answer.ts';
 
 interface Clause extends AnswerText {

@@ -2,7 +2,7 @@
  * Builds typed nodes: converts types where PostgreSQL does so implicitly, and computes constant parts. A constant part
  * that raises an error is refused when the table is created, with its position.
  */
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { Compiler } from './compile.ts';
 import { sizeOfConstant } from './cost.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';

@@ -3,7 +3,7 @@
  * with zeros, and compared in full: within a size class neither content nor length can be measured.
  */
 import { timingSafeEqual } from 'node:crypto';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { EvaluationError } from './errors.ts';
 
 interface Scratch {

@@ -2,7 +2,7 @@
  * The static cost bound. Every step is linear in what it reads and writes; here the sizes are bounded relative to the
  * request body, so that no request can make an expression slow or large. What cannot be bounded is refused.
  */
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { ExpressionError } from './errors.ts';
 import { type Node, childrenOf } from './node.ts';
 import { type Size, smallSize, sumSizes } from './table.ts';

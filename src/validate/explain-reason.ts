@@ -1,5 +1,5 @@
 /** The reason for a refusal in words: follows what was not true down to the part that was decisive. Pure. */
-import type { CheckRequest } from '../tables/flow.ts';
+import type { CheckRequest } from '../types/request.ts';
 import { EvaluationError } from './errors.ts';
 import { reachable } from './expression.ts';
 import { headerText } from './headers.ts';

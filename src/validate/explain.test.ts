@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { before, suite, test } from 'node:test';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { publicUrlOf, requestOf, vectors } from '../../test/support/vectors.ts';
-import type { CheckRequest } from '../tables/flow.ts';
+import type { CheckRequest } from '../types/request.ts';
 import { explainExpression } from './explain.ts';
 import { loadParser } from './expression.ts';
 

@@ -4,8 +4,8 @@
  * and the steps in the order of evaluation. Contains no secret, and nothing that is computed from one or compared as a
  * key, except booleans and NULL. Pure.
  */
-import type { CheckRequest } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
+import type { CheckRequest } from '../types/request.ts';
+import { limits } from '../config/limits.ts';
 import { type BoundValues, Compiler, type Trace, unset } from './compile.ts';
 import { type Evaluation, Reasons, type Result, messageOf } from './explain-reason.ts';
 import {

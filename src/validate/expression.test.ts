@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
-import { type CheckRequest } from '../tables/flow.ts';
+import { type CheckRequest } from '../types/request.ts';
 import { ExpressionError, loadParser, parseExpression } from './expression.ts';
 
 await loadParser();

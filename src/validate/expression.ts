@@ -4,7 +4,7 @@
  * whatever does not have an exact meaning here, is not safe, or could be made expensive by a request. Touches nothing:
  * no socket, no database, no clock.
  */
-import { type Check, type CheckRequest } from '../tables/flow.ts';
+import { type Check, type CheckRequest } from '../types/request.ts';
 import { type BoundValues, Compiler, type Context, type Evaluate, unset } from './compile.ts';
 import { checkCost } from './cost.ts';
 import { ExpressionError } from './errors.ts';

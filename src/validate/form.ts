@@ -1,6 +1,6 @@
 /** Form bodies and query strings: `name=value&…`, `+` for a blank, `%XX` for bytes, all of it UTF-8. */
 import { formPartBytes, formParts, isEscapedPart } from '../kit/form.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { bytesToText } from './bytea.ts';
 import { EvaluationError } from './errors.ts';
 import { compareTexts } from './text.ts';

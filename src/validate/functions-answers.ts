@@ -1,5 +1,5 @@
 /** Functions for building answers: JSON with escaping, and values of the request that have a shape. Available in every expression. */
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { EvaluationError } from './errors.ts';
 import { type Implementation, type Row, functionsOf, smallSize, sumSizes } from './table.ts';
 import { type Value } from './types.ts';

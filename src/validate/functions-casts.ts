@@ -1,7 +1,7 @@
 /** Casts: `x::type` and `CAST(x AS type)`. */
 import { parseTextArray, printTextArray } from './arrays.ts';
 import { parseBytea, printBytea } from './bytea.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { EvaluationError } from './errors.ts';
 import { type Json, jsonNumber, kindOf, parseJson, printJson } from './jsonb.ts';
 import * as decimal from './numeric.ts';

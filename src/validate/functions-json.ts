@@ -1,5 +1,5 @@
 /** JSONB. */
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { atPath, element, jsonAsText, member } from './jsonb.ts';
 import { type Row, type Size, operatorsOf, timesSize } from './table.ts';
 

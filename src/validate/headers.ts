@@ -1,6 +1,6 @@
 /** Request headers, read directly from the request, or from the alternating names and values as node:http received them. */
 import { isUtf8 } from 'node:buffer';
-import type { CheckRequest } from '../tables/flow.ts';
+import type { CheckRequest } from '../types/request.ts';
 import { EvaluationError } from './errors.ts';
 import { type Json, jsonOf } from './jsonb.ts';
 

@@ -10,7 +10,7 @@ import {
   isSurrogate,
   isSurrogatePair,
 } from '../kit/json-grammar.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { EvaluationError, invalidInput, unsupported } from './errors.ts';
 
 const quote = 0x22;

@@ -3,7 +3,7 @@
  * body allocates nothing, numbers keep their digits, and the last of duplicate keys is used. Only printing and
  * comparing an array or object builds it; that is bounded by `limits.expressionJsonCharsMax`.
  */
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { unsupported } from './errors.ts';
 import { checkJson, skipString, skipValue, skipSpace } from './json-scan.ts';
 import { type Decimal, compareDecimals, decimalFromParts, printDecimal } from './numeric.ts';

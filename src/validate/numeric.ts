@@ -3,7 +3,7 @@
  * the number of its digits after the decimal point. Results are exact, with the display scale that PostgreSQL gives
  * them; NaN, infinities and longer numbers raise an error.
  */
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { EvaluationError, invalidInput, outOfRange, unsupported } from './errors.ts';
 
 export class Decimal {

@@ -8,7 +8,7 @@ import type {
   TypeCast,
   TypeName as PgTypeName,
 } from 'libpg-query';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { ExpressionError } from './errors.ts';
 import { type Branch, type Syntax, type TestWord, typeSpellings } from './syntax.ts';
 import { type TypeName } from './types.ts';

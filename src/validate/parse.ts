@@ -7,7 +7,7 @@
 import { createRequire } from 'node:module';
 import type * as parser from 'libpg-query';
 import type { Node as PgNode, SelectStmt } from 'libpg-query';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { ExpressionError } from './errors.ts';
 import { Converter } from './parse-nodes.ts';
 import { type Syntax } from './syntax.ts';

@@ -4,7 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { quoteIdentifier } from '../kit/sql-text.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { printTextArray } from './arrays.ts';
 import { Json, printJson } from './jsonb.ts';
 import { type Node, type NodeOf } from './node.ts';

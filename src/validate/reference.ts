@@ -1,5 +1,5 @@
 /** The reference page of VALIDATE expressions, printed from the table of functions. */
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { rows } from './functions.ts';
 import { type Row, type Theme, signature } from './table.ts';
 import { printedType } from './types.ts';

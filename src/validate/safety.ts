@@ -7,7 +7,7 @@
  * tracked through the functions that preserve it (`Row.carries`); whatever lets a request choose or empty the value
  * (coalesce with a header, left(…, header)) loses it.
  */
-import { keepsAll, keptOf } from './kept.ts';
+import { keepsAll, keptOf } from './digest-strength.ts';
 import { type Node, type NodeOf, childrenOf } from './node.ts';
 
 export interface Proof {

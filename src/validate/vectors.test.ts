@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Check, type CheckRequest } from '../tables/flow.ts';
+import { type Check, type CheckRequest } from '../types/request.ts';
 import { type Vector, publicUrlOf, requestOf, vectors } from '../../test/support/vectors.ts';
 import { type Expression, loadParser, parseExpression } from './expression.ts';
 

@@ -6,7 +6,7 @@
  * statement in place, as it does in the engine.
  */
 import type { Ours } from './errors.ts';
-import { type Entry, Outstanding } from './outstanding.ts';
+import { type Entry, Outstanding } from './pending-replies.ts';
 
 export class Answers {
   readonly outstanding = new Outstanding();

@@ -2,9 +2,9 @@
  * What the engine says about a statement that Headgate has rewritten, reported as if the engine had read the client's
  * own text: positions point into that text, and Headgate's procedures are not mentioned. Pure.
  */
-import type { RefusedStatement, Rewritten } from '../tables/sql-flow.ts';
-import type { SqlError } from '../tables/refusals.ts';
-import { bytesOfChars, charsBefore } from './characters.ts';
+import type { RefusedStatement, Rewritten } from '../types/sql.ts';
+import type { SqlError } from '../errors/refusals.ts';
+import { bytesOfChars, charsBefore } from './client-encoding.ts';
 import type { ErrorFields } from './messages.ts';
 
 /** A statement text that the relay did not send on unchanged. */

@@ -7,7 +7,7 @@
  */
 import type { Socket } from 'node:net';
 import { deferred } from '../kit/deferred.ts';
-import type { Limits } from '../tables/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import { ProtocolViolation } from './framing.ts';
 import { type FatalReason, writeFatal, writeTerminate } from './messages.ts';
 import { Session, type SessionOptions } from './session.ts';

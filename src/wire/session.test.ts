@@ -12,7 +12,7 @@ import {
   started,
   transcripts,
 } from '../../test/support/wire-transcripts.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { ProtocolViolation } from './framing.ts';
 import { Session } from './session.ts';
 

@@ -8,10 +8,10 @@
  * A session is *opening* until the engine's first ReadyForQuery: passwords pass, and whatever a client has pipelined
  * after them waits. From then on it is *ready*. `Answers` keeps track of what the engine is answering at any time.
  */
-import type { Rewrite, RewriteSql, SqlSession } from '../tables/sql-flow.ts';
+import type { Rewrite, RewriteSql, SqlSession } from '../types/sql.ts';
 import { deferred } from '../kit/deferred.ts';
-import type { Limits } from '../tables/limits.ts';
-import { type SqlError, SqlFailure } from '../tables/refusals.ts';
+import type { Limits } from '../config/limits.ts';
+import { type SqlError, SqlFailure } from '../errors/refusals.ts';
 import { Answers } from './answers.ts';
 import {
   brokenFollowing,
@@ -23,7 +23,7 @@ import {
 } from './errors.ts';
 import { Framer, ProtocolViolation, unread, type Verdict } from './framing.ts';
 import * as wire from './messages.ts';
-import { plain } from './outstanding.ts';
+import { plain } from './pending-replies.ts';
 
 const { fromClient, fromEngine } = wire;
 /** How much of Bind, Describe, Execute and Close is read to find the names at their beginning. */

@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net';
 import { canonicalAddress, clientNetwork } from '../kit/address.ts';
 import { type FatalReason, writeFatal } from './messages.ts';
-import type { Newcomer } from './newcomers.ts';
+import type { Newcomer } from './unauthenticated-clients.ts';
 
 const tooLate: FatalReason = { sqlstate: '57014', message: 'canceling authentication due to timeout' };
 const crowded: FatalReason = {

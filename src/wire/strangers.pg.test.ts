@@ -11,7 +11,7 @@ import type { ClientConfig } from 'pg';
 import { testTls } from '../../test/support/certificates.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { holdSockets } from '../../test/support/held-sockets.ts';
-import { limits } from '../tables/limits.ts';
+import { limits } from '../config/limits.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { within } from '../../test/support/within.ts';

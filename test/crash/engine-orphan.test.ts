@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { DataDirInUse } from '../../src/engine/data-dir-lock.ts';
-import { refuseUnseenServer, stopOrphan, strangerEnv } from '../../src/engine/orphan.ts';
+import { refuseUnseenServer, stopOrphan, strangerEnv } from '../../src/engine/orphaned-server.ts';
 import { holderOf } from '../../src/engine/server-processes.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { EngineChild, postmasterPid } from '../support/engine-process.ts';

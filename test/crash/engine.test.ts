@@ -10,7 +10,7 @@ import { test, type TestContext } from 'node:test';
 import { Client, type QueryResultRow } from 'pg';
 import { findPackage } from '../../src/engine/embedded-binaries.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import { limits } from '../../src/tables/limits.ts';
+import { limits } from '../../src/config/limits.ts';
 import { type Engine, EngineError } from '../../src/engine/engine.ts';
 import { EngineChild, postmasterPid } from '../support/engine-process.ts';
 import { Spy } from '../support/postgres.ts';

@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test';
 import { until } from '../support/until.ts';
 import { asked } from '../support/asked.ts';
 import { childrenOf } from '../../src/engine/server-processes.ts';
-import { limits } from '../../src/tables/limits.ts';
+import { limits } from '../../src/config/limits.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { postmasterPid } from '../support/engine-process.ts';
 import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';

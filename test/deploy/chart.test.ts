@@ -6,11 +6,11 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
-import { limits } from '../../src/tables/limits.ts';
+import { limits } from '../../src/config/limits.ts';
 import { manifestsOf } from '../../src/operator/manifests.ts';
 import type { Manifest } from '../../src/operator/manifest.ts';
 import { managedEnvironment, reservedLabels } from '../../src/operator/resource.ts';
-import { settingsTable } from '../../src/tables/settings.ts';
+import { settingsTable } from '../../src/config/settings.ts';
 import {
   chartDeployment,
   chartPath,

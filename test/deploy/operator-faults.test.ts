@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
-import { limits } from '../../src/tables/limits.ts';
+import { limits } from '../../src/config/limits.ts';
 import { seededRandom } from '../support/random.ts';
 import { sampleOf, times } from '../support/sample.ts';
 import type { Fault, Rule } from '../support/kube/api-server.ts';

@@ -14,7 +14,7 @@ import {
   reservedLabels,
 } from '../../src/operator/resource.ts';
 import type { HeadgateSpec } from '../../src/operator/resource.ts';
-import { settingsTable } from '../../src/tables/settings.ts';
+import { settingsTable } from '../../src/config/settings.ts';
 import { chartPath, manifestsIn, specMatrix } from '../support/chart.ts';
 import { temporaryFolder } from '../support/headgate.ts';
 import { eventually, startApiServer, startOperator } from '../support/kube/operators.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import type { Client } from 'pg';
-import { limits } from '../../src/tables/limits.ts';
+import { limits } from '../../src/config/limits.ts';
 import { type Headgate, startHeadgate } from '../support/headgate.ts';
 import { RawClient } from '../support/raw-http.ts';
 

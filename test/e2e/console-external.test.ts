@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
 import type { RetryState, SqlAnswer, TailEvent, TestAnswer } from '../../src/console/api.ts';
 import { noFilter } from '../../src/console/statements.ts';
-import type { HeldRequest, TailLine } from '../../src/tables/tail.ts';
+import type { HeldRequest, TailLine } from '../../src/observe/tail.ts';
 import { ask, openBrowser, openPage, post } from '../support/console.ts';
 import { explainsAndRetries, makesAnEndpoint } from '../support/console-walk.ts';
 import type { Tried } from '../support/console-walk.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { suite, test } from 'node:test';
-import { limits } from '../../src/tables/limits.ts';
+import { limits } from '../../src/config/limits.ts';
 import { request } from '../support/gateway.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { times } from '../support/sample.ts';

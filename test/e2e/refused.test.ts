@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
-import { limits } from '../../src/tables/limits.ts';
+import { limits } from '../../src/config/limits.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { RawClient, post } from '../support/raw-http.ts';

@@ -11,7 +11,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { before, test } from 'node:test';
-import type { Check, CheckRequest } from '../../src/tables/flow.ts';
+import type { Check, CheckRequest } from '../../src/types/request.ts';
 import { loadParser, parseExpression } from '../../src/validate/expression.ts';
 import { seededRandom } from '../support/random.ts';
 

@@ -5,14 +5,14 @@ import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { onEnd } from './cleanup.ts';
 import { createPost } from '../../src/access/outgoing.ts';
-import { limits } from '../../src/tables/limits.ts';
-import type { Observation } from '../../src/tables/observations.ts';
+import { limits } from '../../src/config/limits.ts';
+import type { Observation } from '../../src/observe/observations.ts';
 import { Alerts } from '../../src/app/alerts/alerts.ts';
 import type { AlertDeps } from '../../src/app/alerts/alerts.ts';
-import type { Kept } from '../../src/app/alerts/kept.ts';
+import type { Kept } from '../../src/app/alerts/state-file.ts';
 import type { SilentTable, Slot, View } from '../../src/app/alerts/rules.ts';
-import { SharedAlerts } from '../../src/app/alerts/sharing.ts';
-import { Signs } from '../../src/app/alerts/signs.ts';
+import { SharedAlerts } from '../../src/app/alerts/claims.ts';
+import { Signs } from '../../src/app/alerts/observed-conditions.ts';
 
 export interface Told {
   readonly alerts: readonly {

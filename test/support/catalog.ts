@@ -2,8 +2,8 @@
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
 import { Catalog } from '../../src/catalog/catalog.ts';
-import type { Target } from '../../src/tables/flow.ts';
-import { limits } from '../../src/tables/limits.ts';
+import type { Target } from '../../src/types/target.ts';
+import { limits } from '../../src/config/limits.ts';
 import { destinationOf } from '../../src/risingwave/destination.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 import { onEnd } from './cleanup.ts';

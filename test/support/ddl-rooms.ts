@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createRewriter } from '../../src/ddl/rewrite.ts';
 import type { DdlDeps, ParsedCheck } from '../../src/ddl/rewrite.ts';
-import type { SqlSession } from '../../src/tables/sql-flow.ts';
+import type { SqlSession } from '../../src/types/sql.ts';
 
 export const utf8: SqlSession = {
   database: 'dev',

@@ -1,8 +1,10 @@
 /** Typed targets, and the documents of Rows one by one, for tests of decode's results. */
 import { type ItemsRequest, itemsInSlices } from '../../src/decode/batches.ts';
 import { Elements } from '../../src/kit/json-walk.ts';
-import { atOnce } from '../../src/kit/long-work.ts';
-import type { Column, Intake, Rows, Shape, Target } from '../../src/tables/flow.ts';
+import { atOnce } from '../../src/kit/time-slices.ts';
+import type { Column, Shape } from '../../src/types/shape.ts';
+import type { Intake, Target } from '../../src/types/target.ts';
+import type { Rows } from '../../src/types/rows.ts';
 import { targetOf } from './rows.ts';
 
 /** pg_type.oid of the types that tests name. */

@@ -10,9 +10,9 @@ import { Connection } from '../../src/http/connection.ts';
 import { FastConnections } from '../../src/http/fast-connection.ts';
 import type { FastAnswer } from '../../src/http/fast-answer.ts';
 import type { WholeRequest } from '../../src/http/whole-request.ts';
-import { PerTurn } from '../../src/kit/per-turn.ts';
-import { limits } from '../../src/tables/limits.ts';
-import type { Limits } from '../../src/tables/limits.ts';
+import { PerTurn } from '../../src/kit/per-tick.ts';
+import { limits } from '../../src/config/limits.ts';
+import type { Limits } from '../../src/config/limits.ts';
 import { onEnd } from './cleanup.ts';
 
 export const path = '/webhook/dev/public/t';

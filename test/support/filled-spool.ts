@@ -7,7 +7,7 @@ import { loadMasterKeys } from '../../src/secrets/master-key.ts';
 import { DatabaseSpool } from '../../src/spool/database-spool.ts';
 import { realFiles } from '../../src/spool/files.ts';
 import { encodeRequest } from '../../src/spool/kept-request.ts';
-import { limits } from '../../src/tables/limits.ts';
+import { limits } from '../../src/config/limits.ts';
 
 export interface Filling {
   /** The data directory of the Headgate that will hand it over; it already contains its master key. */

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { expressionOf, senders } from '../../src/senders/senders.ts';
 import { ExpressionError, loadParser, parseExpression } from '../../src/validate/expression.ts';
 import type { Expression } from '../../src/validate/expression.ts';
-import type { CheckRequest } from '../../src/tables/flow.ts';
+import type { CheckRequest } from '../../src/types/request.ts';
 import type { Random } from './fuzz.ts';
 import { mutate, pick } from './fuzz.ts';
 

@@ -5,9 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
-import { doubtful, more, Recogniser } from '../../src/http/recogniser.ts';
+import { doubtful, more, Recogniser } from '../../src/http/plain-request-parser.ts';
 import { WholeRequest } from '../../src/http/whole-request.ts';
-import { limits } from '../../src/tables/limits.ts';
+import { limits } from '../../src/config/limits.ts';
 import type { Random } from './fuzz.ts';
 import { mutate, pick } from './fuzz.ts';
 

@@ -1,14 +1,14 @@
 /** An events gateway in this process, in front of one test database, with one-line functions for its requests. */
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
-import { engineOf } from '../../src/app/gateway-rooms.ts';
-import { otherRooms } from '../../src/app/other-rooms.ts';
+import { engineOf } from '../../src/app/wire-gateway.ts';
+import { otherRooms } from '../../src/app/wire-external-gateway.ts';
 import { openGateway } from '../../src/gateway/door.ts';
 import type { Gateway, GatewayOptions, GatewayDeps } from '../../src/gateway/door.ts';
 import { Gate } from '../../src/access/gate.ts';
 import type { GateOptions } from '../../src/access/gate.ts';
 import { Closer } from '../../src/kit/closer.ts';
-import { limits } from '../../src/tables/limits.ts';
+import { limits } from '../../src/config/limits.ts';
 import { asked } from './asked.ts';
 import type { Answer as Plain, Question } from './asked.ts';
 import { isFastPath } from './both-paths.ts';

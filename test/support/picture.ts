@@ -4,7 +4,7 @@ import { Picture } from '../../src/catalog/picture.ts';
 import { look } from '../../src/catalog/reading.ts';
 import type { Snapshot } from '../../src/catalog/snapshot.ts';
 import { destinationOf } from '../../src/risingwave/destination.ts';
-import type { Limits } from '../../src/tables/limits.ts';
+import type { Limits } from '../../src/config/limits.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 
 /** `clock`: in ms. */

@@ -14,7 +14,7 @@ import { fromTemplate } from './template.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { openPostgresEngine } from '../../src/engine/postgres.ts';
-import type { Observation, Observe } from '../../src/tables/observations.ts';
+import type { Observation, Observe } from '../../src/observe/observations.ts';
 
 interface Server {
   readonly engine: Engine;

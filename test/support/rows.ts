@@ -1,6 +1,8 @@
 /** Hand-made targets and Rows, for tests of the stages between the catalog and the engine. */
-import type { Rows, Shape, Target } from '../../src/tables/flow.ts';
-import { limits } from '../../src/tables/limits.ts';
+import type { Rows } from '../../src/types/rows.ts';
+import type { Shape } from '../../src/types/shape.ts';
+import type { Target } from '../../src/types/target.ts';
+import { limits } from '../../src/config/limits.ts';
 
 const jsonb = (name: string) => ({ name, type: 'jsonb', baseType: 3802, fallback: null });
 

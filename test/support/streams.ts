@@ -2,11 +2,12 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { scanJson } from '../../src/decode/json-scan.ts';
-import type { Outcome, Rows, Target } from '../../src/tables/flow.ts';
+import type { Outcome, Rows } from '../../src/types/rows.ts';
+import type { Target } from '../../src/types/target.ts';
 import type { ItemsRequest, StreamDeps } from '../../src/ingest/ingest-stream.ts';
-import { limits } from '../../src/tables/limits.ts';
+import { limits } from '../../src/config/limits.ts';
 import { parseIngestTarget } from '../../src/listen/routes.ts';
-import { Refused } from '../../src/tables/refusals.ts';
+import { Refused } from '../../src/errors/refusals.ts';
 import { targetOf } from './rows.ts';
 
 /** What decode returns for the items of a table with one JSONB column. */

@@ -1,14 +1,15 @@
 /** A webhook listener whose ingest keeps the bodies it receives. */
-import type { Arrival, Outcome } from '../../src/tables/flow.ts';
+import type { Arrival } from '../../src/types/request.ts';
+import type { Outcome } from '../../src/types/rows.ts';
 import type { TlsSource } from '../../src/access/tls-source.ts';
 import type { Listener } from '../../src/listen/http.ts';
 import { openListener } from '../../src/listen/http.ts';
 import { parseWebhookTarget } from '../../src/listen/routes.ts';
 import type { OpenStream } from '../../src/ingest/ingest-stream.ts';
-import type { Limits } from '../../src/tables/limits.ts';
-import { limits } from '../../src/tables/limits.ts';
-import type { Observation } from '../../src/tables/observations.ts';
-import { refusal, Refused } from '../../src/tables/refusals.ts';
+import type { Limits } from '../../src/config/limits.ts';
+import { limits } from '../../src/config/limits.ts';
+import type { Observation } from '../../src/observe/observations.ts';
+import { refusal, Refused } from '../../src/errors/refusals.ts';
 import { isFastPath } from './both-paths.ts';
 
 export interface TestListener {

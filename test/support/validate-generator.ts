@@ -1,7 +1,7 @@
 /** Random typed VALIDATE expressions and random requests for them, for the differential test. */
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
-import { type CheckRequest } from '../../src/tables/flow.ts';
+import { type CheckRequest } from '../../src/types/request.ts';
 import { type Case } from './validate-postgres.ts';
 import { anyCharacter } from './characters.ts';
 

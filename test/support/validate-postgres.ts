@@ -3,7 +3,7 @@
  * a function that evaluates one expression over many requests, catching the errors.
  */
 import type { Client } from 'pg';
-import { type CheckRequest } from '../../src/tables/flow.ts';
+import { type CheckRequest } from '../../src/types/request.ts';
 
 const setup = String.raw`
 create schema crypt;

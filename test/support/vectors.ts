@@ -1,6 +1,6 @@
 /** Signed requests of real senders (test/vectors.json), as the listener would pass them to a check. */
 import { readFileSync } from 'node:fs';
-import { type CheckRequest } from '../../src/tables/flow.ts';
+import { type CheckRequest } from '../../src/types/request.ts';
 
 export interface Vector {
   readonly id: string;

@@ -5,7 +5,7 @@ import { readSizes, readTables } from '../../src/catalog/reading.ts';
 import { emptySnapshot, nextSnapshot } from '../../src/catalog/snapshot.ts';
 import type { Snapshot } from '../../src/catalog/snapshot.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
-import type { Target } from '../../src/tables/flow.ts';
+import type { Target } from '../../src/types/target.ts';
 
 export async function readSnapshot(client: ClientBase, before: Snapshot = emptySnapshot): Promise<Snapshot> {
   const path = await client.query<{ path: string }>(`select current_setting('search_path') as path`);

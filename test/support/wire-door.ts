@@ -4,12 +4,12 @@
  * for `before`, and `BUG` throws.
  */
 import type { Endpoint } from '../../src/engine/engine.ts';
-import type { Rewrite, RewriteSql } from '../../src/tables/sql-flow.ts';
+import type { Rewrite, RewriteSql } from '../../src/types/sql.ts';
 import type { TlsSource } from '../../src/access/tls-source.ts';
 import { type Deferred, deferred } from '../../src/kit/deferred.ts';
-import { type Limits, limits } from '../../src/tables/limits.ts';
-import type { Observation } from '../../src/tables/observations.ts';
-import { SqlFailure } from '../../src/tables/refusals.ts';
+import { type Limits, limits } from '../../src/config/limits.ts';
+import type { Observation } from '../../src/observe/observations.ts';
+import { SqlFailure } from '../../src/errors/refusals.ts';
 import type { Passwords } from '../../src/wire/authenticate.ts';
 import { openSqlDoor, type SqlDoor } from '../../src/wire/door.ts';
 

@@ -2,8 +2,8 @@
  * Conversations between a client and an engine as both send them, and what must reach the other side of a session whose
  * rewriter is `rewrite`. Bytes are latin1 strings.
  */
-import type { Rewrite, RewriteSql } from '../../src/tables/sql-flow.ts';
-import { SqlFailure } from '../../src/tables/refusals.ts';
+import type { Rewrite, RewriteSql } from '../../src/types/sql.ts';
+import { SqlFailure } from '../../src/errors/refusals.ts';
 
 export const m = (type: string, body = ''): string => {
   const header = Buffer.alloc(5, type);

@@ -11,8 +11,8 @@ import type { Stage, Told } from '../../../test/support/alert-stage.ts';
 import { until } from '../../../test/support/until.ts';
 import { createMetrics } from '../../admin/metrics.ts';
 import { createPost } from '../../access/outgoing.ts';
-import { limits } from '../../tables/limits.ts';
-import { keptIn } from './kept.ts';
+import { limits } from '../../config/limits.ts';
+import { keptIn } from './state-file.ts';
 import { rules } from './rules.ts';
 import type { Slot, View } from './rules.ts';
 

@@ -9,20 +9,20 @@ import { RateLimit } from '../../access/rate-limit.ts';
 import type { Post } from '../../access/outgoing.ts';
 import { backoffMs } from '../../kit/backoff.ts';
 import type { Closable } from '../../kit/closer.ts';
-import { limits } from '../../tables/limits.ts';
-import type { Observe } from '../../tables/observations.ts';
+import { limits } from '../../config/limits.ts';
+import type { Observe } from '../../observe/observations.ts';
 import { samplesOf } from '../metric-samples.ts';
 import type { Sample } from '../metric-samples.ts';
 import { Conditions, keyOf } from './conditions.ts';
 import type { Condition } from './conditions.ts';
 import { Growth } from './growth.ts';
-import type { KeptFile } from './kept.ts';
+import type { KeptFile } from './state-file.ts';
 import { messageFor } from './message.ts';
 import type { Receiver } from './message.ts';
 import { rules } from './rules.ts';
 import type { Labels, SilentTable, Slot, View } from './rules.ts';
-import type { Sharing } from './sharing.ts';
-import type { Signs } from './signs.ts';
+import type { Sharing } from './claims.ts';
+import type { Signs } from './observed-conditions.ts';
 
 export interface AlertDeps extends Receiver {
   readonly version: string;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { holdsTable } from '../../../test/support/state-table.ts';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 import { Conditions } from './conditions.ts';
 import type { Condition } from './conditions.ts';
 import { Growth } from './growth.ts';

@@ -9,8 +9,8 @@
  *
  * A condition that begins and ends while nobody can be told is never told: there is no queue, only the difference from what was told.
  */
-import { limits } from '../../tables/limits.ts';
-import type { Kept } from './kept.ts';
+import { limits } from '../../config/limits.ts';
+import type { Kept } from './state-file.ts';
 import type { Labels, Rule, Wrong } from './rules.ts';
 
 export interface Condition {

@@ -2,7 +2,7 @@
  * How much counts have grown within a time window. Takes a count's value at a moment; a count seen for the first time grew from zero,
  * because its process started with this one. A count that decreased has been reset. Bounded in counts and points.
  */
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 
 interface Point {
   readonly atMs: number;

@@ -3,7 +3,7 @@
  * counts and times, and nothing of any request. Names are chosen by users: control characters are replaced, and nothing in them acts as
  * Slack markup. Pure.
  */
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 import type { Condition } from './conditions.ts';
 
 export interface From {

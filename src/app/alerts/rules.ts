@@ -2,7 +2,7 @@
  * The alerts, as one table: names and thresholds are those of deploy/prometheus/alerts.yaml for the alerts in it (a test compares
  * them); docs/operating/monitoring.md says of each what to do. Takes what was seen at one moment, returns what is wrong. Pure.
  */
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 import type { Sample } from '../metric-samples.ts';
 
 export type Labels = Readonly<Record<string, string>>;

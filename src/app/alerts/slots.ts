@@ -3,7 +3,7 @@
  * ones. Too much is half of what the server lets a slot hold, or `alertSlotBytesMax` if that is unlimited.
  */
 import type { Catalog } from '../../catalog/catalog.ts';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 import type { Slot } from './rules.ts';
 
 interface SlotRow extends Omit<Slot, 'labels'> {

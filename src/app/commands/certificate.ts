@@ -1,7 +1,7 @@
 /** How long the certificate of an https URL remains valid, regardless of who signed it. */
 import { isIP } from 'node:net';
 import type { connect } from 'node:tls';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 
 /** In days; null: the server presented none. Sends only the TLS handshake. */
 export function certificateDays(url: URL, connectTls: typeof connect): Promise<number | null> {

@@ -9,19 +9,19 @@ import { connect as connectTls } from 'node:tls';
 import { createPost } from '../../access/outgoing.ts';
 import { reachable } from '../../kit/address.ts';
 import { PlainError } from '../../kit/plain-error.ts';
-import { limits } from '../../tables/limits.ts';
-import type { Settings } from '../../tables/settings.ts';
+import { limits } from '../../config/limits.ts';
+import type { Settings } from '../../config/settings.ts';
 import { trialMessage } from '../alerts/message.ts';
-import { problemsOf } from '../check.ts';
-import { diskSpace, flushTime } from '../disk.ts';
+import { problemsOf } from '../check-settings.ts';
+import { diskSpace, flushTime } from '../disk-space.ts';
 import { doorsOf, takenPorts } from '../ports.ts';
 import { certificateDays } from './certificate.ts';
 import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';
-import { portsAt } from './where.ts';
-import type { DoorAt, Where } from './where.ts';
+import { portsAt } from './find-headgate.ts';
+import type { DoorAt, Where } from './find-headgate.ts';
 
 type Verdict = 'ok' | 'look' | 'wrong';
 

@@ -1,10 +1,10 @@
 /** `headgate endpoints`: the webhook tables of a database that the role owns, and the URL of each. */
-import { tableOf } from './io.ts';
+import { tableOf } from './print.ts';
 import { jsonLine } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
-import { webhookUrl } from './where.ts';
-import type { Where } from './where.ts';
+import { webhookUrl } from './find-headgate.ts';
+import type { Where } from './find-headgate.ts';
 
 const list = `SELECT current_database()::text AS database, n.nspname::text AS schema, c.relname::text AS "table",
   w.expression IS NOT NULL AS checked,

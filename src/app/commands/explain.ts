@@ -1,12 +1,12 @@
 /** `headgate explain`: one refused request, as kept for the owner of its table: its contents, why it was refused, and what to do. */
 import { PlainError } from '../../kit/plain-error.ts';
-import { refusals } from '../../tables/refusals.ts';
-import { limits } from '../../tables/limits.ts';
+import { refusals } from '../../errors/refusals.ts';
+import { limits } from '../../config/limits.ts';
 import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
 import type { Texts } from './session.ts';
-import type { Where } from './where.ts';
+import type { Where } from './find-headgate.ts';
 
 const read = `SELECT id::text AS id, received_at::text AS received_at, schema_name, table_name, door, status::text AS status, code, reason, authenticated::text AS authenticated,
   remote_address, method, target, headers::text AS headers, array_to_json(headers_left_out)::text AS left_out, headers_masked::text AS masked,

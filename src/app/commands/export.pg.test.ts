@@ -8,7 +8,7 @@ import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'h
 import { temporaryFolder } from '../../../test/support/headgate.ts';
 import { typesRows, typesTable } from '../../../test/support/parquet-sample.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 import { exportCommand } from './export.ts';
 import type { ExportOptions } from './export.ts';
 

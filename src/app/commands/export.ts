@@ -6,15 +6,15 @@ import { constants, createWriteStream } from 'node:fs';
 import { copyFile, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
 import { PlainError } from '../../kit/plain-error.ts';
-import { limits } from '../../tables/limits.ts';
-import { interrupted } from './io.ts';
+import { limits } from '../../config/limits.ts';
+import { interrupted } from './print.ts';
 import { jsonLine, plain, shownJson } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { parsePosition, writtenBetween } from '../../kit/position.ts';
 import type { Cells, Column } from './parquet.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';
-import type { Where } from './where.ts';
+import type { Where } from './find-headgate.ts';
 
 export interface ExportOptions {
   readonly format: string;

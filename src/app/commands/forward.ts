@@ -8,7 +8,7 @@ import { SendError, secretOf } from '../../senders/send-options.ts';
 import { senders } from '../../senders/senders.ts';
 import type { Asked, Sender } from '../../senders/sender.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
-import type { StoredRequest } from './stored.ts';
+import type { StoredRequest } from './stored-requests.ts';
 
 export interface ForwardOptions {
   /** The sender whose signature the requests get. */

@@ -9,11 +9,11 @@ import { Members } from '../../kit/json-walk.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { quoteIdentifier } from '../../kit/sql-text.ts';
 import { bareIdentifier } from '../../senders/identifier.ts';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
-import type { Where } from './where.ts';
+import type { Where } from './find-headgate.ts';
 
 export interface InferOptions {
   readonly name?: string;

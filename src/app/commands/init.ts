@@ -15,8 +15,8 @@ import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';
-import { webhookUrl } from './where.ts';
-import type { Where } from './where.ts';
+import { webhookUrl } from './find-headgate.ts';
+import type { Where } from './find-headgate.ts';
 
 export interface InitOptions {
   readonly table?: string;

@@ -14,19 +14,19 @@ import { backoffMs } from '../../kit/backoff.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import type { Answer } from '../../senders/send-client.ts';
 import { SendError } from '../../senders/send-options.ts';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 import { Forwarder, reasonOf } from './forward.ts';
 import type { ForwardOptions } from './forward.ts';
 import { jsonLine, plain } from '../../kit/terminal.ts';
-import { interrupted } from './io.ts';
+import { interrupted } from './print.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
-import { Following } from './following.ts';
-import type { FollowedRow } from './following.ts';
+import { Following } from './follow-rows.ts';
+import type { FollowedRow } from './follow-rows.ts';
 import { rest, staying } from './session.ts';
 import type { Session } from './session.ts';
-import type { StoredTable } from './stored.ts';
-import { httpUrl, refuseRemote } from './where.ts';
-import type { Where } from './where.ts';
+import type { StoredTable } from './stored-requests.ts';
+import { httpUrl, refuseRemote } from './find-headgate.ts';
+import type { Where } from './find-headgate.ts';
 
 export interface ListenOptions extends ForwardOptions {
   readonly forwardTo: string;

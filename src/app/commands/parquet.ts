@@ -8,7 +8,7 @@ import type { SchemaElement } from 'hyparquet-writer';
 import { arrayTextToJson } from '../../kit/array-text.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { plain } from '../../kit/terminal.ts';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 
 export interface Column {
   readonly name: string;

@@ -3,18 +3,18 @@
  * root: the environment is read only through `Shell`.
  */
 import type { Command } from 'commander';
-import type { Settings } from '../../tables/settings.ts';
+import type { Settings } from '../../config/settings.ts';
 import type { ExportOptions } from './export.ts';
 import type { InferOptions } from './infer.ts';
 import type { InitOptions } from './init.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import type { ListenOptions } from './listen.ts';
-import { pages } from './pages.ts';
+import { pages } from './help-text.ts';
 import type { ReplayOptions } from './replay.ts';
 import type { TailOptions } from '../console-commands.ts';
 import type { SqlOptions } from './sql.ts';
 import type { WebsubOptions } from '../../senders/websub.ts';
-import type { Where, WhereOptions } from './where.ts';
+import type { Where, WhereOptions } from './find-headgate.ts';
 
 type Given = Record<string, string | true | undefined>;
 
@@ -55,7 +55,7 @@ export function registerCommands(program: Command, shell: Shell): void {
       .option('--url <url>', 'where that Headgate receives webhooks: scheme, host and port')
       .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json');
   const where = async ({ dataDir, ...options }: Placed): Promise<Where> => {
-    const { whereOf } = await import('./where.ts');
+    const { whereOf } = await import('./find-headgate.ts');
     return whereOf(options, shell.settings({ dataDir }).dataDir);
   };
   const making = { shell, command, placed, where };
@@ -213,7 +213,7 @@ function machineCommands(program: Command, { shell, command }: Making): void {
     .action(async ({ dsn, url, profile, json, alert, ...flags }: Given) => {
       const [{ doctorCommand }, { whereOf }] = await Promise.all([
         import('./doctor.ts'),
-        import('./where.ts'),
+        import('./find-headgate.ts'),
       ]);
       const settings = shell.settings(flags);
       const elsewhere = Object.entries({ dsn, url, profile }).filter(

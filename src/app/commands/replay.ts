@@ -6,18 +6,18 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { PlainError } from '../../kit/plain-error.ts';
 import { Progress } from '../../senders/send-progress.ts';
 import { numberOf, SendError } from '../../senders/send-options.ts';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 import { Forwarder, reasonOf } from './forward.ts';
 import type { ForwardOptions } from './forward.ts';
-import { interrupted } from './io.ts';
+import { interrupted } from './print.ts';
 import { jsonLine } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { databaseError, within } from './session.ts';
 import type { Session, Texts } from './session.ts';
-import { requestOf, storedTables } from './stored.ts';
-import type { StoredTable } from './stored.ts';
-import { httpUrl, refuseRemote, webhookUrl } from './where.ts';
-import type { Where } from './where.ts';
+import { requestOf, storedTables } from './stored-requests.ts';
+import type { StoredTable } from './stored-requests.ts';
+import { httpUrl, refuseRemote, webhookUrl } from './find-headgate.ts';
+import type { Where } from './find-headgate.ts';
 
 export interface ReplayOptions extends ForwardOptions {
   readonly to: string;

@@ -10,13 +10,13 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { QueryArrayResult, QueryResultRow } from 'pg';
 import { parseDsn } from '../../engine/dsn.ts';
-import { hangUp } from '../../engine/hang-up.ts';
+import { hangUp } from '../../engine/close-client.ts';
 import { wantsPlain } from '../../engine/servers.ts';
 import { backoffMs } from '../../kit/backoff.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { onceOnDisk, positionNow } from '../../kit/position.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 
 /** The values of a row, by column. */
 export type Texts = Readonly<Record<string, string | null>>;

@@ -10,14 +10,14 @@ import type { FieldDef } from 'pg';
 import { splitStatements } from '../../ddl/statements.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { quoteLiteral } from '../../kit/sql-text.ts';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 import { jsonLine, plain } from '../../kit/terminal.ts';
-import { aligned } from './io.ts';
+import { aligned } from './print.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { connect } from './session.ts';
 import type { Session } from './session.ts';
-import { historyFile } from './where.ts';
-import type { Where } from './where.ts';
+import { historyFile } from './find-headgate.ts';
+import type { Where } from './find-headgate.ts';
 
 export interface SqlOptions {
   readonly command?: string;

@@ -7,15 +7,15 @@
 import { writtenBetween } from '../../kit/position.ts';
 import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 import { requestText } from '../console-commands.ts';
 import type { TailOptions } from '../console-commands.ts';
-import { Following } from './following.ts';
-import type { FollowedRow } from './following.ts';
-import { interrupted } from './io.ts';
+import { Following } from './follow-rows.ts';
+import type { FollowedRow } from './follow-rows.ts';
+import { interrupted } from './print.ts';
 import { rest, staying } from './session.ts';
 import type { Session, Texts } from './session.ts';
-import type { Where } from './where.ts';
+import type { Where } from './find-headgate.ts';
 
 export async function tailElsewhere(where: Where, options: TailOptions, io: CommandIo): Promise<number> {
   const { table, failed } = options;

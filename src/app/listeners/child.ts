@@ -16,10 +16,10 @@ import type { Passed } from '../../access/gate.ts';
 import { deferred } from '../../kit/deferred.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { readLines } from '../../kit/read-lines.ts';
-import { limits } from '../../tables/limits.ts';
-import type { HeldQuestion, HeldRequest, TailBatch } from '../../tables/tail.ts';
-import type { Observation } from '../../tables/observations.ts';
-import { listenerEntry } from '../own-files.ts';
+import { limits } from '../../config/limits.ts';
+import type { HeldQuestion, HeldRequest, TailBatch } from '../../observe/tail.ts';
+import type { Observation } from '../../observe/observations.ts';
+import { listenerEntry } from '../program-files.ts';
 import type {
   Answer,
   Assignment,

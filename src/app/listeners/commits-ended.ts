@@ -6,10 +6,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { Engine } from '../../engine/engine.ts';
-import { hangUp } from '../../engine/hang-up.ts';
+import { hangUp } from '../../engine/close-client.ts';
 import { ownerLoginPrefix, writerName } from '../../engine/login-names.ts';
 import { backoffMs } from '../../kit/backoff.ts';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 
 /** Of the roles that commit: every role may read such a name, and give it to a session of its own. */
 const leftSql = `select from pg_catalog.pg_stat_activity a

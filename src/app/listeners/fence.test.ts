@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { targetOf } from '../../../test/support/rows.ts';
 import type { FencedStream } from '../../ingest/stream-fence.ts';
 import { deferred } from '../../kit/deferred.ts';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 import type { ListenerChild } from './child.ts';
 import { Fence } from './fence.ts';
 import { Fences } from './fences.ts';

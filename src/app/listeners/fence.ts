@@ -6,10 +6,10 @@
  */
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { Lanes } from '../../batch/lanes.ts';
-import type { Target } from '../../tables/flow.ts';
+import type { Target } from '../../types/target.ts';
 import type { FencedStream, StreamFence } from '../../ingest/stream-fence.ts';
-import { Refused } from '../../tables/refusals.ts';
-import { limits } from '../../tables/limits.ts';
+import { Refused } from '../../errors/refusals.ts';
+import { limits } from '../../config/limits.ts';
 import type { Left } from './messages.ts';
 
 interface Rounds {

@@ -3,8 +3,8 @@
  * about to open a stream, and all other processes; returns whether nothing is left of what they held for it. Never rejects. A
  * dead process has settled only when its transactions at the engine have ended: the engine goes on with what it was given.
  */
-import { within } from '../../kit/within.ts';
-import { limits } from '../../tables/limits.ts';
+import { within } from '../../kit/timeout.ts';
+import { limits } from '../../config/limits.ts';
 import type { ListenerChild } from './child.ts';
 import type { Left } from './messages.ts';
 

@@ -19,16 +19,16 @@ import type { Passed } from '../../access/gate.ts';
 import type { Closable } from '../../kit/closer.ts';
 import { listenAt } from '../../kit/listen-at.ts';
 import type { ListenAt } from '../../kit/listen-at.ts';
-import { nobodyWaits } from '../../kit/quiet-turn.ts';
-import { limits } from '../../tables/limits.ts';
-import type { Observe } from '../../tables/observations.ts';
-import type { HeldQuestion, HeldRequest } from '../../tables/tail.ts';
+import { nobodyWaits } from '../../kit/idle-tick.ts';
+import { limits } from '../../config/limits.ts';
+import type { Observe } from '../../observe/observations.ts';
+import type { HeldQuestion, HeldRequest } from '../../observe/tail.ts';
 import type { ChildOptions, ListenerChild } from './child.ts';
 import { Fences } from './fences.ts';
 import type { Question } from './messages.ts';
-import { JoinedTail } from './joined-tail.ts';
+import { JoinedTail } from './merged-tail.ts';
 import { Slot } from './slot.ts';
-import type { SpoolDesk } from './spool-desk.ts';
+import type { SpoolDesk } from './spool-server.ts';
 
 export interface ListenersOptions extends ListenAt {
   readonly assignment: ChildOptions['assignment'];

@@ -1,11 +1,11 @@
 /** Types only: the messages between the main process and its listener processes. Plain values: they are sent as JSON. */
 import type { MetricFamily } from '../../admin/merged-metrics.ts';
-import type { EngineReach } from '../../engine/attached.ts';
+import type { EngineReach } from '../../engine/attached-engine.ts';
 import type { Passed } from '../../access/gate.ts';
-import type { HeldQuestion, HeldRequest, TailBatch } from '../../tables/tail.ts';
-import type { Observation, TableName } from '../../tables/observations.ts';
-import type { Refusal } from '../../tables/refusals.ts';
-import type { Settings } from '../../tables/settings.ts';
+import type { HeldQuestion, HeldRequest, TailBatch } from '../../observe/tail.ts';
+import type { Observation, TableName } from '../../observe/observations.ts';
+import type { Refusal } from '../../errors/refusals.ts';
+import type { Settings } from '../../config/settings.ts';
 
 /**
  * Everything that a listener process has to know. Sent over the channel, because others can read a command line or an

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Observation } from '../../tables/observations.ts';
+import type { Observation } from '../../observe/observations.ts';
 import type { FromListener } from './messages.ts';
 import { ObservationSender } from './observation-sender.ts';
 

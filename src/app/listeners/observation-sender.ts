@@ -4,7 +4,7 @@
  * out are counted and reported. Refuses nothing.
  */
 import { errorText } from '../../admin/log.ts';
-import type { Observation, TableName } from '../../tables/observations.ts';
+import type { Observation, TableName } from '../../observe/observations.ts';
 import type { FromListener } from './messages.ts';
 
 export class ObservationSender {

@@ -9,26 +9,26 @@ import type { MetricFamily } from '../../admin/merged-metrics.ts';
 import { requestLines } from '../../admin/request-lines.ts';
 import { createMetrics } from '../../admin/metrics.ts';
 import { openGuards } from '../door-guards.ts';
-import { attachEngine } from '../../engine/attached.ts';
+import { attachEngine } from '../../engine/attached-engine.ts';
 import { openPostgresEngine } from '../../engine/postgres.ts';
 import type { Gate } from '../../access/gate.ts';
 import { Closer } from '../../kit/closer.ts';
-import { limits as allLimits } from '../../tables/limits.ts';
-import { boundsOf } from '../bounds.ts';
+import { limits as allLimits } from '../../config/limits.ts';
+import { boundsOf } from '../effective-limits.ts';
 import { openListener } from '../../listen/http.ts';
 import type { Listener } from '../../listen/http.ts';
-import { observers } from '../../tables/observations.ts';
-import type { Observe } from '../../tables/observations.ts';
+import { observers } from '../../observe/observations.ts';
+import type { Observe } from '../../observe/observations.ts';
 import { loadParser } from '../../validate/expression.ts';
-import { masterKeys, openWebhookRooms, releaseDatabase } from '../webhook-rooms.ts';
-import type { WebhookDeps } from '../webhook-rooms.ts';
+import { masterKeys, openWebhookRooms, releaseDatabase } from '../wire-listener.ts';
+import type { WebhookDeps } from '../wire-listener.ts';
 import type { Answer, Assignment, FromListener, Question, Report, SpoolTold } from './messages.ts';
-import { Held } from '../../console/held.ts';
-import { Ring } from '../../console/ring.ts';
+import { Held } from '../../console/accepted-requests.ts';
+import { Ring } from '../../console/ring-buffer.ts';
 import { Fence } from './fence.ts';
 import { ObservationSender } from './observation-sender.ts';
-import { shareOf } from './share.ts';
-import { SpoolLink } from './spool-link.ts';
+import { shareOf } from './resource-share.ts';
+import { SpoolLink } from './spool-client.ts';
 
 export interface ListenerService {
   /** Serves a connection; undefined: it was closed while it was being passed. */

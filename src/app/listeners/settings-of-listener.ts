@@ -1,5 +1,5 @@
 /** Selects the settings for a listener process. Pure. */
-import type { Settings } from '../../tables/settings.ts';
+import type { Settings } from '../../config/settings.ts';
 
 /** What a listener process needs of the settings, without the passwords and keys of other doors. */
 export function settingsOfListener(settings: Settings): Settings {

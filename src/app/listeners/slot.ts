@@ -10,8 +10,8 @@ import { remains } from '../../admin/merged-metrics.ts';
 import type { MetricFamily } from '../../admin/merged-metrics.ts';
 import { backoffMs } from '../../kit/backoff.ts';
 import { deferred } from '../../kit/deferred.ts';
-import { limits } from '../../tables/limits.ts';
-import type { Observe } from '../../tables/observations.ts';
+import { limits } from '../../config/limits.ts';
+import type { Observe } from '../../observe/observations.ts';
 import { ListenerChild, ListenerError } from './child.ts';
 import type { ChildOptions } from './child.ts';
 

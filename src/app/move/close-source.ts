@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { quoteIdentifier } from '../../kit/sql-text.ts';
-import { limits } from '../../tables/limits.ts';
+import { limits } from '../../config/limits.ts';
 import { MoveError } from './statements.ts';
 
 /** What would go on writing or could not be ended; checked before anything is moved. */

@@ -14,12 +14,12 @@
 import { openPostgresEngine } from '../../engine/postgres.ts';
 import { openCommandEngine } from '../command-engine.ts';
 import { Client } from 'pg';
-import { hangUp } from '../../engine/hang-up.ts';
+import { hangUp } from '../../engine/close-client.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { createSealing } from '../../secrets/sealing.ts';
-import { limits } from '../../tables/limits.ts';
-import type { Settings } from '../../tables/settings.ts';
-import { masterKeys } from '../webhook-rooms.ts';
+import { limits } from '../../config/limits.ts';
+import type { Settings } from '../../config/settings.ts';
+import { masterKeys } from '../wire-listener.ts';
 import { closeSource, whyNotClosed } from './close-source.ts';
 import { copyHeadgate, prepareHeadgate, unopened } from './headgate-rows.ts';
 import { copyNew, copyOld, inTransaction } from './rows.ts';

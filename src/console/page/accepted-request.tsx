@@ -3,7 +3,7 @@
  * why, and links to the rows.
  */
 import type { JSX } from 'preact';
-import type { HeldRequest } from '../../tables/tail.ts';
+import type { HeldRequest } from '../../observe/tail.ts';
 import type { TableRef } from '../statements.ts';
 import { useLoaded } from './load.ts';
 import { Ago, Badge, Copy, Shown, Text } from './parts.tsx';

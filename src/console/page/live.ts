@@ -1,6 +1,6 @@
 /** Outcomes as they arrive: one stream for the whole page, its last lines, and when each table was last written to. */
 import { signal } from '@preact/signals';
-import type { TailLine } from '../../tables/tail.ts';
+import type { TailLine } from '../../observe/tail.ts';
 import { tail, token } from './server.ts';
 
 const linesMax = 500;

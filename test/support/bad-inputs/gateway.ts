@@ -3,7 +3,7 @@
  * whether the connection stays open. Includes the cases for every door, and the gateway's own. The gateway has a table
  * `t (n int)` and the host name `h`.
  */
-import { limits } from '../../../src/tables/limits.ts';
+import { limits } from '../../../src/config/limits.ts';
 import { chunked, post } from '../raw-http.ts';
 import { head, hostileConnections } from './connections.ts';
 import type { Connection } from './connections.ts';

@@ -9,7 +9,7 @@ import { readFile } from 'node:fs/promises';
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
 import { KubeConfig } from '@kubernetes/client-node';
-import { limits } from '../../../src/tables/limits.ts';
+import { limits } from '../../../src/config/limits.ts';
 import { isStatus, openCluster } from '../../../src/operator/cluster.ts';
 import type { Cluster } from '../../../src/operator/cluster.ts';
 import {
@@ -26,7 +26,7 @@ import type { ClusterObject, Kind } from '../../../src/operator/kinds.ts';
 import { openOperator } from '../../../src/operator/operator.ts';
 import type { Operator } from '../../../src/operator/operator.ts';
 import type { HeadgateResource, HeadgateSpec } from '../../../src/operator/resource.ts';
-import type { Observation } from '../../../src/tables/observations.ts';
+import type { Observation } from '../../../src/observe/observations.ts';
 import { manifestsIn } from '../chart.ts';
 import { onEnd } from '../cleanup.ts';
 import { within } from '../within.ts';

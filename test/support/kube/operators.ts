@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
-import { limits } from '../../../src/tables/limits.ts';
-import type { Limits } from '../../../src/tables/limits.ts';
-import type { Observation } from '../../../src/tables/observations.ts';
+import { limits } from '../../../src/config/limits.ts';
+import type { Limits } from '../../../src/config/limits.ts';
+import type { Observation } from '../../../src/observe/observations.ts';
 import { openCluster } from '../../../src/operator/cluster.ts';
 import { openOperator } from '../../../src/operator/operator.ts';
 import type { Operator } from '../../../src/operator/operator.ts';

@@ -1,0 +1,13 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits } from '../config/limits.ts';
+import { boundsOf } from './effective-limits.ts';
+
+test('two of the largest bodies that are allowed fit, and groups keep a connection', () => {
+  const ordinary = { commitConnections: limits.commitConnectionsMax, bodyBytesMax: limits.bodyBytesMax };
+  assert.deepEqual(boundsOf(ordinary), limits);
+  const bodyBytesMax = 256 * 1024 * 1024;
+  const bounds = boundsOf({ commitConnections: 1, bodyBytesMax });
+  assert.equal(bounds.bodiesInFlightBytesMax, 2 * bodyBytesMax);
+  assert.deepEqual([bounds.commitConnectionsMax, bounds.largeCommitsMax], [1, 1]);
+});

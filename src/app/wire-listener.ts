@@ -1,0 +1,287 @@
+/**
+ * Connects the rooms that serve webhooks: refused requests, catalog, commit connections, lanes, listener. Takes an engine and how
+ * the listener is opened; returns the rooms. Opened by main.ts, and by each listener process if there are several. Part of the
+ * composition root.
+ */
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { Lanes } from '../batch/lanes.ts';
+import { Catalog } from '../catalog/catalog.ts';
+import { createKeeping, createLearning } from '../catalog/learning.ts';
+import type { Learn, LearningDeps } from '../catalog/learning.ts';
+import { Sns } from '../ingest/sns.ts';
+import { createFetch, publicNetwork } from '../access/outgoing.ts';
+import { CommitPools } from '../commit/commit-pools.ts';
+import type { CommitEngine } from '../commit/commit-pools.ts';
+import { runDurably } from '../commit/durable.ts';
+import type { DoorGuards } from './door-guards.ts';
+import type { Engine } from '../engine/engine.ts';
+import { writerName } from '../engine/login-names.ts';
+import { OwnerLogins } from '../engine/owner-logins.ts';
+import type { LoginPasswords } from '../engine/owner-logins.ts';
+import type { AskedHandshake, RejectedRequest } from '../types/journal.ts';
+import type { CheckRequest } from '../types/request.ts';
+import type { Ignored } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import type { IngestDeps } from '../ingest/ingest.ts';
+import type { StreamFence } from '../ingest/stream-fence.ts';
+import type { Closable, Closer } from '../kit/closer.ts';
+import type { Limits } from '../config/limits.ts';
+import type { ListenerOptions } from '../listen/http.ts';
+import { observers } from '../observe/observations.ts';
+import type { Observe } from '../observe/observations.ts';
+import { Keeper } from '../keep/retention.ts';
+import { destinationOf } from '../risingwave/destination.ts';
+import { createKeepApart } from '../reject/apart.ts';
+import type { ApartOptions } from '../reject/apart.ts';
+import { Rejects } from '../reject/rejected-requests.ts';
+import type { RejectsOptions } from '../reject/rejected-requests.ts';
+import type { KeyRing } from '../secrets/key-ring.ts';
+import { loadMasterKeys, parseMasterKeys } from '../secrets/master-key.ts';
+import { createLoginPasswords } from '../secrets/login-passwords.ts';
+import { createSealing } from '../secrets/sealing.ts';
+import type { Sealing } from '../secrets/sealing.ts';
+import type { Settings } from '../config/settings.ts';
+import { createCompileAnswers } from '../validate/answers.ts';
+import { explainRefusal } from '../validate/explain.ts';
+import { parseExpression } from '../validate/expression.ts';
+import type { DatabaseSpool } from '../spool/database-spool.ts';
+import type { SpoolLink } from './listeners/spool-client.ts';
+import { detourOf } from './spool-detour.ts';
+import { openInto, paceOf } from './wire-into.ts';
+import { rememberTables, SpoolHolder } from './wire-spool.ts';
+import type { SpoolParts } from './wire-spool.ts';
+import { openWebhooks } from './webhook-door.ts';
+
+export interface WebhookRoomsOptions<Door extends Closable> {
+  readonly settings: Settings;
+  readonly engine: Engine;
+  readonly keys: KeyRing;
+  readonly guards: DoorGuards;
+  readonly limits: Limits;
+  readonly observe: Observe;
+  readonly openDoor: (options: ListenerOptions) => Promise<Door>;
+  /** Whether this process runs the retries of refused requests; only one of several does. */
+  readonly retries: boolean;
+  /** For one of several processes: what keeps their streams in order, the name of their commits at the engine, and the disk. */
+  readonly oneOfSeveral: {
+    readonly fence: StreamFence;
+    readonly commitName: string;
+    readonly link: SpoolLink;
+  } | null;
+  /** Receives what accepted requests of inspected tables held. */
+  readonly hold: NonNullable<IngestDeps['hold']>;
+  /** Called for each spool that is opened here. */
+  readonly spoolOpened?: (kept: DatabaseSpool) => void;
+}
+
+export interface WebhookDeps<Door extends Closable> {
+  readonly sealing: Sealing;
+  readonly rejects: Rejects;
+  /** null: another process removes expired rows. */
+  readonly keeper: Keeper | null;
+  readonly catalog: Catalog;
+  readonly logins: OwnerLogins;
+  readonly pools: CommitPools;
+  readonly lanes: Lanes;
+  /** null: another process keeps webhooks on its disk. */
+  readonly spool: SpoolHolder | null;
+  readonly listener: Door;
+}
+
+/** Closed by `closer`. The parser must be loaded. */
+export async function openWebhookRooms<Door extends Closable>(
+  options: WebhookRoomsOptions<Door>,
+  closer: Closer,
+): Promise<WebhookDeps<Door>> {
+  const { settings, engine, guards, limits, observe, openDoor } = options;
+  const clock = () => performance.now();
+  const sealing = createSealing(options.keys);
+  const rejects = openRejects(options, (request) => retry(request), clock, closer);
+  const { logins, verifier } = openLogins(options, closer);
+  const keeper = options.retries ? new Keeper({ engine, logins, limits, observe, clock }) : null;
+  closer.add('keep', () => keeper?.close());
+  let confirmed: (database: string) => void = () => undefined;
+  const catalog = await Catalog.open({
+    confirmed: (database) => confirmed(database),
+    served: (database) => {
+      rejects.serve(database);
+      keeper?.serve(database);
+    },
+    engine,
+    retryAsked: (database) => rejects.wake(database),
+    deps: { ...catalogRooms(sealing, options.keys, settings), verifier },
+    limits,
+    observe,
+    clock,
+  });
+  closer.add('catalog', () => catalog.close());
+  const name = options.oneOfSeveral?.commitName;
+  const pools = new CommitPools(commitEngine(engine, logins), limits, name, observe);
+  closer.add('commit connections', () => pools.close());
+  const commit = {
+    pools,
+    limits,
+    observe,
+    ignored: (target: Target, ignored: Ignored) => rejects.ignored(target, ignored),
+    clock,
+  };
+  const into = openInto(commit, closer);
+  const lanes = new Lanes({ commit: into.commit, paceOf, limits, clock, endOfTurn: setImmediate });
+  closer.add('lanes', () => lanes.close());
+  const spool = await openSpool(
+    { ...options, sealing, catalog, commit, into, clock, direct: () => lanes.taken },
+    closer,
+  );
+  closer.add('hand-over into RisingWave', into.stop);
+  confirmed = (database) => spool?.confirmed(database);
+
+  // Waits for an engine that is reachable, so that ready means ready, and a proxy sees a starting Headgate as down rather than
+  // failing; if the engine is unreachable, requests are answered 503.
+  await catalog.opened();
+  confirmed(engine.defaultDatabase);
+  const rejected = (request: RejectedRequest) => rejects.keep(request);
+  const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
+  const disk = spool ?? options.oneOfSeveral?.link ?? null;
+  const detour = detourOf({ settings, catalog, lanes, observe, disk });
+  const told = observers(observe, rejects.observe);
+  const fence = options.oneOfSeveral?.fence ?? null;
+  const keepApart = keepingApart(pools, limits);
+  const doing = { rejected, keepApart, hold: options.hold, asked, fence, clock, observe: told };
+  const calling = outward({ sealing, pools, catalog, settings, limits, observe, clock });
+  const stages = { settings, catalog, lanes, detour, guards, limits, ...calling, ...doing };
+  const { listener, retry } = await openWebhooks(stages, openDoor);
+  closer.add('listener', () => listener.close());
+  return { sealing, rejects, keeper, catalog, logins, pools, lanes, spool, listener };
+}
+
+function openRejects(
+  {
+    settings,
+    engine,
+    limits,
+    observe,
+    retries,
+  }: Pick<WebhookRoomsOptions<Closable>, 'settings' | 'engine' | 'limits' | 'observe' | 'retries'>,
+  retry: NonNullable<RejectsOptions['retry']>,
+  clock: () => number,
+  closer: Closer,
+): Rejects {
+  const { rejectedRowsMax: rowsMax, rejectedDays: days } = settings;
+  const kept = { rowsMax, days, retry: retries ? retry : null };
+  const rejects = new Rejects({ engine, ...kept, limits, observe, clock, random: Math.random });
+  closer.add('rejected requests', () => rejects.close());
+  return rejects;
+}
+
+/** On Headgate's own engine nobody is asked for a password. */
+function openLogins(
+  { engine, keys }: Pick<WebhookRoomsOptions<Closable>, 'engine' | 'keys'>,
+  closer: Closer,
+): { logins: OwnerLogins; verifier: LoginPasswords['verifier'] | undefined } {
+  const passwords = engine.kind === 'embedded' ? null : createLoginPasswords(keys);
+  const logins = new OwnerLogins({ engine, passwords });
+  closer.add('logins of owners', () => logins.close());
+  return { logins, verifier: passwords?.verifier };
+}
+
+/** Rows of tables without code are stored by a role of their own on Headgate's engine, elsewhere by Headgate's. */
+export function commitEngine(engine: Engine, logins: OwnerLogins): CommitEngine {
+  const { kind } = engine;
+  return {
+    clientConfig: (database) => engine.clientConfig(database),
+    doubt: () => engine.doubt?.(),
+    logins,
+    ...(kind === 'embedded' && {
+      writerConfig: (database) => ({ ...engine.clientConfig(database), user: writerName }),
+    }),
+  };
+}
+
+function keepingApart(pools: CommitPools, limits: Limits) {
+  const run: ApartOptions['run'] = (database, statement) =>
+    runDurably(pools, database, [statement], limits.rejectedStatementMs);
+  return createKeepApart({ run, limits });
+}
+
+/** What is learned from a sender's first request, and the calls that Headgate makes because of it. */
+function outward(
+  deps: Pick<WebhookDeps<Closable>, 'sealing' | 'pools' | 'catalog'> &
+    Pick<WebhookRoomsOptions<Closable>, 'settings' | 'limits' | 'observe'> & { readonly clock: () => number },
+): { learn: Learn; sns: Sns | null } {
+  const { sealing, pools, catalog, settings, limits, observe, clock } = deps;
+  const learning: LearningDeps = {
+    open: sealing.open,
+    seal: sealing.seal,
+    newId: randomUUID,
+    connect: (database) => pools.connect(database),
+    refresh: (table) => catalog.refresh(table),
+    observe,
+  };
+  const learn = createLearning(learning);
+  if (settings.confirmSubscriptions === 'off') return { learn, sns: null };
+  const fetch = createFetch(publicNetwork, limits);
+  const allowed = settings.confirmSubscriptions.split(',');
+  const allows = { sns: allowed.includes('sns'), eventGrid: allowed.includes('event_grid') };
+  return { learn, sns: new Sns({ allows, fetch, keep: createKeeping(learning), observe, clock, limits }) };
+}
+
+/** null: another process keeps the spool. */
+async function openSpool(
+  parts: Omit<SpoolParts, 'opened'> & Pick<WebhookRoomsOptions<Closable>, 'oneOfSeveral' | 'spoolOpened'>,
+  closer: Closer,
+): Promise<SpoolHolder | null> {
+  const { oneOfSeveral, spoolOpened: opened = () => undefined } = parts;
+  if (oneOfSeveral !== null) {
+    await rememberTables(parts);
+    return null;
+  }
+  const spool = new SpoolHolder({ ...parts, opened });
+  closer.add('spool', () => spool.close());
+  await spool.start();
+  return spool;
+}
+
+/** Releases a database that is about to be dropped or renamed. */
+export async function releaseDatabase(
+  {
+    catalog,
+    pools,
+    rejects,
+    keeper,
+  }: Pick<WebhookDeps<Closable>, 'catalog' | 'pools' | 'rejects' | 'keeper'>,
+  database: string,
+): Promise<void> {
+  await catalog.release(database);
+  await pools.release(database);
+  await rejects.release(database);
+  await keeper?.release(database);
+}
+
+export function masterKeys(settings: Settings): KeyRing {
+  if (settings.masterKey !== null) return parseMasterKeys(settings.masterKey, 'HEADGATE_MASTER_KEY');
+  return loadMasterKeys(settings.masterKeyFile ?? join(settings.dataDir, 'master.key'));
+}
+
+function catalogRooms(sealing: Sealing, keys: KeyRing, settings: Settings) {
+  return {
+    open: sealing.open,
+    seal: sealing.seal,
+    makeKey: () => keys.make(),
+    compileAnswers: createCompileAnswers(settings.publicUrl),
+    destination: (value: string, trusted: boolean) => destinationOf(value, settings.intoHosts, trusted),
+    compile: (expression: string, payload: string, secrets: ReadonlyMap<string, string>) => {
+      const parsed = parseExpression(expression, { secrets: [...secrets.keys()] });
+      // CREATE decided what one more unknown name would mean; a renamed column changes nothing.
+      if (parsed.payloadName !== null && parsed.payloadName !== payload && parsed.payloadName !== 'payload') {
+        throw new Error(`the VALIDATE expression reads ${parsed.payloadName}, the body is ${payload}`);
+      }
+      return {
+        check: parsed.compile({ secrets, publicUrl: settings.publicUrl }),
+        why: (request: CheckRequest) =>
+          explainRefusal(expression, { secrets, publicUrl: settings.publicUrl }, request),
+        headers: parsed.readsAllHeaders ? null : parsed.headersRead.map((name) => name.toLowerCase()),
+      };
+    },
+  };
+}

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { rowsOf as documentsOf, targetOf } from '../../test/support/rows.ts';
+import type { Chain, Group, Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { deferred } from '../kit/deferred.ts';
+import type { Deferred } from '../kit/deferred.ts';
+import { Lanes } from './lanes.ts';
+
+const tableOf = (oid: number): Target => targetOf({ oid });
+const one = tableOf(1);
+const rowsOf = (target: Target, size: number, count = 1, ackTimeoutMs = 100): Rows => ({
+  ...documentsOf(target, ...Array.from({ length: count }, () => Buffer.alloc(size))),
+  ackTimeoutMs,
+});
+const codeOf = (outcome: Outcome) =>
+  outcome.kind === 'committed' ? 'committed' : `${outcome.kind} ${outcome.refusal.code}`;
+
+/** Lanes whose turns, clock and engine are moved by hand. */
+function bench() {
+  const turns: (() => void)[] = [];
+  const groups: { group: Group; done: Deferred<readonly Outcome[]> }[] = [];
+  const at = { now: 0 };
+  const limits = {
+    laneRowsMax: 10,
+    laneBytesMax: 1_000,
+    groupRowsMax: 4,
+    groupBytesMax: 400,
+    groupTargetMs: 1_000,
+    ackDeadlineMs: 100,
+    largeCommitsMax: 2,
+  };
+  const commit = (group: Group) => {
+    const done = deferred<readonly Outcome[]>();
+    groups.push({ group, done });
+    return done.promise;
+  };
+  const lanes = new Lanes({ commit, limits, clock: () => at.now, endOfTurn: (run) => void turns.push(run) });
+  return {
+    lanes,
+    groups,
+    at,
+    endTurn: () => turns.splice(0).forEach((run) => run()),
+    finishAll: async () => {
+      for (let next = groups.shift(); next !== undefined; next = groups.shift()) {
+        next.done.resolve(next.group.members.map(() => ({ kind: 'committed', rows: 1 })));
+        await new Promise(setImmediate);
+      }
+    },
+  };
+}
+
+test('what is large and has no order commits beside its table, a few of all tables at one time', async () => {
+  const { lanes, groups, endTurn, finishAll, at } = bench();
+  const tables = [one, tableOf(2), tableOf(3)];
+  const large = tables.map((it) => lanes.submit(rowsOf(it, 200, 5)));
+  const small = tables.map((it) => lanes.submit(rowsOf(it, 1)));
+  endTurn();
+  await Promise.resolve();
+  const rowsAt = () => groups.map(({ group }) => group.rows).toSorted((a, b) => a - b);
+  assert.deepEqual(rowsAt(), [1, 1, 1, 5, 5], 'two large ones hold a pass');
+  assert.deepEqual(
+    Array.from(lanes.depths(), (it) => it.rows),
+    [0, 0, 5],
+    'of a table and what is beside it',
+  );
+  // It waits for its pass as long as it would for a group, and is certainly not stored then.
+  const late = lanes.submit(rowsOf(one, 200, 5, 50));
+  at.now = 60;
+  // The sweep of the lanes keeps no process alive by itself.
+  const alive = setInterval(() => undefined, 1_000);
+  assert.equal(codeOf(await late), 'aborted deadline');
+  clearInterval(alive);
+  await finishAll();
+  assert.ok((await Promise.all([...large, ...small])).every(({ kind }) => kind === 'committed'));
+  await lanes.drain();
+  lanes.close();
+});
+
+test('rows of a table with a key, of a chain, and those that delete keep their order', async () => {
+  const { lanes, groups, endTurn, finishAll } = bench();
+  const keyed = targetOf({ oid: 1, shape: { key: [{ name: 'data', generated: null }] } });
+  const chain: Chain = { broken: false };
+  const receipts = [
+    lanes.submit(rowsOf(keyed, 1)),
+    lanes.submit(rowsOf(keyed, 180, 5)),
+    lanes.submit({ ...rowsOf(tableOf(2), 1), chain }),
+    lanes.submit({ ...rowsOf(tableOf(2), 180, 5), chain }),
+    lanes.submit(rowsOf(tableOf(3), 1)),
+    lanes.submit({ ...rowsOf(tableOf(3), 180, 5), deletes: new Uint8Array(5) }),
+  ];
+  endTurn();
+  await Promise.resolve();
+  assert.deepEqual(
+    groups.map(({ group }) => group.rows),
+    [1, 1, 1],
+  );
+  await finishAll();
+  assert.ok((await Promise.all(receipts)).every(({ kind }) => kind === 'committed'));
+  await lanes.drain();
+  lanes.close();
+});
+
+test('a large request is refused before it is read where those beside its table leave no room', async () => {
+  const { lanes, endTurn, finishAll } = bench();
+  const receipts = [lanes.submit(rowsOf(one, 450))];
+  endTurn();
+  await Promise.resolve();
+  receipts.push(lanes.submit(rowsOf(one, 450)), lanes.submit(rowsOf(one, 450)));
+  const expected = { bytes: 450, inOrder: false };
+  assert.throws(() => lanes.admit(one, 100, expected), /too many requests are waiting/);
+  assert.throws(() => lanes.admit(one, 100, { ...expected, bytes: 1_001 }), /too many requests are waiting/);
+  assert.doesNotThrow(() => lanes.admit(one, 100, { bytes: 1_001, inOrder: true }), 'its own lane is empty');
+  assert.doesNotThrow(() => lanes.admit(one));
+  await finishAll();
+  assert.ok((await Promise.all(receipts)).every(({ kind }) => kind === 'committed'));
+  await lanes.drain();
+  lanes.close();
+});

@@ -1,0 +1,26 @@
+/** How connections of node-postgres to the engine end, whatever state the engine is in. */
+import type { Client, ClientBase } from 'pg';
+import { within } from '../kit/timeout.ts';
+import { limits } from '../config/limits.ts';
+
+/** Ends the connection and, after a short while, its socket: a vanished peer never answers a farewell. */
+export async function hangUp(client: Client): Promise<void> {
+  client.on('error', () => undefined);
+  const ended = client.end().catch(() => undefined);
+  await within(limits.engineFarewellMs, ended, undefined);
+  cutOff(client);
+}
+
+const cut = new WeakSet<ClientBase>();
+
+/** Destroys the socket at once, without the protocol's farewell, which a hung engine would never read. */
+export function cutOff(client: ClientBase): void {
+  cut.add(client);
+  // node-postgres has no public access to its socket.
+  (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+}
+
+/** Whether Headgate has given the connection up, and not the engine or the network. */
+export function wasCutOff(client: ClientBase): boolean {
+  return cut.has(client);
+}

@@ -1,0 +1,335 @@
+/**
+ * Removes rows of webhook tables that are kept for a time (keep = '90 days'), up to a number ('1000000 rows') or up to a size ('10 GB'). Takes
+ * the engine and the databases that are served; gives nothing but observations and rows of headgate.kept; refuses nothing.
+ *
+ * It works in the background, over one connection per database and one for the owner of the table in turn, which are open while it works: small transactions, each under a lock that no
+ * commit waits for, in pieces of about a millisecond, with a rest after each. Every statement about a table may run code of its owner, if only
+ * when PostgreSQL plans it: it runs in a session of the owner. If there can be none, no rows are removed, and this is reported.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Engine } from '../engine/engine.ts';
+import { lockNotAvailable } from '../engine/sqlstate.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Observe, TableName } from '../observe/observations.ts';
+import type { OwnerLogins } from '../engine/owner-logins.ts';
+import * as sql from './statements.ts';
+import { Left, reasons } from './reasons.ts';
+import type { Cutoff, KeptTable, Leaf, Looked, Said } from './statements.ts';
+import { OwnersTime } from './owner-time.ts';
+import { connected, ownLogin } from './talk.ts';
+import type { Talk } from './talk.ts';
+
+export interface KeeperOptions {
+  readonly engine: Pick<Engine, 'clientConfig' | 'unavailable'>;
+  /** Makes the sessions of owners. */
+  readonly logins: OwnerLogins;
+  readonly limits: Pick<
+    Limits,
+    | 'keepEveryMs'
+    | 'keepAgainMs'
+    | 'keepBatchRowsMax'
+    | 'keepBatchMs'
+    | 'keepPieceRowsMax'
+    | 'keepRestMs'
+    | 'keepRestTimes'
+    | 'keepTurnMs'
+    | 'keepOwnerMs'
+    | 'keepStatementMs'
+    | 'keepAnswerMs'
+  >;
+  readonly observe: Observe;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+export class Keeper {
+  readonly #options: KeeperOptions;
+  readonly #databases = new Map<
+    string,
+    { readonly closing: AbortController; readonly ended: Promise<void> }
+  >();
+  #closed = false;
+
+  constructor(options: KeeperOptions) {
+    this.#options = options;
+  }
+
+  /** From now on; the catalog exists. */
+  serve(database: string): void {
+    if (this.#closed || this.#databases.has(database)) return;
+    const closing = new AbortController();
+    this.#databases.set(database, { closing, ended: this.#run(database, closing.signal) });
+  }
+
+  /** Closes the connection to a database, so that it can be dropped or renamed. */
+  async release(database: string): Promise<void> {
+    const found = this.#databases.get(database);
+    this.#databases.delete(database);
+    found?.closing.abort();
+    await found?.ended;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#databases.keys()].map((database) => this.release(database)));
+  }
+
+  async #run(database: string, signal: AbortSignal): Promise<void> {
+    const { engine, limits, observe } = this.#options;
+    let isLeft = false;
+    while (!signal.aborted) {
+      // Only the signal makes this pause fail.
+      await pause(isLeft ? limits.keepAgainMs : limits.keepEveryMs, undefined, { signal }).catch(
+        () => undefined,
+      );
+      isLeft = false;
+      if (signal.aborted || engine.unavailable !== null) continue;
+      try {
+        isLeft = await keepOnce(database, this.#options, signal);
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        if (!signal.aborted) observe({ kind: 'keep.failed', database, reason });
+      }
+    }
+  }
+}
+
+/** One pass over all tables of a database. Resolves with whether there was more to remove than it had time for. */
+export async function keepOnce(
+  database: string,
+  options: KeeperOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
+  let isLeft = false;
+  let broken: unknown = null;
+  let tables: KeptTable[] | null = null;
+  const time = new OwnersTime(options.limits.keepOwnerMs, options.clock);
+  const pass = async (own: Talk): Promise<void> => {
+    tables ??= await own.transaction(() => own.rows<KeptTable>(sql.keptTables));
+    if (tables.length === 0) return;
+    for (let table = tables.shift(); table !== undefined && !signal.aborted; table = tables.shift()) {
+      const keeping = new Keeping(database, table, own, options, signal);
+      isLeft = (await time.take(table.owner, () => keeping.run())) || isLeft;
+    }
+    await own.transaction(() => own.rows(sql.trimmed));
+  };
+  // Code of an owner can end the connection: the following tables are handled over another one.
+  for (let before = Infinity; ;) {
+    try {
+      await connected(database, ownLogin(options, database), options, signal, pass);
+      if (broken === null) return isLeft;
+    } catch (error) {
+      broken ??= error;
+    }
+    const left = (tables as KeptTable[] | null)?.length ?? 0;
+    if (left === 0 || left === before || signal.aborted) throw broken;
+    before = left;
+  }
+}
+
+/** One table in one pass. */
+class Keeping {
+  readonly #database: string;
+  readonly #table: KeptTable;
+  /** A session of Headgate's role: for what is Headgate's own. */
+  readonly #own: Talk;
+  readonly #options: KeeperOptions;
+  readonly #signal: AbortSignal;
+  #id: string | null = null;
+  #removed = 0;
+
+  constructor(database: string, table: KeptTable, own: Talk, options: KeeperOptions, signal: AbortSignal) {
+    this.#database = database;
+    this.#table = table;
+    this.#own = own;
+    this.#options = options;
+    this.#signal = signal;
+  }
+
+  /** Whether its turn ended before all rows that have to go were removed. */
+  async run(): Promise<boolean> {
+    const { observe, logins } = this.#options;
+    const { owner, own } = this.#table;
+    let isLeft = false;
+    try {
+      const login = await (own
+        ? ownLogin(this.#options, this.#database)
+        : logins.owner(this.#database, Number(owner)));
+      isLeft = await connected(this.#database, login, this.#options, this.#signal, (rows) =>
+        this.#keep(rows),
+      );
+    } catch (error) {
+      // Somebody holds the table: the next pass tries again.
+      const { code } = error as { code?: string };
+      if (code !== lockNotAvailable && code !== 'HG001')
+        await this.#told(code === '57014' ? new Left(reasons.slow) : error).catch(() =>
+          Promise.reject(error),
+        );
+    }
+    if (this.#removed > 0)
+      observe({ kind: 'keep.removed', table: this.#name(this.#table), rows: this.#removed });
+    return isLeft;
+  }
+
+  /** `rows`: a session of the table's owner. */
+  async #keep(rows: Talk): Promise<boolean> {
+    const { clock, limits } = this.#options;
+    const table = this.#table;
+    const until = clock() + limits.keepTurnMs;
+    let isLeft = false;
+    for (const leaf of await this.#own.transaction(() => this.#own.rows<Leaf>(sql.leaves, [table.oid]))) {
+      const cutoff = await this.#cutoff(rows, leaf);
+      if (cutoff === null) continue;
+      const bounds = { cutoff, from: '-infinity', over: false, restMs: 0 };
+      await this.#remove(rows, leaf, bounds, this.#empty).catch(ifHeld);
+      while (!bounds.over && clock() < until && !this.#signal.aborted) {
+        await this.#remove(rows, leaf, bounds, this.#delete);
+        if (!bounds.over) await this.#rest(bounds);
+      }
+      isLeft ||= !bounds.over;
+    }
+    return isLeft;
+  }
+
+  #name({ schema, table }: KeptTable): TableName {
+    return { database: this.#database, schema, table };
+  }
+
+  /** null: nothing has to be removed. */
+  async #cutoff(session: Talk, leaf: Leaf): Promise<string | null> {
+    const { keep, arrival } = this.#table;
+    const [, count = '', unit = ''] = /^(\d+) (\w+)$/.exec(keep) ?? [];
+    if (arrival === null) throw new Left(reasons.noTime);
+    return session.transaction(async () => {
+      await this.#safe(session, leaf, arrival);
+      if (/^(minute|hour|day)s$/.test(unit))
+        return (await session.rows<Cutoff>(sql.ageCutoff(keep)))[0]?.cutoff ?? null;
+      const [about] = await session.rows<{ rows: string }>(sql.estimated, [leaf.oid]);
+      const rows = Number(about?.rows ?? 0);
+      const most = unit === 'rows' ? count : await rowsWithin(session, keep, leaf, rows);
+      // Counted only if it is worth it.
+      if (!/^\d+$/.test(most) || rows <= Number(most) * 1.01) return null;
+      return (await said(session, sql.rowsCutoff(leaf.name, arrival, most))) || null;
+    });
+  }
+
+  async #safe(session: Talk, leaf: Leaf, arrival: string): Promise<Looked> {
+    await session.rows(sql.hold(leaf, this.#table));
+    const [found] = await session.rows<Looked>(sql.looked(leaf, arrival, this.#table.own));
+    if (found?.same !== true) throw new Left(null);
+    if (found.landlord !== null) throw new Left(reasons.landlord(found.landlord));
+    if (!found.timed) throw new Left(reasons.noTime);
+    return found;
+  }
+
+  /** In a transaction of the owner's, while one of Headgate's holds the turn and logs it. */
+  async #remove(
+    session: Talk,
+    leaf: Leaf,
+    bounds: Bounds,
+    how: (session: Talk, leaf: Leaf, arrival: string, bounds: Bounds, looked: Looked) => Promise<number>,
+  ): Promise<void> {
+    const { oid, schema, table: name, keep, arrival } = this.#table;
+    const own = this.#own;
+    await own.transaction(async () => {
+      bounds.over = arrival === null || (await own.query(sql.myTurn)).rowCount === 0;
+      if (arrival === null || bounds.over) return;
+      const removed = await session.transaction(async () =>
+        how(session, leaf, arrival, bounds, await this.#safe(session, leaf, arrival)),
+      );
+      if (removed === 0) return;
+      this.#removed += removed;
+      if (this.#id !== null) await own.rows(sql.loggedMore, [this.#id, removed]);
+      else {
+        const values = [oid, schema, name, keep, removed, bounds.cutoff, null];
+        const [row] = await own.rows<{ id: string }>(sql.logged, values);
+        this.#id = row?.id ?? null;
+      }
+    }, sql.beginLong);
+  }
+
+  readonly #delete = async (
+    session: Talk,
+    leaf: Leaf,
+    arrival: string,
+    bounds: Bounds,
+    looked: Looked,
+  ): Promise<number> => {
+    const { clock, limits } = this.#options;
+    const { indexed } = looked;
+    if (indexed) await session.rows(sql.byIndex);
+    // Without an index each statement reads the table from its beginning.
+    const most = indexed ? limits.keepPieceRowsMax : limits.keepBatchRowsMax;
+    const until = clock() + limits.keepBatchMs;
+    let removed = 0;
+    for (;;) {
+      const began = clock();
+      const { cutoff, from } = bounds;
+      const answer = await said(session, sql.remove(leaf.name, arrival, cutoff, from, indexed, most));
+      const [, gone = '0', last = ''] = /^(\d+) ?(.*)$/.exec(answer) ?? [];
+      const rows = Math.min(most, Number(gone));
+      removed += rows;
+      if (last !== '') bounds.from = last;
+      bounds.over = rows < most;
+      bounds.restMs = Math.max(limits.keepRestMs, (clock() - began) * limits.keepRestTimes);
+      // If the rest does not fit into the transaction, it happens without the lock.
+      if (bounds.over || removed >= limits.keepBatchRowsMax || clock() + bounds.restMs > until)
+        return removed;
+      await this.#rest(bounds);
+    }
+  };
+
+  /** Empties a partition as a whole if all of its rows are too old. Returns about how many they were. */
+  readonly #empty = async (
+    session: Talk,
+    { oid, name }: Leaf,
+    arrival: string,
+    { cutoff }: Bounds,
+  ): Promise<number> => {
+    const [found] = await session.rows<{ rows: string }>(sql.outlived(name), [oid, arrival, cutoff]);
+    if (found !== undefined) await session.rows(sql.empty(name));
+    return Number(found?.rows ?? 0);
+  };
+
+  async #told(error: unknown): Promise<void> {
+    const { oid, schema, table: name, keep } = this.#table;
+    const reason = error instanceof Left ? error.why : error instanceof Error ? error.message : String(error);
+    if (reason === null || this.#signal.aborted) return;
+    const values = [oid, schema, name, keep, 0, null, reason.slice(0, 1_000)];
+    const told = await this.#own.transaction(() => this.#own.rows(sql.logged, values));
+    if (told.length > 0)
+      this.#options.observe({ kind: 'keep.refused', table: this.#name(this.#table), reason });
+  }
+
+  /** Only the signal makes this pause fail. */
+  async #rest({ restMs }: Bounds): Promise<void> {
+    await pause(restMs, undefined, { signal: this.#signal }).catch(() => undefined);
+  }
+}
+
+/** Runs a statement about the table, which may run code of its owner, and returns its value. */
+async function said(session: Talk, statement: string): Promise<string> {
+  const [found] = await session.rows<Said>(statement);
+  await session.query(sql.again);
+  return (found?.said ?? '').slice(0, 100);
+}
+
+/** Empty: not known, because there are no rows. */
+async function rowsWithin(session: Talk, keep: string, leaf: Leaf, rows: number): Promise<string> {
+  const [of] = await session.rows<{ size: string }>(sql.rowSize, [leaf.oid]);
+  return said(session, sql.rowsWithin(leaf.name, of?.size ?? '28', keep, rows));
+}
+
+/** Somebody reads the partition: its rows are removed one by one. */
+function ifHeld(error: unknown): void {
+  if ((error as { code?: string }).code !== lockNotAvailable) throw error;
+}
+
+/** The rows to be removed in a turn: all before `cutoff`; those before `from` are gone, or left to the next turn. */
+interface Bounds extends Cutoff {
+  from: string;
+  /** There are no more, or another Headgate removes them. */
+  over: boolean;
+  /** How long to rest before the next rows. */
+  restMs: number;
+}

@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { allAtOnce } from './batch-callbacks.ts';
+
+test('what comes in one turn runs in one go, in order, and what that brings in the next', () => {
+  const turns: (() => void)[] = [];
+  const ran: string[] = [];
+  const atEnd = allAtOnce((run) => void turns.push(run));
+  atEnd(() => {
+    ran.push('a');
+    atEnd(() => ran.push('c'));
+  });
+  atEnd(() => ran.push('b'));
+  assert.equal(turns.length, 1);
+  turns.shift()?.();
+  assert.deepEqual(ran, ['a', 'b']);
+  assert.equal(turns.length, 1);
+  turns.shift()?.();
+  assert.deepEqual(ran, ['a', 'b', 'c']);
+});

@@ -1,0 +1,298 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { after, before, suite, test } from 'node:test';
+import fc from 'fast-check';
+import { connect, makeTable, openRejects, refused } from '../../test/support/rejected.ts';
+import { openPooler } from '../../test/support/pooler.ts';
+import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
+import { within } from '../../test/support/within.ts';
+import type { KeptRequest } from '../types/journal.ts';
+import type { Outcome } from '../types/rows.ts';
+import { deferred } from '../kit/deferred.ts';
+import { refusal } from '../errors/refusals.ts';
+
+function rejectsOn(bin: string): void {
+  let server: TestServer;
+  before(async () => void (server = await startServer(bin)));
+  after(() => server.close());
+
+  test('whatever arrives is stored as it arrived, and its table is left alone', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    const { rejects, settled, counted } = openRejects(t, server);
+    rejects.serve('postgres');
+    const bytes = fc.uint8Array({ maxLength: 300 }).map((it) => Buffer.from(it));
+    const latin1 = bytes.map((it) => it.toString('latin1'));
+    const request = fc.record({
+      body: bytes,
+      value: latin1,
+      name: latin1,
+      requestTarget: latin1,
+      method: latin1,
+    });
+    const requests = fc.sample(request, 200);
+    for (const { value, name, ...rest } of requests)
+      rejects.keep(refused(target, { ...rest, rawHeaders: [`x-${name}`, value] }));
+    await settled(requests.length);
+    assert.equal(counted('stored'), requests.length);
+    const { rows } = await client.query<{ body: Buffer; size: string; headers: number }>(
+      `select body, body_bytes as size, (select count(*)::int from jsonb_object_keys(headers)) + cardinality(headers_left_out)
+        as headers from headgate.rejected_requests order by id`,
+    );
+    assert.deepEqual(
+      rows.map(({ body }) => body),
+      requests.map(({ body }) => body),
+    );
+    assert(rows.every(({ headers }) => headers === 1));
+    assert.equal((await client.query('select from t')).rowCount, 0);
+  });
+
+  test('old rows go: by number, by bytes, by age; and half is for those whom VALIDATE had accepted', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    const kept = async () => {
+      const { rows } = await client.query<{ authenticated: boolean; n: number; first: string }>(
+        `select authenticated, count(*)::int as n, min(id) as first from headgate.rejected_requests group by 1 order by 1`,
+      );
+      return Object.fromEntries(rows.map(({ authenticated, n }) => [String(authenticated), n]));
+    };
+    const few = openRejects(t, server, { rowsMax: 40 });
+    few.rejects.serve('postgres');
+    for (let i = 0; i < 30; i++) few.rejects.keep(refused(target));
+    for (let i = 0; i < 300; i++)
+      few.rejects.keep(refused(target, { authenticated: false, code: 'signature_failed' }));
+    await few.settled(330);
+    await within(5_000, async () => assert.deepEqual(await kept(), { false: 20, true: 20 }));
+    for (let i = 0; i < 40; i++) few.rejects.keep(refused(target));
+    await few.settled(370);
+    await within(5_000, async () => assert.deepEqual(await kept(), { true: 40 }));
+    await few.rejects.close();
+    await client.query(
+      `update headgate.rejected_requests set received_at = now() - interval '25 hours' where id % 2 = 0`,
+    );
+    const fresh = openRejects(t, server, { rowsMax: 40, days: 1 });
+    fresh.rejects.serve('postgres');
+    await within(5_000, async () => assert.deepEqual(await kept(), { true: 20 }));
+    await fresh.rejects.close();
+    const small = openRejects(t, server, { rowsMax: 40, limits: { rejectedBytesMax: 35_000 } });
+    small.rejects.serve('postgres');
+    for (let i = 0; i < 10; i++) small.rejects.keep(refused(target, { body: Buffer.alloc(10_000, i) }));
+    await small.settled(10);
+    await within(5_000, async () => assert.deepEqual(await kept(), { true: 3 }));
+  });
+
+  test('of a table that is gone nothing is kept, and a flood is cut off', async (t) => {
+    const client = await connect(t, server);
+    const [gone, there] = [await makeTable(client, 'gone'), await makeTable(client, 't')];
+    await client.query('DROP TABLE gone');
+    const { rejects, settled, counted, spy } = openRejects(t, server, {
+      limits: { rejectedBurst: 5, rejectedPerSecond: 1e-6 },
+    });
+    rejects.serve('postgres');
+    for (const target of [gone, there]) for (let i = 0; i < 100; i++) rejects.keep(refused(target));
+    for (let i = 0; i < 100; i++)
+      rejects.keep(refused(there, { authenticated: false, code: 'signature_failed' }));
+    await settled(300);
+    assert.deepEqual([counted('stored'), counted('engine'), counted('rate')], [10, 5, 285]);
+    assert.deepEqual(
+      spy.seen.filter(({ kind }) => kind === 'rejected.unwritable'),
+      [],
+    );
+    for (const code of [
+      'not_found',
+      'engine_unavailable',
+      'lane_full',
+      'request_aborted',
+      'internal',
+    ] as const)
+      rejects.keep(refused(there, { code }));
+    assert.equal((await client.query('select from headgate.rejected_requests')).rowCount, 10);
+  });
+
+  test('while there is no server: what fits waits, the rest is counted, and nobody is held up', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    const { rejects, counted, spy } = openRejects(t, server, { nowhere: true });
+    rejects.serve('postgres');
+    const unwritable = spy.next('rejected.unwritable');
+    for (let i = 0; i < 1_500; i++) rejects.keep(refused(target));
+    assert.deepEqual([counted('stored'), counted('queue')], [0, 500]);
+    await unwritable;
+    await rejects.close();
+    assert.equal(counted('engine'), 1_000);
+    rejects.keep(refused(target));
+    assert.equal(counted('queue'), 501, 'closed');
+    const large = openRejects(t, server, { nowhere: true });
+    large.rejects.serve('postgres');
+    for (let i = 0; i < 200; i++) large.rejects.keep(refused(target, { body: Buffer.alloc(1_000_000) }));
+    assert(large.counted('queue') >= 70, 'bytes are bounded as well');
+  });
+
+  test('behind a pooler that refuses parameters they are kept, and each statement has its bound', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    const { port } = await openPooler(t, { kind: 'unix', path: server.socket });
+    const { rejects, settled, counted, spy } = openRejects(t, server, {
+      port,
+      limits: { rejectedStatementMs: 500 },
+    });
+    rejects.serve('postgres');
+    for (let i = 0; i < 10; i++) rejects.keep(refused(target));
+    await settled(10);
+    assert.equal(counted('stored'), 10);
+    assert.deepEqual(
+      spy.seen.filter(({ kind }) => kind === 'rejected.unwritable'),
+      [],
+    );
+    const holder = await connect(t, server);
+    await holder.query('begin; lock table headgate.rejected_requests');
+    rejects.keep(refused(target));
+    await settled(11);
+    await holder.query('rollback');
+    rejects.keep(refused(target));
+    await settled(12);
+    assert.deepEqual([counted('stored'), counted('engine')], [11, 1]);
+  });
+
+  test('a connection that breaks is made again, and what came meanwhile is written', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    const { rejects, settled, counted, spy } = openRejects(t, server);
+    rejects.serve('postgres');
+    rejects.keep(refused(target));
+    await settled(1);
+    const lost = spy.next('rejected.unwritable');
+    await client.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'headgate rejected requests'`,
+    );
+    await lost;
+    rejects.keep(refused(target));
+    await settled(2);
+    assert.equal(counted('stored'), 2);
+  });
+
+  test('each retry runs once, whoever takes it, and tells what became of it', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    const ran: string[] = [];
+    const outcomes: readonly Outcome[] = [
+      { kind: 'committed', rows: 1 },
+      { kind: 'aborted', refusal: refusal('row_refused', 'no') },
+      { kind: 'unknown', refusal: refusal('commit_unknown') },
+    ];
+    const retry = (request: KeptRequest) => {
+      const body = request.body.toString();
+      ran.push(body);
+      const outcome = outcomes[Number(body) % 4];
+      return outcome === undefined ? Promise.reject(new Error('a bug')) : Promise.resolve(outcome);
+    };
+    const deps = [1, 2, 3].map(() => openRejects(t, server, { retry }));
+    for (const { rejects } of deps) rejects.serve('postgres');
+    const [first] = deps;
+    for (let i = 0; i < 300; i++) first?.rejects.keep(refused(target, { body: Buffer.from(String(i)) }));
+    await first?.settled(300);
+    await client.query('select headgate.retry_rejected(id) from headgate.rejected_requests');
+    first?.rejects.wake('postgres');
+    await within(10_000, async () => {
+      const { rows } = await client.query<{ outcome: string; reason: string | null; n: number }>(
+        `select retry_outcome as outcome, retry_reason as reason, count(*)::int as n from headgate.rejected_requests
+         group by 1, 2 order by 1, 2`,
+      );
+      assert.deepEqual(rows, [
+        { outcome: 'committed', reason: null, n: 75 },
+        { outcome: 'row_refused', reason: 'no', n: 75 },
+        { outcome: 'unknown', reason: 'a bug', n: 75 },
+        { outcome: 'unknown', reason: refusal('commit_unknown').message, n: 75 },
+      ]);
+    });
+    assert.equal(ran.length, 300);
+    assert.equal(new Set(ran).size, 300);
+    const again = await client.query<{ said: string; n: number }>(
+      `select headgate.retry_rejected(id) as said, count(*)::int as n from headgate.rejected_requests group by 1 order by 2`,
+    );
+    assert.deepEqual(
+      again.rows.map(({ n }) => n),
+      [75, 75, 150],
+    );
+    await within(10_000, async () => {
+      const open = await client.query(
+        `select from headgate.rejected_requests where retry_outcome in ('waiting', 'running')`,
+      );
+      assert.equal(open.rowCount, 0);
+    });
+    assert.equal(ran.length, 375);
+  });
+
+  test('a retry that never came to its end is not begun again by itself', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    const running = deferred<void>();
+    const stuck = openRejects(t, server, {
+      retry: () => {
+        running.resolve();
+        return new Promise(() => {});
+      },
+    });
+    stuck.rejects.serve('postgres');
+    stuck.rejects.keep(refused(target));
+    await stuck.settled(1);
+    const ask = async (force = false) => {
+      const { rows } = await client.query<{ said: string }>(
+        'select headgate.retry_rejected(id, $1) as said from headgate.rejected_requests',
+        [force],
+      );
+      return rows[0]?.said;
+    };
+    await ask();
+    stuck.rejects.wake('postgres');
+    await running.promise;
+    await stuck.rejects.close();
+    const next = openRejects(t, server);
+    next.rejects.serve('postgres');
+    next.rejects.keep(refused(target));
+    await next.settled(1);
+    const { rows } = await client.query<{ outcome: string }>(
+      'select retry_outcome as outcome from headgate.rejected_requests order by id limit 1',
+    );
+    assert.equal(rows[0]?.outcome, 'running');
+    await client.query('delete from headgate.rejected_requests where retry_outcome is null');
+    assert.match((await ask()) ?? '', /may be stored; force => true/);
+    const retried = next.spy.next('rejected.retried');
+    await ask(true);
+    next.rejects.wake('postgres');
+    assert.equal((await retried).outcome, 'committed');
+  });
+
+  test('what was not kept as a whole, or came through a WebSocket, is not retried', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    const { rejects, settled, spy } = openRejects(t, server);
+    rejects.serve('postgres');
+    rejects.keep(refused(target, { body: Buffer.alloc(70_000) }));
+    rejects.keep(refused(target, { body: null, code: 'body_too_large', authenticated: false }));
+    rejects.keep(refused(target, { door: 'websocket' }));
+    await settled(3);
+    const { rows } = await client.query<{ said: string }>(
+      'select headgate.retry_rejected(id, true) as said from headgate.rejected_requests order by id',
+    );
+    assert.match(rows[0]?.said ?? '', /^not retried: only 65536 of 70000 bytes/);
+    assert.match(rows[1]?.said ?? '', /^not retried: its body was not read/);
+    assert.match(rows[2]?.said ?? '', /^not retried: .*WebSocket/);
+    // Who writes into the row by other means is not believed.
+    const retried = spy.next('rejected.retried');
+    await client.query(
+      `update headgate.rejected_requests set retry_outcome = 'waiting', retry_forced = true`,
+    );
+    rejects.wake('postgres');
+    await retried;
+    await within(5_000, async () => {
+      const settledRows = await client.query<{ outcome: string }>(
+        'select distinct retry_outcome as outcome from headgate.rejected_requests order by 1',
+      );
+      assert.deepEqual(settledRows.rows, [{ outcome: 'body_not_json' }, { outcome: 'signature_failed' }]);
+    });
+  });
+}
+
+suite('rejected requests on PostgreSQL 18', () => rejectsOn(embeddedBin));
+suite('rejected requests on PostgreSQL 15', { skip: !existsSync(debianBin) }, () => rejectsOn(debianBin));

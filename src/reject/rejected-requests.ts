@@ -1,0 +1,90 @@
+/**
+ * Keeps refused requests for the owners of their tables. Takes requests that were refused, returns nothing, and never delays
+ * or changes an answer: what is not worth keeping, comes too fast, or does not fit into memory is counted
+ * and dropped. Refuses nothing. Touches headgate.rejected_requests over one connection per served database.
+ */
+import { RateLimit } from '../access/rate-limit.ts';
+import type { AskedHandshake, RejectedRequest } from '../types/journal.ts';
+import type { Ignored } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { isWorthKeeping } from './redact.ts';
+import type { Observe } from '../observe/observations.ts';
+import { Journal } from './journal.ts';
+import type { JournalOptions } from './journal.ts';
+
+/** `rowsMax` 0: nothing is kept. */
+export type RejectsOptions = Omit<JournalOptions, 'database'>;
+
+export class Rejects {
+  readonly #options: RejectsOptions;
+  readonly #journals = new Map<string, Journal>();
+  readonly #rate: RateLimit;
+  #closed = false;
+
+  constructor(options: RejectsOptions) {
+    this.#options = options;
+    const { rejectedPerSecond: count, rejectedBurst: burst, rejectedTablesMax } = options.limits;
+    this.#rate = new RateLimit({ count, perMs: 1_000, burst }, rejectedTablesMax);
+  }
+
+  /** From now on requests to tables of this database are kept; its catalog exists. */
+  serve(database: string): void {
+    if (this.#options.rowsMax > 0) this.#open(database);
+  }
+
+  /** An owner has asked for a retry in this database: of a request that was kept because it was accepted, if no others are kept. */
+  wake(database: string): void {
+    this.#open(database);
+    this.#journals.get(database)?.wake();
+  }
+
+  #open(database: string): void {
+    if (this.#closed || this.#journals.has(database)) return;
+    this.#journals.set(database, new Journal({ ...this.#options, database }));
+  }
+
+  /** Closes the connection to a database, so that it can be dropped or renamed. */
+  async release(database: string): Promise<void> {
+    const journal = this.#journals.get(database);
+    this.#journals.delete(database);
+    await journal?.close();
+  }
+
+  keep(request: RejectedRequest): void {
+    const { rowsMax, clock, observe } = this.#options;
+    if (rowsMax === 0 || !isWorthKeeping(request.refusal.code)) return;
+    const { database, oid } = request.target;
+    // Forged requests must not use up the rate of authentic ones.
+    const key = `${oid}/${request.authenticated}/${database}`;
+    const drop = (why: 'rate' | 'queue') => observe({ kind: 'rejected.dropped', database, why, rows: 1 });
+    if (this.#rate.take(key, clock()) > 0) drop('rate');
+    else if (this.#journals.get(database)?.push(request) !== true) drop('queue');
+  }
+
+  /** A sender's handshake, for headgate.handshakes. */
+  asked(handshake: AskedHandshake): void {
+    const { rowsMax, clock, observe } = this.#options;
+    if (rowsMax === 0) return;
+    const { database, oid } = handshake.target;
+    const drop = (why: 'rate' | 'queue') => observe({ kind: 'handshakes.dropped', database, why, rows: 1 });
+    if (this.#rate.take(`${oid}/asked/${database}`, clock()) > 0) drop('rate');
+    else if (this.#journals.get(database)?.asked(handshake) !== true) drop('queue');
+  }
+
+  /** Documents of a table were stored without some of their members. */
+  ignored({ database, oid }: Target, ignored: Ignored): void {
+    this.#journals.get(database)?.ignored(oid, ignored);
+  }
+
+  /** Counts answers, for headgate.traffic; ignores all other observations. */
+  readonly observe: Observe = (observation) => {
+    if (observation.kind !== 'request.answered' && observation.kind !== 'batch.answered') return;
+    const { table } = observation;
+    if (table?.oid !== undefined) this.#journals.get(table.database)?.answered(table.oid, observation);
+  };
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#journals.keys()].map((database) => this.release(database)));
+  }
+}

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { unusableTarget } from '../catalog/snapshot.ts';
+import { limits } from '../config/limits.ts';
+import { Restraint } from './throttle.ts';
+
+/** Nothing of it is looked at but how many rows it has. */
+const groupOf = (rows: number) => ({
+  target: unusableTarget({ database: '', schema: '', table: '', oid: 1 }),
+  members: [],
+  rows,
+  bytes: 0,
+});
+const passage = { spool: '', first: 1n, last: 1n };
+
+const { spoolGentleRowsMax, spoolGentleRests, spoolGentleRestMaxMs, spoolGentleLookMs, spoolGentleLead } =
+  limits;
+const most = 16_384;
+
+function restrained() {
+  const state = { direct: 0, kept: 0, awaited: false, ms: 0, rested: 0, takes: 0 };
+  const restraint = new Restraint({
+    pace: { groupRows: most, record: () => {} },
+    handOver: () => {
+      state.ms += state.takes;
+      return Promise.resolve({ kind: 'committed' });
+    },
+    direct: () => state.direct,
+    kept: () => state.kept,
+    isAwaited: () => state.awaited,
+    pause: (ms) => {
+      state.rested = ms;
+      return Promise.resolve();
+    },
+    clock: () => state.ms,
+    limits,
+  });
+  /** One that takes so long; gives how long was rested before it, and how many rows the next may have. */
+  const group = async (rows: number, ms: number) => {
+    [state.rested, state.takes] = [0, ms];
+    await restraint.handOver(groupOf(rows), passage);
+    return [state.rested, restraint.groupRows()];
+  };
+  return { state, group };
+}
+
+test('while others send, groups are small and rests long; while they do not, nothing is held back', async () => {
+  const { state, group } = restrained();
+  assert.deepEqual(await group(most, 90), [0, most]);
+  state.direct = 1;
+  assert.deepEqual(await group(most, 90), [0, spoolGentleRowsMax]);
+  state.direct = 2;
+  assert.deepEqual(await group(spoolGentleRowsMax, 7), [90 * spoolGentleRests, spoolGentleRowsMax]);
+  state.direct = 3;
+  assert.deepEqual(await group(spoolGentleRowsMax, 600), [7 * spoolGentleRests, spoolGentleRowsMax]);
+  assert.deepEqual(await group(spoolGentleRowsMax, 7), [spoolGentleRestMaxMs, most]);
+  assert.deepEqual(await group(most, 90), [0, most]);
+});
+
+test('who waits for the last of it waits for no rest', async () => {
+  const { state, group } = restrained();
+  state.direct = 1;
+  await group(10, 5);
+  state.direct = 2;
+  state.awaited = true;
+  assert.deepEqual(await group(10, 5), [0, most]);
+  state.direct = 3;
+  state.awaited = false;
+  assert.deepEqual(await group(10, 5), [5 * spoolGentleRests, spoolGentleRowsMax]);
+});
+
+test('what comes nearly as fast as it is handed over is handed over as fast as may be', async () => {
+  const { state, group } = restrained();
+  const second = async (come: number, handedOver: number) => {
+    state.kept += come;
+    state.direct += 1;
+    return (await group(handedOver, spoolGentleLookMs))[1];
+  };
+  assert.equal(await second(1_000, 1_000 * spoolGentleLead), spoolGentleRowsMax);
+  assert.equal(await second(1_000, 1_000 * spoolGentleLead - 1), most);
+  assert.equal(await second(0, 1), spoolGentleRowsMax);
+});

@@ -1,0 +1,119 @@
+/**
+ * The option `dedupe` of a webhook table: where in a request the id stands that a delivery keeps when it is sent again, as text
+ * and as parts. Takes either, gives the other; null for a text that is none. Pure.
+ *
+ *   header:x-github-delivery        the value of a header
+ *   $.event.id   $.list[0]."a b"    a text or number of the body: a JSON document, or a form
+ *   $.id, $.type                    several that are the id together
+ *
+ * Also `dedupe_window` and `dedupe_compare`, which go with it.
+ */
+import { hash } from 'node:crypto';
+import { limits } from '../config/limits.ts';
+
+/** A place in a request: a header, in lower case, or a value of the body. */
+export type DeliveryPart = { readonly header: string } | { readonly path: readonly (string | number)[] };
+
+/** What tells a repeated delivery from a new one. */
+export interface Dedupe {
+  /** All of them together are the id; `headers` are the headers that it, or `compare`, names. */
+  readonly parts: readonly DeliveryPart[];
+  readonly headers: ReadonlySet<string>;
+  /** How long an id is remembered, in seconds. */
+  readonly windowS: number;
+  /** The parts as text. */
+  readonly shown: string;
+  /** What a copy has in common with the delivery besides the id; absent: its whole body. */
+  readonly compare?: 'id' | readonly DeliveryPart[];
+}
+
+const part =
+  /\s*(?:header:([!#$%&'*+.^_`|~0-9A-Za-z-]+)|\$((?:\.[A-Za-z_][\w-]*|\."(?:[^"\\]|\\.)*"|\[\d{1,6}\])+))\s*(?:,|$)/y;
+const step = /\.([A-Za-z_][\w-]*)|\.("(?:[^"\\]|\\.)*")|\[(\d+)\]/g;
+
+/** null: the text is none. */
+export function parseDeliveryId(text: string): readonly DeliveryPart[] | null {
+  if (text.length > limits.deliveryIdTextCharsMax || /,\s*$/.test(text)) return null;
+  const parts: DeliveryPart[] = [];
+  part.lastIndex = 0;
+  while (part.lastIndex < text.length) {
+    const found = part.exec(text);
+    if (found === null || parts.length === limits.deliveryIdPartsMax) return null;
+    const [, header, path] = found;
+    if (header !== undefined) parts.push({ header: header.toLowerCase() });
+    else {
+      const steps = stepsOf(path ?? '');
+      if (steps === null) return null;
+      parts.push({ path: steps });
+    }
+  }
+  return parts.length === 0 ? null : parts;
+}
+
+function stepsOf(path: string): readonly (string | number)[] | null {
+  try {
+    return [...path.matchAll(step)].map(([, bare, quoted, index]) =>
+      index !== undefined ? Number(index) : (bare ?? (JSON.parse(quoted ?? '') as string)),
+    );
+  } catch {
+    return null;
+  }
+}
+
+export function printDeliveryId(parts: readonly DeliveryPart[]): string {
+  return parts
+    .map((it) => ('header' in it ? `header:${it.header}` : `$${it.path.map(printStep).join('')}`))
+    .join(', ');
+}
+
+function printStep(it: string | number): string {
+  if (typeof it === 'number') return `[${it}]`;
+  return /^[A-Za-z_][\w-]*$/.test(it) ? `.${it}` : `.${JSON.stringify(it)}`;
+}
+
+/** 32 hexadecimal digits of a SHA-256. */
+export function digest(of: string | Buffer): string {
+  return hash('sha256', of, 'hex').slice(0, 32);
+}
+
+/** The id of another delivery, which is the same for the same parts. */
+export function derived(...parts: readonly string[]): string {
+  return digest(parts.join());
+}
+
+const unitSeconds = { second: 1, minute: 60, hour: 3_600, day: 86_400 } as const;
+
+/** `7 days` in seconds; null: the text is none, or beyond the bounds. */
+export function parseWindow(
+  text: string,
+  minS: number = limits.dedupeWindowMinS,
+  maxS: number = limits.dedupeWindowMaxS,
+): number | null {
+  const [, count, unit] = /^(\d{1,9}) ?(second|minute|hour|day)s?$/i.exec(text.trim()) ?? [];
+  if (count === undefined || unit === undefined) return null;
+  const seconds = Number(count) * unitSeconds[unit.toLowerCase() as keyof typeof unitSeconds];
+  return seconds >= minS && seconds <= maxS ? seconds : null;
+}
+
+/** The option `dedupe_compare`: what a copy has in common with the delivery; undefined: its body. null: the text is none. */
+export function parseCompare(text: string): Dedupe['compare'] | null {
+  const word = text.trim().toLowerCase();
+  if (word === 'body') return undefined;
+  return word === 'id' ? 'id' : parseDeliveryId(text);
+}
+
+/** Of a table's options as they stand in the catalog; null: every request is stored. Throws where they cannot be read. */
+export function dedupeOf(options: Readonly<Record<string, unknown>>): Dedupe | null {
+  const { dedupe: given, dedupe_window: window, dedupe_compare: compared = 'body' } = options;
+  if (given === undefined || given === 'off') return null;
+  const parts = typeof given === 'string' ? parseDeliveryId(given) : null;
+  const windowS =
+    window === undefined ? limits.dedupeWindowS : typeof window === 'string' ? parseWindow(window) : null;
+  const compare = typeof compared === 'string' ? parseCompare(compared) : null;
+  if (parts === null || windowS === null || compare === null)
+    throw new Error('its option dedupe, dedupe_window or dedupe_compare cannot be read');
+  const places = [...parts, ...(typeof compare === 'object' ? compare : [])];
+  const headers = new Set(places.flatMap((it) => ('header' in it ? [it.header] : [])));
+  const dedupe = { parts, windowS, headers, shown: printDeliveryId(parts) };
+  return compare === undefined ? dedupe : { ...dedupe, compare };
+}

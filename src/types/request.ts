@@ -1,0 +1,44 @@
+/** What the stages of a request pass to each other: the request as it arrives, and what VALIDATE and decode read of it. Types only. */
+
+/** A request up to its headers, with the function that reads its body. */
+export interface Arrival {
+  readonly method: string;
+  /** The request target as received: path and query, undecoded. */
+  readonly target: string;
+  /** Header names and values in turn, as received. */
+  readonly rawHeaders: readonly string[];
+  readonly header?: HeaderReader | undefined;
+  /** Time of arrival, ms since 1970. */
+  readonly arrivedAtMs: number;
+  readonly remoteAddress: string;
+  /** The announced length of the body; 0 or absent: unknown. */
+  readonly announcedBytes?: number;
+  /** Reads the body; throws `Refused` (408, 411, 413, 415 …), or rejects with it. Called at most once. */
+  body(): Buffer | Promise<Buffer>;
+}
+
+/** The value of a header, by its name in lower case, without reading the others. null: absent; undefined: received more than once. */
+export type HeaderReader = (name: string) => string | null | undefined;
+
+/** What a VALIDATE expression may read. */
+export interface CheckRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly rawHeaders: readonly string[];
+  readonly header?: HeaderReader | undefined;
+  readonly arrivedAtMs: number;
+  readonly body: Buffer;
+}
+
+/** A compiled VALIDATE expression: true accepts; false, NULL and every error refuse. Never throws. */
+export type Check = (request: CheckRequest) => boolean;
+
+/** The first thing that was not true, in one line for the owner, without secrets and data of the sender. Costs far more than the check. */
+export type WhyRefused = (request: CheckRequest) => string;
+
+/** What decode reads of a request besides its body. */
+export type DecodeHead = Omit<Arrival, 'announcedBytes' | 'body'>;
+
+export interface DecodeRequest extends DecodeHead {
+  readonly body: Buffer;
+}

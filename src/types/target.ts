@@ -1,0 +1,94 @@
+/** A webhook table, as one reading of the catalog found it. Types only. */
+import type { Answers, Learns } from './answers.ts';
+import type { Dedupe } from './delivery-id.ts';
+import type { Into } from './into.ts';
+import type { Check, WhyRefused } from './request.ts';
+import type { Shape } from './shape.ts';
+
+/** A table that takes rows, as one reading of the catalog found it. Immutable; a changed table is a new Target. */
+export interface Target {
+  readonly database: string;
+  readonly schema: string;
+  readonly table: string;
+  /** pg_class.oid */
+  readonly oid: number;
+  /** null: the table has no VALIDATE. `'unusable'`: its VALIDATE cannot be evaluated now: 503, never accepted. */
+  readonly check: Check | null | 'unusable';
+  /** Why the check refuses a request; absent: there is no check, or the reason cannot be told. */
+  readonly whyRefused?: WhyRefused | undefined;
+  /** Absent: the table has no ANSWER. */
+  readonly answers?: Answers | undefined;
+  /** false: answered after COMMIT without waiting for the disk (webhook.wait_for_persistence = false). */
+  readonly waitsForDisk: boolean;
+  /** The database has Headgate's lock tables, so that transactions with the same keys can wait for each other in order. */
+  readonly hasLocks: boolean;
+  readonly shape: Shape;
+  readonly code: Code;
+  readonly intake: Intake;
+  readonly spool?: SpoolChoice | undefined;
+  /** Absent: every request is stored, however often it is sent. */
+  readonly dedupe?: Dedupe | undefined;
+  /** Absent: the table names no topics of AWS SNS. */
+  readonly sns?: SnsTopics | undefined;
+  /** Subscriptions of Event Grid, in lower case, that are confirmed by a URL. */
+  readonly eventGrid?: ReadonlySet<string> | undefined;
+  /** The content of accepted requests may be looked at (console/held.ts). */
+  readonly inspected?: boolean | undefined;
+  /** Absent: rows go into the table itself. */
+  readonly into?: Into | undefined;
+}
+
+export interface SnsTopics {
+  /** By ARN. */
+  readonly topics: ReadonlyMap<string, Readonly<Record<'arn' | 'region' | 'host', string>>>;
+  /** The secret that holds the certificate: the first one of VALIDATE. */
+  readonly secret: Learns;
+}
+
+/** What happens to webhooks of a table while its database is unreachable. */
+export interface SpoolChoice {
+  /** `fallback`: they are kept on Headgate's own disk. null: as the setting says. */
+  readonly mode: 'off' | 'fallback' | null;
+  /** The HTTP status of a request that was kept. */
+  readonly status: 200 | 202;
+}
+
+/** Whose code runs when rows are stored, and with whose rights: docs/security.md. */
+export interface Code {
+  /** pg_class.relowner */
+  readonly owner: number;
+  /** The name of that role when the catalog was read. */
+  readonly ownerName: string;
+  /** Whose session stores its rows. `writer`: they run no code, and that role stores such rows of all owners. `headgate`: Headgate's own role, its own tables with code. */
+  readonly as: 'writer' | 'headgate' | 'owner';
+  /** The same for rows that are looked for, which PostgreSQL plans: code of statistics may run. `writer`: there is no other session. */
+  readonly deletesAs: 'writer' | 'headgate' | 'owner';
+  /** Storing a row ran nothing but harmless functions of PostgreSQL itself when the table was read. */
+  readonly inert: boolean;
+  /** The role that must be allowed to write into the table, whoever stores its rows. */
+  readonly writer: string;
+  /** The schema with functions that spare the engine work; `headgate_functions`, for the gateway's role, has only hold_inert and stays. null: none. */
+  readonly functionsIn: 'headgate' | 'headgate_functions' | null;
+}
+
+/** What happens to a webhook request's body and headers: what decode must know about a table. */
+export interface Intake {
+  readonly format: 'json' | 'form' | 'text' | 'bytes';
+  /** The body has one document per line; all are stored, or none. */
+  readonly batched: boolean;
+  /** The column that takes the whole document; null: the document's keys fill the columns of the same name. */
+  readonly document: string | null;
+  /** What happens to members whose keys are no columns: ignored, refused, or put as one object into a JSONB column. */
+  readonly unknown: 'ignore' | 'reject' | { readonly into: string };
+  readonly includes: readonly Include[];
+  /** Lower-case names of headers that INCLUDE HEADERS leaves out, because they carry credentials; null: all of them. */
+  readonly hiddenHeaders: ReadonlySet<string> | null;
+}
+
+/** A column that is filled from the request, not from a document in its body. */
+export type Include =
+  | { readonly what: 'header'; readonly header: string; readonly column: string }
+  | {
+      readonly what: 'headers' | 'timestamp' | 'body' | 'method' | 'path' | 'query' | 'remote address';
+      readonly column: string;
+    };
