@@ -8,7 +8,9 @@ import { Lanes } from '../batch/lanes.ts';
 import { openRelations } from '../catalog/relations.ts';
 import { createCommit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
-import { mayRunCode } from '../commit/session-care.ts';
+import type { CommitEngine } from '../commit/commit-pools.ts';
+import { LoginRefused } from '../engine/owner-logins.ts';
+import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { factsOf } from '../commit/session-facts.ts';
 import { askOn } from '../commit/fate.ts';
 import { failedHere, isInDoubt, verdictOf } from '../commit/judge.ts';
@@ -36,8 +38,8 @@ import type { Observe } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 
-/** What connections to the gateway's databases are made from. */
-export type GatewayEngine = Pick<Engine, 'clientConfig' | 'doubt'>;
+/** What connections to the gateway's databases are made from. `logsIn`: see CodeChoice.asClient. */
+export type GatewayEngine = CommitEngine & { readonly logsIn: boolean | null };
 
 export interface EventParts {
   readonly engine: GatewayEngine;
@@ -79,6 +81,7 @@ export function asOneEngine(engines: readonly NamedEngine[]): Pick<EventParts, '
         const { engine } = engineOf(engines, database);
         return engine.clientConfig(engine.defaultDatabase);
       },
+      logsIn: false,
     },
     // The names come from the gateway's own settings.
     ready: () => Promise.resolve(),
@@ -86,9 +89,18 @@ export function asOneEngine(engines: readonly NamedEngine[]): Pick<EventParts, '
 }
 
 /** Headgate's own engine, with the gateway's role. */
-export function asRole(engine: Engine, role: GatewayRole): Pick<EventParts, 'engine' | 'ready'> {
+export function asRole(
+  engine: Engine,
+  role: GatewayRole,
+  logins: OwnerLogins,
+): Pick<EventParts, 'engine' | 'ready'> {
   return {
-    engine: { clientConfig: (database) => role.clientConfig(database), doubt: () => engine.doubt?.() },
+    engine: {
+      clientConfig: (database) => role.clientConfig(database),
+      doubt: () => engine.doubt?.(),
+      logins,
+      logsIn: true,
+    },
     ready: (database) => role.ready(database),
   };
 }
@@ -118,7 +130,8 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
     if (known !== undefined) return known;
     // What is forgotten about a database can be looked up again.
     for (const [oldest] of databases) if (databases.size >= limits.databasesMax) databases.delete(oldest);
-    const relations = openRelations({ database, query: ask(parts, database), limits, clock });
+    const asked = { database, query: ask(parts, database), logins: engine.logsIn };
+    const relations = openRelations({ ...asked, limits, clock });
     databases.set(database, relations);
     return relations;
   };
@@ -137,12 +150,8 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
     streams: new Semaphore(limits.eventsStreamsMax),
     transaction: {
       turns: new Semaphore(Math.max(1, Math.floor(resources().cores / 2))),
-      connect: (database) => streams.connect(database),
-      giveBack: (client, { database, code }, broken) => {
-        if (broken || !mayRunCode(code)) client.release(broken);
-        else streams.giveBackStained(database, client);
-      },
-      sql: (target, client) => streamStatements(target, factsOf(client), streams.isShared(target.database)),
+      connect: (target) => streams.connectFor(target).catch(refuseLogin),
+      sql: (target, client) => streamStatements(target, factsOf(client), streams.isShared(client)),
       messages: partMessages,
       explain,
       verdict: verdictOf,
@@ -172,6 +181,10 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
     // A committed row can be read at once.
     readable: () => Promise.resolve(),
   };
+}
+
+function refuseLogin(error: unknown): never {
+  throw error instanceof LoginRefused ? new Refused('table_unusable', error.message) : error;
 }
 
 /** Each query is a transaction of its own. */

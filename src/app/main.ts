@@ -55,7 +55,7 @@ import { parseAnswer } from '../validate/answer.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
-import { masterKeys, openWebhookRooms, releaseDatabase } from './wire-listener.ts';
+import { commitEngine, masterKeys, openWebhookRooms, releaseDatabase } from './wire-listener.ts';
 import type { WebhookDeps } from './wire-listener.ts';
 import { openSqlDoor } from '../wire/door.ts';
 import type { SqlDoor } from '../wire/door.ts';
@@ -289,7 +289,7 @@ async function openGatewayRole(
 
 /** Through the webhooks' lanes, or, with another role, through lanes of its own. */
 function ownRooms(
-  { engine, pools, lanes }: DoorDeps,
+  { engine, logins, pools, lanes }: DoorDeps,
   rewrite: RewriteSql,
   role: GatewayRole | null,
   options: OtherOptions,
@@ -298,10 +298,19 @@ function ownRooms(
   const { observe, clock, bounds } = options;
   const sql = ownSqlRooms(engine, rewrite, role);
   if (role === null) {
-    const events = eventRooms({ engine, ready: refuseImpossible, pools, lanes, clock }, closer);
+    const events = eventRooms(
+      {
+        engine: { ...commitEngine(engine, logins), logsIn: null },
+        ready: refuseImpossible,
+        pools,
+        lanes,
+        clock,
+      },
+      closer,
+    );
     return { sql, events, depths: () => [] };
   }
-  const parts = openEventParts(asRole(engine, role), observe, clock, closer, bounds);
+  const parts = openEventParts(asRole(engine, role, logins), observe, clock, closer, bounds);
   return { sql, events: eventRooms(parts, closer), depths: () => parts.lanes.depths() };
 }
 

@@ -12,9 +12,13 @@ import type { Learn, LearningDeps } from '../catalog/learning.ts';
 import { Sns } from '../ingest/sns.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
+import type { CommitEngine } from '../commit/commit-pools.ts';
 import { runDurably } from '../commit/durable.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
+import { writerName } from '../engine/login-names.ts';
+import { OwnerLogins } from '../engine/owner-logins.ts';
+import type { LoginPasswords } from '../engine/owner-logins.ts';
 import type { AskedHandshake, RejectedRequest } from '../types/journal.ts';
 import type { CheckRequest } from '../types/request.ts';
 import type { Ignored } from '../types/rows.ts';
@@ -31,8 +35,10 @@ import { destinationOf } from '../risingwave/destination.ts';
 import { createKeepApart } from '../reject/apart.ts';
 import type { ApartOptions } from '../reject/apart.ts';
 import { Rejects } from '../reject/rejected-requests.ts';
+import type { RejectsOptions } from '../reject/rejected-requests.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import { loadMasterKeys, parseMasterKeys } from '../secrets/master-key.ts';
+import { createLoginPasswords } from '../secrets/login-passwords.ts';
 import { createSealing } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import type { Settings } from '../config/settings.ts';
@@ -75,6 +81,7 @@ export interface WebhookDeps<Door extends Closable> {
   /** null: another process removes expired rows. */
   readonly keeper: Keeper | null;
   readonly catalog: Catalog;
+  readonly logins: OwnerLogins;
   readonly pools: CommitPools;
   readonly lanes: Lanes;
   /** null: another process keeps webhooks on its disk. */
@@ -90,19 +97,9 @@ export async function openWebhookRooms<Door extends Closable>(
   const { settings, engine, guards, limits, observe, openDoor } = options;
   const clock = () => performance.now();
   const sealing = createSealing(options.keys);
-  const { rejectedRowsMax: rowsMax, rejectedDays: days } = settings;
-  const rejects = new Rejects({
-    engine,
-    retry: options.retries ? (request) => retry(request) : null,
-    rowsMax,
-    days,
-    limits,
-    observe,
-    clock,
-    random: Math.random,
-  });
-  closer.add('rejected requests', () => rejects.close());
-  const keeper = options.retries ? new Keeper({ engine, limits, observe, clock }) : null;
+  const rejects = openRejects(options, (request) => retry(request), clock, closer);
+  const { logins, verifier } = openLogins(options, closer);
+  const keeper = options.retries ? new Keeper({ engine, logins, limits, observe, clock }) : null;
   closer.add('keep', () => keeper?.close());
   let confirmed: (database: string) => void = () => undefined;
   const catalog = await Catalog.open({
@@ -113,13 +110,14 @@ export async function openWebhookRooms<Door extends Closable>(
     },
     engine,
     retryAsked: (database) => rejects.wake(database),
-    deps: catalogRooms(sealing, options.keys, settings),
+    deps: { ...catalogRooms(sealing, options.keys, settings), verifier },
     limits,
     observe,
     clock,
   });
   closer.add('catalog', () => catalog.close());
-  const pools = new CommitPools(engine, limits, options.oneOfSeveral?.commitName, observe);
+  const name = options.oneOfSeveral?.commitName;
+  const pools = new CommitPools(commitEngine(engine, logins), limits, name, observe);
   closer.add('commit connections', () => pools.close());
   const commit = {
     pools,
@@ -143,18 +141,61 @@ export async function openWebhookRooms<Door extends Closable>(
   await catalog.opened();
   confirmed(engine.defaultDatabase);
   const rejected = (request: RejectedRequest) => rejects.keep(request);
-  const fence = options.oneOfSeveral?.fence ?? null;
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
   const disk = spool ?? options.oneOfSeveral?.link ?? null;
   const detour = detourOf({ settings, catalog, lanes, observe, disk });
   const told = observers(observe, rejects.observe);
+  const fence = options.oneOfSeveral?.fence ?? null;
   const keepApart = keepingApart(pools, limits);
   const doing = { rejected, keepApart, hold: options.hold, asked, fence, clock, observe: told };
   const calling = outward({ sealing, pools, catalog, settings, limits, observe, clock });
   const stages = { settings, catalog, lanes, detour, guards, limits, ...calling, ...doing };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
-  return { sealing, rejects, keeper, catalog, pools, lanes, spool, listener };
+  return { sealing, rejects, keeper, catalog, logins, pools, lanes, spool, listener };
+}
+
+function openRejects(
+  {
+    settings,
+    engine,
+    limits,
+    observe,
+    retries,
+  }: Pick<WebhookRoomsOptions<Closable>, 'settings' | 'engine' | 'limits' | 'observe' | 'retries'>,
+  retry: NonNullable<RejectsOptions['retry']>,
+  clock: () => number,
+  closer: Closer,
+): Rejects {
+  const { rejectedRowsMax: rowsMax, rejectedDays: days } = settings;
+  const kept = { rowsMax, days, retry: retries ? retry : null };
+  const rejects = new Rejects({ engine, ...kept, limits, observe, clock, random: Math.random });
+  closer.add('rejected requests', () => rejects.close());
+  return rejects;
+}
+
+/** On Headgate's own engine nobody is asked for a password. */
+function openLogins(
+  { engine, keys }: Pick<WebhookRoomsOptions<Closable>, 'engine' | 'keys'>,
+  closer: Closer,
+): { logins: OwnerLogins; verifier: LoginPasswords['verifier'] | undefined } {
+  const passwords = engine.kind === 'embedded' ? null : createLoginPasswords(keys);
+  const logins = new OwnerLogins({ engine, passwords });
+  closer.add('logins of owners', () => logins.close());
+  return { logins, verifier: passwords?.verifier };
+}
+
+/** Rows of tables without code are stored by a role of their own on Headgate's engine, elsewhere by Headgate's. */
+export function commitEngine(engine: Engine, logins: OwnerLogins): CommitEngine {
+  const { kind } = engine;
+  return {
+    clientConfig: (database) => engine.clientConfig(database),
+    doubt: () => engine.doubt?.(),
+    logins,
+    ...(kind === 'embedded' && {
+      writerConfig: (database) => ({ ...engine.clientConfig(database), user: writerName }),
+    }),
+  };
 }
 
 function keepingApart(pools: CommitPools, limits: Limits) {

@@ -42,6 +42,9 @@ interface IncludeRow {
 /** For `any` and `all`. */
 export const listed = (oids: readonly number[]): string => `'{${oids.join(',')}}'::pg_catalog.oid[]`;
 
+/** The role that stores rows of tables without code, for relationsSql (functions/writer.sql). */
+export const writer = '(select w.name from headgate.writer_role w)';
+
 /** Columns of headgate.catalog_rows. */
 export const ofTable =
   'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets, target';

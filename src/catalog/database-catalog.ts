@@ -37,6 +37,7 @@ import type { WatcherOptions } from './watcher.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
 import type { KeyDeps } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
+import { letWriterIn } from './writer.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import type { Snapshot, SnapshotDeps } from './snapshot.ts';
 
@@ -308,13 +309,13 @@ export class DatabaseCatalog {
       let migrated = false;
       if (this.#create) {
         const { from, to } = await migrate(client, migrations);
-        migrated = from !== to;
-        if (migrated) observe({ kind: 'catalog.migrated', database, from, to });
+        if ((migrated = from !== to)) observe({ kind: 'catalog.migrated', database, from, to });
       } else if ((await catalogVersion(client)) === 0) {
         this.#become('absent', 'this database has no webhook tables');
         return;
       }
       this.#create = true;
+      await letWriterIn(client, engine.kind);
       await this.#lookAfterSeals(client);
       await all(looking.connect());
       // A session of another engine may be a pooler's, which lends it to others.

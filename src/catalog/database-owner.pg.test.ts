@@ -5,7 +5,6 @@ import { Client } from 'pg';
 import { Door, webhook } from '../../test/support/ddl-door.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { executorFit, makeExecutorSql } from './executor.ts';
 import { catalogVersion, migrate, readMigrations } from './migrate.ts';
 import { readRights, UntrustedSchema } from './rights.ts';
 
@@ -96,13 +95,6 @@ suite('the owner of a database', () => {
         catalogVersion(after),
         /every session in database "forced" acts as role "alice".*RESET role/,
       );
-      // Nor is a function used that she could replace.
-      const { rows: owners } = await after.query<{ owner: number }>(
-        `SELECT oid::int AS owner FROM pg_roles WHERE rolname = 'alice'`,
-      );
-      await after.query(makeExecutorSql('alice', { ownerName: 'alice' }));
-      const fit = executorFit('alice', { owner: owners[0]?.owner ?? 0, ownerName: 'alice' });
-      assert.deepEqual((await after.query(`SELECT ${fit} AS fit`)).rows, [{ fit: false }]);
       await alice.query('ALTER DATABASE forced RESET role');
       assert.equal(await catalogVersion(await open('root')), migrations.version);
       // What a login sets for itself is its own choice.

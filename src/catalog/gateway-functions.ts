@@ -3,7 +3,7 @@
  * it asks headgate.hold_inert() and headgate.stays() about webhook tables (functions/committing.sql). They run with the caller's rights,
  * every name in them refers to PostgreSQL's own object, and the role could do what they do without them, at a higher cost. SQL, pure.
  */
-import { trustedSql, versionSql } from './owner-code.ts';
+import { versionSql } from './owner-code.ts';
 
 const schema = 'headgate_functions';
 
@@ -15,10 +15,7 @@ create or replace function ${schema}.hold_inert(relation_name text, owner oid, p
 language plpgsql as $body$
 begin
   execute pg_catalog.concat('lock table only ', relation_name, ' in row exclusive mode ', patience);
-  if ${trustedSql('owner')} then
-    return pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id());
-  end if;
-  ${changed};
+  return pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id());
 end $body$;
 
 -- Volatile: it sees what was committed while the statement that asks has waited.

@@ -9,9 +9,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { ClientBase } from 'pg';
 import { sqlstateOf } from '../engine/sqlstate.ts';
-import { quoteIdentifier } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
-import { executorSchema } from './executor.ts';
+import { holdCodeFunction } from './hold-code.ts';
 import {
   CatalogError,
   readRights,
@@ -43,7 +42,7 @@ export function readMigrations(): Migrations {
     version: Math.max(...numbered.map(({ version }) => version)),
     numbered,
     calledByTables: joined(named('tables')),
-    functions: joined([...others, ...named('rights')]),
+    functions: joined([...others, { name: 'hold_code', sql: holdCodeFunction }, ...named('rights')]),
     views: readFolder('views'),
   };
 }
@@ -113,12 +112,7 @@ async function migrateHere(client: ClientBase, migrations: Migrations): Promise<
   const rights = await readRights(client);
   refuseMissing(rights);
   await refuseWorker(client);
-  if (!rights.exists) {
-    await client.query('create schema headgate');
-    // Whoever else may create schemas could make this one first, and not commit that.
-    const role = quoteIdentifier(executorSchema(rights.role));
-    await client.query(`create schema if not exists ${role}`);
-  }
+  if (!rights.exists) await client.query('create schema headgate');
   if (rights.owner === null)
     await client.query(
       'create table headgate.migration (version int primary key, applied_at timestamptz not null default now())',

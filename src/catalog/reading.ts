@@ -6,7 +6,7 @@
 import type { ClientBase, QueryResult } from 'pg';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
-import { listed, lockedRowsSql, ofTable } from './catalog-rows.ts';
+import { listed, lockedRowsSql, ofTable, writer } from './catalog-rows.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import { relationsSql } from './shape.ts';
 import type { RelationRow } from './shape.ts';
@@ -97,20 +97,13 @@ export interface TableRows {
 export async function readTables(client: ClientBase, oids: readonly number[]): Promise<TableRows> {
   if (oids.length === 0) return { rows: [], versions: new Map() };
   const list = listed(oids);
-  const [versions = [], rows = [], answers = [], alone = []] = await inTime(client, [
+  const [versions = [], rows = [], answers = [], known = []] = await inTime(client, [
     `select relation, version from headgate.table_versions(${list})`,
     `select relation, ${ofTable} from headgate.catalog_rows where relation = any (${list})`,
     `select relation, answers from headgate.answer_rows where relation = any (${list})`,
-    relationsSql(`select unnest(${list}) as relation`, 'alone'),
+    relationsSql(`select unnest(${list}) as relation`, writer),
   ]);
-  const relations = byOid(alone as RelationRow[]);
-  const others = oids.filter((oid) => !relations.has(oid));
-  // Whose code their rows may run takes a walk along triggers, foreign keys and partitions.
-  const [joined = []] =
-    others.length === 0
-      ? []
-      : await inTime(client, [relationsSql(`select unnest(${listed(others)}) as relation`)]);
-  for (const row of joined as RelationRow[]) relations.set(row.relation, row);
+  const relations = byOid(known as RelationRow[]);
   const answersOf = byOid(answers as Pick<CatalogRow, 'relation' | 'answers'>[]);
   return {
     versions: new Map(

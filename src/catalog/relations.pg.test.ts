@@ -25,6 +25,7 @@ function relationsOn(bin: string): void {
         const results = (await client.query<object>(sql(path))) as unknown as QueryResult<object>[];
         return results.at(-1)?.rows ?? [];
       },
+      logins: false,
       limits: { ...limits, ...bounds },
       clock: () => now,
     });
@@ -174,6 +175,7 @@ function relationsOn(bin: string): void {
     const broken = openRelations({
       database: 'postgres',
       query: () => Promise.reject(Object.assign(new Error('too many connections'), { code: '53300' })),
+      logins: false,
       limits,
       clock: () => 0,
     });

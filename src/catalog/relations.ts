@@ -23,6 +23,8 @@ export interface RelationsOptions {
   /** Runs statements, given the search_path that a client of that role has; returns the rows of the last. Throws the engine's error. */
   readonly query: (sql: (path: string) => string) => Promise<readonly object[]>;
   readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs' | 'catalogMissIntervalMs'>;
+  /** See CodeChoice.asClient. */
+  readonly logins: boolean | null;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }
@@ -59,7 +61,7 @@ export function openRelations(options: RelationsOptions): KnownRelations<FoundRo
   return new KnownRelations({
     ...options,
     look: (name) => look(options, name),
-    toTarget: (name, row, writeMode) => toTarget(options.database, name, row, writeMode),
+    toTarget: (name, row, writeMode) => toTarget(options, name, row, writeMode),
   });
 }
 
@@ -80,10 +82,15 @@ async function look({ query }: RelationsOptions, name: string): Promise<FoundRow
   return row;
 }
 
-function toTarget(database: string, name: string, row: FoundRow, writeMode: WriteMode): Target {
+function toTarget(
+  { database, logins }: RelationsOptions,
+  name: string,
+  row: FoundRow,
+  writeMode: WriteMode,
+): Target {
   const shape = toShape(row, { writeMode, document: null, includes: [], onTypeError: 'reject' });
   if (typeof shape === 'string') throw notWritable(name, `cannot take rows: ${shape}`);
-  const code = toCode(row);
+  const code = toCode(row, { asClient: { logins } });
   if (typeof code === 'string') throw notWritable(name, `cannot take rows: ${code}`);
   if (writeMode !== 'insert' && shape.key.length === 0) {
     throw keyMissing(name);

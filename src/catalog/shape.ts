@@ -5,8 +5,9 @@
  */
 import type { Code } from '../types/target.ts';
 import type { Column, Equality, KeyColumn, Shape } from '../types/shape.ts';
-import { assumableSql, inertSql, renamableSql, trustedSql, versionSql } from './owner-code.ts';
-import { reachedSql, reachSql } from './reach.ts';
+import { ownerLoginPrefix } from '../engine/login-names.ts';
+import { inertSql, loginableSql, trustedSql, versionSql } from './owner-code.ts';
+import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 
 /** What `relationsSql` yields. */
 export interface RelationRow {
@@ -38,25 +39,20 @@ export interface CodeRow {
   /** pg_class.relowner */
   readonly owner: number;
   readonly owner_name: string;
-  /** Headgate's role. */
+  /** Headgate's role, and whether it is a superuser. */
   readonly role: string;
-  /**
-   * An owner of the relation, of one that takes part or of one that a foreign key looks up, without all rights of
-   * Headgate's role; null: none.
-   */
-  readonly outsider: string | null;
-  /** Such a role that does not own the relation and whose code rows run; null: none. */
-  readonly stranger: string | null;
-  /** Headgate's role can become the owner. */
-  readonly assumable: boolean;
-  /** See Code.inert. */
+  readonly superuser: boolean;
+  /** The role that must be allowed to write into the relation, and stores its rows if they run no code; Headgate's own, or one beside it. */
+  readonly writer: string;
+  readonly apart: boolean;
+  /** The owner could do all that Headgate's role can. */
+  readonly trusted: boolean;
+  /** See loginableSql. */
+  readonly loginable: boolean;
+  /** See inertSql. */
   readonly inert: boolean;
-  /** See renamableSql. */
-  readonly renamable: boolean;
-  /** See Code.joined. */
-  readonly joined: boolean;
-  /** A trigger that may run at COMMIT, when nothing confines it to its owner's rights; null: none. */
-  readonly late: string | null;
+  /** What is checked depends on the role that stores a row: row-level security, or a view with `security_invoker`. */
+  readonly asks: boolean;
 }
 
 export interface ColumnRow {
@@ -74,11 +70,6 @@ export interface ColumnRow {
   readonly writable: boolean;
 }
 
-/** Whose code the rows of `c` may run if it has neither triggers nor children nor a parent, and is no view: its owner's alone. */
-const own = `case when not ${trustedSql('c.relowner')} then pg_catalog.pg_get_userbyid(c.relowner) end`;
-const ownOnly = { outsider: own, stranger: own, late: 'null', joined: 'false' };
-const isAlone = `c.relkind = 'r' and not c.relhastriggers and not c.relhassubclass and not c.relispartition`;
-
 /** The columns of `relationsSql`, for lists of them. */
 export const relationColumns =
   'relation, schema_name, table_name, relation_kind, insertable, version, columns, key, equalities, code, distributed';
@@ -88,24 +79,27 @@ export const relationColumns =
  * relations' code, and costs PostgreSQL's planner a thousandth.
  *
  * Types and expressions are printed qualified, whatever the session's search_path is: search_path is set, for the rest of
- * the statement's transaction, once the first oid is known, and by then `asked` has been evaluated under the client's own.
+ * the statement's transaction, once the first oid is known, and by then `asked` has been evaluated under the client's own. `writer`: an expression
+ * for the name of the role that stores rows of relations without code; null: the current role.
  */
-export function relationsSql(asked: string, which: 'all' | 'alone' = 'all'): string {
-  const reached = which === 'all' ? reachedSql('c') : ownOnly;
+export function relationsSql(asked: string, writer = 'null'): string {
   return `
-with recursive asked as materialized (
+with asked as materialized (
   select r.relation, pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true) as path from (${asked}) as r
-)${which === 'all' ? `, ${reachSql}` : ''}
+), me as materialized (
+  select r.*, coalesce(w.name, r.rolname) as writer, w.name is not null as apart
+  from (select ${writer} as name) as w join pg_catalog.pg_roles r on r.rolname operator(pg_catalog.=) current_user
+)
 select c.oid as relation, n.nspname::text as schema_name, c.relname::text as table_name,
   c.relkind::text as relation_kind,
   c.relkind in ('r', 'p') or pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8 as insertable,
   ${versionSql('c')} as version, coalesce(attributes.columns, '[]') as columns, coalesce(primary_key.columns, '[]') as key,
-  coalesce(primary_key.equalities, '[]') as equalities, ${codeSql(reached)} as code,
+  coalesce(primary_key.equalities, '[]') as equalities, ${codeSql} as code,
   ${distributedSql} as distributed
 from asked
-join pg_catalog.pg_class c on c.oid = asked.relation${which === 'all' ? '' : ` and ${isAlone}`}
+join pg_catalog.pg_class c on c.oid = asked.relation
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-cross join lateral (select ${reached.outsider} as outsider offset 0) as o
+cross join me
 cross join lateral (
   select pg_catalog.json_agg(${columnSql} order by a.attnum) filter (where not a.attisdropped) as columns
   from pg_catalog.pg_attribute a
@@ -132,17 +126,17 @@ left join lateral (
 }
 
 /** A CodeRow. */
-const codeSql = (reached: ReturnType<typeof reachedSql>): string => `pg_catalog.json_build_object(
+const codeSql = `pg_catalog.json_build_object(
     'owner', c.relowner::pg_catalog.int8,
     'owner_name', pg_catalog.pg_get_userbyid(c.relowner),
-    'role', current_user,
-    'outsider', o.outsider,
-    'stranger', ${reached.stranger},
-    'assumable', ${assumableSql('c.relowner')},
-    'inert', ${inertSql('c', 'o.outsider')},
-    'renamable', o.outsider is not null and ${renamableSql('c')},
-    'joined', ${reached.joined},
-    'late', ${reached.late})`;
+    'role', me.rolname,
+    'superuser', me.rolsuper,
+    'writer', me.writer,
+    'apart', me.apart,
+    'trusted', ${trustedSql('c.relowner')},
+    'loginable', ${loginableSql('c.relowner', 'me')},
+    'inert', ${inertSql('c', 'me.writer')},
+    'asks', c.relrowsecurity or coalesce('security_invoker=true' = any (c.reloptions) or 'security_invoker=on' = any (c.reloptions), false))`;
 
 /** Citus puts its own trigger on such a table. Its metadata tables cannot be queried instead: they do not exist without Citus. */
 const distributedSql = `exists (
@@ -253,18 +247,44 @@ function keyOf(row: RelationRow, written: readonly ColumnRow[]): readonly KeyCol
   return key;
 }
 
-/** Whose code the rows of this relation run, or in one line why none of it may run. */
-export function toCode({ schema_name, table_name, code }: RelationRow): Code | string {
-  const { owner_name: ownerName, inert } = code;
-  const of = { owner: code.owner, ownerName, inert, joined: code.joined, functionsIn: null };
-  if (code.outsider === null) return { ...of, as: 'headgate' };
+export interface CodeChoice {
+  /** For a gateway, as a client of the database: whether its engine lets it have sessions of owners; null: as the database says. */
+  readonly asClient?: { readonly logins: boolean | null };
+  /** What the login of an owner has for a password, as PostgreSQL stores it; absent: not known here. */
+  readonly verifier?: ((login: string) => string) | undefined;
+}
+
+/** Whose session stores rows of this relation, or in one line why none can. */
+export function toCode(
+  { schema_name, table_name, code }: RelationRow,
+  choice: CodeChoice = {},
+): Code | string {
+  const { owner, owner_name: ownerName, writer, role, superuser, inert } = code;
+  const of = { owner, ownerName, writer, inert, functionsIn: null };
+  const withCode = sessionForCode(code, choice);
+  // A superuser's session stores rows of others in no case.
+  if (inert && (code.apart || !superuser || ownerName === role))
+    return { ...of, as: 'writer', deletesAs: withCode ?? 'writer' };
   const name = `"${schema_name}"."${table_name}"`;
-  if (code.stranger !== null && code.stranger !== ownerName)
-    return `rows of ${name} would run code of role "${code.stranger}" with the rights of its owner "${ownerName}": give every table that takes part the same owner`;
-  if (code.late !== null && !inert)
-    return `the deferrable trigger or constraint "${code.late}" of role "${ownerName}" would run at COMMIT with the rights of Headgate's role "${code.role}": make it NOT DEFERRABLE`;
-  if (code.assumable) return { ...of, as: 'owner' };
-  if (inert && !code.renamable) return { ...of, as: 'nobody' };
-  const whose = code.outsider === ownerName ? 'its owner' : 'the role';
-  return `rows of ${name} run code of ${whose} "${code.outsider}", which Headgate's role "${code.role}" cannot run with no more than that role's rights: GRANT "${ownerName}" TO "${code.role}", and let that role create schemas in the database`;
+  if (withCode === 'owner' && choice.asClient !== undefined && code.asks && !superuser)
+    return `rows of ${name} run code of its owner "${ownerName}", in whose session the row-level security for role "${writer}" would not apply`;
+  if (withCode !== null) return { ...of, as: withCode, deletesAs: withCode };
+  const why = inert ? 'belong to role' : 'run code of its owner';
+  if (choice.asClient?.logins === false)
+    return `rows of ${name} ${why} "${ownerName}", which role "${role}" does not run: send them to a Headgate that serves the database, or log in as "${ownerName}"`;
+  return `rows of ${name} ${why} "${ownerName}", for which role "${role}" cannot log in: let a superuser run ${loginStatements(code, choice)}`;
+}
+
+/** Whose session stores rows that run code; null: nobody's. */
+function sessionForCode(code: CodeRow, { asClient }: CodeChoice): 'headgate' | 'owner' | null {
+  // An owner who could act as Headgate's role anyway gains nothing in its session, if that has no more rights than any client.
+  if (code.owner_name === code.role || (code.trusted && !code.superuser)) return 'headgate';
+  return (asClient?.logins ?? code.loginable) ? 'owner' : null;
+}
+
+/** What gives Headgate the login of an owner where it may not make one. */
+function loginStatements({ owner, owner_name: ownerName }: CodeRow, { verifier }: CodeChoice): string {
+  const login = `${ownerLoginPrefix}${owner}`;
+  const password = verifier === undefined ? '' : ` PASSWORD '${verifier(login)}'`;
+  return `CREATE ROLE ${login} LOGIN${password}; GRANT ${quote(ownerName)} TO ${login}`;
 }

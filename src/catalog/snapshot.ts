@@ -5,7 +5,7 @@
  * never accepted unchecked, and never stored in another form.
  */
 import type { Check, WhyRefused } from '../types/request.ts';
-import type { Code, Include, Intake, SnsTopics, SpoolChoice, Target } from '../types/target.ts';
+import type { Include, Intake, SnsTopics, SpoolChoice, Target } from '../types/target.ts';
 import type { Shape } from '../types/shape.ts';
 import {
   type CompileAnswers,
@@ -24,6 +24,7 @@ import { openCheck } from './seals.ts';
 import { parseSubscriptions, parseTopics, readMessage, topicOf } from './sns-topics.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import { toCode, toShape, typeOids } from './shape.ts';
+import type { CodeChoice } from './shape.ts';
 
 const tooLarge =
   'its columns, VALIDATE, secrets, defaults, checks and other expressions, or those of all tables of its owner, take too much of the catalog';
@@ -42,6 +43,8 @@ export interface SnapshotDeps {
   destination(value: string, trusted: boolean): Into;
   /** Compiles the ANSWER clauses of a table; clauses that cannot be used are left out, and reported with the reason. */
   readonly compileAnswers: CompileAnswers;
+  /** See CodeChoice. */
+  readonly verifier?: CodeChoice['verifier'] | undefined;
 }
 
 export interface CompiledCheck {
@@ -132,9 +135,9 @@ export function nextSnapshot(
 const credentialHeaders = ['authorization', 'cookie', 'proxy-authorization'];
 
 /** null: the table fits what it was created for. */
-export function shapeProblem(row: CatalogRow): string | null {
+export function shapeProblem(row: CatalogRow, choice: CodeChoice = {}): string | null {
   const shape = shapeOf(row);
-  const code = toCode(row);
+  const code = toCode(row, choice);
   return typeof shape === 'string' ? shape : typeof code === 'string' ? code : null;
 }
 
@@ -187,8 +190,8 @@ function toTarget(
 ): { target: Target; unusable: string | null; unanswering: string | null } {
   const shape = shapeOf(row);
   let compiled: CompiledCheck | null = null;
-  const code = toCode(row);
-  let unusable = shapeProblem(row);
+  const code = toCode(row, deps);
+  let unusable = shapeProblem(row, deps);
   let learns = false;
   const sns = snsOf(row, deps);
   let dedupe: Dedupe | undefined;
@@ -221,7 +224,10 @@ function toTarget(
       waitsForDisk: row.options['webhook.wait_for_persistence'] !== false,
       hasLocks: true,
       shape: usable,
-      code: typeof code === 'string' ? nobodys(row) : { ...code, functionsIn: 'headgate' },
+      code:
+        typeof code === 'string'
+          ? { ...nobodys, owner: row.code.owner, ownerName: row.code.owner_name }
+          : { ...code, functionsIn: 'headgate' },
       intake: {
         format: formatOf(row.options),
         batched: row.options['is_batched'] === true,
@@ -282,7 +288,7 @@ export function unusableTarget(name: Pick<Target, 'database' | 'schema' | 'table
     waitsForDisk: true,
     hasLocks: true,
     shape: unusableShape(''),
-    code: { owner: 0, ownerName: '', as: 'nobody', inert: false, joined: false, functionsIn: 'headgate' },
+    code: { ...nobodys, owner: 0, ownerName: '' },
     intake: {
       format: 'json',
       batched: false,
@@ -299,9 +305,14 @@ function unusableShape(version: string): Shape {
   return { version, writeMode: 'insert', columns: [], key: [], document: null, onTypeError: 'reject' };
 }
 
-function nobodys({ code: { owner, owner_name: ownerName } }: CatalogRow): Code {
-  return { owner, ownerName, as: 'nobody', inert: false, joined: false, functionsIn: 'headgate' };
-}
+/** Nothing is stored. */
+const nobodys = {
+  as: 'owner',
+  deletesAs: 'owner',
+  inert: false,
+  writer: '',
+  functionsIn: 'headgate',
+} as const;
 
 /** Only columns that can be written: one may have become an identity. */
 function includesOf(row: CatalogRow, { columns }: Shape): readonly Include[] {

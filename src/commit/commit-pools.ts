@@ -2,6 +2,11 @@
  * Connections for commits, per database and apart from every other use of the engine. Opened when needed, kept
  * while used, bounded by `commitConnectionsMax`; waiting for one is bounded by the commit's deadline.
  *
+ *   own      Headgate's role, for what is Headgate's own: no rows of tables
+ *   writer   the role that stores rows of tables without code
+ *   code     Headgate's role, for its own tables with code
+ * Sessions of other owners are in owner-sessions.ts.
+ *
  * If a server, a database or a role has no connection left (53300), the pool takes the number that it has as its
  * size, and callers wait for one of those. After a while it tries to have more again.
  */
@@ -9,7 +14,7 @@ import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
-import type { ClientBase, PoolClient } from 'pg';
+import type { ClientBase, ClientConfig, PoolClient } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { LeftBehind } from '../engine/orphaned-backends.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
@@ -17,19 +22,25 @@ import { backoffMs } from '../kit/backoff.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
-import { KeptSessions } from './kept-sessions.ts';
+import type { OwnerLogins } from '../engine/owner-logins.ts';
+import { OwnerSessions } from './owner-sessions.ts';
+import { LoginRefused } from '../engine/owner-logins.ts';
+import type { Target } from '../types/target.ts';
 import { preparedForMany } from './prepared.ts';
 import type { PreparedStatements } from './prepared.ts';
-import { LentSession, lookAtSession, prepareSession, renewSession, stained } from './session-facts.ts';
+import { lendForCode, LentSession, lookAtSession, prepareSession } from './session-facts.ts';
+
+type Kind = 'own' | 'writer' | 'code';
 
 interface Open {
+  readonly database: string;
+  readonly kind: Kind;
   readonly pool: Pool;
   readonly shared: boolean;
   /** When the engine last had no connection left for it. */
   limitedAtMs: number | null;
   /** Whether it was logged. */
   said: boolean;
-  readonly kept: KeptSessions;
   /** Given back in this turn of the event loop. */
   readonly warm: PoolClient[];
   /** Nothing of it is kept any more. */
@@ -40,18 +51,25 @@ interface Open {
   isPgpool: Promise<boolean> | null;
 }
 
+export interface CommitEngine extends Pick<Engine, 'clientConfig' | 'doubt'> {
+  /** Absent: there are no sessions of owners. */
+  readonly logins?: OwnerLogins;
+  /** As the role that stores rows of tables without code; absent: Headgate's own. */
+  readonly writerConfig?: (database: string) => ClientConfig;
+}
+
 export class CommitPools {
-  readonly #engine: Pick<Engine, 'clientConfig' | 'doubt'>;
+  readonly #engine: CommitEngine;
   readonly #limits: Pick<Limits, 'commitConnectionsMax' | 'commitStatementTimeoutMs'>;
   readonly #applicationName: string;
   readonly #observe: Observe;
   readonly #statementTimeoutMs: number;
   readonly #pools = new Map<string, Open>();
-  readonly #left: LeftBehind;
+  readonly #owners: OwnerSessions | null;
 
   /** `statementTimeoutMs`: the engine's bound on a statement, if that is more than the wait for a connection. */
   constructor(
-    engine: Pick<Engine, 'clientConfig' | 'doubt'>,
+    engine: CommitEngine,
     limits: Pick<Limits, 'commitConnectionsMax' | 'commitStatementTimeoutMs'>,
     applicationName = 'headgate commit',
     observe: Observe = () => undefined,
@@ -62,55 +80,61 @@ export class CommitPools {
     this.#applicationName = applicationName;
     this.#engine = engine;
     this.#limits = limits;
-    this.#left = new LeftBehind((database) => engine.clientConfig(database));
+    const { logins } = engine;
+    const { commitStatementTimeoutMs: connectTimeoutMs } = limits;
+    this.#owners =
+      logins === undefined
+        ? null
+        : new OwnerSessions({ logins, applicationName, statementTimeoutMs, connectTimeoutMs });
   }
 
-  /**
-   * A connection to commit on, for rows of `table` perhaps one in which only code of that table has run; throws if none is
-   * available in time. Give it back with `release`, giveBack or giveBackStained.
-   */
-  async connect(database: string, table: number | null = null): Promise<PoolClient> {
+  /** A connection of Headgate's own role; throws if none is available in time. Give it back with `release`. */
+  connect(database: string): Promise<PoolClient> {
+    return this.#connect(database, 'own');
+  }
+
+  /** A connection for rows of a table, as the role that stores them. Give it back with `release` or giveBack. */
+  async connectFor({ database, oid, code }: Pick<Target, 'database' | 'oid' | 'code'>): Promise<PoolClient> {
+    if (code.as === 'writer') return this.#connect(database, 'writer');
+    const client = await (code.as === 'headgate'
+      ? this.#connect(database, 'code')
+      : this.#ownersSession(database, code.owner));
+    if (!this.isShared(client)) lendForCode(client, oid);
+    return client;
+  }
+
+  #ownersSession(database: string, owner: number): Promise<PoolClient> {
+    if (this.#owners === null) throw new LoginRefused('Headgate cannot log in for the owner of the table');
+    return this.#owners.connect(database, owner);
+  }
+
+  async #connect(database: string, kind: Kind): Promise<PoolClient> {
     const latest = performance.now() + this.#limits.commitStatementTimeoutMs;
     for (let attempt = 1; ; attempt++) {
-      const open = this.#pools.get(database) ?? this.#open(database, false);
+      const open = this.#pools.get(keyOf(database, kind)) ?? this.#open(database, kind, false);
       this.#growAgain(open);
-      const own = (table === null ? null : open.kept.take(table)) ?? open.warm.pop() ?? null;
+      const own = open.warm.pop() ?? null;
       if (own !== null) return own;
       try {
-        return (await this.#lastOf(open)) ?? (await open.pool.connect());
+        return await open.pool.connect();
       } catch (error) {
-        if (!open.shared && (refusesParameters(error) || error instanceof LentSession))
-          this.#share(database, open);
+        if (!open.shared && (refusesParameters(error) || error instanceof LentSession)) this.#share(open);
         else if (sqlstateOf(error) !== '53300' || performance.now() >= latest) throw error;
         else await this.#takeAsSize(database, open, error as Error, attempt);
       }
     }
   }
 
-  /** If all connections are lent: one that is kept for another table, reset; null: there are others, or none is kept. */
-  async #lastOf({ pool, kept }: Open): Promise<PoolClient | null> {
-    const isFull = pool.idleCount === 0 && pool.totalCount >= pool.options.max;
-    const client = isFull ? kept.takeAny() : null;
-    if (client === null) return null;
-    try {
-      await renewSession(client, this.#limits.commitStatementTimeoutMs);
-      return client;
-    } catch {
-      client.release(true);
-      return null;
-    }
-  }
-
-  #share(database: string, open: Open): void {
-    const next = this.#pools.get(database);
+  #share(open: Open): void {
+    const { database, kind } = open;
+    const next = this.#pools.get(keyOf(database, kind));
     // A concurrent request may have found this out already.
-    if (next === undefined || next === open) this.#open(database, true);
+    if (next === undefined || next === open) this.#open(database, kind, true);
     if (next === open) void this.#end(open);
   }
 
   #end(open: Open): Promise<void> {
     open.isOver = true;
-    open.kept.close();
     return open.pool.end();
   }
 
@@ -142,25 +166,31 @@ export class CommitPools {
    * Whether a pooler in between lends the same session to others: nothing may be set for longer than a
    * transaction.
    */
-  isShared(database: string): boolean {
-    return this.#pools.get(database)?.shared === true;
+  isShared(client: ClientBase): boolean {
+    return opens.get(client)?.shared === true;
+  }
+
+  /** The same of the connections for tables without code. */
+  sharesWriters(database: string): boolean {
+    return this.#pools.get(keyOf(database, 'writer'))?.shared === true;
   }
 
   /** How many connections there may be to this database now. */
   sizeOf(database: string): number {
-    return this.#pools.get(database)?.pool.options.max ?? this.#limits.commitConnectionsMax;
+    const writers = this.#pools.get(keyOf(database, 'writer'));
+    return writers?.pool.options.max ?? this.#limits.commitConnectionsMax;
   }
 
   /** As `connect`, for a shared transaction: one that keeps statements for it, if enough others do and one of them is idle. */
   async connectForMany(database: string): Promise<PoolClient> {
-    const first = await this.connect(database);
-    const open = this.#pools.get(database);
+    const first = await this.#connect(database, 'writer');
+    const open = opens.get(first);
     return open === undefined ? first : ownOf(open, first);
   }
 
   /** Where this connection keeps its statements for shared transactions; null: enough others of its database do. */
-  statementsForMany(database: string, client: ClientBase): PreparedStatements | null {
-    const open = this.#pools.get(database);
+  statementsForMany(client: ClientBase): PreparedStatements | null {
+    const open = opens.get(client);
     if (open === undefined || isStranger(open, client)) return null;
     open.learned.add(client);
     return preparedForMany(client);
@@ -176,45 +206,29 @@ export class CommitPools {
     });
   }
 
-  /**
-   * Takes back a connection in whose session code has run: of `table` alone, for which it is kept a while, or of any. It is
-   * lent to others once the session is reset, after the answers; only a caller that wants the last connection waits for that.
-   */
-  giveBackStained(database: string, client: PoolClient, table: number | null = null): void {
-    const open = this.#pools.get(database);
-    // What had to be cleaned up in a shared session was removed by the transaction.
-    if (open?.shared === true) return client.release();
-    // A caller that waits for a connection must not wait for one that is kept.
-    if (open === undefined || table === null || open.pool.waitingCount > 0) return this.#renew(client, false);
-    stained.add(client);
-    open.kept.keep(table, client);
-  }
-
-  #renew(client: PoolClient, broken: boolean): void {
-    if (broken) return client.release(true);
-    renewSession(client, this.#limits.commitStatementTimeoutMs).then(
-      () => client.release(),
-      () => client.release(true),
-    );
-  }
-
-  /** A server that accepted rows no longer does. */
-  readOnly(): void {
-    this.#engine.doubt?.();
+  /** A server that accepted rows no longer does; in a session in which an owner's code runs, that says nothing. */
+  readOnly({ code }: Pick<Target, 'code'>): void {
+    if (code.as === 'writer') this.#engine.doubt?.();
   }
 
   /** Closes the connections to a database, so that it can be dropped or renamed. */
   async release(database: string): Promise<void> {
-    const open = this.#pools.get(database);
-    this.#pools.delete(database);
-    if (open !== undefined) await this.#end(open);
+    const found = [...this.#pools.values()].filter((open) => open.database === database);
+    for (const { kind } of found) this.#pools.delete(keyOf(database, kind));
+    await Promise.all([this.#owners?.release(database), ...found.map((open) => this.#end(open))]);
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#pools.keys()].map((database) => this.release(database)));
+    const databases = new Set([...this.#pools.values()].map(({ database }) => database));
+    await Promise.all([this.#owners?.close(), ...[...databases].map((database) => this.release(database))]);
   }
 
-  #open(database: string, shared: boolean): Open {
+  #configOf(database: string, kind: Kind): ClientConfig {
+    const { clientConfig, writerConfig = clientConfig } = this.#engine;
+    return kind === 'writer' ? writerConfig(database) : clientConfig(database);
+  }
+
+  #open(database: string, kind: Kind, shared: boolean): Open {
     const session = {
       statement_timeout: this.#statementTimeoutMs,
       // pg-pool awaits what onConnect returns; its types do not say so.
@@ -223,7 +237,7 @@ export class CommitPools {
       ) => void,
     };
     const pool = new Pool({
-      ...this.#engine.clientConfig(database),
+      ...this.#configOf(database, kind),
       max: this.#limits.commitConnectionsMax,
       connectionTimeoutMillis: this.#limits.commitStatementTimeoutMs,
       idleTimeoutMillis: 60_000,
@@ -240,15 +254,16 @@ export class CommitPools {
     const learned = new Set<ClientBase>();
     pool.on('remove', (client) => learned.delete(client));
     // Behind a pooler the process is that of others, too.
-    if (!shared) this.#left.watch(database, pool);
-    const letGo = (client: PoolClient, broken: boolean) => this.#renew(client, broken);
-    const kept = new KeptSessions({ limits: allLimits, letGo });
+    if (!shared) new LeftBehind(() => this.#configOf(database, kind)).watch(database, pool);
     const atFirst = { warm: [], isOver: false, limitedAtMs: null, said: false, isPgpool: null };
-    const open: Open = { pool, shared, kept, learned, ...atFirst };
-    this.#pools.set(database, open);
+    const open: Open = { database, kind, pool, shared, learned, ...atFirst };
+    this.#pools.set(keyOf(database, kind), open);
     return open;
   }
 }
+
+/** In PostgreSQL's protocol a zero byte ends a name. */
+const keyOf = (database: string, kind: Kind): string => `${database}\0${kind}`;
 
 const opens = new WeakMap<ClientBase, Open>();
 

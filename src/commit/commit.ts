@@ -7,7 +7,8 @@
  * `chain_broken` (rows before it in its chain were not stored); all members with `engine_unavailable`, `deadline`
  * (certainly not stored), `table_changed` (read the catalog and try again) or, as `unknown`, with `commit_unknown`.
  * Touches the engine through its own small pool of connections per database, so that a slow SELECT elsewhere never
- * delays a group; its connections are handed out by turns of the tables' owners (turns.ts), so that nobody's slow tables take all.
+ * delays a group; its connections are handed out by turns of the tables' owners (turns.ts), so that nobody's slow tables take all. Whose
+ * session stores the rows is decided in whose.ts.
  */
 import type { PoolClient } from 'pg';
 import type { CommitGroup, Group, Ignored, Outcome, Rows } from '../types/rows.ts';
@@ -15,6 +16,7 @@ import type { Target } from '../types/target.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { commitCopy } from './copy-group.ts';
 import { commitDecoded } from './decoded-group.ts';
@@ -23,11 +25,12 @@ import { aborted, isSendersAffair, verdictOf } from './judge.ts';
 import type { PreparedStatements } from './prepared.ts';
 import { incarnationOf } from './session-facts.ts';
 import { Session } from './session.ts';
-import { mayRunCode } from './session-care.ts';
 import type { Fate } from './session.ts';
 import { Sharing } from './sharing.ts';
 import type { SharingOptions } from './sharing.ts';
 import { ackTimeoutOf, mayShare, sharesOf, storeTogether } from './together.ts';
+import { LoginRefused } from '../engine/owner-logins.ts';
+import { forRows } from './whose.ts';
 import { Turns } from './turns.ts';
 import type { Done, TurnsOptions } from './turns.ts';
 
@@ -58,7 +61,7 @@ export function createCommit(options: CommitOptions): CommitGroup {
     alone: async (group) =>
       (await turns.run(group, () => commitAlone(options, group))) ?? tooLate(options, group),
     together: (groups, boundMs) => commitTogether(options, groups, boundMs),
-    mayShare: (group) => mayShare(group, options.limits) && !pools.isShared(group.target.database),
+    mayShare: (group) => mayShare(group, options.limits) && !pools.sharesWriters(group.target.database),
   });
   return (group) => {
     turns.saw(group.target);
@@ -67,20 +70,21 @@ export function createCommit(options: CommitOptions): CommitGroup {
 }
 
 /** Whether the rows of a table are stored by one COPY. */
-export function isCopied({ shape, code, dedupe }: Target): boolean {
-  return shape.writeMode === 'copy' && code.as !== 'owner' && dedupe === undefined;
+export function isCopied({ shape, dedupe }: Target): boolean {
+  return shape.writeMode === 'copy' && dedupe === undefined;
 }
 
 async function commitAlone(options: CommitOptions, group: Group): Promise<Done> {
-  const { target, members } = group;
+  const target = forRows(group);
+  const { members } = group;
   const { limits, clock } = options;
   let started: number | null = null;
-  const [outcomes = []] = await onSession(options, [group], target.oid, async (session, lent) => {
+  const [outcomes = []] = await onSession(options, [group], target, async (session, lent) => {
     started = clock();
     const settled = isCopied(target)
       ? await commitCopy(session, target, members, limits)
       : await commitDecoded(session, target, members, options);
-    lent.isStained = settled.some((it) => it.kind === 'aborted' && it.refusal.code === 'table_changed');
+    lent.isDoubtful = settled.some((it) => it.kind === 'aborted' && it.refusal.code === 'table_changed');
     return [settled];
   });
   return { outcomes, ms: started === null ? null : clock() - started };
@@ -106,7 +110,7 @@ function commitTogether(
     const attempt = await storeTogether(session, shares, kept, boundMs);
     if (attempt.kind === 'failed') {
       // Code of a table that this was not meant for may have run.
-      lent.isStained = verdictOf(attempt) === 'table';
+      lent.isDoubtful = verdictOf(attempt) === 'table';
       return session.usable ? null : groups.map((group) => all(group, away));
     }
     const outcomeOf = ({ count }: Rows): Outcome =>
@@ -116,30 +120,28 @@ function commitTogether(
 }
 
 /**
- * Does the work on a connection to these groups' database, and reports the outcomes. `table`: see CommitPools.connect. The
- * tables of the groups wait for the disk in the same way.
+ * Does the work on a connection to these groups' database, and reports the outcomes. `only`: the table of the only group; null: they share a
+ * transaction. The tables of the groups wait for the disk in the same way.
  */
 async function onSession<T extends readonly (readonly Outcome[] | null)[] | null>(
   options: CommitOptions,
   groups: readonly Group[],
-  table: number | null,
+  only: Target | null,
   work: (session: Session, lent: Lent) => Promise<T>,
 ): Promise<T | readonly (readonly Outcome[])[]> {
   const { pools, limits, observe, clock } = options;
   const [first] = groups;
   if (first === undefined) return [];
-  const { target } = first;
+  const target = only ?? first.target;
   const started = clock();
   let client: PoolClient;
   try {
-    client = await (table === null
-      ? pools.connectForMany(target.database)
-      : pools.connect(target.database, table));
+    client = await (only === null ? pools.connectForMany(target.database) : pools.connectFor(only));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     for (const { target: of, rows } of groups)
       observe({ kind: 'group.aborted', table: of, rows, sqlstate: '08001', reason });
-    return groups.map((group) => all(group, away));
+    return groups.map((group) => all(group, aborted(notConnected(error))));
   }
   const ackTimeoutMs = Math.max(...groups.map(ackTimeoutOf));
   const deadline = started + ackTimeoutMs;
@@ -149,14 +151,14 @@ async function onSession<T extends readonly (readonly Outcome[] | null)[] | null
       observe({ kind: 'group.settled', table: of, rows, fate: fate ?? 'unknown' });
     return fate;
   };
-  const lent = new Lent(client, pools, target, table);
+  const lent = new Lent(client, pools);
   const session = new Session({
     client,
     clock,
     deadline,
-    shared: pools.isShared(target.database),
-    statementTimeoutMs: statementTimeoutMs(ackTimeoutMs, pools.isShared(target.database), limits),
-    readOnly: () => pools.readOnly(),
+    shared: pools.isShared(client),
+    statementTimeoutMs: statementTimeoutMs(ackTimeoutMs, pools.isShared(client), limits),
+    readOnly: () => pools.readOnly(target),
     fateOf: async (xid) => {
       // Gives up the lost connection, to make room for the one on which the question is asked.
       lent.giveBack(false);
@@ -178,7 +180,7 @@ async function onSession<T extends readonly (readonly Outcome[] | null)[] | null
     });
     return outcomes;
   } catch (error) {
-    lent.isStained = true;
+    lent.isDoubtful = true;
     throw error;
   } finally {
     // A connection in an unknown state is not lent again.
@@ -189,36 +191,34 @@ async function onSession<T extends readonly (readonly Outcome[] | null)[] | null
 const away: Outcome = aborted(refusal('engine_unavailable'));
 const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
 
+/** Why there is no connection for rows. */
+export function notConnected(error: unknown): Refusal {
+  return error instanceof LoginRefused
+    ? refusal('table_unusable', error.message)
+    : refusal('engine_unavailable');
+}
+
 /** A connection of the pool, to be given back once. */
 class Lent {
-  /** Code of a table that the catalog did not know of may have run in its session. */
-  isStained = false;
+  /** Code of a table that it was not meant for may have run in its session, which is closed. */
+  isDoubtful = false;
   readonly #client: PoolClient;
   readonly #pools: CommitPools;
-  readonly #target: Target;
-  readonly #table: number | null;
   #isLent = true;
 
-  constructor(client: PoolClient, pools: CommitPools, target: Target, table: number | null) {
+  constructor(client: PoolClient, pools: CommitPools) {
     this.#client = client;
     this.#pools = pools;
-    this.#target = target;
-    this.#table = table;
   }
 
   statementsForMany(): PreparedStatements | null {
-    return this.#pools.statementsForMany(this.#target.database, this.#client);
+    return this.#pools.statementsForMany(this.#client);
   }
 
   giveBack(usable: boolean): void {
-    if (this.#isLent) {
-      const { database, code } = this.#target;
-      const whose = this.isStained ? null : this.#table;
-      if (usable && (this.isStained || mayRunCode(code)))
-        this.#pools.giveBackStained(database, this.#client, whose);
-      else if (usable) this.#pools.giveBack(this.#client);
+    if (this.#isLent)
+      if (usable && !this.isDoubtful) this.#pools.giveBack(this.#client);
       else this.#client.release(true);
-    }
     this.#isLent = false;
   }
 }

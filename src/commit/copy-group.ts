@@ -16,7 +16,7 @@ import type { Statement } from './prepared.ts';
 import { documentRefusal } from './reasons.ts';
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
-import { changed, isChanged, isForgotten } from './told.ts';
+import { foundBy, isForgotten } from './told.ts';
 import type { Attempt } from './told.ts';
 import type { Settings } from './table-statements.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
@@ -71,9 +71,7 @@ class CopyGroup {
     this.#target = target;
     this.#settings = session.settings(target);
     this.#statement = statementOf(session, target, this.#settings);
-    const { code } = target;
-    this.#ways =
-      hasOwn(this.#settings) && code.as === 'headgate' && isPlain(code) ? waysOf(target, session) : null;
+    this.#ways = hasOwn(this.#settings) && isPlain(target) ? waysOf(target, session) : null;
   }
 
   async attempt(some: readonly Rows[]): Promise<Attempt> {
@@ -93,8 +91,7 @@ class CopyGroup {
     // A server of Citus copies the rows of such a statement to the others as well.
     if (this.#ways === null || shape.distributedByCitus === true) return null;
     if (onlyCopied.has(this.#target) || !areFew(some)) return null;
-    const { few, opening } = this.#ways;
-    const stored = await this.#session.storePrepared(fewRows(few, some), opening);
+    const stored = await this.#session.storePrepared(fewRows(this.#ways.few, some), fewRowsOpening);
     return stored === 'not worth it' ? null : stored;
   }
 
@@ -125,7 +122,7 @@ class CopyGroup {
     const { message, count, checks } = this.#statement;
     const [reply] = await this.#session.send([message, ...copyMessages(some)], [count]);
     if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
-    return reply.kind === 'failed' && isChanged(reply, checks) ? changed : this.#session.settled(reply);
+    return foundBy(reply, checks) ?? this.#session.settled(reply);
   }
 
   async judge(failed: Failed): Promise<Judged> {
@@ -181,12 +178,11 @@ function statementOf(session: Session, target: Target, settings: Settings): Copy
   return made;
 }
 
-/** The prepared statements for a table that Headgate's own role stores rows in, and that runs no code. */
+/** The prepared statements for a table that runs no code. */
 interface Ways {
   readonly apart: boolean;
   readonly stays: Statement;
   readonly few: Statement;
-  readonly opening: Hold;
   readonly copy: Statement;
   readonly group: Hold;
 }
@@ -199,7 +195,6 @@ function waysOf(target: Target, { facts }: Session): Ways {
     apart: facts.apart,
     stays,
     few: fewRowsStatement(target),
-    opening: fewRowsOpening(target),
     copy: toStatement(copySql(target, facts), []),
     group: holdAndLook(target, stays),
   };

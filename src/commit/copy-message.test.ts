@@ -52,7 +52,7 @@ test('names are quoted, and quoted again as text', () => {
   assert(!sql.includes('synchronous_commit') && !sql.includes('where'));
   assert(
     groupStatement(target, { commit: 'off', timeoutMs: null }, facts, false).sql.startsWith(
-      'set local synchronous_commit = off; select headgate.hold(',
+      'set local synchronous_commit = off; lock table only ',
     ),
   );
 });

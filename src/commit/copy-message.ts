@@ -8,8 +8,7 @@ import type { Target } from '../types/target.ts';
 import { quoteIdentifier, quoteLiteral, relationName } from '../kit/sql-text.ts';
 import { mergedBytes, Pieces } from './pieces.ts';
 import type { SessionFacts } from './session-facts.ts';
-import { fireSql, heldTextSql, isPlain, lockSql } from './hold.ts';
-import { mayRunCode } from './session-care.ts';
+import { holdCodeSql, isPlain, lockSql, numberSql } from './hold.ts';
 import { cleanUpStatements, safePath, settingStatements } from './statements.ts';
 import type { Settings } from './table-statements.ts';
 import { documentCount, documentLength } from './wire-message.ts';
@@ -50,32 +49,20 @@ export function groupStatement(
     ...(timeoutMs === null ? [] : [`set local statement_timeout = ${Math.ceil(timeoutMs)}`]),
   ];
   // Arrives with CopyInResponse, thus before the commit: the number to ask for if the answer to that is lost.
-  const hold = `select headgate.hold(${quoteLiteral(relation)}, ${target.oid}, ${code.owner})`;
-  const holding =
-    code.as === 'nobody'
-      ? [lockSql(target), `${confirm}, pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`]
-      : [hold, ...(isPlain(code) ? [] : [heldTextSql(target)])];
-  const looking = new Set([...holding, confirm]);
-  // Once more after what foreign keys have looked at, before anything that their tables' owners may have left runs.
-  const asked = code.joined ? [fireSql, heldTextSql(target)] : [];
+  const hold = isPlain(target)
+    ? [lockSql(target), `${confirm}, ${numberSql}`]
+    : [holdCodeSql(target, ['INSERT'])];
+  const looking = new Set([...hold, confirm]);
   const copy = copySql(target, facts);
   const ending = commit === 'off' ? 'off' : facts.commit;
   // The code of the table sees the path of any client, and what it has set does not apply to COMMIT.
-  const statements = code.inert
-    ? [
-        ...before,
-        ...holding,
-        copy,
-        ...asked,
-        confirm,
-        ...(shared && mayRunCode(code) ? cleanUpStatements(ending) : []),
-      ]
+  const statements = isPlain(target)
+    ? [...before, ...hold, copy, confirm]
     : [
         ...before,
-        ...holding,
+        ...hold,
         `select ${set('search_path', facts.path)}`,
         copy,
-        ...asked,
         `select ${set('search_path', safePath)}, ${set('synchronous_commit', ending)}`,
         confirm,
         ...(shared ? cleanUpStatements(ending) : [`select ${set('search_path', facts.path)}`]),

@@ -7,6 +7,7 @@
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
+import { askStep } from './asks.ts';
 import { chainBroken } from './chains.ts';
 import { textOf } from './hold.ts';
 import { aborted, deliveredBefore, failedHere, isDelivered } from './judge.ts';
@@ -15,36 +16,29 @@ import type { Failed } from './round-trip.ts';
 import { typeOids } from './statements.ts';
 import type { Step } from './table-statements.ts';
 import type { Attempt, UnitAttempts } from './told.ts';
-import { executeMessages, parseMessage } from './wire-message.ts';
+import { executeMessages } from './wire-message.ts';
 
-const claimSql = 'select headgate.claim_deliveries($1, $2, $3, $4)';
 const uuids = 2951; // uuid[]
-const claimTypes = [typeOids.oid, uuids, typeOids.int8, uuids];
-const claim = toStatement(claimSql, claimTypes);
+const claim = toStatement('select headgate.claim_deliveries($1, $2, $3, $4)', [
+  typeOids.oid,
+  uuids,
+  typeOids.int8,
+  uuids,
+]);
 
 /** The steps before the rows of one attempt; none if no row has an id. */
 export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows[]): Step[] {
   const claimed = members.filter(({ delivery }) => delivery !== undefined);
   if (dedupe === undefined || claimed.length === 0) return [];
-  const ids = claimed.map(({ delivery }) => delivery).join();
-  const bodies = claimed.map(({ content = 'null' }) => content).join();
-  const parameters = [String(oid), `{${ids}}`, String(dedupe.windowS), `{${bodies}}`].map(textOf);
-  // Code of an owner may have put something else under a name.
-  return code.as !== 'headgate' || code.joined
-    ? [
-        {
-          statement: null,
-          messages: () => [parseMessage('', claimSql, claimTypes), ...executeMessages('', parameters)],
-          claims: true,
-        },
-      ]
-    : [
-        {
-          statement: claim,
-          messages: (name = claim.name) => executeMessages(name, parameters),
-          claims: true,
-        },
-      ];
+  const ids = claimed.map(({ delivery }) => delivery);
+  const bodies = claimed.map(({ content = null }) => content);
+  if (code.as === 'owner')
+    return [{ ...askStep('claim', { relation: oid, ids, bodies, window: dedupe.windowS }), claims: true }];
+  const texts = [`{${ids.join()}}`, String(dedupe.windowS), `{${bodies.map((it) => it ?? 'null').join()}}`];
+  const parameters = [String(oid), ...texts].map(textOf);
+  return [
+    { statement: claim, messages: (name = claim.name) => executeMessages(name, parameters), claims: true },
+  ];
 }
 
 /** The failure of the claim itself. */

@@ -165,7 +165,7 @@ function faultsOn(bin: string): void {
   test('what is nobody’s fault is 503 for everybody, and no row is blamed for it', async (t) => {
     const { config, client, make, spy } = await roomOn(t, bin);
     await client.query(`create role headgate login; grant usage on schema headgate to headgate;
-      grant execute on function headgate.confirm(text, oid, text, oid), headgate.hold(text, oid, oid), headgate.hold_inert(text, oid, text), headgate.stays(text, oid, text, oid), headgate.trusts(oid) to headgate; grant select on headgate.webhook_table to headgate`);
+      grant execute on function headgate.confirm(text, oid, text, oid), headgate.hold_inert(text, oid, text), headgate.stays(text, oid, text, oid) to headgate; grant select on headgate.webhook_table to headgate`);
     const as = (options: string, bounds = {}) =>
       committer(
         t,

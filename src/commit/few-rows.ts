@@ -6,16 +6,14 @@
  * If it fails, the COPY is tried, so that a row is judged in the same words however many come with it; the INSERT's own
  * failure is told only if that of the COPY does not name a row (copy-group.ts).
  */
-import { trustedSql } from '../catalog/owner-code.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { arrayTypes, documentsOf } from './array-parameter.ts';
-import { askedFirstSql, numberSql, textOf } from './hold.ts';
+import { askedFirstSql, numberSql } from './hold.ts';
 import type { Hold } from './hold.ts';
 import { toStatement } from './prepared.ts';
 import type { PreparedRows, Statement } from './prepared.ts';
-import { typeOids } from './statements.ts';
 import { executeMessages, flushMessage } from './wire-message.ts';
 
 /** From some thirty rows on a COPY is cheaper; below that the INSERT wins less and less (decision 0226). */
@@ -52,13 +50,12 @@ export function fewRows(statement: Statement, members: readonly Rows[]): Prepare
   return { statement, messages, count: 1, checks: [] };
 }
 
-const openingStatement = toStatement(
-  `select (case when ${trustedSql('$1')} then 'true' else 'table_changed' end)::pg_catalog.bool, ${numberSql}`,
-  [typeOids.oid],
-);
+const openingStatement = toStatement(`select ${numberSql}`, []);
 
-/** Precedes the statement, which locks the table by itself: trust in the owner, and the number, which is sent at once. */
-export function fewRowsOpening({ code }: Target): Hold {
-  const messages = [...executeMessages(openingStatement.name, [textOf(String(code.owner))]), flushMessage];
-  return { statements: [openingStatement], messages, count: 1, checks: [0] };
-}
+/** Precedes the statement, which locks the table and checks it by itself: the number, which is sent at once. */
+export const fewRowsOpening: Hold = {
+  statements: [openingStatement],
+  messages: [...executeMessages(openingStatement.name, []), flushMessage],
+  count: 1,
+  checks: [],
+};

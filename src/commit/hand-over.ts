@@ -13,21 +13,22 @@ import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { copyMessages, groupStatement } from './copy-message.ts';
 import type { CommitPools } from './commit-pools.ts';
-import type { SessionFacts } from './session-facts.ts';
-import { isCopied, statementTimeoutMs } from './commit.ts';
+import { isCopied, notConnected, statementTimeoutMs } from './commit.ts';
+import { askSql, askStep } from './asks.ts';
 import type { CommitOptions } from './commit.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { lent, runDurably } from './durable.ts';
 import { textOf } from './hold.ts';
+import { toStatement } from './prepared.ts';
 import type { Failed } from './round-trip.ts';
 import { aborted, outcomeOf, verdictOf } from './judge.ts';
 import { Session } from './session.ts';
-import { mayRunCode } from './session-care.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Step } from './table-statements.ts';
 import type { Attempt } from './told.ts';
-import { isChanged } from './told.ts';
-import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';
+import { forRows } from './whose.ts';
+import { foundBy } from './told.ts';
+import { executeMessages, queryMessage } from './wire-message.ts';
 
 /** Requests of one table that arrive together. */
 export interface Passage {
@@ -58,19 +59,24 @@ const movedState = 'HG002';
 /** Attempts that the engine ended through no fault of the rows (deadlock, serialization). */
 const conflictAttemptsMax = 3;
 const typeOids = { uuid: 2950, oid: 26, int8: 20 } as const;
-const advanceSql = 'select headgate.advance($1, $2, $3, $4)';
+const advance = toStatement('select headgate.advance($1, $2, $3, $4)', [
+  typeOids.uuid,
+  typeOids.oid,
+  typeOids.int8,
+  typeOids.int8,
+]);
 
 export function createHandOver(options: CommitOptions): HandOver {
   const { pools, limits, observe, clock } = options;
   return async (group, passage) => {
-    const target = waiting(group.target);
+    const target = waiting(forRows(group));
     let client: PoolClient;
     try {
-      client = await pools.connect(target.database, target.oid);
-    } catch {
-      return { kind: 'away', refusal: refusal('engine_unavailable') };
+      client = await pools.connectFor(target);
+    } catch (error) {
+      return { kind: 'away', refusal: notConnected(error) };
     }
-    const shared = pools.isShared(target.database);
+    const shared = pools.isShared(client);
     // As long as a group that waits for its answer would get.
     const ackTimeoutMs = group.members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
     const open = () =>
@@ -80,13 +86,13 @@ export function createHandOver(options: CommitOptions): HandOver {
         deadline: clock() + ackTimeoutMs,
         shared,
         statementTimeoutMs: statementTimeoutMs(ackTimeoutMs, shared, limits),
-        readOnly: () => pools.readOnly(),
+        readOnly: () => pools.readOnly(target),
         fateOf: () => Promise.resolve(null),
         fateHere: () => Promise.resolve(null),
       });
     let session = open();
     const started = clock();
-    let stained = true;
+    let changed = true;
     try {
       const passing = new Passing(session, new PassingStatements(target, passage), options);
       let end = (await copy(session, target, passage, group.members)) ?? (await passing.run(group.members));
@@ -95,7 +101,7 @@ export function createHandOver(options: CommitOptions): HandOver {
         const others = new DecodedGroup(session, new TableStatements(target), options);
         if ((await others.stands()) === null) end = { kind: 'slow', refusal: end.refusal };
       }
-      stained = end.kind === 'changed';
+      changed = end.kind === 'changed';
       const { rows, bytes } = group;
       if (end.kind === 'committed') {
         const seconds = (clock() - started) / 1_000;
@@ -104,9 +110,7 @@ export function createHandOver(options: CommitOptions): HandOver {
       }
       return end;
     } finally {
-      if (session.usable && (stained || mayRunCode(target.code)))
-        pools.giveBackStained(target.database, client, stained ? null : target.oid);
-      else client.release(!session.usable);
+      client.release(changed || !session.usable);
     }
   };
 }
@@ -137,16 +141,22 @@ async function copy(
   if (!isCopied(target)) return null;
   const settings = session.settings(target);
   const { sql, count, checks } = groupStatement(target, settings, session.facts, session.shared);
-  const advance = `select headgate.advance('${spool}'::pg_catalog.uuid, ${target.oid}, ${first}, ${last})`;
+  const arrive =
+    target.code.as === 'owner'
+      ? askSql('advance', { spool, relation: target.oid, first: String(first), last: String(last) })
+      : `select headgate.advance('${spool}'::pg_catalog.uuid, ${target.oid}, ${first}, ${last})`;
   const [reply] = await session.send(
-    [queryMessage(`${advance}; ${sql}`), ...copyMessages(members)],
+    [queryMessage(`${arrive}; ${sql}`), ...copyMessages(members)],
     [count + 1],
   );
   if (reply?.kind === 'done') return { kind: 'committed' };
   if (reply?.kind !== 'failed') return { kind: 'unknown' };
   if (reply.sqlstate === movedState && reply.completed === 0) return { kind: 'moved' };
-  const behind = checks.map((check) => check + 1);
-  if (isChanged(reply, behind)) return { kind: 'changed' };
+  const found = foundBy(
+    reply,
+    checks.map((check) => check + 1),
+  );
+  if (found !== null) return asEnd(outcomeOf(found) ?? aborted(refusal('table_changed')));
   return verdictOf(reply) === 'engine' ? asEnd(outcomeOf(reply) ?? aborted(refusal('internal'))) : null;
 }
 
@@ -229,20 +239,19 @@ class PassingStatements extends TableStatements {
 
   constructor(target: Target, { spool, first, last }: Passage) {
     super(target);
-    const { uuid, oid, int8 } = typeOids;
-    const parameters = [spool, String(target.oid), String(first), String(last)].map(textOf);
-    // Unnamed: nothing that was ever named in this session is trusted to be what it was.
-    this.#advance = {
-      statement: null,
-      messages: () => [
-        parseMessage('', advanceSql, [uuid, oid, int8, int8]),
-        ...executeMessages('', parameters),
-      ],
-    };
+    const parameters = [spool, String(target.oid), String(first), String(last)];
+    const given = { spool, relation: target.oid, first: String(first), last: String(last) };
+    this.#advance =
+      target.code.as === 'owner'
+        ? askStep('advance', given)
+        : {
+            statement: advance,
+            messages: (name = advance.name) => executeMessages(name, parameters.map(textOf)),
+          };
   }
 
-  override before(steps: readonly Step[], facts: SessionFacts, isVerified: boolean): Step[] {
-    return [this.#advance, ...super.before(steps, facts, isVerified)];
+  override before(steps: readonly Step[]): Step[] {
+    return [this.#advance, ...super.before(steps)];
   }
 }
 

@@ -1,11 +1,11 @@
 /**
- * What comes before anything of a table runs in Headgate's own session: a lock, which runs no code, and under it the
- * question whether the table's owner is still the one that the catalog knew, and still one that could do all that
- * Headgate's role can. Without the lock the owner could change between question and row. Pure: takes a target, returns steps.
+ * What comes before rows of a table in a transaction: a lock, which runs no code, and under it the question whether the table is the one
+ * that the rows were made for. Pure: takes a target, returns statements.
  */
-import { joinsTrustedSql, lookedIntoSql, ownersSql, trustedSql } from '../catalog/owner-code.ts';
+import { heldNames, holdCodeBlock } from '../catalog/hold-code.ts';
+import type { Held } from '../catalog/hold-code.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
-import type { Code, Target } from '../types/target.ts';
+import type { Target } from '../types/target.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
 import { typeOids } from './statements.ts';
@@ -20,7 +20,7 @@ export function lockSql(target: Target, mode: LockMode = 'row exclusive'): strin
   return `lock table only ${relationName(target)} in ${mode} mode`;
 }
 
-/** `share update exclusive` also conflicts with CREATE STATISTICS and CREATE INDEX CONCURRENTLY; and with VACUUM, so it is for few. */
+/** `share update exclusive` also conflicts with CREATE STATISTICS; and with VACUUM, so it is for few. */
 type LockMode = 'row exclusive' | 'share update exclusive';
 
 /** 22P02 if planning a statement that reads the table would run expressions of its owner. */
@@ -40,48 +40,64 @@ export function lockMessages(target: Target, mode: LockMode = 'row exclusive'): 
   return [parseMessage('', `do language plpgsql ${quoteLiteral(block)}`, []), ...executeMessages('', [])];
 }
 
-/** Only the table itself takes part in storing its rows, and it runs no code. */
-export function isPlain({ inert, joined }: Pick<Code, 'inert' | 'joined'>): boolean {
-  return inert && !joined;
-}
-
-/** 22P02 with `table_changed` if the name means another table, or the owner is another one or no longer trusted. */
-export function heldSql(
-  code: Pick<Code, 'inert' | 'joined'>,
-  name: string,
-  oid: string,
-  owner: string,
-): string {
-  const same =
-    `pg_catalog.to_regclass(${name}) operator(pg_catalog.=) ${oid} and ` +
-    `exists (select from pg_catalog.pg_class c where c.oid operator(pg_catalog.=) ${oid} ` +
-    `and c.relowner operator(pg_catalog.=) ${owner})`;
-  const trusted = code.inert
-    ? `${trustedSql(owner)}${code.joined ? ` and ${joinsTrustedSql(oid)}` : ''}`
-    : `not exists (select from (${ownersSql(lookedIntoSql(oid, 'keyed'))}) as o where not ${trustedSql('o.relowner')})`;
-  return `(case when ${same} and ${trusted} then 'true' else 'table_changed' end)::pg_catalog.bool`;
+/** Storing its rows runs no code. */
+export function isPlain({ code }: Pick<Target, 'code'>): boolean {
+  return code.as === 'writer';
 }
 
 /** The number of the transaction, in case the answer to its commit is lost. */
 export const numberSql = `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`;
 
-const { text, oid: oidType } = typeOids;
-const held = (code: Parameters<typeof heldSql>[0]) =>
-  toStatement(`select ${heldSql(code, '$1', '$2', '$3')}`, [text, oidType, oidType]);
-const ofPlain = held({ inert: true, joined: false });
-const ofJoined = held({ inert: true, joined: true });
-const ofOthers = held({ inert: false, joined: false });
+/** What the role `writer` needs for rows of a table. */
+export type Privilege = 'INSERT' | 'UPDATE' | 'DELETE';
 
-export function heldStatement({ code }: Target): Statement {
-  if (!code.inert) return ofOthers;
-  return code.joined ? ofJoined : ofPlain;
+/** The questions about a table that runs code (catalog/hold-code.ts). */
+function heldOf(target: Target, needs: readonly Privilege[]): Held {
+  const { code, shape, oid } = target;
+  return {
+    relation_name: relationName(target),
+    relation: String(oid),
+    mark: shape.version,
+    owner: String(code.owner),
+    writer: code.writer,
+    needs: `{${needs.join(',')}}`,
+    columns: `{${shape.columns.map(({ name }) => `"${name.replaceAll(/["\\]/g, '\\$&')}"`).join(',')}}`,
+    guarded: String(code.as === 'headgate'),
+  };
 }
 
-/** Lock, question and number in one, if the database has the schema `headgate`; fails with HG001 in the same cases. */
-export const holdStatement = toStatement(`select headgate.hold($1, $2, $3)`, [text, oidType, oidType]);
+const { text, oid: oidType } = typeOids;
+const [name, texts, bool] = [19, 1009, 16];
+const holdCode = toStatement(
+  `select headgate.hold_code(${heldNames.map((_, i) => `$${i + 1}`).join(', ')})`,
+  [text, oidType, text, oidType, name, texts, texts, bool],
+);
 
-export function holdMessages(target: Target, name = holdStatement.name): Buffer[] {
-  return executeMessages(name, names(target));
+/** The statement that asks about a table that runs code; null: it is a block, which returns no number. */
+export function holdCodeStatement({ code }: Target): Statement | null {
+  return code.functionsIn === 'headgate' ? holdCode : null;
+}
+
+/** `needs`: what the role `writer` must be allowed to do. */
+export function holdCodeMessages(
+  target: Target,
+  needs: readonly Privilege[],
+  name = holdCode.name,
+): Buffer[] {
+  const held = heldOf(target, needs);
+  if (target.code.functionsIn !== 'headgate')
+    return [parseMessage('', holdCodeBlock(held), []), ...executeMessages('', [])];
+  return executeMessages(
+    name,
+    heldNames.map((it) => ({ format: 0, value: Buffer.from(held[it] ?? '') })),
+  );
+}
+
+/** The same as text. */
+export function holdCodeSql(target: Target, needs: readonly Privilege[]): string {
+  const held = heldOf(target, needs);
+  if (target.code.functionsIn !== 'headgate') return holdCodeBlock(held);
+  return `select headgate.hold_code(${heldNames.map((it) => quoteLiteral(held[it] ?? '')).join(', ')})`;
 }
 
 const holdInertIn = (schema: 'headgate' | 'headgate_functions') =>
@@ -91,13 +107,13 @@ const holdsInert = {
   headgate_functions: holdInertIn('headgate_functions'),
 };
 
-/** The same for a table that runs no code: lock, trust in the owner, and number. Whether it is the right table, staysStatement asks. */
+/** For a table that runs no code: lock and number. Whether it is the right table, staysStatement asks. */
 export function holdInert({ code }: Target): Statement {
   return holdsInert[code.functionsIn ?? 'headgate'];
 }
 
 export function holdInertMessages(target: Target, name = holdInert(target).name): Buffer[] {
-  // The last one, `patience`, is of earlier versions, which may share the database.
+  // The last two are of earlier versions.
   const asked = [relationName(target), String(target.code.owner), ''];
   return executeMessages(name, asked.map(textOf));
 }
@@ -112,8 +128,8 @@ export function staysStatement(target: Target): Statement {
 
 /** The question alone, for a statement that names the relation in another way. */
 export function staysSql({ schema, table, oid, shape, code }: Target): string {
-  const name = quoteLiteral(relationName({ schema, table }));
-  return `${code.functionsIn ?? 'headgate'}.stays(${name}, ${oid}, ${quoteLiteral(shape.version)}, ${code.owner})`;
+  const relation = quoteLiteral(relationName({ schema, table }));
+  return `${code.functionsIn ?? 'headgate'}.stays(${relation}, ${oid}, ${quoteLiteral(shape.version)}, ${code.owner})`;
 }
 
 /**
@@ -137,25 +153,6 @@ export interface Hold {
 export function holdAndLook(target: Target, stays: Statement): Hold {
   const messages = [...holdInertMessages(target), ...executeMessages(stays.name, [])];
   return { statements: [holdInert(target), stays], messages, count: 2, checks: [0, 1] };
-}
-
-/** The execution of heldStatement. */
-export function heldMessages(name: string, target: Target): Buffer[] {
-  return executeMessages(name, names(target));
-}
-
-function names(target: Target): Parameter[] {
-  return [relationName(target), String(target.oid), String(target.code.owner)].map(textOf);
-}
-
-/** Fires what waits for COMMIT, now. In a block, because PostgreSQL warns of SET CONSTRAINTS in an implicit transaction. */
-export const fireSql = `do language plpgsql 'begin set constraints all immediate; end'`;
-
-/** heldSql as text, for a group's simple query, or after rows: parsed anew. */
-export function heldTextSql(target: Target): string {
-  const of = (id: number) => `${id}::pg_catalog.oid`;
-  const name = quoteLiteral(relationName(target));
-  return `select ${heldSql(target.code, name, of(target.oid), of(target.code.owner))}`;
 }
 
 export function textOf(value: string): Parameter {

@@ -27,7 +27,7 @@ import type { Fault } from '../engine/sqlstate.ts';
 import type { Outcome } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { executorUnfit, lateCode } from '../catalog/executor.ts';
+import { strangersCode } from '../catalog/hold-code.ts';
 import { handedOn } from './round-trip.ts';
 import type { Failed } from './round-trip.ts';
 
@@ -44,16 +44,7 @@ const raising: ReadonlySet<string> = new Set(['exec_stmt_raise', 'exec_stmt_asse
 /** PL/pgSQL's text for where it was, innermost first; no lc_messages translates its end. */
 const raisedThere = /^.* (?:RAISE|ASSERT)(?:\n|$)/;
 
-const noExecutor = refusal(
-  'table_unusable',
-  "the function through which rows are stored with the rights of the table's owner cannot be made",
-);
-const runsLate = refusal(
-  'table_unusable',
-  'a deferrable trigger or constraint of a table that takes part would run at COMMIT, with other rights than its owner has',
-);
-
-type Said = Pick<Failed, 'sqlstate' | 'routine'> & Partial<Pick<Failed, 'where'>>;
+type Said = Pick<Failed, 'sqlstate' | 'routine'> & Partial<Pick<Failed, 'where' | 'message'>>;
 
 export function verdictOf(failed: Said): Verdict {
   if (isDelivered(failed)) return 'row';
@@ -90,8 +81,8 @@ export function aborted(it: Refusal): Outcome & { readonly kind: 'aborted' } {
 
 /** The outcome of rows that are not at fault; null: one of them is, or may be. */
 export function outcomeOf(failed: Said): (Outcome & { readonly kind: 'aborted' }) | null {
-  if (failed.routine === ours && failed.sqlstate === executorUnfit) return aborted(noExecutor);
-  if (failed.routine === ours && failed.sqlstate === lateCode) return aborted(runsLate);
+  if (failed.routine === ours && failed.sqlstate === strangersCode)
+    return aborted(refusal('table_unusable', failed.message));
   switch (verdictOf(failed)) {
     case 'row':
     case 'suspect':

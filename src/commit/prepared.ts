@@ -165,9 +165,3 @@ export function preparedForMany(client: ClientBase): PreparedStatements {
   ofMany.set(client, known);
   return known;
 }
-
-/** The session was reset, and holds no statement. */
-export function forgetPrepared(client: ClientBase): void {
-  ofConnections.delete(client);
-  ofMany.delete(client);
-}

@@ -3,19 +3,11 @@
  * session that others use, too, what is cleaned up there, and the savepoints that end the units of one transaction.
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
-import type { Code, Target } from '../types/target.ts';
+import type { Target } from '../types/target.ts';
 import type { SessionFacts } from './session-facts.ts';
-import { heldTextSql } from './hold.ts';
+import { isPlain } from './hold.ts';
 import { cleanUpStatements, forCitus, safePath } from './statements.ts';
 import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';
-
-/**
- * Whether code of a table may run in the session of its rows. Of an owner whom Headgate does not trust that is always so: CREATE STATISTICS and
- * CREATE INDEX CONCURRENTLY give a table code while rows are stored, and planning them runs it.
- */
-export function mayRunCode({ inert, as }: Pick<Code, 'inert' | 'as'>): boolean {
-  return !inert || as !== 'headgate';
-}
 
 /** Messages that are always the same, and the number of their statements. */
 export interface Fixed {
@@ -50,15 +42,13 @@ export function markOf(
   target: Target,
   facts: SessionFacts,
 ): { readonly message: Buffer; readonly count: number } {
-  const { code } = target;
   const mark = `savepoint ${savepoint}`;
-  const fire = ['set constraints all immediate'];
-  if (code.joined && code.as === 'headgate') fire.push(heldTextSql(target));
+  const fire = 'set constraints all immediate';
   const inTurn = (...all: readonly string[]) => ({
     message: queryMessage(all.join('; ')),
     count: all.length,
   });
-  if (code.inert || code.as === 'owner') return inTurn(...fire, mark);
+  if (isPlain(target)) return inTurn(fire, mark);
   const path = (to: string) => `select pg_catalog.set_config('search_path', ${quoteLiteral(to)}, true)`;
-  return inTurn(path(facts.path), ...fire, path(safePath), mark);
+  return inTurn(path(facts.path), fire, path(safePath), mark);
 }

@@ -1,12 +1,11 @@
 /**
  * The session of a connection that commits, and how it is prepared: the settings that a durable row needs, what the server
- * gives it, the incarnation of the server that it belongs to, and how it is reset when code has run in it. Takes connections of the
+ * gives it, the incarnation of the server that it belongs to, and what removes what code has left in it. Takes connections of the
  * pools (commit-pools.ts); touches nothing else.
  */
 import type { ClientBase } from 'pg';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
-import { forgetPrepared } from './prepared.ts';
 import { forCitus, safePath } from './statements.ts';
 
 /** A pooler lends this session to others, too. */
@@ -90,29 +89,38 @@ function remember(client: ClientBase, found: SessionFacts | undefined): SessionF
   return known;
 }
 
-/**
- * Resets the session of a connection to what it was when it was opened: settings, role, temporary tables, prepared statements,
- * cursors, advisory locks and LISTEN, whatever code has left of them. Rejects if the connection must not be used again.
- */
-export async function renewSession(client: ClientBase, timeoutMs: number): Promise<void> {
-  const query = { text: 'discard all', query_timeout: timeoutMs };
-  await client.query(query);
-  await client.query({ ...query, text: sessionSql, values: [factsOf(client).commit] });
-  forgetPrepared(client);
-  stained.delete(client);
+/** The table whose code has run in a session last. */
+const codeOf = new WeakMap<ClientBase, number>();
+/** The session is lent again: what code has left in it has to be removed. */
+const resets = new WeakMap<ClientBase, Reset>();
+
+interface Reset {
+  readonly sql: string;
+  /** How many statements it holds. */
+  readonly count: number;
 }
 
-/** Connections kept for the table whose code has run in them. */
-export const stained = new WeakSet<ClientBase>();
+/**
+ * A session in which code runs is lent for rows of `table`. Between two tables of one owner what code has left is removed, so that
+ * each stores its rows as if it were alone: role, settings, cursors, temporary tables, advisory locks and LISTEN. Statements that Headgate has
+ * prepared stay. Code of the table itself is met again by what it has left, except for role and settings.
+ */
+export function lendForCode(client: ClientBase, table: number): void {
+  const before = codeOf.get(client);
+  codeOf.set(client, table);
+  if (before === undefined) return;
+  const statements = ['reset session authorization', 'reset role', 'reset all'];
+  if (before !== table)
+    statements.push('close all', 'unlisten *', 'discard temp', 'select pg_catalog.pg_advisory_unlock_all()');
+  statements.push(sessionSql.replace('$1', quoteLiteral(factsOf(client).commit)));
+  resets.set(client, { sql: statements.join('; '), count: statements.length });
+}
 
-/** Resets what code has set, and sets what Headgate needs: three statements before a group of the same table. */
-export const resetCount = 3;
-
-/** The statements that restore all settings; null: nobody has changed any. Returned once for each time it is lent. */
-export function resetSql(client: ClientBase): string | null {
-  if (!stained.delete(client)) return null;
-  const set = sessionSql.replace('$1', quoteLiteral(factsOf(client).commit));
-  return `reset session authorization; reset all; ${set}`;
+/** What has to be sent first; null: nothing. Returned once for each time it is lent. */
+export function resetOf(client: ClientBase): Reset | null {
+  const reset = resets.get(client) ?? null;
+  resets.delete(client);
+  return reset;
 }
 
 const incarnations = new WeakMap<ClientBase, string | null>();

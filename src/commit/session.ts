@@ -9,9 +9,9 @@ import { limits } from '../config/limits.ts';
 import { refusal } from '../errors/refusals.ts';
 import { claimSteps } from './deliveries.ts';
 import { aborted, failedHere, isInDoubt, isRaised, outcomeOf } from './judge.ts';
-import { factsOf, resetCount, resetSql } from './session-facts.ts';
+import { factsOf, resetOf } from './session-facts.ts';
 import type { SessionFacts } from './session-facts.ts';
-import { Executors } from './executors.ts';
+import { isPlain } from './hold.ts';
 import type { Hold } from './hold.ts';
 import { preparedOn } from './prepared.ts';
 import type { PreparedRows, PreparedStatements, SharedRows } from './prepared.ts';
@@ -20,10 +20,10 @@ import type { Failed, Lost, Reply } from './round-trip.ts';
 import { toRuns } from './runs.ts';
 import { executeSteps, settingSteps, statementsOf } from './table-statements.ts';
 import type { Settings, Step, TableStatements } from './table-statements.ts';
-import { asAttempt, changed, isChanged, isForgotten, standing, told } from './told.ts';
+import { asAttempt, foundBy, isForgotten, standing, told } from './told.ts';
 import type { Attempt, UnitAttempts } from './told.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
-import { cleanUp, markOf, mayRunCode, nothing, pathIsSafe, savepoint } from './session-care.ts';
+import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-care.ts';
 import type { Fixed } from './session-care.ts';
 
 export interface SessionOptions {
@@ -49,7 +49,6 @@ export type Fate = 'committed' | 'aborted';
 export class Session {
   readonly #options: SessionOptions;
   readonly #prepared: PreparedStatements;
-  readonly #executors: Executors;
   #usable = true;
   /** One row per statement: set when the engine reports that one statement met a row twice. */
   #singly = false;
@@ -57,9 +56,6 @@ export class Session {
   constructor(options: SessionOptions) {
     this.#options = options;
     this.#prepared = preparedOn(options.client);
-    this.#executors = new Executors(options.client, this.facts.role, (messages, expected) =>
-      this.send(messages, expected),
-    );
   }
 
   get facts(): SessionFacts {
@@ -112,13 +108,13 @@ export class Session {
     return replies;
   }
 
-  /** Settings that code of this table has changed in the session are restored first, in a transaction of their own. */
+  /** What code has left in the session is removed first, in a transaction of its own. */
   async #exchange(messages: Iterable<Buffer>, expected: readonly number[], left: number): Promise<Reply[]> {
     const { client } = this.#options;
-    const reset = resetSql(client);
+    const reset = resetOf(client);
     if (reset === null) return roundTrip(client, messages, expected, left);
-    const all = inTurn([queryMessage(reset)], messages);
-    const [done, ...replies] = await roundTrip(client, all, [resetCount, ...expected], left);
+    const all = inTurn([queryMessage(reset.sql)], messages);
+    const [done, ...replies] = await roundTrip(client, all, [reset.count, ...expected], left);
     if (done?.kind !== 'done') this.#usable = false;
     return replies;
   }
@@ -150,8 +146,7 @@ export class Session {
     if (reply.kind === 'done') this.#prepared.succeeded();
     if (isForgotten(reply)) this.#prepared.forgotten();
     const checks = [...hold.checks, ...rows.checks.map((it) => it + hold.count)];
-    if (reply.kind === 'failed' && isChanged(reply, checks)) return changed;
-    return this.settled(reply);
+    return foundBy(reply, checks) ?? this.settled(reply);
   }
 
   #behind(hold: Hold, { statement, messages }: PreparedRows): Buffer[] {
@@ -199,7 +194,6 @@ export class Session {
       const [reply = lost] = await this.send(messages, [first.count + steps.length + last.count]);
       if (reply.kind === 'done') {
         this.#prepared.succeeded();
-        if (table.target.code.as === 'owner') this.#executors.verify(table.target);
         return { kind: 'committed' };
       }
       if (reply.kind === 'failed') {
@@ -207,9 +201,6 @@ export class Session {
           this.#prepared.forgotten();
           continue;
         }
-        const mended = await this.#executors.mend(table.target, reply);
-        if (mended === 'again') continue;
-        if (mended !== null) return mended;
         const known = told(reply, steps, first.count);
         if (known !== reply) return known;
         if (reply.sqlstate === metTwice && !this.#singly) {
@@ -245,11 +236,7 @@ export class Session {
       expected.push(after.length + last.count, 1);
       return this.send(messages, expected);
     };
-    let replies = await send();
-    const [, second] = replies;
-    const mended = second?.kind === 'failed' ? await this.#executors.mend(table.target, second) : null;
-    if (mended === 'again') replies = await send();
-    else if (mended !== null) return all(mended);
+    const replies = await send();
     const [confirmed = lost, ended = lost] = replies.slice(-2);
     const committed =
       ended.kind !== 'done' && confirmed.kind === 'done'
@@ -327,7 +314,7 @@ export class Session {
     checks: readonly number[],
   ): Promise<Outcome | null> {
     const [reply = lost] = await this.send([...query, abortMessage], [count, 1]);
-    return standing(reply.kind === 'failed' && isChanged(reply, checks) ? changed : reply);
+    return standing(foundBy(reply, checks) ?? reply);
   }
 
   /** Whether the table has a primary key now. */
@@ -342,14 +329,11 @@ export class Session {
   /** The first steps of every transaction. */
   #before(table: TableStatements, rows: readonly Step[]): Step[] {
     const { target } = table;
-    return [
-      ...settingSteps(this.settings(target), target),
-      ...table.before(rows, this.facts, this.#executors.isVerified(target)),
-    ];
+    return [...settingSteps(this.settings(target)), ...table.before(rows)];
   }
 
   #after(table: TableStatements): Step[] {
-    return table.after(this.facts, this.commitOf(table.target));
+    return table.after(this.facts);
   }
 
   get #first(): Fixed {
@@ -357,7 +341,7 @@ export class Session {
   }
 
   #last(target: Target): Fixed {
-    return this.#options.shared && mayRunCode(target.code) ? cleanUp(this.commitOf(target)) : nothing;
+    return this.#options.shared && !isPlain(target) ? cleanUp(this.commitOf(target)) : nothing;
   }
 
   #steps(table: TableStatements, members: readonly Rows[]): Step[] {

@@ -22,8 +22,7 @@ const look = `
     current_setting('DateStyle'), current_setting('search_path'), current_setting('statement_timeout'),
     current_setting('lock_timeout'), current_setting('transaction_isolation'), nullif(current_setting('my.own', true), ''), to_regclass('pg_temp.left_behind'),
     (SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND objid = 77),
-    (SELECT count(*) FROM pg_listening_channels()), (SELECT count(*) FROM pg_cursors WHERE is_holdable),
-    (SELECT count(*) FROM pg_prepared_statements WHERE from_sql))`;
+    (SELECT count(*) FROM pg_listening_channels()), (SELECT count(*) FROM pg_cursors WHERE is_holdable))`;
 
 const trigger = (name: string, body: string) => `
   CREATE FUNCTION ${name}_code() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN ${body} RETURN NEW; END$$;
@@ -34,8 +33,7 @@ suite('what the code of one table leaves in its session', () => {
     const { client, targetOf, tableOf, send } = await commitRoom(t, { commitConnectionsMax: 1 });
     await client.query(`
       DO $$BEGIN CREATE ROLE tenant; EXCEPTION WHEN duplicate_object THEN NULL; END$$;
-      CREATE SCHEMA headgate; CREATE FUNCTION headgate.hold(text, oid, oid) RETURNS text LANGUAGE sql AS $$SELECT pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())$$;
-      CREATE FUNCTION headgate.hold_inert(text, oid, text) RETURNS text LANGUAGE sql AS $$SELECT headgate.hold('', 0, 0)$$;
+      CREATE SCHEMA headgate; CREATE FUNCTION headgate.hold_inert(text, oid, text) RETURNS text LANGUAGE sql AS $$SELECT pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())$$;
       CREATE FUNCTION headgate.stays(text, oid, text, oid) RETURNS bool LANGUAGE sql AS $$SELECT true$$;
       CREATE FUNCTION headgate.confirm(text, oid, text, oid) RETURNS void LANGUAGE sql AS '';
       CREATE TABLE ta (data jsonb); CREATE TABLE td (id int, fail bool); GRANT ALL ON ta, td TO tenant; GRANT USAGE ON SCHEMA headgate TO tenant;
@@ -77,8 +75,7 @@ suite('what the code of one table leaves in its session', () => {
   test('does not decide whether its own rows wait for the disk', async (t) => {
     const { client, targetOf, tableOf, send } = await commitRoom(t, { commitConnectionsMax: 1 });
     await client.query(`
-      CREATE SCHEMA headgate; CREATE FUNCTION headgate.hold(text, oid, oid) RETURNS text LANGUAGE sql AS $$SELECT pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())$$;
-      CREATE FUNCTION headgate.hold_inert(text, oid, text) RETURNS text LANGUAGE sql AS $$SELECT headgate.hold('', 0, 0)$$;
+      CREATE SCHEMA headgate; CREATE FUNCTION headgate.hold_inert(text, oid, text) RETURNS text LANGUAGE sql AS $$SELECT pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())$$;
       CREATE FUNCTION headgate.stays(text, oid, text, oid) RETURNS bool LANGUAGE sql AS $$SELECT true$$;
       CREATE TABLE said (at_commit text);
       CREATE FUNCTION headgate.confirm(text, oid, text, oid) RETURNS void LANGUAGE sql AS

@@ -29,7 +29,7 @@ export function forCitus(local: boolean): string {
  * `safePath`. Left out if no code runs.
  */
 function underPath({ code }: Target): string {
-  return code.inert ? '' : `(select pg_catalog.set_config('search_path', $2, true)) is not null`;
+  return code.as === 'writer' ? '' : `(select pg_catalog.set_config('search_path', $2, true)) is not null`;
 }
 
 const where = (condition: string): string => (condition === '' ? '' : ` where ${condition}`);
@@ -160,8 +160,8 @@ export const confirmCataloguedStatement =
  * Transactions of one statement run at the same time, because they take rows in the order of their keys, and ids in theirs. One of
  * several statements returns to smaller keys, and runs alone. So no two transactions of Headgates wait for each other in a
  * circle, which PostgreSQL would notice only after a second, as it does if the database has no schema `headgate`. The lock
- * is on one of a number of empty tables that nobody else may lock; tables that share one wait for each other's transactions. Tables whose owner
- * Headgate does not trust share theirs with no other owner's (executorLock).
+ * is on one of a number of empty tables that nobody else may lock; tables that share one wait for each other's transactions. In a session of an
+ * owner none is taken, because its code might hold it: there a circle ends so after all.
  */
 export const lockStatements = {
   shared: 'select headgate.lock_keys($1, false)',

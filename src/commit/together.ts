@@ -8,7 +8,6 @@
  * It waits for whoever holds a table or a row (of a unique index) for `sharedLockMs` at most, so that two such transactions never wait
  * for each other in a circle.
  */
-import { trustedSql } from '../catalog/owner-code.ts';
 import type { Group, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
@@ -28,7 +27,7 @@ import type { Parameter } from './wire-message.ts';
 /** Nothing may depend on a table's own settings or code: no code runs, no row replaces another, and COMMIT waits for the disk. */
 export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
   const { shape, code, waitsForDisk, dedupe } = group.target;
-  if (code.as !== 'headgate' || !isPlain(code) || code.functionsIn === null) return false;
+  if (!isPlain(group.target) || code.functionsIn === null) return false;
   if (dedupe !== undefined || !waitsForDisk || ackTimeoutOf(group) > ackDeadlineMs) return false;
   return shape.writeMode === 'copy' || (shape.writeMode === 'insert' && group.members.every(onlyStores));
 }
@@ -76,7 +75,7 @@ export function storeTogether(
   const messages = hasOthers ? executeMessages(store.name, parametersOf(others)) : [];
   const shared = {
     first: hasOthers ? [bounds, store] : [bounds],
-    opening: openingOf([...own, ...others], boundMs),
+    opening: openingOf(boundMs),
     own: own.map(({ target }) => rowsStatement(target)),
     messages: [...rows.messages, ...messages],
     count: 1 + rows.count + (hasOthers ? 1 : 0),
@@ -139,20 +138,17 @@ function typedRows({ target, members }: Group): Buffer[] {
 const { int4, jsonb, oid, text } = arrayTypes;
 
 const setting = (name: string, to: string) => `pg_catalog.set_config('${name}', ${to}, true)`;
-/** 22P02 if Headgate no longer trusts an owner. A statement is kept so that it is planned once. */
+/** A statement is kept so that it is planned once. */
 const bounds = toStatement(
   `select ${setting('lock_timeout', `'${limits.sharedLockMs}'`)}, ${setting('statement_timeout', '$1')}, ` +
-    `${setting('plan_cache_mode', `'force_generic_plan'`)}, (case when exists (` +
-    `select from pg_catalog.unnest($2) as o (owner) where not ${trustedSql('o.owner')}) then 'table_changed' else 'true' end)::pg_catalog.bool, ` +
-    numberSql,
-  [text.element, oid.array],
+    `${setting('plan_cache_mode', `'force_generic_plan'`)}, ${numberSql}`,
+  [text.element],
 );
 
 /** The number is sent before anything is locked. */
-function openingOf(groups: readonly Group[], boundMs: number): Buffer[] {
-  const owners = [...new Set(groups.map(({ target }) => target.code.owner))].map(numberOf);
+function openingOf(boundMs: number): Buffer[] {
   const bound = textOf(String(Math.ceil(boundMs)));
-  return [...executeMessages(bounds.name, [bound, arrayOf(oid, owners)]), flushMessage];
+  return [...executeMessages(bounds.name, [bound]), flushMessage];
 }
 
 const store = toStatement(

@@ -4,7 +4,7 @@
  */
 import type { Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
-import { lateCode } from '../catalog/executor.ts';
+import { strangersCode } from '../catalog/hold-code.ts';
 import { claimFailed } from './deliveries.ts';
 import { aborted, failedHere, isRaised, outcomeOfNoRows, tableChanged } from './judge.ts';
 import { isOfProtocol } from '../engine/sqlstate.ts';
@@ -29,25 +29,26 @@ export function isForgotten(reply: Reply): reply is Failed {
   return reply.kind === 'failed' && isOfProtocol(reply.sqlstate) && !isRaised(reply);
 }
 
-/**
- * Tells what Headgate's own statements have found out from the failure of a row's value, or code, that looks the same. What the
- * function of a table's owner raises itself has one line of context; what is raised by what it runs has more.
- */
+/** Tells what Headgate's own statements have found out from the failure of a row's value, or code, that looks the same. */
 export function told<T extends Attempt>(attempt: T, steps: readonly Step[], before: number): T | Failed {
   if (attempt.kind !== 'failed' || attempt.atCommit) return attempt;
   const step = steps[attempt.completed - before];
   if (step?.claims === true) return claimFailed(attempt);
-  if (step?.checks === true) return isChanged(attempt, [attempt.completed]) ? changed : attempt;
-  if (step?.calls !== true || !isRaised(attempt) || attempt.where.includes('\n')) return attempt;
-  if (attempt.sqlstate === tableChanged) return changed;
-  return attempt.sqlstate === lateCode ? failedHere(lateCode, attempt.message) : attempt;
+  return step?.checks === true ? (checkFailed(attempt) ?? attempt) : attempt;
 }
 
 export const changed = failedHere(tableChanged, 'the table has changed');
 
-/** Whether one of the statements at these places, which check the table, failed because the table has changed. */
-export function isChanged(reply: Failed, checks: readonly number[]): boolean {
-  return checks.includes(reply.completed) && !reply.atCommit && /^(22P02|HG001)$/.test(reply.sqlstate);
+/** What the failure of a statement that checks the table says about it; null: nothing. */
+function checkFailed({ sqlstate, message }: Failed): Failed | null {
+  if (sqlstate === strangersCode) return failedHere(strangersCode, message);
+  return /^(22P02|HG001)$/.test(sqlstate) ? changed : null;
+}
+
+/** The same if one of the statements at these places failed. */
+export function foundBy(reply: Reply, checks: readonly number[]): Failed | null {
+  const isFound = reply.kind === 'failed' && !reply.atCommit && checks.includes(reply.completed);
+  return isFound ? checkFailed(reply) : null;
 }
 
 export function standing(reply: Reply): Outcome | null {

@@ -5,6 +5,7 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { codes, committer, webhookRoom } from '../../test/support/commit-room.ts';
+import { ownerLogins } from '../../test/support/owner-logins.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { until } from '../../test/support/until.ts';
@@ -29,6 +30,7 @@ async function room(t: TestContext) {
     for (let i = 0; i < count; i++) {
       const name = `${owner}${i}`;
       await client.query(`create table ${name} (data jsonb); alter table ${name} owner to ${roleOf(owner)};
+        insert into headgate.webhook_table (relation, payload, options, includes) values ('${name}', 'data', '{}', '[]');
         create trigger does before insert on ${name} for each row execute function does_${owner}()`);
       made.push(await tableOf(name, { document: 'data' }));
     }
@@ -41,17 +43,19 @@ async function room(t: TestContext) {
     );
     return rows[0]?.n ?? 0;
   };
-  return { client, database, tables, working };
+  const clientConfig = (name: string) => database.engine.clientConfig(name);
+  const engine = { clientConfig, logins: ownerLogins(t, clientConfig) };
+  return { client, engine, tables, working };
 }
 
 suite('turns of owners', () => {
   test('tables of an owner that sleep again and again refuse nobody else', async (t) => {
-    const { database, tables, working } = await room(t);
+    const { engine, tables, working } = await room(t);
     const slow = await tables('a', 20, 'perform pg_sleep(1.9)');
     const [quick] = await tables('b', 1, 'perform 1');
     assert(quick !== undefined);
     const spy = new Spy();
-    const send = committer(t, database.engine, spy);
+    const send = committer(t, engine, spy);
     assert.deepEqual(codes(await send([rowsOf(quick, '0')])), [1]);
     const over = new AbortController();
     t.after(() => over.abort());
@@ -68,18 +72,18 @@ suite('turns of owners', () => {
   });
 
   test('nor do those of two owners together, which are stuck', async (t) => {
-    const { client, database, tables, working } = await room(t);
+    const { client, engine, tables, working } = await room(t);
     const stuck = 'perform pg_advisory_xact_lock_shared(736)';
     const all = [...(await tables('a', 10, stuck)), ...(await tables('c', 10, stuck))];
     const [quick] = await tables('b', 1, 'perform 1');
     assert(quick !== undefined);
     // They stay so for as long as the test holds the lock.
     const patient = { ackDeadlineMs: 60_000, commitStatementTimeoutMs: 59_500 };
-    const send = committer(t, database.engine, new Spy(), patient);
+    const send = committer(t, engine, new Spy(), patient);
     const rows = (target: Target, n: number) => [
       { ...rowsOf(target, String(n)), ackTimeoutMs: patient.ackDeadlineMs },
     ];
-    // The first group of an owner makes the function that stores its rows.
+    // The first group of an owner opens its session.
     for (const target of [quick, ...all]) assert.deepEqual(codes(await send(rows(target, 0))), [1]);
     await client.query('select pg_advisory_lock(736)');
     const sent = all.map((target) => send(rows(target, 1)));

@@ -66,10 +66,12 @@ export const commitLimits = {
   commitConnectionsAgainMs: 30_000,
   /** Rows with a key that go to Citus as one list of values; more go as a query, which costs the same for any number of rows. */
   distributedValuesMax: 1_000,
-  /** Connections kept for the tables whose code has run in them, per database; below `commitConnectionsMax`. */
-  keptSessionsMax: 4,
+  /** Sessions of owners of tables with code, per database: those that no rows use are closed to make room. */
+  ownerSessionsMax: 64,
   /** How long such a connection is kept for its table, in ms; then its session is reset. */
-  keptSessionMs: 1_000,
+  ownerSessionIdleMs: 60_000,
+  /** Connections on which Headgate looks after the logins of owners. */
+  loginConnectionsMax: 2,
   /** Engine-side bound on one statement of a commit, in ms; below `ackDeadlineMs`, so that its outcome is known. */
   commitStatementTimeoutMs: 2_000,
   /** Shortest pause between two queries for the fate of a transaction whose answer was lost, in ms. */

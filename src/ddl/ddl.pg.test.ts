@@ -96,7 +96,9 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
       'SELECT sealed FROM headgate.secret',
       'SELECT sealed_expression FROM headgate.webhook_table',
       'SELECT * FROM headgate.catalog_rows',
-      "SELECT headgate.confirm('app.gh', 1, '')",
+      'SELECT headgate.lock_keys(1, true)',
+      "SELECT headgate.claim_deliveries('app.gh'::regclass, '{}', 1)",
+      "SELECT headgate.advance(gen_random_uuid(), 'app.gh'::regclass, 1, 1)",
       'SELECT headgate.table_versions()',
       "UPDATE headgate.secret SET owner = 'client'",
     ]) {

@@ -112,7 +112,7 @@ const events: readonly (readonly [string, string, number, string, RegExp])[] = [
     '{"id":1,"m":"angry"}',
     422,
     'payload_undecodable',
-    /line 1: column "m": invalid input value for enum public.mood/,
+    /line 1: column "m": invalid input value for enum mood/,
   ],
   [
     'name=t',

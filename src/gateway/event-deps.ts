@@ -142,10 +142,7 @@ export interface RowsSql {
 
 /** The statements for the rows of one table, in order. */
 export interface TransactionSql {
-  /** Runs before the transaction: fails with 22P02 if `make` has to run first. null: nothing needs to exist. */
-  readonly check: EventSql | null;
-  readonly make: EventSql | null;
-  /** After BEGIN; 22P02: the table, or who may write to it, has changed. */
+  /** After BEGIN; 22P02 or HG001: the table, or who may write to it, has changed; HG003: why it cannot be used. */
   readonly first: readonly EventSql[];
   readonly store: (rows: EventRows) => RowsSql;
   /** After rows were stored. */
@@ -161,9 +158,7 @@ export interface TransactionSql {
 /** The commit room as far as a transaction of one large body needs it. */
 export interface TransactionDeps {
   /** A connection of a pool for such transactions; throws if none can be had. */
-  readonly connect: (database: string) => Promise<PoolClient>;
-  /** Returns the connection; `broken`: it cannot be borrowed again. */
-  readonly giveBack: (client: PoolClient, target: Target, broken: boolean) => void;
+  readonly connect: (target: Target) => Promise<PoolClient>;
   readonly sql: (target: Target, client: PoolClient) => TransactionSql;
   /** The protocol's messages for a statement, up to its Sync. */
   readonly messages: (sql: RowsSql) => readonly Buffer[];

@@ -27,11 +27,6 @@ import { LineRefused, lineOf, reasonOf } from './line-refused.ts';
 import type { Skipped } from './skipped-lines.ts';
 import { runMessages } from './sql-run.ts';
 
-const noExecutor =
-  "the function through which rows are stored with the rights of the table's owner cannot be made";
-const runsLate =
-  'a deferrable trigger or constraint of a table that takes part would run at COMMIT, with other rights than its owner has';
-
 /**
  * A role, database or server that limits idle or long transactions would end those of slow senders. Their duration is bounded here
  * instead; only 0 stops the running clock of `transaction_timeout` (17 and later).
@@ -75,8 +70,8 @@ export class EventTransaction {
     target: Target,
     skipped: Skipped | null,
   ): Promise<EventTransaction> {
-    const client = await deps.connect(target.database).catch((error: unknown) => {
-      throw notConnected(error);
+    const client = await deps.connect(target).catch((error: unknown) => {
+      throw error instanceof Refused ? error : notConnected(error);
     });
     const transaction = new EventTransaction(client, deps, target, skipped);
     try {
@@ -89,16 +84,9 @@ export class EventTransaction {
   }
 
   async #begin(): Promise<void> {
-    const { check, make, first } = this.#sql;
-    if (check !== null && make !== null && (await this.#hasChanged(check))) {
-      await this.#query(make.text).catch(() => {
-        // Another Headgate may have made it at the same time.
-      });
-      if (await this.#hasChanged(check)) throw new Refused('table_unusable', noExecutor);
-    }
     await this.#run('begin isolation level read committed');
     await this.#run(patienceSql);
-    for (const sql of first) if (await this.#hasChanged(sql)) throw new Refused('table_changed');
+    for (const sql of this.#sql.first) await this.#check(sql);
   }
 
   get rows(): number {
@@ -117,10 +105,10 @@ export class EventTransaction {
   }
 
   async #storeAndConfirm(rows: Rows): Promise<void> {
-    if (this.#asNobody && this.#confirmed) await this.#confirm();
+    if (this.#isPlain && this.#confirmed) await this.#confirm();
     await this.#store(rows, 0, rows.count);
     // A transaction that has written to a table keeps it from changing until it ends, but its owner may give it an index that runs code.
-    if (this.#rows === 0 || (this.#confirmed && !this.#asNobody)) return;
+    if (this.#rows === 0 || (this.#confirmed && !this.#isPlain)) return;
     await this.#confirm();
     this.#confirmed = true;
   }
@@ -137,8 +125,8 @@ export class EventTransaction {
   }
 
   /** Rows are stored with the rights of the gateway's role, which must not run anything of the owner's. */
-  get #asNobody(): boolean {
-    return this.#target.code.as === 'nobody';
+  get #isPlain(): boolean {
+    return this.#target.code.as === 'writer';
   }
 
   async commit(): Promise<void> {
@@ -196,7 +184,7 @@ export class EventTransaction {
     this.#ending = true;
     await this.#working.catch(() => {});
     if (this.#state === 'open') await this.#rollback().catch(() => (this.#state = 'broken'));
-    this.#deps.giveBack(this.#client, this.#target, this.#state === 'broken');
+    this.#client.release(this.#state === 'broken');
   }
 
   async #store(rows: Rows, from: number, to: number): Promise<void> {
@@ -204,8 +192,7 @@ export class EventTransaction {
     try {
       for (const message of await this.#send(this.#sql.store(someOf(rows, from, to)))) freeBuffer(message);
     } catch (error) {
-      const isAnswer = sqlstateOf(error) !== null && this.#foundByFunction(error) === null;
-      if (!isAnswer || !this.#mayBeRow(asFailedRow(error))) throw this.#failure(error);
+      if (sqlstateOf(error) === null || !this.#mayBeRow(asFailedRow(error))) throw this.#failure(error);
       await this.#run('rollback to savepoint headgate');
       if (this.#deps.verdict(asFailedRow(error)) === 'suspect') await this.#stand();
       if (to - from === 1) return this.#refuse(rows, from, asFailedRow(error));
@@ -261,13 +248,14 @@ export class EventTransaction {
     return null;
   }
 
-  /** Whether a check on an expected state fails. */
-  async #hasChanged({ text, values }: EventSql): Promise<boolean> {
+  /** Throws if the table, or who may write to it, is not what was expected. */
+  async #check({ text, values }: EventSql): Promise<void> {
     try {
       await this.#query(text, values);
-      return false;
     } catch (error) {
-      if (sqlstateOf(error) === '22P02') return true;
+      const state = sqlstateOf(error);
+      if (state === '22P02' || state === 'HG001') throw new Refused('table_changed');
+      if (state === 'HG003') throw new Refused('table_unusable', (error as Error).message);
       throw this.#failure(error);
     }
   }
@@ -315,24 +303,12 @@ export class EventTransaction {
     }
   }
 
-  /** Errors that the owner's function raises itself: their context has one line; errors of what it runs have more. */
-  #foundByFunction(error: unknown): Refused | null {
-    if (this.#target.code.as !== 'owner') return null;
-    const { where = '' } = error as DatabaseError;
-    if (where.includes('\n')) return null;
-    const state = sqlstateOf(error);
-    if (state === 'HG003') return new Refused('table_unusable', runsLate);
-    return state === 'HG001' ? new Refused('table_changed') : null;
-  }
-
   #failure(error: unknown): Error {
     if (error instanceof Refused) return error;
     const state = sqlstateOf(error);
     if (state === null && !isConnectionLost(error)) return error as Error;
     if (isConnectionLost(error)) this.#state = 'broken';
     if (state === null) return new Refused('engine_unavailable');
-    const found = this.#foundByFunction(error);
-    if (found !== null) return found;
     switch (this.#deps.verdict(asFailedRow(error))) {
       case 'table':
       case 'suspect':

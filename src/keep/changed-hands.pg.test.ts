@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { performance } from 'node:perf_hooks';
 import { test } from 'node:test';
 import { Door } from '../../test/support/ddl-door.ts';
+import { ownerLogins } from '../../test/support/owner-logins.ts';
 import { startServer } from '../../test/support/server.ts';
 import { until } from '../../test/support/until.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
@@ -37,7 +38,8 @@ test('a table that a foreign key joins, and that gets another owner meanwhile, r
       clientConfig: (database: string) => ({ host: server.socketDir, user: 'root', database }),
       unavailable: null,
     };
-    const options = { engine, limits, observe: () => undefined, clock: () => performance.now() };
+    const logins = ownerLogins(t, engine.clientConfig);
+    const options = { engine, logins, limits, observe: () => undefined, clock: () => performance.now() };
     const passed = keepOnce('postgres', options, new AbortController().signal);
     const waits = `SELECT FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'tuple')`;
     await until(async () => (await other.run(waits)).length > 0);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { performance } from 'node:perf_hooks';
 import { test } from 'node:test';
 import { Door } from '../../test/support/ddl-door.ts';
+import { ownerLogins } from '../../test/support/owner-logins.ts';
 import { startServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { limits } from '../config/limits.ts';
@@ -29,13 +30,12 @@ test('however many slow tables one owner has, those of the others have their tur
     await root.run(`CREATE TRIGGER slow BEFORE DELETE ON ${name} FOR EACH ROW EXECUTE FUNCTION slow()`);
   }
   for (const name of ['quick_1', 'quick_2']) await make(name, 'bob');
+  const clientConfig = (database: string) => ({ host: server.socketDir, user: 'root', database });
   const isLeft = await keepOnce(
     'postgres',
     {
-      engine: {
-        clientConfig: (database) => ({ host: server.socketDir, user: 'root', database }),
-        unavailable: null,
-      },
+      engine: { clientConfig, unavailable: null },
+      logins: ownerLogins(t, clientConfig),
       limits: { ...limits, keepRestMs: 0, keepRestTimes: 0, keepOwnerMs: 500 },
       observe: () => undefined,
       clock: () => performance.now(),

@@ -8,6 +8,7 @@ import { until } from '../../test/support/until.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { limits } from '../config/limits.ts';
 import type { Observation } from '../observe/observations.ts';
+import { OwnerLogins } from '../engine/owner-logins.ts';
 import { keepOnce } from './retention.ts';
 
 const table = (name: string, keep: string, more = '') =>
@@ -48,7 +49,16 @@ suite('keep', () => {
     };
     const quick = { ...limits, keepRestMs: 0, keepRestTimes: 0, ...other };
     const observe = (it: Observation) => void told.push(it);
-    return keepOnce(database, { engine, limits: quick, observe, clock: () => performance.now() }, signal);
+    const logins = new OwnerLogins({
+      engine: { kind: 'embedded', defaultDatabase: 'postgres', ...engine },
+      passwords: null,
+    });
+    const options = { engine, logins, limits: quick, observe, clock: () => performance.now() };
+    try {
+      return await keepOnce(database, options, signal);
+    } finally {
+      await logins.close();
+    }
   };
   const fill = (name: string, rows: number, age: string, from = 0) =>
     root.run(
@@ -93,7 +103,7 @@ suite('keep', () => {
       WHERE application_name = 'headgate keep' AND state LIKE 'idle%' AND clock_timestamp() - state_change > interval '300 ms'`;
     let rows: unknown[][] = [];
     await until(async () => (rows = await root.run(resting)).length > 0);
-    assert.deepEqual(rows, [['idle']]);
+    assert.deepEqual(new Set(rows.flat()), new Set(['idle']));
     assert.equal(await count('rested'), 1_000 - limits.keepBatchRowsMax);
     assert.equal(await passed, true);
     assert.deepEqual(await kept(root, 'rested'), [[limits.keepBatchRowsMax, true, null]]);
@@ -225,7 +235,7 @@ suite('keep', () => {
     await mallory.run(`CREATE FUNCTION leave() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         CREATE TEMP TABLE IF NOT EXISTS pg_class (oid oid); PREPARE mine AS SELECT 1; PERFORM set_config('search_path', 'mal', false), set_config('statement_timeout', '0', false),
           set_config('headgate.said', '999999999999999999999999 x''; SELECT', true), set_config('standard_conforming_strings', 'off', false); RETURN NULL; END $$;
-      CREATE FUNCTION leap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('transaction_timeout', '1', false); RETURN NULL; END $$`);
+      CREATE FUNCTION leap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('transaction_timeout', '1', false), pg_sleep(1); RETURN NULL; END $$`);
     for (const name of ['left_behind', 'ended']) await mallory.run(table(name, '1 minute'));
     await mallory.run(
       'CREATE TRIGGER leave AFTER DELETE ON left_behind FOR EACH ROW EXECUTE FUNCTION leave()',
@@ -234,7 +244,8 @@ suite('keep', () => {
     await root.run(table('behind_it', '1 minute'));
     for (const name of ['left_behind', 'ended', 'behind_it']) await fill(name, 5, '1 hour');
     await mallory.run('ALTER TABLE left_behind ALTER arrived SET NOT NULL');
-    await assert.rejects(pass(), /terminat|timeout/i);
+    await pass();
+    assert.match(String((await kept(mallory, 'ended'))[0]?.[2]), /terminat|timeout/i);
     assert.deepEqual(await Promise.all(['ended', 'behind_it'].map(count)), [5, 0]);
     await mallory.run('DROP TABLE ended; DROP TRIGGER leave ON left_behind');
     await pass();
@@ -248,7 +259,8 @@ suite('keep', () => {
       CREATE TRIGGER stay BEFORE DELETE ON endless FOR EACH ROW EXECUTE FUNCTION stay()`);
     await root.run(table('patient', '1 minute'));
     for (const name of ['endless', 'patient']) await fill(name, 5, '1 hour');
-    await assert.rejects(pass({ keepStatementMs: 1_500, keepAnswerMs: 500 }), /terminated/);
+    await pass({ keepStatementMs: 1_500, keepAnswerMs: 500 });
+    assert.match(String((await kept(mallory, 'endless'))[0]?.[2]), /terminated/);
     assert.deepEqual(await Promise.all(['endless', 'patient'].map(count)), [5, 0]);
     assert.deepEqual(await root.run(`SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'`), []);
     await mallory.run('DROP TABLE endless');
@@ -283,33 +295,6 @@ suite('keep', () => {
       String((await root.run(`SELECT reason FROM headgate.kept WHERE schema_name = 'lent'`))[0]),
       /belongs to role "mallory"/,
     );
-  });
-
-  test('a schema of the name in which Headgate makes its functions is used only if it is its own', async () => {
-    await root.run('CREATE DATABASE squatted');
-    await root.run('GRANT CREATE ON DATABASE squatted TO mallory');
-    const [there, hers] = ['root', 'mallory'].map((user) => new Door(server.socketDir, user, 'squatted'));
-    assert.ok(there !== undefined && hers !== undefined);
-    try {
-      await there.client.connect();
-      await hers.client.connect();
-      await migrate(there.client, readMigrations());
-      await there.run('GRANT CREATE ON SCHEMA public TO mallory');
-      // Of two functions of one name PostgreSQL prefers, for values of unknown types, the one that takes texts.
-      await there.run('DROP SCHEMA headgate_owner_root');
-      await hers.run(`CREATE SCHEMA headgate_owner_root; CREATE FUNCTION headgate_owner_root.mallory(a text, b text, c text, d text, e text, f text, g text)
-        RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'ALTER ROLE mallory SUPERUSER';
-          PERFORM set_config('headgate.said', '0 ', true); RETURN true; END $$`);
-      await hers.run(table('planned', '1 minute'));
-      await there.run(`INSERT INTO planned VALUES ('1', now() - interval '1 hour')`);
-      await pass({}, 'squatted');
-      assert.deepEqual(await root.run(`SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'`), [[false]]);
-      // Headgate is a superuser here: it takes its name back.
-      assert.deepEqual(await kept(hers, 'planned'), [[1, true, null]]);
-      assert.deepEqual(await there.run('SELECT count(*)::int FROM planned'), [[0]]);
-    } finally {
-      for (const door of [there, hers]) await door?.client.end();
-    }
   });
 
   test("a superuser's trigger runs, and partitions are gone through one by one", async () => {

@@ -2,23 +2,22 @@
  * The statements of the keep room. Every name means PostgreSQL's own: they run with search_path = pg_catalog, pg_temp, in
  * transactions that set this themselves, because a pooler may lend a session to others.
  */
-import { executorCall, executorFit } from '../catalog/executor.ts';
-import {
-  assumableSql,
-  joinedSql,
-  lookedIntoSql,
-  ownersSql,
-  trustedSql,
-  versionSql,
-} from '../catalog/owner-code.ts';
+import { holdCodeBlock } from '../catalog/hold-code.ts';
+import { trustedSql } from '../catalog/owner-code.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 
-/** Without waiting for the disk: what a crash brings back is removed again. Repeated after code of an owner, which may have changed it. */
-export const pins = `set local search_path = pg_catalog, pg_temp; set local synchronous_commit = off;
+const pins = (
+  idleMs: number,
+): string => `set local search_path = pg_catalog, pg_temp; set local synchronous_commit = off;
 set local lock_timeout = ${limits.keepLockMs}; set local statement_timeout = ${limits.keepStatementMs};
-set local idle_in_transaction_session_timeout = ${limits.keepStatementMs}`;
-export const begin = `begin; ${pins}`;
+set local idle_in_transaction_session_timeout = ${idleMs}`;
+/** Without waiting for the disk: what a crash brings back is removed again. */
+export const begin = `begin; ${pins(limits.keepStatementMs)}`;
+/** The same while rows are removed in another session. */
+export const beginLong = `begin; ${pins(4 * limits.keepStatementMs)}`;
+/** Again after code of an owner, which may have changed them. */
+export const again = pins(limits.keepStatementMs);
 
 export interface KeptTable {
   readonly oid: string;
@@ -26,13 +25,15 @@ export interface KeptTable {
   readonly table: string;
   /** The owner's oid. */
   readonly owner: string;
+  /** It is Headgate's role. */
+  readonly own: boolean;
   readonly keep: string;
   /** The column that INCLUDE TIMESTAMP fills; null: none. */
   readonly arrival: string | null;
 }
 
 /** The tables of different owners in turn, and those of one in any order: none of them is always the last. */
-export const keptTables = `select w.relation::oid::text as oid, n.nspname::text as schema, c.relname::text as "table", c.relowner::text as owner, w.options ->> 'keep' as keep,
+export const keptTables = `select w.relation::oid::text as oid, n.nspname::text as schema, c.relname::text as "table", c.relowner::text as owner, pg_get_userbyid(c.relowner) = current_user as own, w.options ->> 'keep' as keep,
   headgate.placed(w.relation, (select i.value from jsonb_array_elements(w.includes) i where i.value ->> 'what' = 'timestamp' limit 1))::text as arrival
 from headgate.webhook_table w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace
 where w.options ->> 'keep' <> 'all'
@@ -46,16 +47,7 @@ export interface Said {
   readonly said: string | null;
 }
 
-/** One value, which remains after the function of an owner has ended. */
-const said = (value: string): string => `set_config('headgate.said', coalesce(${value}, ''), true) as said`;
-
-/** The value that a statement in that function has set. The table's code may have set it instead. */
-export const saidThere = `select left(current_setting('headgate.said'), 100) as said`;
-
-export const fit = ({ role, ...code }: Looked): string => `select ${executorFit(role, code)} as fit`;
-
-/** Runs a statement with the rights of the owner. $1 name, $2 oid, $3 version, $4 statement; the others are for rows. */
-export const asOwner = ({ role, ownerName }: Looked): string => executorCall(role, { ownerName });
+const said = (value: string): string => `coalesce(${value}, '') as said`;
 
 export interface Leaf {
   readonly oid: string;
@@ -73,27 +65,28 @@ where c.relkind = 'r' order by c.oid`;
 /** One of several Headgates gets the row. */
 export const myTurn = 'select from headgate.keeping for update skip locked';
 
-/** Prevents from here on: another owner, trigger, rule, policy, index or column. */
-export const lock = (name: string): string => `lock table only ${name} in row exclusive mode`;
+/**
+ * In the session that removes its rows. Prevents from here on: another owner, trigger, rule, policy, index or column. HG003: code of another role
+ * would run with the rights of this session (catalog/hold-code.ts).
+ */
+export const hold = ({ oid, name }: Leaf, { owner, own }: KeptTable): string =>
+  holdCodeBlock({
+    relation_name: name,
+    relation: oid,
+    mark: null,
+    owner,
+    writer: '',
+    needs: '{}',
+    columns: '{}',
+    guarded: String(own),
+  });
 
 /** What is known about a table under the lock. */
 export interface Looked {
   /** It is the table that was meant. */
   readonly same: boolean;
-  /** Headgate's role. */
-  readonly role: string;
-  readonly owner: number;
-  readonly ownerName: string;
-  /** The owner could do all that Headgate's role can, which then removes rows itself; otherwise they are removed with the owner's rights. */
-  readonly trusted: boolean;
-  readonly assumable: boolean;
-  /** A role whose code could run besides the owner's; null: none. */
-  readonly stranger: string | null;
-  /** Foreign keys join its rows to other tables, whose owners the lock does not hold. */
-  readonly joined: boolean;
-  /** A role that could rename the schema meanwhile, so that the name means another table; null: none, or it would make no difference. */
+  /** A role that could rename the schema meanwhile, so that the name means another table, whose code would run in a superuser's session; null: none. */
   readonly landlord: string | null;
-  readonly version: string;
   /** The column holds the time of arrival. */
   readonly timed: boolean;
   /** An index finds the oldest rows. */
@@ -105,24 +98,9 @@ const landlordSql = `select r.rolname::text from pg_namespace n join pg_database
     join pg_roles r on r.oid = case when n.nspowner::regrole::text = 'pg_database_owner' then d.datdba else n.nspowner end
     where n.oid = c.relnamespace and not ${trustedSql('r.oid')}`;
 
-const strangerSql = `(select o.name::text from (${ownersSql(lookedIntoSql('c.oid', 'always'))}) as o where o.relowner <> c.relowner and not ${trustedSql('o.relowner')} order by o.name limit 1)`;
-
-/**
- * After rows that foreign keys join to other tables, and before anything that code of these tables may have left: HG001 if one of them has got
- * an owner whose code must not run. What waits for COMMIT happens before, so that nothing looks into them later.
- */
-export const staysSafe = ({ oid }: Leaf): string => `set constraints all immediate; ${pins};
-do language plpgsql ${quoteLiteral(`begin
-  if exists (select from pg_class c where c.oid = ${oid} and ${strangerSql} is not null) then
-    raise exception using errcode = 'HG001', message = 'a table that a foreign key looks into has another owner';
-  end if;
-end`)}`;
-
-export function looked({ name, oid }: Leaf, arrival: string): string {
-  return `select to_regclass(${quoteLiteral(name)})::oid = ${oid} as same, current_user::text as role,
-  c.relowner::int8::float8 as owner, pg_get_userbyid(c.relowner)::text as "ownerName", ${trustedSql('c.relowner')} as trusted, ${assumableSql('c.relowner')} as assumable,
-  ${strangerSql} as stranger, ${joinedSql('c.oid', 'always')} as joined,
-  case when ${trustedSql('c.relowner')} then (${landlordSql}) end as landlord, ${versionSql('c')} as version,
+export function looked({ name, oid }: Leaf, arrival: string, own: boolean): string {
+  return `select to_regclass(${quoteLiteral(name)})::oid = ${oid} as same,
+  case when ${own} or (select r.rolsuper from pg_roles r where r.rolname = current_user) then (${landlordSql}) end as landlord,
   exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = ${quoteLiteral(arrival)} and a.atttypid = 'timestamptz'::regtype) as timed,
   exists (select from pg_index i join pg_class ic on ic.oid = i.indexrelid join pg_am m on m.oid = ic.relam join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
     where i.indrelid = c.oid and i.indisvalid and i.indpred is null and m.amname = 'btree' and a.attname = ${quoteLiteral(arrival)}) as indexed

@@ -18,7 +18,15 @@ function target(intake: Partial<Target['intake']> = {}): Target {
     check: null,
     waitsForDisk: true,
     hasLocks: false,
-    code: { owner: 10, ownerName: 'root', as: 'headgate', inert: true, joined: false, functionsIn: null },
+    code: {
+      owner: 10,
+      ownerName: 'root',
+      as: 'writer',
+      deletesAs: 'writer',
+      inert: true,
+      writer: 'root',
+      functionsIn: null,
+    },
     shape: { version: '', writeMode: 'copy', columns: [], key: [], document: null, onTypeError: 'reject' },
     intake: {
       format: 'json',

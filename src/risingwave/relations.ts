@@ -165,7 +165,15 @@ function toTarget(
       document: null,
       onTypeError: 'reject',
     },
-    code: { owner: 0, ownerName: '', as: 'headgate', inert: true, joined: false, functionsIn: null },
+    code: {
+      owner: 0,
+      ownerName: '',
+      as: 'writer',
+      deletesAs: 'writer',
+      inert: true,
+      writer: '',
+      functionsIn: null,
+    },
     intake: plainIntake,
   };
   columnsOfTargets.set(target, known);

@@ -59,15 +59,14 @@ export interface Code {
   readonly owner: number;
   /** The name of that role when the catalog was read. */
   readonly ownerName: string;
-  /**
-   * `headgate`: the owner could do all that Headgate's role can, and that role stores the rows. `owner`: rows are stored with the rights of
-   * the owner. `nobody`: Headgate's role cannot become the owner, and stores rows only while the table runs no code.
-   */
-  readonly as: 'headgate' | 'owner' | 'nobody';
-  /** When the table was read, storing a row ran nothing but harmless functions of PostgreSQL itself; later: mayRunCode in commit/session-care.ts. */
+  /** Whose session stores its rows. `writer`: they run no code, and that role stores such rows of all owners. `headgate`: Headgate's own role, its own tables with code. */
+  readonly as: 'writer' | 'headgate' | 'owner';
+  /** The same for rows that are looked for, which PostgreSQL plans: code of statistics may run. `writer`: there is no other session. */
+  readonly deletesAs: 'writer' | 'headgate' | 'owner';
+  /** Storing a row ran nothing but harmless functions of PostgreSQL itself when the table was read. */
   readonly inert: boolean;
-  /** Foreign keys join its rows to other tables, which may have other owners by now: they are looked up before the rows, and after them. */
-  readonly joined: boolean;
+  /** The role that must be allowed to write into the table, whoever stores its rows. */
+  readonly writer: string;
   /** The schema with functions that spare the engine work; `headgate_functions`, for the gateway's role, has only hold_inert and stays. null: none. */
   readonly functionsIn: 'headgate' | 'headgate_functions' | null;
 }

@@ -5,7 +5,7 @@
  * Takes clients, the engine's endpoint and a `RewriteSql`; gives each client its own connection to the engine. Refuses
  * with FATAL 53300 (too many clients; or others need the place of a client that is silent before it has logged in),
  * 57P03 (engine unavailable, shutting down), 0A000 (protocol before 3.0), 08P01 (messages out of bounds), 57014 (startup
- * took too long), 28000 (not encrypted) and, if the door itself asks for passwords, 28P01. Touches no table itself.
+ * took too long), 28000 (not encrypted, or a role of Headgate's own) and, if the door itself asks for passwords, 28P01. Touches no table itself.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Endpoint } from '../engine/engine.ts';
@@ -24,6 +24,7 @@ import { type FatalReason, namesOf, writeFatal } from './messages.ts';
 import { Newcomers } from './unauthenticated-clients.ts';
 import { type Opened, readClientOpening } from './startup-negotiation.ts';
 import { Relay, shuttingDown } from './relay.ts';
+import { isHeadgatesLogin } from '../engine/login-names.ts';
 import { Startup } from './startup.ts';
 
 export interface SqlDoorOptions extends ListenAt {
@@ -312,6 +313,8 @@ class Door implements SqlDoor {
       const message = `unsupported frontend protocol ${opening.version}: the server supports 3.0 and 3.2`;
       return { sqlstate: '0A000', message };
     }
+    if (opening.kind === 'startup' && isHeadgatesLogin(opening.parameters.get('user') ?? ''))
+      return { sqlstate: '28000', message: "this role is Headgate's own, to store rows: log in as another" };
     if (this.#draining) return { sqlstate: '57P03', message: 'Headgate is shutting down' };
     const unavailable = this.#options.unavailable();
     if (unavailable !== null) return { sqlstate: '57P03', message: unavailable };

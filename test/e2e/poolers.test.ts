@@ -60,6 +60,19 @@ suite('behind PgBouncer', () => {
         await stranger.query('SELECT 1');
         assert.deepEqual(told, []);
       }
+      // Tables of other owners that run code need their owners' sessions, which the pooler does not pass on.
+      await direct.query(
+        `CREATE ROLE alice LOGIN; GRANT ALL ON SCHEMA public TO alice; CREATE FUNCTION public.f() RETURNS int LANGUAGE sql AS 'SELECT 1'`,
+      );
+      await door.query(`CREATE TABLE hers (id INT, n INT DEFAULT public.f()) WITH (connector = 'webhook')`);
+      await direct.query('ALTER TABLE hers OWNER TO alice');
+      await within(10_000, async () => {
+        assert.equal((await headgate.post('postgres/public/hers', '{"id":1}')).status, 503);
+        assert.match(
+          headgate.stderr,
+          /which a connection pooler in between does not let Headgate open: let Headgate reach the server directly/,
+        );
+      });
       const tookMs = await revokedAfterMs(headgate, direct, 'postgres/public/t');
       assert(tookMs < 1_000, `${tookMs} ms`);
       // Their rows are followed: no page of a stream needs the session of the one before.

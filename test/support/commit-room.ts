@@ -6,8 +6,8 @@ import type { Client } from 'pg';
 import { relationsSql, toCode, toShape } from '../../src/catalog/shape.ts';
 import type { RelationRow, ShapeChoice } from '../../src/catalog/shape.ts';
 import { CommitPools } from '../../src/commit/commit-pools.ts';
+import type { CommitEngine } from '../../src/commit/commit-pools.ts';
 import { createCommit } from '../../src/commit/commit.ts';
-import type { Engine } from '../../src/engine/engine.ts';
 import type { Code, Target } from '../../src/types/target.ts';
 import type { Outcome, Rows } from '../../src/types/rows.ts';
 import { quoteIdentifier } from '../../src/kit/sql-text.ts';
@@ -22,7 +22,7 @@ export type Send = (members: readonly Rows[]) => Promise<readonly Outcome[]>;
 
 export function committer(
   t: TestContext,
-  engine: Pick<Engine, 'clientConfig'>,
+  engine: CommitEngine,
   spy: Spy,
   bounds: Partial<Limits> = {},
 ): Send {
@@ -83,8 +83,12 @@ export async function readTarget(
 }
 
 export async function describeTable(client: Client, name: string): Promise<RelationRow | null> {
+  const { rows: known } = await client.query<{ writer: string | null }>(
+    `select pg_catalog.to_regclass('headgate.writer_role')::text as writer`,
+  );
+  const writer = known[0]?.writer === null ? 'null' : '(select w.name from headgate.writer_role w)';
   const { rows } = await client.query<RelationRow>(
-    relationsSql('select pg_catalog.to_regclass($1)::oid as relation'),
+    relationsSql('select pg_catalog.to_regclass($1)::oid as relation', writer),
     [name],
   );
   return rows[0] ?? null;

@@ -3,8 +3,14 @@ import type { TestContext } from 'node:test';
 import { Client } from 'pg';
 import { migrate, readMigrations } from '../../src/catalog/migrate.ts';
 import type { ShapeChoice } from '../../src/catalog/shape.ts';
+import { letWriterIn } from '../../src/catalog/writer.ts';
 import { CommitPools } from '../../src/commit/commit-pools.ts';
 import { createHandOver } from '../../src/commit/hand-over.ts';
+import { writerName } from '../../src/engine/login-names.ts';
+import { OwnerLogins } from '../../src/engine/owner-logins.ts';
+import { fixedKeys } from '../../src/secrets/key-ring.ts';
+import { createLoginPasswords } from '../../src/secrets/login-passwords.ts';
+import type { Target } from '../../src/types/target.ts';
 import { limits } from '../../src/config/limits.ts';
 import { onEnd } from './cleanup.ts';
 import { committer, readTarget } from './commit-room.ts';
@@ -12,6 +18,9 @@ import { clientOf, setTraps, setUp } from './owners.ts';
 import { Spy } from './postgres.ts';
 import { startServer } from './server.ts';
 import type { TestServer } from './server.ts';
+
+/** A superuser on Headgate's own engine, another role on somebody's server. */
+const kindOf = (role: string) => (role === 'root' ? 'embedded' : 'postgres');
 
 const configOf = ({ socketDir }: TestServer) => ({ host: socketDir, database: 'postgres' });
 
@@ -24,9 +33,12 @@ export async function beginning(bin: string, role: string): Promise<TestServer> 
     await of(client);
     await client.end();
   };
-  const grant = `CREATE ROLE ${role} LOGIN; GRANT mallory TO ${role}; GRANT CREATE ON DATABASE postgres TO ${role}`;
+  const grant = `CREATE ROLE ${role} LOGIN CREATEROLE; GRANT mallory TO ${role} WITH ADMIN OPTION; GRANT CREATE ON DATABASE postgres TO ${role}`;
   await run('root', (client) => client.query(`${setUp}; ${role === 'root' ? '' : grant}`));
-  await run(role, (client) => migrate(client, readMigrations()));
+  await run(role, async (client) => {
+    await migrate(client, readMigrations());
+    await letWriterIn(client, kindOf(role));
+  });
   await server.stop();
   return server;
 }
@@ -38,23 +50,48 @@ export async function room(t: TestContext, { data }: TestServer, bin: string, ro
   const root = await clientOf(t, { ...config, user: 'root' });
   const owner = await clientOf(t, { ...config, user: 'mallory' });
   const own = await clientOf(t, { ...config, user: role });
-  const engine = { clientConfig: () => ({ ...config, user: role }) };
+  const clientConfig = (database: string) => ({ ...config, database, user: role });
+  const key = Buffer.alloc(32, 7);
+  const kind = kindOf(role);
+  const logins = new OwnerLogins({
+    engine: { kind, clientConfig, defaultDatabase: config.database },
+    passwords: kind === 'embedded' ? null : createLoginPasswords(fixedKeys(key)),
+  });
+  onEnd(t, 'logins', () => logins.close());
+  const writer = kind === 'embedded' ? writerName : role;
+  const engine = {
+    clientConfig,
+    logins,
+    writerConfig: (database: string) => ({ ...config, database, user: writer }),
+  };
   const spy = new Spy();
   const send = committer(t, engine, spy);
-  const tableOf = (table: string, choice: Partial<ShapeChoice> = {}) =>
-    readTarget(own, config.database, table, choice);
+  /** `registered`: as a webhook table. */
+  const tableOf = async (
+    table: string,
+    choice: Partial<ShapeChoice> = {},
+    registered = false,
+  ): Promise<Target> => {
+    const read = await readTarget(own, config.database, table, choice);
+    if (!registered) return read;
+    await root.query(
+      `INSERT INTO headgate.webhook_table (relation, payload, options, includes) VALUES ($1, 'x', '{}', '[]') ON CONFLICT DO NOTHING`,
+      [table],
+    );
+    return { ...read, code: { ...read.code, functionsIn: 'headgate' } };
+  };
   /** A table of mallory's that Headgate's role may write to, as after CREATE TABLE … WITH (connector = 'webhook'). */
   const made = async (columns: string, after: string): Promise<void> => {
     await owner.query(`DROP SCHEMA mal CASCADE`).catch(() => undefined);
     await root.query(`CREATE SCHEMA IF NOT EXISTS mal AUTHORIZATION mallory`);
     await owner.query(`${setTraps}; CREATE TABLE mal.t (${columns}); ${after}`);
     await owner.query(
-      `GRANT USAGE ON SCHEMA mal TO ${role}; GRANT INSERT, SELECT, UPDATE, DELETE ON mal.t TO ${role}`,
+      `GRANT USAGE ON SCHEMA mal TO ${writer}; GRANT INSERT, SELECT, UPDATE, DELETE ON mal.t TO ${writer}`,
     );
   };
   const pools = new CommitPools(engine, limits, undefined, spy.observe);
   onEnd(t, 'pools', () => pools.close());
   const clock = () => performance.now();
   const handOver = createHandOver({ pools, limits, observe: spy.observe, clock });
-  return { root, owner, own, send, handOver, tableOf, made };
+  return { root, owner, own, logins, pools, writer, send, handOver, tableOf, made };
 }

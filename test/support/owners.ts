@@ -51,12 +51,12 @@ export const codes: readonly Code[] = [
 /** The superuser's part: a role, its schema, and a table of another owner. */
 export const setUp = `
   CREATE ROLE mallory LOGIN; CREATE SCHEMA mal AUTHORIZATION mallory;
-  CREATE SCHEMA other; CREATE TABLE other.private (secret text); INSERT INTO other.private VALUES ('hidden')`;
+  CREATE SCHEMA other; CREATE TABLE other.private (secret text); INSERT INTO other.private VALUES ('hidden');
+  CREATE TABLE other.hook (data jsonb)`;
 
 /**
- * Mallory's part. `evil` tries at once what it can, and leaves behind what might run later: a cursor WITH HOLD, deferred
- * triggers, and statements of other meaning under the names that the session has prepared. It records in `mal.seen` which
- * role it ran as.
+ * Mallory's part. `evil` takes every role that the session lets it have, tries as each what it can, and leaves behind what might run later: cursors
+ * WITH HOLD and deferred triggers. It records in `mal.seen` which role it ran as.
  */
 export const setTraps = `
   CREATE TABLE mal.seen (who text, session text, won text);
@@ -64,28 +64,31 @@ export const setTraps = `
   CREATE FUNCTION mal.late() RETURNS text LANGUAGE plpgsql AS $$
   BEGIN EXECUTE 'ALTER ROLE mallory SUPERUSER'; RETURN 'late'; EXCEPTION WHEN OTHERS THEN RETURN SQLERRM; END$$;
   CREATE FUNCTION mal.evil() RETURNS text LANGUAGE plpgsql AS $$
-  DECLARE attempt text; won text := ''; prepared record;
+  DECLARE role text; attempt text; won text := ''; who text := current_user;
   BEGIN
-    FOREACH attempt IN ARRAY ARRAY['ALTER ROLE mallory SUPERUSER', 'RESET ROLE', 'RESET SESSION AUTHORIZATION',
-      'SET ROLE NONE', format('SET SESSION AUTHORIZATION %I', session_user), format('SET ROLE %I', session_user),
-      'INSERT INTO other.private VALUES (''mine'')', 'SELECT sealed FROM headgate.secret', 'SELECT secret FROM other.private',
-      'UPDATE headgate.spool_position SET position = 99', 'DELETE FROM headgate.spool_position',
-      'SELECT headgate.advance(gen_random_uuid(), ''mal.t''::regclass, 1, 99)',
-      'SET search_path = mal, pg_catalog', 'SET synchronous_commit = off', 'SET CONSTRAINTS ALL DEFERRED'] LOOP
-      BEGIN
-        EXECUTE attempt;
-        IF attempt !~ '^SET (search|sync|CONS)' THEN won := won || attempt || '; '; END IF;
-      EXCEPTION WHEN OTHERS THEN NULL; END;
+    -- Once all of it was tried, more rows are stored quickly.
+    IF (SELECT count(*) FROM (SELECT FROM mal.seen LIMIT 20) AS s) = 20 THEN RETURN 'x'; END IF;
+    FOREACH role IN ARRAY ARRAY['SELECT 1', 'RESET ROLE', 'RESET SESSION AUTHORIZATION', 'SET ROLE NONE',
+      format('SET SESSION AUTHORIZATION %I', session_user), format('SET ROLE %I', session_user), 'SET SESSION AUTHORIZATION root',
+      'SET ROLE root', 'SET ROLE headgate_commit', 'SET ROLE hg'] LOOP
+      BEGIN EXECUTE role; EXCEPTION WHEN OTHERS THEN CONTINUE; END;
+      FOREACH attempt IN ARRAY ARRAY['ALTER ROLE mallory SUPERUSER', 'INSERT INTO other.private VALUES (''mine'')',
+        'SELECT sealed FROM headgate.secret', 'SELECT secret FROM other.private', 'INSERT INTO other.hook VALUES (''{}'')',
+        'UPDATE headgate.spool_position SET position = 99', 'DELETE FROM headgate.spool_position',
+        'SELECT headgate.advance(gen_random_uuid(), ''mal.t''::regclass, 1, 99)', 'SELECT headgate.lock_keys(1, true)',
+        'SELECT headgate.claim_deliveries(''other.hook''::regclass, ARRAY[gen_random_uuid()], 9)',
+        'INSERT INTO headgate.request (action, given) VALUES (''advance'', jsonb_build_object(''relation'', ''other.hook''::regclass::oid::int8,
+          ''spool'', gen_random_uuid(), ''first'', 1, ''last'', 99))',
+        'INSERT INTO headgate.request (caller, action, given) VALUES (''root'', ''claim'', ''{}'')', 'LOCK TABLE headgate.request',
+        'LOCK TABLE headgate.commit_lock_1'] LOOP
+        BEGIN EXECUTE attempt; won := won || role || ': ' || attempt || '; '; EXCEPTION WHEN OTHERS THEN NULL; END;
+      END LOOP;
+    END LOOP;
+    FOREACH attempt IN ARRAY ARRAY['RESET ROLE', 'SET search_path = mal, pg_catalog', 'SET synchronous_commit = off', 'SET CONSTRAINTS ALL DEFERRED'] LOOP
+      BEGIN EXECUTE attempt; EXCEPTION WHEN OTHERS THEN NULL; END;
     END LOOP;
     BEGIN EXECUTE format('DECLARE "hold %s" CURSOR WITH HOLD FOR SELECT mal.late()', random()); EXCEPTION WHEN OTHERS THEN NULL; END;
-    FOR prepared IN SELECT p.name, p.parameter_types FROM pg_catalog.pg_prepared_statements p WHERE p.name <> '' LOOP
-      BEGIN
-        EXECUTE format('DEALLOCATE %I', prepared.name);
-        EXECUTE format('PREPARE %I %s AS SELECT mal.late()', prepared.name,
-          (SELECT '(' || string_agg(t::text, ', ') || ')' FROM unnest(prepared.parameter_types) t));
-      EXCEPTION WHEN OTHERS THEN NULL; END;
-    END LOOP;
-    INSERT INTO mal.seen VALUES (current_user, session_user, won);
+    INSERT INTO mal.seen VALUES (who, session_user, won);
     RETURN 'x';
   END$$;
   CREATE FUNCTION mal.pure(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$BEGIN PERFORM mal.evil(); RETURN 'z'; END$$;
@@ -103,18 +106,20 @@ export async function clientOf(t: TestContext, config: ClientConfig): Promise<Cl
   return client;
 }
 
-/** Nothing was gained, and the code has run as its owner in a session of `role`; returns how often. */
-export async function nothingGained(root: Client, role: string, name: string): Promise<number> {
+/** Nothing was gained, and the code has run as its owner in a session of the owner's; returns how often. */
+export async function nothingGained(root: Client, name: string): Promise<number> {
   const { rows: supers } = await root.query(`SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'`);
   assert.deepEqual(supers, [{ rolsuper: false }], name);
   const { rows: secrets } = await root.query('SELECT secret FROM other.private');
   assert.deepEqual(secrets, [{ secret: 'hidden' }], name);
+  assert.equal((await root.query('SELECT FROM other.hook')).rowCount, 0, name);
   const { rows } = await root.query<{ who: string; session: string; won: string; n: number }>(
-    'SELECT who, session, won, count(*)::int AS n FROM mal.seen GROUP BY 1, 2, 3',
+    `SELECT who, replace(session, 'headgate_as_' || 'mallory'::regrole::oid, 'its owner''s') AS session, won, count(*)::int AS n
+     FROM mal.seen GROUP BY 1, 2, 3`,
   );
   assert.deepEqual(
     rows.map(({ who, session, won }) => ({ who, session, won })),
-    rows.length === 0 ? [] : [{ who: 'mallory', session: role, won: '' }],
+    rows.length === 0 ? [] : [{ who: 'mallory', session: "its owner's", won: '' }],
     name,
   );
   return rows[0]?.n ?? 0;

@@ -25,7 +25,15 @@ export function targetOf(given: Partial<Omit<Target, 'shape'>> & { shape?: Parti
     check: null,
     waitsForDisk: true,
     hasLocks: false,
-    code: { owner: 10, ownerName: 'root', as: 'headgate', inert: true, joined: false, functionsIn: null },
+    code: {
+      owner: 10,
+      ownerName: 'root',
+      as: 'writer',
+      deletesAs: 'headgate',
+      inert: true,
+      writer: 'root',
+      functionsIn: null,
+    },
     intake: {
       format: 'json',
       batched: false,

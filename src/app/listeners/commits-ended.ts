@@ -7,13 +7,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { Engine } from '../../engine/engine.ts';
 import { hangUp } from '../../engine/close-client.ts';
+import { ownerLoginPrefix, writerName } from '../../engine/login-names.ts';
 import { backoffMs } from '../../kit/backoff.ts';
 import { limits } from '../../config/limits.ts';
 
-/** Of the role that commits: every role may read such a name, and give it to a session of its own. */
+/** Of the roles that commit: every role may read such a name, and give it to a session of its own. */
 const leftSql = `select from pg_catalog.pg_stat_activity a
   join pg_catalog.pg_roles r on r.oid operator(pg_catalog.=) a.usesysid
-  where a.application_name operator(pg_catalog.=) $1::pg_catalog.text and r.rolname operator(pg_catalog.=) session_user`;
+  where a.application_name operator(pg_catalog.=) $1::pg_catalog.text 
+    and (r.rolname in (session_user, '${writerName}') or pg_catalog.starts_with(r.rolname::pg_catalog.text, '${ownerLoginPrefix}'))`;
 
 interface Surroundings {
   readonly engine: Pick<Engine, 'clientConfig' | 'defaultDatabase'>;

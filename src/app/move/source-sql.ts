@@ -3,11 +3,12 @@
  * with `search_path = pg_catalog`, so that each name in its result is qualified. Texts only; they use `column_definition()` of the
  * schema `headgate`, as SHOW CREATE TABLE does.
  */
+import { writerName } from '../../engine/login-names.ts';
+
+/** Headgate's roles on an embedded engine: it creates them, or another one plays their part, and grants their rights. */
+const ours = `(SELECT r.oid FROM pg_roles r WHERE r.rolname IN ('headgate_gateway', '${writerName}'))`;
 
 /** The user's schemas: none of PostgreSQL's, of Headgate's, or of an extension's. */
-/** The role of the events gateway on an embedded engine: Headgate creates it in the target and grants its rights. */
-const gateway = `coalesce((SELECT r.oid FROM pg_roles r WHERE r.rolname = 'headgate_gateway'), 0)`;
-
 const schemas = `
   mine AS (
     SELECT n.oid, n.nspname AS name FROM pg_namespace n
@@ -114,10 +115,10 @@ objects AS (
   SELECT 'pg_type'::regclass, t.oid, t.full_name, t.typowner, t.typacl, 'T', 'TYPE', CASE t.typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, false
   FROM types t WHERE t.typtype IN ('e', 'd') OR EXISTS (SELECT FROM relations r WHERE r.oid = t.typrelid AND r.relkind = 'c')),
 grantees AS (
-  SELECT o.*, g.privilege_type, g.is_grantable, NULL::name AS attname, g.grantee FROM objects o, aclexplode(o.acl) g WHERE g.grantee NOT IN (o.owner, ${gateway})
+  SELECT o.*, g.privilege_type, g.is_grantable, NULL::name AS attname, g.grantee FROM objects o, aclexplode(o.acl) g WHERE g.grantee <> o.owner AND g.grantee NOT IN ${ours}
   UNION ALL
   SELECT o.*, g.privilege_type, g.is_grantable, a.attname, g.grantee FROM objects o
-  JOIN pg_attribute a ON o.classid = 'pg_class'::regclass AND a.attrelid = o.oid AND a.attacl IS NOT NULL, aclexplode(a.attacl) g WHERE g.grantee NOT IN (o.owner, ${gateway}))
+  JOIN pg_attribute a ON o.classid = 'pg_class'::regclass AND a.attrelid = o.oid AND a.attacl IS NOT NULL, aclexplode(a.attacl) g WHERE g.grantee <> o.owner AND g.grantee NOT IN ${ours})
 SELECT 1 AS place, 'view ' || r.full_name AS name, format('CREATE VIEW %s%s AS %s', r.full_name,
   coalesce(' WITH (' || (SELECT string_agg(o, ', ') FROM unnest(r.reloptions) o) || ')', ''), pg_get_viewdef(r.oid)) AS statement, NULL::name AS role
 FROM relations r WHERE r.relkind = 'v'
@@ -191,7 +192,7 @@ UNION ALL
 SELECT 'large objects' WHERE EXISTS (SELECT FROM pg_largeobject_metadata)
 UNION ALL
 SELECT 'default privileges' WHERE EXISTS (
-  SELECT FROM pg_default_acl d, aclexplode(d.defaclacl) g WHERE g.grantee NOT IN (d.defaclrole, ${gateway}))
+  SELECT FROM pg_default_acl d, aclexplode(d.defaclacl) g WHERE g.grantee <> d.defaclrole AND g.grantee NOT IN ${ours})
 ORDER BY 1`;
 
 /** The tables, with the columns that COPY may write and the columns of the primary key. */

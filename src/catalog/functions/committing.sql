@@ -1,23 +1,6 @@
 -- What Headgate asks of a table in the transactions that store its requests. A function without a SET clause qualifies every
 -- name instead, because it runs once per group.
 
--- As a Headgate of the third version of the catalog still calls it.
-CREATE OR REPLACE FUNCTION headgate.confirm(relation_name text, relation oid, mark text) RETURNS void
-LANGUAGE plpgsql STABLE AS $body$
-BEGIN
-  IF pg_catalog.to_regclass(relation_name) OPERATOR(pg_catalog.=) relation
-    AND EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation OPERATOR(pg_catalog.=) confirm.relation)
-    AND (
-      SELECT pg_catalog.string_agg(a.xmin::pg_catalog.text, '.' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
-      WHERE a.attrelid OPERATOR(pg_catalog.=) confirm.relation AND a.attnum OPERATOR(pg_catalog.>) 0
-    ) OPERATOR(pg_catalog.=) mark
-  THEN
-    RETURN;
-  END IF;
-  RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'the table has changed since the request was checked';
-END
-$body$;
-
 -- The last statement of a transaction that stores requests, if no other has asked this: is the table still the one that they were checked
 -- and written for? The COPY before it holds a lock on the table, so the answer stays true until COMMIT. `mark` covers columns, triggers,
 -- checks and index expressions, and whether there are rules or row-level security (catalog/owner-code.ts). The function is volatile, so
@@ -63,57 +46,13 @@ BEGIN
 END
 $body$;
 
--- Whether a role could do all that Headgate's can: it is that role, a superuser, or can become it, which versions before 16
--- allow to every member. Checked for the role that has logged in, too: RESET ROLE leads back to it.
-CREATE OR REPLACE FUNCTION headgate.trusts(owner oid) RETURNS boolean
-LANGUAGE plpgsql STABLE AS $body$
-DECLARE
-  becomes text := CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 160000
-    THEN 'SET' ELSE 'MEMBER' END;
-BEGIN
-  RETURN pg_catalog.pg_has_role(owner, current_user, becomes)
-    AND (current_user OPERATOR(pg_catalog.=) session_user OR pg_catalog.pg_has_role(owner, session_user, becomes));
-END
-$body$;
-
--- Precedes rows: locks the table, and then checks that the name still refers to it and that its owner is still the one that
--- the catalog knew and could do all that Headgate's role can. Returns the number of the transaction.
-CREATE OR REPLACE FUNCTION headgate.hold(relation_name text, relation oid, owner oid) RETURNS text
-LANGUAGE plpgsql AS $body$
-DECLARE
-  becomes text := CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 160000
-    THEN 'SET' ELSE 'MEMBER' END;
-BEGIN
-  EXECUTE pg_catalog.concat('LOCK TABLE ONLY ', relation_name, ' IN ROW EXCLUSIVE MODE');
-  IF pg_catalog.to_regclass(relation_name) OPERATOR(pg_catalog.=) relation
-    AND EXISTS (
-      SELECT FROM pg_catalog.pg_class c
-      WHERE c.oid OPERATOR(pg_catalog.=) hold.relation AND c.relowner OPERATOR(pg_catalog.=) hold.owner)
-    -- As headgate.trusts(owner), without another call for each group.
-    AND pg_catalog.pg_has_role(owner, current_user, becomes)
-    AND (current_user OPERATOR(pg_catalog.=) session_user OR pg_catalog.pg_has_role(owner, session_user, becomes))
-  THEN
-    RETURN pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id());
-  END IF;
-  RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'the table has changed since the request was checked';
-END
-$body$;
-
--- Only the lock and the number, for a table that runs no code: headgate.stays(), called next, checks that it is still
--- that table with the same owner. `patience`: empty, or NOWAIT, which fails with 55P03 if the table is locked.
+-- Only the lock and the number, for a table that runs no code: headgate.stays(), called next, checks that it is still that table
+-- with the same owner. The last two parameters are of earlier versions.
 CREATE OR REPLACE FUNCTION headgate.hold_inert(relation_name text, owner oid, patience text) RETURNS text
 LANGUAGE plpgsql AS $body$
-DECLARE
-  becomes text := CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 160000
-    THEN 'SET' ELSE 'MEMBER' END;
 BEGIN
   EXECUTE pg_catalog.concat('LOCK TABLE ONLY ', relation_name, ' IN ROW EXCLUSIVE MODE ', patience);
-  IF pg_catalog.pg_has_role(owner, current_user, becomes)
-    AND (current_user OPERATOR(pg_catalog.=) session_user OR pg_catalog.pg_has_role(owner, session_user, becomes))
-  THEN
-    RETURN pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id());
-  END IF;
-  RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'the table has changed since the request was checked';
+  RETURN pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id());
 END
 $body$;
 
@@ -130,14 +69,12 @@ $body$;
 
 -- Stores documents in tables that run no code, into the one JSONB column that is written: all of them, or none. Table i takes as many
 -- of the documents, in order, as counts[i] says. Fails with 55P03 if a table is locked, and with HG001 if one of them is not what its
--- requests were checked for: as headgate.hold_inert and headgate.confirm check it, for all tables at once.
+-- requests were checked for: as headgate.confirm checks it, for all tables at once.
 CREATE OR REPLACE FUNCTION headgate.store_together(
   names text[], columns text[], relations oid[], marks text[], owners oid[], counts int4[], documents jsonb[]
 ) RETURNS void
 LANGUAGE plpgsql AS $body$
 DECLARE
-  becomes text := CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 160000
-    THEN 'SET' ELSE 'MEMBER' END;
   spaces oid[];
   versions text;
   fit int8;
@@ -169,11 +106,7 @@ BEGIN
         SELECT pg_catalog.string_agg(pg_catalog.concat(i.indexrelid, '/', i.xmin), '.' ORDER BY i.indexrelid)
         FROM pg_catalog.pg_index i WHERE i.indrelid OPERATOR(pg_catalog.=) c.oid
           AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)) END) OPERATOR(pg_catalog.=) u.mark;
-  IF fit OPERATOR(pg_catalog.<>) pg_catalog.cardinality(names) OR EXISTS (
-    SELECT FROM (SELECT DISTINCT o.owner FROM pg_catalog.unnest(owners) AS o (owner)) AS o
-    WHERE NOT (pg_catalog.pg_has_role(o.owner, current_user, becomes)
-      AND (current_user OPERATOR(pg_catalog.=) session_user OR pg_catalog.pg_has_role(o.owner, session_user, becomes))))
-  THEN
+  IF fit OPERATOR(pg_catalog.<>) pg_catalog.cardinality(names) THEN
     RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'a table has changed since its requests were checked';
   END IF;
   FOR i IN 1 .. pg_catalog.cardinality(names) LOOP
@@ -198,7 +131,7 @@ $body$;
 
 -- Until the end of the transaction.
 CREATE OR REPLACE FUNCTION headgate.lock_keys(relation bigint, alone boolean) RETURNS void
-LANGUAGE plpgsql AS $body$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
   EXECUTE pg_catalog.format('LOCK TABLE headgate.commit_lock_%s IN %s MODE', relation OPERATOR(pg_catalog.%) 32,
     CASE WHEN alone THEN 'EXCLUSIVE' ELSE 'ROW SHARE' END);

@@ -2,18 +2,21 @@
 
 -- Claims these deliveries, once: in the transaction that stores their rows, and before any of them. Waits for a delivery that
 -- another transaction is storing. Fails with the ids that are known, as text, each with the digest of the body that it came with if that
--- is known (`id:body`); an id that is older than the window counts as new.
+-- is known (`id:body`); an id that is older than the window counts as new, and so does one that a former owner of the table has claimed.
 -- The ids are passed without duplicates, and claimed in their order, so that no two transactions wait for each other.
-CREATE OR REPLACE FUNCTION headgate.claim_deliveries(relation oid, ids uuid[], window_seconds bigint, bodies uuid[] DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+CREATE OR REPLACE FUNCTION headgate.claim_deliveries(relation oid, ids uuid[], window_seconds bigint, bodies uuid[] DEFAULT NULL,
+  claimer oid DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   known uuid[];
 BEGIN
   WITH claimed AS (
-    INSERT INTO headgate.delivery AS d (relation, id, body)
-    SELECT claim_deliveries.relation, u.id, u.body FROM unnest(ids, bodies) AS u (id, body) ORDER BY u.id
-    ON CONFLICT ON CONSTRAINT delivery_pkey DO UPDATE SET stored_at = excluded.stored_at, body = excluded.body
+    INSERT INTO headgate.delivery AS d (relation, id, body, claimed_by)
+    SELECT claim_deliveries.relation, u.id, u.body, claimer FROM unnest(ids, bodies) AS u (id, body) ORDER BY u.id
+    ON CONFLICT ON CONSTRAINT delivery_pkey DO UPDATE
+      SET stored_at = excluded.stored_at, body = excluded.body, claimed_by = excluded.claimed_by
       WHERE d.stored_at < now() - make_interval(secs => window_seconds)
+        OR d.claimed_by <> (SELECT c.relowner FROM pg_class c WHERE c.oid = claim_deliveries.relation)
     RETURNING d.id
   )
   SELECT array_agg(u.id) INTO known FROM unnest(ids) AS u (id) WHERE u.id NOT IN (SELECT c.id FROM claimed c);

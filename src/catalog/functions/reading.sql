@@ -31,8 +31,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     UNION
     SELECT p.relation, i.inhrelid FROM part p JOIN pg_inherits i ON i.inhparent = p.oid
   ), owner AS MATERIALIZED (
-    SELECT o.oid, concat_ws(' ', o.oid, pg_get_userbyid(o.oid), headgate.trusts(o.oid), pg_has_role(o.oid, 'MEMBER'),
-      has_database_privilege(current_database(), 'CREATE')) AS rights
+    SELECT o.oid, concat_ws(' ', o.oid, pg_get_userbyid(o.oid), pg_has_role(o.oid, current_user, 'MEMBER'),
+      pg_has_role(o.oid, 'MEMBER'), to_regrole('headgate_as_' || o.oid) IS NOT NULL) AS rights
     FROM (
       SELECT c.relowner AS oid FROM looked w JOIN pg_class c ON c.oid = w.relation
       UNION

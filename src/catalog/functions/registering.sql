@@ -50,6 +50,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   chosen jsonb := nullif(given -> 'document', 'null');
   target text[] := CASE WHEN given ->> 'into' IS NOT NULL THEN parse_ident(given ->> 'into') END;
+  writer name;
 BEGIN
   PERFORM headgate.refuse_strangers(me, relation);
   PERFORM headgate.refuse_own_schema((SELECT c.relnamespace::regnamespace::text FROM pg_class c WHERE c.oid = do_register.relation));
@@ -58,6 +59,9 @@ BEGIN
   INSERT INTO headgate.webhook_table (relation, payload, options, document, includes, collect, seal_form)
   VALUES (relation, coalesce(chosen ->> 'column', 'payload'), given -> 'options', chosen, given -> 'includes',
     nullif(given -> 'collect', 'null'), 2);
+  FOR writer IN SELECT w.name FROM headgate.writer_role w LOOP
+    CALL headgate.admit(do_register.relation, writer);
+  END LOOP;
   IF cardinality(target) > 2 THEN
     RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('secret "%s" does not exist', given ->> 'into');
   ELSIF target IS NOT NULL THEN

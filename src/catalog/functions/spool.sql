@@ -3,7 +3,7 @@
 -- Records the requests `first` to `last` of a table as arrived, once: if two hand over the same requests, the second
 -- waits for the first, and fails.
 CREATE OR REPLACE FUNCTION headgate.advance(spool uuid, relation oid, first bigint, last bigint) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
   IF last >= first AND first = 1 THEN
     INSERT INTO headgate.spool_position (spool, relation, position) VALUES (advance.spool, advance.relation, last)

@@ -19,46 +19,6 @@ BEGIN
 END
 $body$;
 
--- Lets Headgate's role, the owner of the catalog, write into a table of the caller. The schema may belong to somebody
--- else, who has then granted USAGE.
-CREATE OR REPLACE PROCEDURE headgate.admit_writer(relation oid)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE
-  writer name;
-  place record;
-BEGIN
-  SELECT r.rolname INTO writer FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
-  WHERE c.oid = 'headgate.webhook_table'::regclass;
-  SELECT n.oid, n.nspname, n.nspowner INTO place
-  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = admit_writer.relation;
-  IF NOT has_schema_privilege(writer, place.oid, 'USAGE') THEN
-    IF pg_has_role(place.nspowner, 'USAGE') THEN
-      EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', place.nspname, writer);
-    ELSE
-      RAISE EXCEPTION USING ERRCODE = '42501',
-        MESSAGE = format('role "%s", as which Headgate writes, may not use schema "%s"', writer, place.nspname),
-        HINT = format('Let the owner of the schema run: GRANT USAGE ON SCHEMA %I TO %I', place.nspname, writer);
-    END IF;
-  END IF;
-  -- UPDATE and DELETE for tables with a key, also with one that is added later.
-  IF NOT (has_table_privilege(writer, admit_writer.relation, 'INSERT')
-          AND has_table_privilege(writer, admit_writer.relation, 'SELECT')
-          AND has_table_privilege(writer, admit_writer.relation, 'UPDATE')
-          AND has_table_privilege(writer, admit_writer.relation, 'DELETE')) THEN
-    EXECUTE format('GRANT INSERT, SELECT, UPDATE, DELETE ON TABLE %s TO %I', admit_writer.relation::regclass, writer);
-  END IF;
-  -- The sequences of SERIAL and identity columns.
-  FOR place IN
-    SELECT d.objid::regclass AS sequence FROM pg_depend d JOIN pg_class s ON s.oid = d.objid
-    WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = admit_writer.relation
-      AND d.deptype IN ('a', 'i')
-      AND CASE WHEN s.relkind = 'S' THEN NOT has_sequence_privilege(writer, d.objid, 'USAGE') END
-  LOOP
-    EXECUTE format('GRANT USAGE ON SEQUENCE %s TO %I', place.sequence, writer);
-  END LOOP;
-END
-$body$;
-
 -- `statement` is the client's CREATE TABLE without the parts that PostgreSQL does not know; it runs under the client's
 -- own search_path. It never contains IF NOT EXISTS, which is handled here, so that a table that already exists is never
 -- made a webhook table.
@@ -117,6 +77,13 @@ BEGIN
     'includes', placed, 'document', chosen,
     'collect', headgate.choose_collect(made, placed, chosen, options), 'validation', validation,
     'schemas', caller_schemas));
+  IF headgate.lacks_login(made) THEN
+    RAISE NOTICE USING
+      MESSAGE = format('rows of table "%s" run code of its owner, for whom Headgate cannot log in: they are refused until it can', table_name),
+      HINT = (SELECT format('Let a superuser run: CREATE ROLE headgate_as_%1$s LOGIN; GRANT %2$I TO headgate_as_%1$s; '
+          'ALTER ROLE headgate_as_%1$s PASSWORD ''...'', which the log of Headgate says.', c.relowner, pg_get_userbyid(c.relowner))
+        FROM pg_class c WHERE c.oid = made);
+  END IF;
   IF validation IS NULL THEN
     RAISE NOTICE USING
       MESSAGE = format('table "%s" has no VALIDATE clause: whoever reaches the listener can write into it', table_name),

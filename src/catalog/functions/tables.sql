@@ -143,6 +143,18 @@ BEGIN
   ELSIF pg_column_size(given) > 4194304 THEN
     RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'the statement is too large for the catalog of Headgate';
   END IF;
+  -- In a session of the table's owner, which stores its rows and may write nothing of Headgate's.
+  IF NEW.action IN ('claim', 'advance') THEN
+    PERFORM headgate.refuse_strangers(me, relation);
+    IF NEW.action = 'claim' THEN
+      PERFORM headgate.claim_deliveries(relation, ARRAY(SELECT i.id::uuid FROM jsonb_array_elements_text(given -> 'ids') AS i (id)),
+        (given ->> 'window')::bigint, ARRAY(SELECT b.body::uuid FROM jsonb_array_elements_text(given -> 'bodies') AS b (body)),
+        (SELECT c.relowner FROM pg_class c WHERE c.oid = relation));
+    ELSE
+      PERFORM headgate.advance((given ->> 'spool')::uuid, relation, (given ->> 'first')::bigint, (given ->> 'last')::bigint);
+    END IF;
+    RETURN NULL;
+  END IF;
   PERFORM headgate.keep_owners();
   CASE NEW.action
     WHEN 'register' THEN PERFORM headgate.do_register(me, relation, given, schemas);

@@ -1,0 +1,104 @@
+-- The role that stores rows of tables that run no code: on Headgate's own engine `headgate_commit`, which may do nothing else, and
+-- elsewhere Headgate's own.
+
+-- Lets a role write into a table. Run by its owner, or by a superuser. The schema may belong to somebody else, who has then granted USAGE.
+CREATE OR REPLACE PROCEDURE headgate.admit(relation oid, writer name)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  place record;
+BEGIN
+  SELECT n.oid, n.nspname, n.nspowner INTO place
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = admit.relation;
+  IF NOT has_schema_privilege(writer, place.oid, 'USAGE') THEN
+    IF pg_has_role(place.nspowner, 'USAGE') THEN
+      EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', place.nspname, writer);
+    ELSE
+      RAISE EXCEPTION USING ERRCODE = '42501',
+        MESSAGE = format('role "%s", as which Headgate writes, may not use schema "%s"', writer, place.nspname),
+        HINT = format('Let the owner of the schema run: GRANT USAGE ON SCHEMA %I TO %I', place.nspname, writer);
+    END IF;
+  END IF;
+  -- UPDATE and DELETE for tables with a key, also with one that is added later.
+  IF NOT (has_table_privilege(writer, admit.relation, 'INSERT')
+          AND has_table_privilege(writer, admit.relation, 'SELECT')
+          AND has_table_privilege(writer, admit.relation, 'UPDATE')
+          AND has_table_privilege(writer, admit.relation, 'DELETE')) THEN
+    EXECUTE format('GRANT INSERT, SELECT, UPDATE, DELETE ON TABLE %s TO %I', admit.relation::regclass, writer);
+  END IF;
+  -- The sequences of SERIAL and identity columns.
+  FOR place IN
+    SELECT d.objid::regclass AS sequence FROM pg_depend d JOIN pg_class s ON s.oid = d.objid
+    WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = admit.relation
+      AND d.deptype IN ('a', 'i')
+      AND CASE WHEN s.relkind = 'S' THEN NOT has_sequence_privilege(writer, d.objid, 'USAGE') END
+  LOOP
+    EXECUTE format('GRANT USAGE ON SEQUENCE %s TO %I', place.sequence, writer);
+  END LOOP;
+END
+$body$;
+
+-- Whether rows of a table run code of an owner for whom Headgate cannot log in, as far as can be seen when the table is made (catalog/shape.ts
+-- sees everything).
+CREATE OR REPLACE FUNCTION headgate.lacks_login(relation oid) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT NOT (me.rolsuper OR pg_has_role(c.relowner, me.oid, 'MEMBER') OR me.rolcreaterole AND (
+      current_setting('server_version_num')::int < 160000 OR pg_has_role(me.oid, c.relowner, 'MEMBER WITH ADMIN OPTION')))
+    AND to_regrole('headgate_as_' || c.relowner) IS NULL
+    AND (c.relkind = 'p' OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgtype & 28 <> 0)
+      OR EXISTS (
+        SELECT FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND y.oid >= 16384 AND y.typtype NOT IN ('b', 'e'))
+      OR EXISTS (
+        SELECT FROM pg_depend d WHERE d.refclassid = 'pg_proc'::regclass AND (d.classid, d.objid) IN (
+          SELECT 'pg_attrdef'::regclass, f.oid FROM pg_attrdef f WHERE f.adrelid = c.oid
+          UNION ALL SELECT 'pg_constraint'::regclass, k.oid FROM pg_constraint k WHERE k.conrelid = c.oid)))
+  FROM pg_class c, pg_class h JOIN pg_roles me ON me.oid = h.relowner
+  WHERE c.oid = lacks_login.relation AND h.oid = 'headgate.webhook_table'::regclass
+$body$;
+
+-- Called by the owner of a table that becomes a webhook table, where Headgate's own role stores its rows; the other one is let in by
+-- headgate.do_register().
+CREATE OR REPLACE PROCEDURE headgate.admit_writer(relation oid)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  writer name;
+BEGIN
+  SELECT r.rolname INTO writer FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+  WHERE c.oid = 'headgate.webhook_table'::regclass AND NOT EXISTS (SELECT FROM headgate.writer_role w);
+  IF writer IS NOT NULL THEN
+    CALL headgate.admit(relation, writer);
+  END IF;
+END
+$body$;
+
+-- Lets a role write into all webhook tables, once on each server: what an owner revokes afterwards stays so. NULL: there is no such role here.
+CREATE OR REPLACE PROCEDURE headgate.let_writer_in(writer name)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  it record;
+  here text := format('%s, role %s', headgate.cluster_identity(), to_regrole(quote_ident(writer))::oid);
+BEGIN
+  IF writer IS NULL THEN
+    DELETE FROM headgate.writer_role;
+    RETURN;
+  END IF;
+  IF NOT has_database_privilege(writer, current_database(), 'CONNECT') THEN
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), writer);
+  END IF;
+  FOR it IN
+    SELECT p.oid::regprocedure AS signature FROM pg_proc p
+    WHERE p.pronamespace = 'headgate'::regnamespace AND p.proname IN ('claim_deliveries', 'advance', 'lock_keys')
+      AND NOT has_function_privilege(writer, p.oid, 'EXECUTE')
+  LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', it.signature, writer);
+  END LOOP;
+  IF EXISTS (SELECT FROM headgate.writer_role w WHERE w.name = writer AND w.mark = here) THEN
+    RETURN;
+  END IF;
+  FOR it IN SELECT c.oid AS relation FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation LOOP
+    CALL headgate.admit(it.relation, writer);
+  END LOOP;
+  INSERT INTO headgate.writer_role (name, mark) VALUES (writer, here)
+  ON CONFLICT (only_row) DO UPDATE SET name = excluded.name, mark = excluded.mark;
+END
+$body$;

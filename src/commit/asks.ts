@@ -1,0 +1,25 @@
+/**
+ * How the owner of a table asks Headgate, in the transaction that stores its rows, to write what is Headgate's own: a row for headgate.request,
+ * whose trigger does it, for tables of the role that asks (functions/tables.sql). Pure.
+ */
+import { quoteLiteral } from '../kit/sql-text.ts';
+import { textOf } from './hold.ts';
+import { toStatement } from './prepared.ts';
+import { typeOids } from './statements.ts';
+import type { Step } from './table-statements.ts';
+import { executeMessages } from './wire-message.ts';
+
+const ask = toStatement('insert into headgate.request (action, given) values ($1, $2)', [
+  typeOids.text,
+  typeOids.jsonb,
+]);
+
+export function askStep(action: 'claim' | 'advance', given: object): Step {
+  const parameters = [action, JSON.stringify(given)].map(textOf);
+  return { statement: ask, messages: (name = ask.name) => executeMessages(name, parameters) };
+}
+
+/** The same as text. */
+export function askSql(action: 'claim' | 'advance', given: object): string {
+  return `insert into headgate.request (action, given) values ('${action}', ${quoteLiteral(JSON.stringify(given))})`;
+}

@@ -1,0 +1,188 @@
+/** Sessions of the owners of tables with code: what is left in them, and the logins that they begin with. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { after, before, suite, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { codes as outcomesOf, messages } from '../../test/support/commit-room.ts';
+import { beginning, room } from '../../test/support/owners-room.ts';
+import { codes, nothingGained } from '../../test/support/owners.ts';
+import { rowsOf } from '../../test/support/rows.ts';
+import { isLong } from '../../test/support/sample.ts';
+import { debianBin, embeddedBin } from '../../test/support/server.ts';
+import type { TestServer } from '../../test/support/server.ts';
+
+/** Of `npm run test:versions`: the programs of another version. */
+const { HEADGATE_TEST_BIN: given } = process.env;
+const versions =
+  given === undefined
+    ? [
+        { version: '18', bin: embeddedBin },
+        { version: '15', bin: debianBin },
+      ]
+    : [{ version: 'given', bin: given }];
+
+for (const { version, bin } of versions) {
+  // Headgate as a superuser on an older version is for the long run.
+  for (const role of bin === debianBin && !isLong ? ['hg'] : ['root', 'hg']) {
+    suite(
+      `sessions of owners on PostgreSQL ${version}, Headgate as ${role}`,
+      { skip: !existsSync(bin) },
+      () => {
+        let begun: TestServer;
+        before(async () => {
+          begun = await beginning(bin, role);
+        });
+        after(() => begun.close());
+
+        test('serve the next table of the same owner, and the next rows, as if they were new', async (t) => {
+          const { root, owner, send, tableOf, made } = await room(t, begun, bin, role);
+          const left = [
+            'SET ROLE NONE',
+            `SET search_path = 'mal'`,
+            'SET default_transaction_read_only = on',
+            `SET statement_timeout = '500ms'`,
+            `SET session_replication_role = replica`,
+            'CREATE TEMP TABLE IF NOT EXISTS u (id INT)',
+            'SELECT pg_advisory_lock(7)',
+            'LISTEN heard',
+            'DEALLOCATE ALL',
+            `DO $do$BEGIN EXECUTE format('ALTER ROLE %I SET statement_timeout = 1', session_user); END$do$`,
+            `DO $do$BEGIN EXECUTE format('ALTER ROLE %I PASSWORD %L', session_user, 'other'); END$do$`,
+          ];
+          await made(
+            'id INT',
+            `CREATE FUNCTION mal.held() RETURNS text LANGUAGE sql AS $$SELECT string_agg(l.objid::text, ',') FROM pg_catalog.pg_locks l
+               WHERE l.locktype = 'advisory' AND l.pid = pg_catalog.pg_backend_pid()$$;
+             CREATE TABLE mal.u (id INT, who text DEFAULT current_user, held text DEFAULT mal.held())`,
+          );
+          await owner.query(
+            `CREATE FUNCTION mal.leaves() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE what text; BEGIN
+               FOR what IN SELECT w.what FROM mal.what w LOOP BEGIN EXECUTE what; EXCEPTION WHEN insufficient_privilege THEN NULL; END; END LOOP;
+               RETURN NEW; END $$;
+             CREATE TABLE mal.what (what text); GRANT ALL ON mal.what TO PUBLIC;
+             CREATE TRIGGER leaves BEFORE INSERT ON mal.t FOR EACH ROW EXECUTE FUNCTION mal.leaves()`,
+          );
+          await root.query('GRANT ALL ON mal.u TO PUBLIC');
+          for (const [i, what] of left.entries()) {
+            await owner.query('TRUNCATE mal.what');
+            await owner.query('INSERT INTO mal.what VALUES ($1)', [what]);
+            const [first, second] = [await tableOf('mal.t'), await tableOf('mal.u')];
+            assert.deepEqual([first.code.as, second.code.as], ['owner', 'owner']);
+            for (const target of [first, first, second, first, second])
+              assert.deepEqual(messages(await send([rowsOf(target, `{"id":${i}}`)])), ['committed'], what);
+          }
+          const { rows } = await root.query('SELECT DISTINCT who, held FROM mal.u');
+          assert.deepEqual(rows, [{ who: 'mallory', held: null }]);
+        });
+
+        test('fool nobody but the owner, whose code has put something in the place of prepared statements', async (t) => {
+          const { root, owner, own, writer, send, tableOf, made } = await room(t, begun, bin, role);
+          await made('id INT', '');
+          await owner.query(`CREATE FUNCTION mal.renames() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE p record; BEGIN
+              FOR p IN SELECT s.name, s.parameter_types FROM pg_catalog.pg_prepared_statements s LOOP
+                EXECUTE format('DEALLOCATE %I', p.name);
+                EXECUTE format('PREPARE %I %s AS SELECT mal.late()', p.name, CASE WHEN cardinality(p.parameter_types) > 0
+                  THEN '(' || array_to_string(p.parameter_types::text[], ',') || ')' ELSE '' END);
+              END LOOP; RETURN NEW; END $$;
+            CREATE TRIGGER renames BEFORE INSERT ON mal.t FOR EACH ROW EXECUTE FUNCTION mal.renames();
+            CREATE TABLE mal.plain (data jsonb); GRANT ALL ON mal.plain TO ${writer}`);
+          await root.query(`CREATE ROLE eve; CREATE SCHEMA eve AUTHORIZATION eve; CREATE SCHEMA mine AUTHORIZATION ${role};
+            SET ROLE eve; CREATE FUNCTION eve.one() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE TABLE eve.t (id INT, n INT DEFAULT eve.one());
+            GRANT USAGE ON SCHEMA eve TO ${writer}; GRANT ALL ON eve.t TO ${writer}; RESET ROLE`);
+          if (role !== 'root') await root.query(`GRANT eve TO ${role} WITH ADMIN OPTION`);
+          await own.query(`CREATE FUNCTION mine.one() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE TABLE mine.t (id INT, n INT DEFAULT mine.one());
+            GRANT USAGE ON SCHEMA mine TO ${writer}; GRANT ALL ON mine.t TO ${writer}`);
+          const hers = await tableOf('mal.t');
+          const others = [
+            await tableOf('eve.t'),
+            await tableOf('mine.t'),
+            await tableOf('mal.plain', { document: 'data' }, true),
+          ];
+          assert.deepEqual(
+            others.map(({ code }) => code.as),
+            ['owner', 'headgate', 'writer'],
+          );
+          for (let round = 0; round < 3; round++)
+            for (const target of [hers, ...others]) await send([rowsOf(target, '{"id":1}')]);
+          for (const table of ['eve.t', 'mine.t', 'mal.plain'])
+            assert.equal((await root.query(`TABLE ${table}`)).rowCount, 3, table);
+          await nothingGained(root, 'renamed');
+        });
+
+        test('a login that somebody else has made, or got into, is Headgate’s again, or is refused', async (t) => {
+          const { root, owner, send, tableOf, made } = await room(t, begun, bin, role);
+          await made('id INT', codes[0]?.after ?? '');
+          const target = await tableOf('mal.t');
+          const login = `headgate_as_${target.code.owner}`;
+          const one = async () => outcomesOf(await send([rowsOf(target, '{"id":1}')]));
+          const closed = async () => {
+            await root.query(
+              `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '${login}'`,
+            );
+            await delay(50);
+          };
+          const memberships = `SELECT r.rolname AS of, m.rolname AS member, a.admin_option AS admin FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid
+            JOIN pg_roles m ON m.oid = a.member WHERE '${login}' IN (r.rolname, m.rolname) AND m.rolname <> '${role}'`;
+          const attributes = `SELECT rolcanlogin AS login, rolinherit AS inherits, rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls AS more
+            FROM pg_roles WHERE rolname = '${login}'`;
+          await root.query(
+            `CREATE ROLE eve LOGIN CREATEROLE; CREATE ROLE victim; CREATE ROLE ${login} LOGIN; GRANT victim TO ${login}; GRANT ${login} TO eve`,
+          );
+          // A role that is no superuser may not take from others what they have granted.
+          const mends = role === 'root';
+          for (const change of [
+            'SELECT 1',
+            `ALTER ROLE ${login} CREATEROLE CREATEDB`,
+            `ALTER ROLE ${login} NOLOGIN`,
+            `ALTER ROLE ${login} NOINHERIT`,
+            `ALTER ROLE ${login} CONNECTION LIMIT 0`,
+            `ALTER ROLE ${login} SET role = 'victim'`,
+            `ALTER ROLE ${login} SET statement_timeout = 1`,
+            `GRANT mallory TO ${login} WITH ADMIN OPTION`,
+            `GRANT victim TO ${login}`,
+            `GRANT ${login} TO eve`,
+          ]) {
+            await root.query(change);
+            await closed();
+            const outcomes = await one();
+            if (!mends && outcomes[0] !== 1) {
+              assert.deepEqual(outcomes, ['aborted table_unusable'], change);
+              await root.query(`DROP ROLE ${login}`);
+              assert.deepEqual(await one(), [1], change);
+            } else assert.deepEqual(outcomes, [1], change);
+            const { rows } = await root.query(memberships);
+            assert.deepEqual(rows, [{ of: 'mallory', member: login, admin: false }], change);
+            assert.deepEqual(
+              (await root.query(attributes)).rows,
+              [{ login: true, inherits: true, more: false }],
+              change,
+            );
+          }
+          // What the owner's own role is set to does not matter, and the owner cannot end the sessions of the login.
+          await root.query(
+            `ALTER ROLE mallory CONNECTION LIMIT 0 NOLOGIN; ALTER ROLE mallory SET default_transaction_read_only = on`,
+          );
+          assert.deepEqual(await one(), [1]);
+          const { rows: pids } = await root.query<{ pid: number }>(
+            `SELECT pid FROM pg_stat_activity WHERE usename = '${login}'`,
+          );
+          assert.ok(pids.length > 0);
+          await assert.rejects(owner.query(`SELECT pg_terminate_backend(${pids[0]?.pid})`), {
+            code: '42501',
+          });
+          await root.query(
+            'ALTER ROLE mallory RENAME TO "mal""lo ry\\"; ALTER ROLE "mal""lo ry\\" LOGIN CONNECTION LIMIT -1',
+          );
+          await closed();
+          await owner.query('TRUNCATE mal.seen');
+          assert.deepEqual(await one(), [1], 'renamed');
+          const { rows: seen } = await root.query('SELECT DISTINCT who, won FROM mal.seen');
+          assert.deepEqual(seen, [{ who: 'mal""lo ry\\'.replace('""', '"'), won: '' }]);
+          await owner.query('TRUNCATE mal.seen');
+          await root.query('ALTER ROLE "mal""lo ry\\" RENAME TO mallory; ALTER ROLE mallory RESET ALL');
+          await nothingGained(root, 'logins');
+        });
+      },
+    );
+  }
+}
