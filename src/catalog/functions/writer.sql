@@ -71,12 +71,15 @@ BEGIN
 END
 $body$;
 
--- Lets a role write into all webhook tables, once on each server: what an owner revokes afterwards stays so. NULL: there is no such role here.
+-- Lets a role write into all webhook tables, once on each server, and in a restored database into those without any rights: what an owner
+-- revokes stays so. NULL: there is no such role here.
 CREATE OR REPLACE PROCEDURE headgate.let_writer_in(writer name)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   it record;
-  here text := format('%s, role %s', headgate.cluster_identity(), to_regrole(quote_ident(writer))::oid);
+  server text := format('%s, role %s, ', headgate.cluster_identity(), to_regrole(quote_ident(writer))::oid);
+  here text := server || (SELECT format('database %s', d.oid) FROM pg_database d WHERE d.datname = current_database());
+  known text := (SELECT w.mark FROM headgate.writer_role w WHERE w.name = writer);
 BEGIN
   IF writer IS NULL THEN
     DELETE FROM headgate.writer_role;
@@ -92,10 +95,13 @@ BEGIN
   LOOP
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', it.signature, writer);
   END LOOP;
-  IF EXISTS (SELECT FROM headgate.writer_role w WHERE w.name = writer AND w.mark = here) THEN
+  IF known = here THEN
     RETURN;
   END IF;
-  FOR it IN SELECT c.oid AS relation FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation LOOP
+  FOR it IN
+    SELECT c.oid AS relation FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation
+    WHERE starts_with(known, server) IS NOT TRUE OR c.relacl IS NULL
+  LOOP
     CALL headgate.admit(it.relation, writer);
   END LOOP;
   INSERT INTO headgate.writer_role (name, mark) VALUES (writer, here)
