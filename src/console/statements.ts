@@ -189,15 +189,6 @@ ORDER BY 2 DESC`;
 export const forgetOne = (id: string): string =>
   `SELECT headgate.forget_rejected(${/^\d+$/.test(id) ? id : literal(id)})`;
 
-/** The last rows by position: reads only the last pages of the table. */
-export const lastRows = ({ schema, table }: TableRef, max = 50): string => {
-  const name = qualified(schema, table);
-  return `SELECT * FROM ${name}
-WHERE ctid >= (SELECT pg_catalog.format('(%s,0)', greatest(0, pg_relation_size(${literal(name)}::regclass) / 8192 - 64))::tid)
-ORDER BY ctid DESC
-LIMIT ${max}`;
-};
-
 export const showCreate = ({ schema, table }: TableRef): string =>
   `SHOW CREATE TABLE ${qualified(schema, table)}`;
 /** The engine's version, and the size of this database. */

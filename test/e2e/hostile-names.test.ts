@@ -5,11 +5,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { newestRows, newestStarts, readOrder } from '../../src/console/newest-rows.ts';
 import {
   countRetried,
   countWaiting,
   explainValidate,
-  lastRows,
   listColumns,
   listEndpoints,
   listGrowth,
@@ -104,11 +104,15 @@ async function trapped(t: TestContext): Promise<Headgate> {
 const hooks = { schema: 'public', table: 'hooks' };
 const filter = { ...noFilter, text: 'n', since: '1h', checked: 'no' };
 const explained = { headers: [], body: '', url: '', method: '', now: '' };
+const order = { column: null, nullable: false, indexed: false, bytes: 0, names: ['data', 'name'] };
 const shown = {
   countRetried: countRetried(['1']),
   countWaiting: countWaiting(filter),
   explainValidate: explainValidate({ schema: 'public', table: 'guarded' }, explained),
-  lastRows: lastRows(hooks),
+  newestRows: newestRows(hooks, order),
+  newestRowsByColumn: newestRows(hooks, { ...order, column: 'name', nullable: true }),
+  newestStarts: newestStarts(hooks, order),
+  readOrder: readOrder(hooks),
   listColumns,
   listEndpoints,
   listGrowth,

@@ -93,3 +93,11 @@ export function post(port: number, path: string, value: unknown, token = ''): Pr
   const headers = { ...jsonHeaders, ...(token === '' ? {} : { authorization: `Bearer ${token}` }) };
   return ask(port, `/console/api/${path}`, { method: 'POST', headers, body: JSON.stringify(value) });
 }
+
+/** A page that has logged in by a new link. */
+export async function openConsole(t: TestContext, headgate: Headgate, path: string): Promise<Watched> {
+  const watched = await openPage(await openBrowser(t, path, 'attacker.example'));
+  await watched.page.goto(await consoleLink(headgate));
+  await watched.page.getByRole('heading', { name: 'Overview' }).waitFor();
+  return watched;
+}

@@ -1,31 +1,16 @@
 /** One endpoint: requests as they arrive, its last rows, what was refused and why, a check of a request, its definition. */
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
 import { qualified, shellWord } from '../quote.ts';
-import { dropTable, inspect, lastRows, listMax, listReasons, showCreate } from '../statements.ts';
+import { dropTable, inspect, listMax, listReasons, showCreate } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { Chart } from './chart.tsx';
 import { urlOf } from './endpoints.tsx';
 import { LiveList } from './live-list.tsx';
-import { keyOf, lastSeen } from './live.ts';
 import { useLoaded, useRows } from './load.ts';
-import {
-  Action,
-  Ago,
-  Badge,
-  Code,
-  Copy,
-  Listing,
-  Shown,
-  Skeleton,
-  Sql,
-  Text,
-  timeOf,
-  Wrong,
-} from './parts.tsx';
+import { Action, Ago, Badge, Code, Copy, Listing, Shown, Sql, Text, timeOf } from './parts.tsx';
 import { go, to } from './route.ts';
 import { look, me } from './server.ts';
-import { Result } from './value.tsx';
+import { Rows } from './rows.tsx';
 import { Trouble } from './trouble.tsx';
 import { Verify } from './verify.tsx';
 
@@ -89,35 +74,6 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
       {active === 'refused' ? <Reasons of={ref} /> : null}
       {active === 'verify' ? <Verify table={ref} /> : null}
       {active === 'definition' ? <Definition of={ref} /> : null}
-    </>
-  );
-}
-
-/** How many rows to ask for when the answer was too large. */
-const fewer: Readonly<Record<number, number>> = { 50: 5, 5: 1 };
-
-/** Asks again when a request has arrived, and from time to time, because rows arrive through other doors as well. */
-function Rows({ of }: { readonly of: TableRef }): JSX.Element {
-  const [max, setMax] = useState(50);
-  const sql = lastRows(of, max);
-  const { value, failure, refresh } = useLoaded(sql, (options) => look(sql, options), 15_000);
-  const seen = Math.floor((lastSeen.value.get(keyOf(of.schema, of.table))?.atMs ?? 0) / 1_000);
-  const less = failure?.info.code === 'answer_too_large' ? fewer[max] : undefined;
-  useEffect(refresh, [seen]);
-  useEffect(() => {
-    if (less !== undefined) setMax(less);
-  }, [less]);
-  const table = value?.tables.at(-1);
-  return (
-    <>
-      {failure === null || less !== undefined ? null : <Wrong failure={failure} />}
-      {table === undefined ? (failure === null || less !== undefined) && <Skeleton /> : null}
-      {table?.rows.length === 0 ? <div class="empty">No rows yet.</div> : null}
-      {table !== undefined && table.rows.length > 0 ? (
-        <Result table={table} of={of} changed={refresh} />
-      ) : null}
-      {max < 50 ? <p class="faint">Only the last {max}: more would exceed 8 MiB.</p> : null}
-      <Sql text={sql} />
     </>
   );
 }

@@ -1,6 +1,6 @@
 /** Values as they are: JSON indented token by token, text, bytes in hexadecimal, and tables of results. Numbers are never parsed. */
 import type { JSX } from 'preact';
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { SqlTable } from '../api.ts';
 import { csvOf } from '../csv.ts';
 import { prettyJson } from '../pretty.ts';
@@ -117,15 +117,25 @@ interface ResultProps {
   /** The table that the rows are from, if it is only one; `changed` is called when it has got another column. */
   readonly of?: TableRef;
   readonly changed?: () => void;
+  /** Of each row, if the rows are read again; otherwise its place is what it is. */
+  readonly ids?: readonly string[];
+}
+
+/** A value that was opened. It stays what it was, whatever arrives meanwhile. */
+interface Opened {
+  readonly id: string;
+  readonly column: string;
+  readonly text: string;
+  readonly isDocument: boolean;
 }
 
 /** Rows of a statement; a long cell opens below. */
-export function Result({ table, of, changed }: ResultProps): JSX.Element {
-  const [open, setOpen] = useState<{ readonly row: number; readonly column: number } | null>(null);
+export function Result({ table, of, changed, ids }: ResultProps): JSX.Element {
+  const [open, setOpen] = useState<Opened | null>(null);
   const [max, setMax] = useState(rowsStep);
   const { columns, rows, command, more } = table;
-  const chosen = open === null ? null : (rows[open.row]?.[open.column] ?? null);
-  const name = open === null ? '' : (columns[open.column]?.name ?? '');
+  const idOf = (row: number): string => ids?.[row] ?? String(row);
+  const place = open === null ? -1 : rows.findIndex((_, row) => idOf(row) === open.id);
   return (
     <div class="result">
       {columns.length === 0 ? null : (
@@ -142,10 +152,20 @@ export function Result({ table, of, changed }: ResultProps): JSX.Element {
             </thead>
             <tbody>
               {rows.slice(0, max).map((row, r) => (
-                <tr key={r}>
+                <tr key={idOf(r)} aria-current={r === place ? 'true' : undefined}>
                   {row.map((cell, c) => (
                     <td key={c} class={numbers.has(columns[c]?.type ?? 0) ? 'right mono' : 'mono'}>
-                      <Cell cell={cell} open={() => setOpen({ row: r, column: c })} />
+                      <Cell
+                        cell={cell}
+                        open={(text) =>
+                          setOpen({
+                            id: idOf(r),
+                            column: columns[c]?.name ?? '',
+                            text,
+                            isDocument: columns[c]?.type === jsonbType,
+                          })
+                        }
+                      />
                     </td>
                   ))}
                 </tr>
@@ -167,23 +187,51 @@ export function Result({ table, of, changed }: ResultProps): JSX.Element {
             ? command
             : `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}`}
       </p>
-      {chosen === null ? null : (
-        <section class="card">
-          <div class="row-of">
-            <h3 class="grow">
-              <Text of={name} max={80} />, row {(open?.row ?? 0) + 1}
-            </h3>
-            <button type="button" class="small quiet" onClick={() => setOpen(null)}>
-              Close
-            </button>
-          </div>
-          <Value text={chosen} />
-          {of !== undefined && columns[open?.column ?? 0]?.type === jsonbType ? (
-            <MakeColumn key={chosen} table={of} from={name} text={chosen} done={() => changed?.()} />
-          ) : null}
-        </section>
+      {open === null ? null : (
+        <Document
+          key={`${open.id} ${open.column}`}
+          open={open}
+          where={place === -1 ? 'which has changed or left the list' : `row ${place + 1}`}
+          close={() => setOpen(null)}
+          of={of}
+          changed={changed}
+        />
       )}
     </div>
+  );
+}
+
+interface DocumentProps {
+  readonly open: Opened;
+  readonly where: string;
+  readonly close: () => void;
+  readonly of: TableRef | undefined;
+  readonly changed: (() => void) | undefined;
+}
+
+/** The value that was opened, scrolled to, because it stands below the rows. */
+function Document({ open, where, close, of, changed }: DocumentProps): JSX.Element {
+  const place = useRef<HTMLElement>(null);
+  useEffect(() => {
+    place.current?.scrollIntoView({ block: 'nearest' });
+    place.current?.focus({ preventScroll: true });
+  }, []);
+  const { column, text, isDocument } = open;
+  return (
+    <section class="card opened" ref={place} tabIndex={-1} aria-label="The value that was opened">
+      <div class="row-of">
+        <h3 class="grow">
+          <Text of={column} max={80} />, {where}
+        </h3>
+        <button type="button" class="small quiet" onClick={close}>
+          Close
+        </button>
+      </div>
+      <Value text={text} />
+      {of !== undefined && isDocument ? (
+        <MakeColumn table={of} from={column} text={text} done={() => changed?.()} />
+      ) : null}
+    </section>
   );
 }
 
@@ -204,11 +252,16 @@ function Csv({ table }: { readonly table: SqlTable }): JSX.Element {
   );
 }
 
-function Cell({ cell, open }: { readonly cell: string | null; readonly open: () => void }): JSX.Element {
+interface CellProps {
+  readonly cell: string | null;
+  readonly open: (text: string) => void;
+}
+
+function Cell({ cell, open }: CellProps): JSX.Element {
   if (cell === null) return <span class="null">NULL</span>;
   if (cell.length <= 60 && !/^[[{]/.test(cell)) return <Text of={cell} />;
   return (
-    <button type="button" class="cell" title="Open" onClick={open}>
+    <button type="button" class="cell" title="Open" onClick={() => open(cell)}>
       <Text of={cell} max={cellChars} />
     </button>
   );

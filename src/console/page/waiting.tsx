@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { SenderInfo, SqlNotice, TestAnswer } from '../api.ts';
 import { shellWord } from '../quote.ts';
-import { lastRows } from '../statements.ts';
+import { newestRows } from '../newest-rows.ts';
 import type { NewEndpoint } from '../statements.ts';
 import { urlOf } from './endpoints.tsx';
 import { lines } from './live.ts';
@@ -21,6 +21,9 @@ interface Props {
   readonly notices: readonly SqlNotice[];
 }
 
+/** Of a table that was just made, which is small. */
+const fresh = { column: null, nullable: false, indexed: false, bytes: 0, names: [] };
+
 export function Waiting({ sender, made, notices }: Props): JSX.Element {
   const [began] = useState(() => lines.value.at(-1)?.n ?? 0);
   const ref = { schema: 'public', table: made.table };
@@ -29,7 +32,7 @@ export function Waiting({ sender, made, notices }: Props): JSX.Element {
     ({ n, schema, table }) => n > began && schema === ref.schema && table === ref.table,
   );
   const stored = came.find(({ code }) => code === 'committed');
-  const row = useRowsIf(stored === undefined ? null : lastRows(ref, 1)).value?.[0];
+  const row = useRowsIf(stored === undefined ? null : newestRows(ref, fresh, 1)).value?.[0];
   return (
     <div class="form">
       <h2>

@@ -1,0 +1,139 @@
+/** Rows in the console: which are the newest is known from PostgreSQL, and the one that is open stays open. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Client } from 'pg';
+import type { Page } from 'playwright-core';
+import { newestRows, readOrder } from '../../src/console/newest-rows.ts';
+import { openConsole } from '../support/console.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import { requireTool } from '../support/tools.ts';
+import { within } from '../support/within.ts';
+
+/** Two thirds of the rows go, and VACUUM gives their places to new ones. */
+async function makeRoom(client: Client, table: string, rows: number): Promise<void> {
+  await client.query(`DELETE FROM ${table} WHERE (data->>'n')::int <= ${(rows * 2) / 3}`);
+  await client.query(`VACUUM ${table}`);
+}
+
+const firstRow = (page: Page): Promise<string> => page.locator('.cells tbody tr').first().innerText();
+
+suite('rows in the console', () => {
+  test('the newest row is the first, after rows were removed and vacuumed', async (t) => {
+    const chromium = requireTool(t, 'chromium');
+    if (chromium === null) return;
+    const headgate = await startHeadgate(t);
+    const client = await headgate.client(t);
+    await client.query(`CREATE TABLE kept (data JSONB) INCLUDE TIMESTAMP AS arrived WITH (connector = 'webhook', keep = '1 hour');
+      CREATE TABLE keyed (data JSONB, id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY) WITH (connector = 'webhook', document = 'data');
+      CREATE TABLE plain (data JSONB) WITH (connector = 'webhook');
+      CREATE TABLE "Odd ""name'" (data JSONB) INCLUDE TIMESTAMP AS "Arrived 'at""" WITH (connector = 'webhook');
+      INSERT INTO kept SELECT jsonb_build_object('n', i), now() - interval '2 hours' + i * interval '80 ms' FROM generate_series(1, 90000) i;
+      INSERT INTO keyed (data) SELECT jsonb_build_object('n', i) FROM generate_series(1, 90000) i;
+      INSERT INTO plain SELECT jsonb_build_object('n', i) FROM generate_series(1, 90000) i;
+      INSERT INTO "Odd ""name'" SELECT jsonb_build_object('n', i), NULL FROM generate_series(1, 90000) i`);
+    const { page, complaints } = await openConsole(t, headgate, chromium);
+    for (const table of ['kept', 'keyed', 'plain', `"Odd ""name'"`]) {
+      await makeRoom(client, table, 90_000);
+      const name = table.startsWith('"') ? `Odd "name'` : table;
+      const body = `{"n":90001,"newest":12345678901234567890}`;
+      assert.equal((await headgate.post(`dev/public/${encodeURIComponent(name)}`, body)).status, 200);
+      const { rows } = await client.query(
+        `SELECT data::text, (ctid::text::point)[0] < (SELECT max((ctid::text::point)[0]) - 64 FROM ${table}) AS before FROM ${table} WHERE data ? 'newest'`,
+      );
+      const { data, before } = rows[0] as { data: string; before: boolean };
+      assert(before, 'PostgreSQL has put it before the last 64 pages');
+      await page.goto(`${headgate.adminUrl}/console/#/endpoint/public/${encodeURIComponent(name)}/rows`);
+      await within(15_000, async () => assert((await firstRow(page)).includes(data), await firstRow(page)));
+    }
+    assert.deepEqual(complaints, []);
+  });
+
+  test('the newest of a million rows are read by the index, and without one only on request', async (t) => {
+    const chromium = requireTool(t, 'chromium');
+    if (chromium === null) return;
+    const headgate = await startHeadgate(t);
+    const client = await headgate.client(t);
+    await client.query(`CREATE TABLE large (data JSONB) INCLUDE TIMESTAMP AS arrived WITH (connector = 'webhook');
+      INSERT INTO large SELECT jsonb_build_object('n', i, 'pad', repeat('x', 40)), '2026-01-01'::timestamptz + i * interval '1 ms' FROM generate_series(1, 1000000) i;
+      INSERT INTO large VALUES ('{"n":"without a time"}', NULL)`);
+    const ref = { schema: 'public', table: 'large' };
+    const { page } = await openConsole(t, headgate, chromium);
+    await page.goto(`${headgate.adminUrl}/console/#/endpoint/public/large/rows`);
+    await page.getByText('CREATE INDEX ON public.large (arrived)').waitFor();
+    assert.equal(await page.locator('.cells').count(), 0);
+    await page.getByRole('button', { name: 'Read the whole table' }).click();
+    await within(15_000, async () => assert.match(await firstRow(page), /"n": 1000000/));
+    await client.query('CREATE INDEX ON large (arrived)');
+    const { rows: found } = await client.query<{ column: string; indexed: boolean }>(readOrder(ref));
+    assert.deepEqual([found[0]?.column, found[0]?.indexed], ['arrived', true]);
+    const order = { column: 'arrived', nullable: true, indexed: true, bytes: 0, names: [] };
+    const explained = await client.query<Record<string, [{ Plan: Record<string, number> }]>>(
+      `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${newestRows(ref, order)}`,
+    );
+    const plan = explained.rows[0]?.['QUERY PLAN']?.[0].Plan ?? {};
+    assert((plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0) < 100, JSON.stringify(plan));
+    await page.reload();
+    await within(15_000, async () => assert.match(await firstRow(page), /"n": 1000000/));
+    assert.equal(await page.getByRole('button', { name: 'Read the whole table' }).count(), 0);
+  });
+
+  test('an open document stays open, with its form, whatever arrives', async (t) => {
+    const chromium = requireTool(t, 'chromium');
+    if (chromium === null) return;
+    const headgate = await startHeadgate(t);
+    const client = await headgate.client(t);
+    await client.query(
+      `CREATE TABLE busy (data JSONB) INCLUDE TIMESTAMP AS arrived WITH (connector = 'webhook')`,
+    );
+    for (let i = 0; i < 50; i++)
+      assert.equal(
+        (await headgate.post('dev/public/busy', `{"n":${i},"order":{"total":${i}.50}}`)).status,
+        200,
+      );
+    const { page, complaints } = await openConsole(t, headgate, chromium);
+    await page.goto(`${headgate.adminUrl}/console/#/endpoint/public/busy/rows`);
+    await page.getByRole('button', { name: /"n": 49,/ }).click();
+    const opened = page.getByRole('region', { name: 'The value that was opened' });
+    await opened.getByRole('heading', { name: 'row 1' }).waitFor();
+    // It stands below fifty rows: the click has led there.
+    assert.equal(
+      await page.evaluate<boolean>(
+        `document.querySelector('.opened').getBoundingClientRect().top < innerHeight - 100`,
+      ),
+      true,
+    );
+    await opened.getByText('Make a column of it').click();
+    await opened.getByLabel('Column').fill('half_a_na');
+    for (let i = 50; i < 53; i++)
+      assert.equal((await headgate.post('dev/public/busy', `{"n":${i}}`)).status, 200);
+    await page.getByRole('button', { name: /"n": 52/ }).waitFor();
+    await opened.getByRole('heading', { name: 'row 4' }).waitFor();
+    assert.match(await opened.innerText(), /"n": 49/);
+    assert.equal(await opened.getByLabel('Column').inputValue(), 'half_a_na');
+    assert.match(await page.locator('.cells tr[aria-current]').innerText(), /"n": 49,/);
+    await client.query(`DELETE FROM busy WHERE data->>'n' = '49'`);
+    assert.equal((await headgate.post('dev/public/busy', '{"n":53}')).status, 200);
+    await opened.getByRole('heading', { name: 'which has changed or left the list' }).waitFor();
+    assert.match(await opened.innerText(), /"n": 49/);
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a row of 25 MB leaves the others in the list', async (t) => {
+    const chromium = requireTool(t, 'chromium');
+    if (chromium === null) return;
+    const headgate = await startHeadgate(t);
+    const client = await headgate.client(t);
+    await client.query(`CREATE TABLE fat (data JSONB, id BIGINT GENERATED ALWAYS AS IDENTITY) WITH (connector = 'webhook', document = 'data');
+      INSERT INTO fat (data) SELECT jsonb_build_object('n', i) FROM generate_series(1, 60) i;
+      INSERT INTO fat (data) SELECT jsonb_build_object('n', 61, 'fat', repeat('x', 25000000));
+      INSERT INTO fat (data) VALUES ('{"n":62}')`);
+    const { rows } = await client.query<{ n: number }>(
+      `SELECT octet_length(data::text) AS n FROM fat WHERE id = 61`,
+    );
+    const { page } = await openConsole(t, headgate, chromium);
+    await page.goto(`${headgate.adminUrl}/console/#/endpoint/public/fat/rows`);
+    await page.getByText(`${rows[0]?.n} bytes, beginning with`).waitFor();
+    assert.equal(await page.locator('.cells tbody tr').count(), 50);
+    assert.match(await firstRow(page), /"n": 62/);
+  });
+});
