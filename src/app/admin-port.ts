@@ -62,6 +62,7 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
       observe: parts.observe,
       catalog: parts.catalog,
       tail: listeners?.tail ?? parts.tail,
+      ready,
       held: (of) => listeners?.held(of) ?? parts.held(of),
       machine: createMachine({ settings, embedded: engine.kind === 'embedded', spool: parts.spool }),
       health: async () => ({

@@ -33,6 +33,7 @@ export interface ConsoleParts {
   readonly tail: TailSource;
   readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;
   readonly health: () => Promise<Health>;
+  readonly ready: () => string | null;
   readonly machine: () => Promise<Machine>;
   readonly observe: Observe;
 }
@@ -64,6 +65,7 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
       replay: (replay, who) =>
         replayed(replay, who, { ...about(parts, '', database), catalog: parts.catalog }),
       health: parts.health,
+      ready: parts.ready,
       machine: parts.machine,
       held: parts.held,
       about: (role, name) => about(parts, role, name),

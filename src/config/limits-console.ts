@@ -64,13 +64,16 @@ export const consoleLimits = {
   tailLinesMax: 10,
   /** Earlier lines that a watcher begins with. */
   tailRecentMax: 200,
-  /** Watchers at one time. */
-  tailWatchersMax: 16,
+  /** Watchers at one time, and those of one role. */
+  tailWatchersMax: 64,
+  tailRoleWatchersMax: 16,
   /** How often the rights of a watcher are read again, and how often for a table that is not known, in ms. */
   tailRightsMs: 5_000,
   tailUnknownMs: 1_000,
+  /** How long the last known rights hold while the database does not answer, in ms. */
+  tailLastRightsMs: 15 * 60 * 1000,
   /** Bytes that wait for one watcher before it gets fewer lines. */
   tailWaitingBytesMax: 256 * 1024,
-  /** How often a silent stream sends a sign of life, in ms. */
-  tailBeatMs: 15_000,
+  /** How often a stream says whether requests can be accepted, in ms. */
+  tailBeatMs: 1_000,
 } as const;

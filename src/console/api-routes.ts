@@ -32,6 +32,8 @@ import { streamTail } from './stream.ts';
 export interface ConsoleAnswers {
   readonly senders: readonly SenderInfo[];
   health(): Promise<Health>;
+  /** Why no request can be accepted; null: they can. */
+  ready(): string | null;
   machine(): Promise<Machine>;
   /** A secret in this sender's form; null: it cannot be generated, or no such sender exists. */
   makeSecret(sender: string): string | null;
@@ -79,7 +81,8 @@ export class ConsoleApi {
   readonly #deps: ApiDeps;
   /** The number of running statements of all sessions. */
   readonly #running = { count: 0 };
-  readonly #watching = { count: 0 };
+  /** Watchers by role; '': of the owner of the data directory. */
+  readonly #watching = new Map<string, number>();
   /** The last retry of each session. */
   readonly #retries = new WeakMap<SqlRunner, Retrying>();
 
@@ -333,12 +336,20 @@ export class ConsoleApi {
 
   async #tail({ request, response }: Asked): Promise<void> {
     const session = this.#session(request);
-    if (this.#watching.count >= limits.tailWatchersMax)
-      throw new Refused('overloaded', 'too many watch at present');
-    this.#watching.count += 1;
-    response.once('close', () => (this.#watching.count -= 1));
-    const { tail, clock } = this.#deps;
-    streamTail(response, session, { tail, clock });
+    const role = session.who.kind === 'role' ? session.who.user : '';
+    const own = this.#watching.get(role) ?? 0;
+    const all = [...this.#watching.values()].reduce((sum, count) => sum + count, 0);
+    if (own >= limits.tailRoleWatchersMax)
+      throw new Refused('overloaded', `${own} pages of this role watch already: close one`);
+    if (all >= limits.tailWatchersMax) throw new Refused('overloaded', 'too many watch at present');
+    this.#watching.set(role, own + 1);
+    response.once('close', () => {
+      const left = (this.#watching.get(role) ?? 1) - 1;
+      if (left === 0) this.#watching.delete(role);
+      else this.#watching.set(role, left);
+    });
+    const { tail, clock, answers } = this.#deps;
+    streamTail(response, session, { tail, clock, ready: () => answers.ready() });
   }
 
   async #write({ request, response }: Asked, value: () => unknown): Promise<void> {

@@ -99,6 +99,8 @@ export interface TailEvent {
   readonly lines: readonly TailLine[];
   /** How many more occurred than are shown. */
   readonly skipped: number;
+  /** Once a second: why no request can be accepted at present; null: they can. Absent: this event does not say. */
+  readonly notReady?: string | null;
 }
 
 /** A sender that Headgate knows, for the wizard. */

@@ -1,11 +1,13 @@
 /**
- * GET /console/api/tail: outcomes as server-sent events, as they occur. Takes a session and a source of outcomes;
- * writes until the reader leaves or the session ends. A reader that cannot keep up gets fewer, and the number of those
+ * GET /console/api/tail: outcomes as server-sent events, as they occur, and once a second whether requests can be accepted. Takes a
+ * session and a source of outcomes; writes until the reader leaves, the session ends or its role may no longer log in. A reader that cannot keep up gets fewer, and the number of those
  * skipped.
  */
 import type { ServerResponse } from 'node:http';
 import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import type { TailSource } from '../observe/tail.ts';
+import type { TailEvent } from './api.ts';
 import { noStore } from './headers.ts';
 import type { Session } from './sessions.ts';
 import type { SqlRunner } from './sql.ts';
@@ -15,42 +17,53 @@ import type { Rights } from './tail.ts';
 interface Deps {
   readonly tail: TailSource;
   readonly clock: () => number;
+  /** Why no request can be accepted; null: they can. */
+  readonly ready: () => string | null;
 }
 
-/** Whether the role is a superuser, and which webhook tables it owns. */
+/** Whether the role is a superuser, which sees all, and which webhook tables it owns otherwise: one row for any number of them. */
 const readRights = `
-  SELECT r.rolsuper, o.nspname, o.relname, o.oid FROM pg_catalog.pg_roles r LEFT JOIN (
-    SELECT n.nspname, c.relname, c.oid FROM headgate.webhook_table w
+  SELECT r.rolsuper, CASE WHEN NOT r.rolsuper THEN (
+    SELECT pg_catalog.json_agg(pg_catalog.json_build_array(n.nspname, c.relname, c.oid::text)) FROM headgate.webhook_table w
     JOIN pg_catalog.pg_class c ON c.oid = w.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE headgate.owns_table(w.relation)
-  ) o ON true
-  WHERE r.rolname = current_user
-  LIMIT ${limits.consoleRowsMax}`;
+  ) END
+  FROM pg_catalog.pg_roles r
+  WHERE r.rolname = current_user`;
 
 export function streamTail(
   response: ServerResponse,
   { who, held, ended }: Session<SqlRunner | null>,
-  { tail, clock }: Deps,
+  { tail, clock, ready }: Deps,
 ): void {
   response.writeHead(200, { ...noStore, 'content-type': 'text/event-stream; charset=utf-8' });
-  response.write(': hello\n\n');
-  const beat = setInterval(() => {
-    if (response.writableLength < limits.tailWaitingBytesMax) response.write(': \n\n');
-  }, limits.tailBeatMs);
+  const over = (): void => void response.end();
+  const beat = (): void => {
+    const event: TailEvent = { lines: [], skipped: 0, notReady: ready() };
+    if (response.writableLength < limits.tailWaitingBytesMax)
+      response.write(`data: ${JSON.stringify(event)}\n\n`);
+  };
+  beat();
+  const beating = setInterval(beat, limits.tailBeatMs);
   const end = watchTail(tail, {
     clock,
     rights: async () =>
-      who.kind === 'owner' || held === null ? 'all' : rightsOf(held, who.database, ended.signal),
+      who.kind === 'owner' || held === null
+        ? 'all'
+        : rightsOf(held, who.database, ended.signal).catch((error: unknown) => {
+            if (!(error instanceof Refused && error.refusal.code === 'login_required')) return null;
+            over();
+            throw error;
+          }),
     write: (event) => {
       if (response.writableLength > limits.tailWaitingBytesMax) return false;
       response.write(`data: ${JSON.stringify(event)}\n\n`);
       return true;
     },
   });
-  const over = (): void => void response.end();
   ended.signal.addEventListener('abort', over, { once: true });
   response.once('close', () => {
-    clearInterval(beat);
+    clearInterval(beating);
     ended.signal.removeEventListener('abort', over);
     end();
   });
@@ -58,13 +71,11 @@ export function streamTail(
 
 async function rightsOf(runner: SqlRunner, database: string, signal: AbortSignal): Promise<Rights> {
   const { tables } = await runner.run({ sql: readRights, write: false, own: true }, signal);
-  const rows = tables[0]?.rows ?? [];
-  const owned = rows.filter(([, schema]) => schema !== null);
+  const [superuser, owned] = tables[0]?.rows[0] ?? [];
+  const names = JSON.parse(owned ?? '[]') as readonly (readonly [string, string, string])[];
   return {
     database,
-    tables: new Map(
-      owned.map(([, schema, table, oid]) => [tableKey(schema ?? '', table ?? ''), Number(oid)]),
-    ),
-    strays: rows[0]?.[0] === 't',
+    tables: new Map(names.map(([schema, table, oid]) => [tableKey(schema, table), Number(oid)])),
+    strays: superuser === 't',
   };
 }

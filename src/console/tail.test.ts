@@ -178,6 +178,38 @@ test('while rights cannot be read nothing is told', async (t) => {
   it.end();
 });
 
+test('the last known rights hold for a while, lines wait for the first ones, and a role that is refused sees nothing', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let answer: () => Rights | null = () => null;
+  const it = watched(() => answer());
+  const tell = async (pauseMs: number): Promise<void> => {
+    it.nowMs += pauseMs;
+    it.tell({ lines: [line('mine')], skipped: 0 });
+    t.mock.timers.tick(limits.tailUnknownMs);
+    await settle();
+  };
+  await tell(limits.tailUnknownMs);
+  assert.equal(it.events.length, 0);
+  const tables = new Map([[tableKey('public', 'mine'), 1]]);
+  answer = () => ({ database: 'dev', tables, strays: false });
+  await tell(limits.tailUnknownMs);
+  assert.equal(it.events[0]?.lines.length, 2);
+  answer = () => null;
+  await tell(limits.tailRightsMs);
+  assert.equal(it.events.length, 2);
+  await tell(limits.tailLastRightsMs);
+  assert.equal(it.events.length, 2);
+  answer = () => 'all';
+  await tell(limits.tailUnknownMs);
+  assert.equal(it.events.length, 3);
+  answer = () => {
+    throw new Error('the role was dropped');
+  };
+  await tell(limits.tailRightsMs);
+  assert.equal(it.events.length, 3);
+  it.end();
+});
+
 test('beyond so many lines refused ones come first, and the others are counted; who does not read is told how many', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const it = watched(() => 'all');

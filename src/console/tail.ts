@@ -1,8 +1,10 @@
 /**
  * What one watcher receives. Takes batches of all processes, writes events to a stream: only lines of tables that its role
  * owns, at most `tailLinesMax` per `tailFlushMs`; the others are counted. The engine is asked as that role which tables
- * those are, from time to time, and again when a line of an unknown table arrives. Refuses nothing.
+ * those are, from time to time, and again when a line of an unknown table arrives. While it does not answer, the last known rights hold for
+ * `tailLastRightsMs`, so that the answers that senders get meanwhile are seen; before the first answer lines wait. Refuses nothing.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { limits } from '../config/limits.ts';
 import type { TailBatch, TailLine, TailSource } from '../observe/tail.ts';
 import type { TailEvent } from './api.ts';
@@ -14,11 +16,12 @@ export type Rights =
       readonly database: string;
       /** Their oids, by `tableKey`. */
       readonly tables: ReadonlyMap<string, number>;
+      /** Of a superuser: every table of the database, and requests that led to no table. */
       readonly strays: boolean;
     };
 
 export interface Watcher {
-  /** Reads the rights again; null: they cannot be read at present. */
+  /** Reads the rights again; null: they cannot be read at present. Rejects if the role has none any more. */
   rights(): Promise<Rights | null>;
   /** Returns whether the event was written; false: the reader does not keep up. */
   write(event: TailEvent): boolean;
@@ -41,7 +44,10 @@ export function watchTail(source: TailSource, watcher: Watcher): () => void {
 class Watching {
   readonly #watcher: Watcher;
   #rights: Rights | null = null;
-  #readMs = -Infinity;
+  /** When they were asked for, and when the engine answered, the last time. */
+  #askedMs = -Infinity;
+  #knownMs = -Infinity;
+  #asking: Promise<void> | null = null;
   #waiting: TailLine[] = [];
   /** Lines that were dropped before their owner was determined. */
   #skipped = 0;
@@ -67,13 +73,23 @@ class Watching {
   }
 
   async #tell(): Promise<void> {
+    await this.#refresh();
+    if (this.#ended) return;
+    if (this.#rights === null) {
+      this.#timer = setTimeout(() => void this.#tell(), limits.tailUnknownMs);
+      return;
+    }
+    this.#write(this.#rights);
+    // Lines that arrived meanwhile, and the count that could not be written: after a pause.
+    const more = this.#waiting.length + this.#skipped > 0;
+    this.#timer = more ? setTimeout(() => void this.#tell(), limits.tailFlushMs) : null;
+  }
+
+  #write(rights: Rights): void {
     const [lines, unseen] = [this.#waiting, this.#skipped];
     [this.#waiting, this.#skipped] = [[], 0];
-    await this.#refresh(lines);
-    if (this.#ended) return;
-    const rights = this.#rights;
     // Lines of several processes arrive separately.
-    const seen = rights === null ? [] : lines.filter((line) => maySee(rights, line)).toSorted(byTime);
+    const seen = lines.filter((line) => maySee(rights, line)).toSorted(byTime);
     const told = sampled(seen, this.#first ? limits.tailRecentMax : limits.tailLinesMax, this.#first);
     // A watcher that sees only some tables does not learn how much traffic the others have; and on the first event, older
     // lines do not count as missed.
@@ -82,19 +98,36 @@ class Watching {
     const silent = told.length + skipped === 0;
     const event = { lines: told.map(withoutOid), skipped };
     if (!silent && !this.#watcher.write(event)) this.#skipped += told.length + skipped;
-    // Lines that arrived meanwhile, and the count that could not be written: after a pause.
-    const more = this.#waiting.length + this.#skipped > 0;
-    this.#timer = more ? setTimeout(() => void this.#tell(), limits.tailFlushMs) : null;
   }
 
-  async #refresh(lines: readonly TailLine[]): Promise<void> {
-    const age = this.#watcher.clock() - this.#readMs;
+  /** Waits for a frozen engine no longer than `tailUnknownMs`: its answer counts when it arrives. */
+  async #refresh(): Promise<void> {
+    const now = this.#watcher.clock();
     const rights = this.#rights;
-    const strange =
-      rights !== null && rights !== 'all' && lines.some((line) => line.table !== '' && !maySee(rights, line));
-    if (age < (strange || rights === null ? limits.tailUnknownMs : limits.tailRightsMs)) return;
-    this.#readMs = this.#watcher.clock();
-    this.#rights = await this.#watcher.rights().catch(() => null);
+    const isStrange = (line: TailLine): boolean => line.table !== '' && !maySee(rights ?? 'all', line);
+    const soon = rights === null || (rights !== 'all' && this.#waiting.some(isStrange));
+    if (now - this.#askedMs >= (soon ? limits.tailUnknownMs : limits.tailRightsMs)) {
+      this.#askedMs = now;
+      this.#asking ??= this.#ask();
+    }
+    if (this.#asking === null) return;
+    const late = new AbortController();
+    const pause = delay(limits.tailUnknownMs, undefined, { signal: late.signal }).catch(() => undefined);
+    await Promise.race([this.#asking, pause]);
+    late.abort();
+  }
+
+  async #ask(): Promise<void> {
+    try {
+      const rights = await this.#watcher.rights();
+      const now = this.#watcher.clock();
+      if (rights !== null) [this.#rights, this.#knownMs] = [rights, now];
+      else if (now - this.#knownMs >= limits.tailLastRightsMs) this.#rights = null;
+    } catch {
+      this.#rights = null;
+    } finally {
+      this.#asking = null;
+    }
   }
 }
 
@@ -108,6 +141,7 @@ function maySee(rights: Rights, { database, schema, table, oid }: TailLine): boo
   if (rights === 'all') return true;
   if (table === '') return rights.strays;
   const own = rights.tables.get(tableKey(schema, table));
+  if (rights.strays) return database === rights.database;
   // What came for an earlier table of that name is its owner's.
   return database === rights.database && own !== undefined && (oid ?? own) === own;
 }

@@ -124,12 +124,19 @@ export function createIngest(deps: IngestDeps): Ingest {
             ? await standing(thrown.refusal, deps, progress.found, progress.sinceMs)
             : null;
         if (why?.code === 'table_changed' && attempt < changedAttemptsMax) continue;
+        if (why?.code === 'engine_unavailable' && progress.target === null) nameLastKnown(deps, name, hooks);
         if (why !== null) tellRejected(deps, arrival, progress, why);
         if (progress.body !== null && !progress.submitted) freeBuffer(progress.body);
         throw why === null || why === (thrown as Refused).refusal ? thrown : new Refused(why);
       }
     }
   };
+}
+
+/** No answer comes from a catalog that may be outdated, but those who watch the table learn of the 503. */
+function nameLastKnown({ handshakes }: IngestDeps, name: TableName, hooks: IngestHooks): void {
+  const last = handshakes?.lastKnown(name) ?? null;
+  if (last !== null) hooks.target(last);
 }
 
 function begun(sinceMs: number): Progress {

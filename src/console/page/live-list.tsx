@@ -7,6 +7,7 @@ import { connected, lines, skipped } from './live.ts';
 import type { LiveLine } from './live.ts';
 import { Status, Text } from './parts.tsx';
 import { to } from './route.ts';
+import { notReady } from './server.ts';
 
 const shownMax = 100;
 
@@ -31,9 +32,9 @@ export function LiveList({ only, empty, max = shownMax }: Props): JSX.Element {
   return (
     <section class="live">
       <div class="row-of bar">
-        <span class={connected.value ? 'dot on' : 'dot'} />
+        <span class={!connected.value ? 'dot' : notReady.value === null ? 'dot on' : 'dot later'} />
         <span class="grow" role="status">
-          {held !== null ? `paused, ${fresh} new` : connected.value ? 'live' : 'not connected, retrying'}
+          {held !== null ? `paused, ${fresh} new` : connected.value ? <State /> : 'not connected, retrying'}
           {skipped.value > 0 ? <span class="faint"> · {skipped.value} more are not shown</span> : null}
         </span>
         <label>
@@ -71,6 +72,16 @@ export function LiveList({ only, empty, max = shownMax }: Props): JSX.Element {
         </div>
       )}
     </section>
+  );
+}
+
+/** Whether requests can be accepted at this second. */
+function State(): JSX.Element {
+  if (notReady.value === null) return <>live</>;
+  return (
+    <>
+      live, but no request can be accepted: <Text of={notReady.value} max={200} />
+    </>
   );
 }
 

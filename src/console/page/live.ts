@@ -1,11 +1,12 @@
 /** Outcomes as they arrive: one stream for the whole page, its last lines, and when each table was last written to. */
 import { signal } from '@preact/signals';
 import type { TailLine } from '../../observe/tail.ts';
+import type { TailEvent } from '../api.ts';
 import { tail, token } from './server.ts';
 
 const linesMax = 500;
 const pauseMinMs = 500;
-const pauseMaxMs = 10_000;
+const pauseMaxMs = 2_000;
 
 export interface LiveLine extends TailLine {
   /** Numbered within this page. */
@@ -23,18 +24,32 @@ let count = 0;
 
 export const keyOf = (schema: string, table: string): string => JSON.stringify([schema, table]);
 
-/** Watches while somebody is logged in; reconnects when the stream breaks. */
+/**
+ * Watches while somebody is logged in and the tab is shown: a browser opens six connections to a host at most, for all of its tabs. Reconnects
+ * when the stream breaks.
+ */
 export function watchLive(): void {
   let ending: AbortController | null = null;
-  token.subscribe((value) => {
+  let watched: string | null = null;
+  const look = (): void => {
+    const wanted = document.hidden ? null : token.value;
+    if (wanted === watched) return;
+    watched = wanted;
     ending?.abort();
     ending = null;
-    lines.value = [];
-    lastSeen.value = new Map();
-    skipped.value = 0;
-    if (value === null) return;
+    connected.value = false;
+    if (wanted === null) return;
     ending = new AbortController();
     void watch(ending.signal);
+  };
+  document.addEventListener('visibilitychange', look);
+  token.subscribe((value) => {
+    if (value === null) {
+      lines.value = [];
+      lastSeen.value = new Map();
+      skipped.value = 0;
+    }
+    look();
   });
 }
 
@@ -43,18 +58,18 @@ async function watch(signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     // After a break the stream begins again with what the server remembers.
     let fresh = true;
-    try {
-      await tail((event) => {
-        connected.value = true;
-        pauseMs = pauseMinMs;
-        add(event.lines, event.skipped, fresh);
-        fresh = false;
-      }, signal);
-    } catch {
-      // Tried again below.
-    }
-    connected.value = false;
+    const open = (): void => {
+      connected.value = true;
+      pauseMs = pauseMinMs;
+    };
+    const told = (event: TailEvent): void => {
+      if (event.lines.length + event.skipped === 0) return;
+      add(event.lines, event.skipped, fresh);
+      fresh = false;
+    };
+    await tail(open, told, signal).catch(() => undefined);
     if (signal.aborted) return;
+    connected.value = false;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
     pauseMs = Math.min(pauseMaxMs, pauseMs * 2);
   }

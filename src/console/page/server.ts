@@ -1,13 +1,23 @@
 /** The only file that talks to the server: `/console/api/…`, with the session's token, which lives as long as the tab. */
-import { signal } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import type { ApiError, Login, LoginRequest, Me, SqlAnswer, TailEvent } from '../api.ts';
 
 const tokenKey = 'headgate-token';
 
 export const token = signal<string | null>(sessionStorage.getItem(tokenKey));
 export const me = signal<Me | null>(null);
-/** Why the last request got no answer; the screen keeps what it showed. */
-export const away = signal<string | null>(null);
+/** Headgate does not answer. */
+const serverAway = signal(false);
+/** Why no request can be accepted: told once a second, and by what a statement got for an answer. */
+export const notReady = signal<string | null>(null);
+/** What does not answer; the screen keeps what it showed. */
+export const away = computed(() =>
+  serverAway.value
+    ? 'Headgate does not answer'
+    : notReady.value === null
+      ? null
+      : 'the database is not available',
+);
 /** Why the session has ended. */
 export const loggedOut = signal<string | null>(null);
 
@@ -53,18 +63,16 @@ export async function call<T>(
     });
   } catch (error) {
     if (abort?.aborted === true) throw error;
-    away.value = 'Headgate does not answer';
+    serverAway.value = true;
     throw new Failure({ error: 'Headgate does not answer', code: 'away' });
   }
+  serverAway.value = false;
   const unread = { error: 'the answer cannot be read', code: 'away' };
   const answer = (await response.json().catch(() => unread)) as unknown;
   // Leaving a view, or the end of the connection, can cut an answer off after its status.
-  if (response.ok && answer !== unread) {
-    away.value = null;
-    return answer as T;
-  }
+  if (response.ok && answer !== unread) return answer as T;
   const info = answer as ApiError;
-  if (info.code === 'engine_unavailable') away.value = 'the database is not available';
+  if (info.code === 'engine_unavailable') notReady.value ??= 'a statement got no answer';
   if (info.code === 'login_required') leave('The session has ended.');
   throw new Failure(info);
 }
@@ -98,19 +106,52 @@ function leave(why: string | null): void {
   loggedOut.value = why;
 }
 
-/** Runs until the stream ends or `signal` aborts; throws Failure if it cannot begin. EventSource cannot send the token. */
-export async function tail(told: (event: TailEvent) => void, signal: AbortSignal): Promise<void> {
-  const response = await fetch('/console/api/tail', { headers: headersOf(true), signal, cache: 'no-store' });
-  if (response.status === 401) leave('The session has ended.');
-  if (!response.ok || response.body === null) throw new Failure({ error: 'no live view', code: 'away' });
-  const decoder = new TextDecoder();
-  const reader = response.body.getReader();
-  let text = '';
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    const lines = (text + decoder.decode(value, { stream: true })).split('\n');
-    text = lines.pop() ?? '';
-    for (const line of lines) if (line.startsWith('data: ')) told(JSON.parse(line.slice(6)) as TailEvent);
+/** Longer than several signs of life take. */
+const silentMs = 4_000;
+
+/**
+ * Runs until the stream ends, is silent or `abort` aborts; throws Failure if it cannot begin. EventSource cannot send the token. `open` is
+ * called as soon as there is an answer.
+ */
+export async function tail(
+  open: () => void,
+  told: (event: TailEvent) => void,
+  abort: AbortSignal,
+): Promise<void> {
+  const silent = new AbortController();
+  let timer = setTimeout(() => silent.abort(), silentMs);
+  const signal = AbortSignal.any([abort, silent.signal]);
+  try {
+    const response = await fetch('/console/api/tail', {
+      headers: headersOf(true),
+      signal,
+      cache: 'no-store',
+    });
+    if (response.status === 401) leave('The session has ended.');
+    if (!response.ok || response.body === null) throw new Failure({ error: 'no live view', code: 'away' });
+    open();
+    const decoder = new TextDecoder();
+    const reader = response.body.getReader();
+    let text = '';
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      clearTimeout(timer);
+      timer = setTimeout(() => silent.abort(), silentMs);
+      serverAway.value = false;
+      const lines = (text + decoder.decode(value, { stream: true })).split('\n');
+      text = lines.pop() ?? '';
+      for (const line of lines)
+        if (line.startsWith('data: ')) {
+          const event = JSON.parse(line.slice(6)) as TailEvent;
+          if (event.notReady !== undefined) notReady.value = event.notReady;
+          told(event);
+        }
+    }
+  } catch (error) {
+    if (!abort.aborted && !(error instanceof Failure)) serverAway.value = true;
+    throw error;
+  } finally {
+    clearTimeout(timer);
   }
 }

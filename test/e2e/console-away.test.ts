@@ -1,0 +1,89 @@
+/** What the console shows while the database or Headgate is away: true at each moment, and right again by itself. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { ask, openBrowser, openPage, post } from '../support/console.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import { MortalServer } from '../support/mortal-server.ts';
+import { requireTool } from '../support/tools.ts';
+import { within } from '../support/within.ts';
+
+/** Whether the bar above live requests says this; the answers of the listener say what is true. */
+async function says(page: Page, wanted: RegExp): Promise<void> {
+  await within(20_000, async () =>
+    assert.match(await page.locator('.live [role=status]').innerText(), wanted),
+  );
+}
+
+const green = (page: Page): Promise<number> => page.locator('.live .dot.on').count();
+
+suite('the console while something is away', () => {
+  test('a database that is stopped, frozen and restarted, and a Headgate that stops', async (t) => {
+    const chromium = requireTool(t, 'chromium');
+    if (chromium === null) return;
+    const server = await MortalServer.start(t);
+    const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: server.databaseUrl } });
+    const root = await headgate.client(t, 'postgres');
+    await root.query(`CREATE ROLE alice LOGIN; GRANT CREATE ON SCHEMA public TO alice; SET ROLE alice;
+      CREATE TABLE seen (data JSONB) WITH (connector = 'webhook'); RESET ROLE`);
+    const { page, complaints } = await openPage(await openBrowser(t, chromium, 'attacker.example'));
+    await page.goto(`${headgate.adminUrl}/console/`);
+    await page.getByLabel('Role').fill('alice');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    // Nothing has arrived yet.
+    await page.getByText('No requests yet').waitFor();
+    await says(page, /^live$/);
+    const send = () => headgate.post('postgres/public/seen', '{"a":1}');
+    const lines = (status: number) => page.locator('.live td .badge', { hasText: String(status) });
+    let refused = 0;
+    const outages: readonly (readonly [() => Promise<void>, () => Promise<void>])[] = [
+      [() => server.kill(), () => server.start()],
+      [() => server.signal('SIGSTOP'), () => server.signal('SIGCONT')],
+    ];
+    for (const [away, back] of outages) {
+      await within(30_000, async () => assert.equal((await send()).status, 200));
+      await away();
+      await within(30_000, async () =>
+        assert.equal((await ask(headgate.ports.admin.port, '/readyz')).status, 503),
+      );
+      await says(page, /live, but no request can be accepted/);
+      assert.equal(await green(page), 0);
+      await page.getByText('the database is not available: you see the last known state').waitFor();
+      for (let i = 0; i < 3; i++) assert.equal((await send()).status, 503);
+      refused += 3;
+      // What senders get meanwhile is seen meanwhile.
+      await within(15_000, async () => assert((await lines(503).count()) >= refused));
+      await back();
+      await within(30_000, async () =>
+        assert.equal((await ask(headgate.ports.admin.port, '/readyz')).status, 200),
+      );
+      await says(page, /^live/);
+      await page.getByText('you see the last known state').waitFor({ state: 'detached' });
+      // A page that is opened later shows it, too.
+      await page.reload();
+      await within(15_000, async () => assert((await lines(503).count()) >= refused));
+    }
+    await server.restart();
+    await within(30_000, async () => assert.equal((await send()).status, 200));
+    await says(page, /^live/);
+    assert.equal(await green(page), 1);
+    // The session ends elsewhere.
+    const token = await page.evaluate<string>(`sessionStorage.getItem('headgate-token')`);
+    await post(headgate.ports.admin.port, 'logout', {}, token);
+    await page.getByText('The session has ended.').waitFor();
+    await page.getByLabel('Role').fill('alice');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await says(page, /^live$/);
+    headgate.child.kill('SIGSTOP');
+    await says(page, /not connected, retrying/);
+    await page.getByText('Headgate does not answer: you see the last known state').waitFor();
+    headgate.child.kill('SIGCONT');
+    await says(page, /^live$/);
+    await page.getByText('you see the last known state').waitFor({ state: 'detached' });
+    headgate.child.kill('SIGTERM');
+    await headgate.ended;
+    await says(page, /not connected, retrying/);
+    assert.equal(await green(page), 0);
+    assert.deepEqual(complaints, []);
+  });
+});
