@@ -195,6 +195,12 @@ export const showCreate = ({ schema, table }: TableRef): string =>
 export const readEngine = `SELECT current_setting('server_version') AS server_version,
   pg_size_pretty(pg_database_size(current_database())) AS database_size`;
 
+/** Those that the role may connect to. */
+export const listDatabases = `SELECT d.datname FROM pg_database d
+WHERE d.datallowconn AND NOT d.datistemplate AND has_database_privilege(d.oid, 'CONNECT')
+ORDER BY d.datname
+LIMIT 1000`;
+
 /** For superusers and members of pg_monitor. */
 export const readWal = `SELECT pg_size_pretty(sum(size)) AS wal_size FROM pg_ls_waldir()`;
 
@@ -239,6 +245,8 @@ export interface ExplainParts {
   readonly method: string;
   /** Seconds since 1970, or a time; '': now. */
   readonly now: string;
+  /** Names of headers that the request had, and whose values are not known. */
+  readonly notKept?: readonly string[];
 }
 
 export function explainValidate({ schema, table }: TableRef, parts: ExplainParts): string {
@@ -249,6 +257,9 @@ export function explainValidate({ schema, table }: TableRef, parts: ExplainParts
   );
   const options = [
     `headers = ${literal(JSON.stringify(headers))}`,
+    ...((parts.notKept ?? []).length === 0
+      ? []
+      : [`headers_not_kept = ${literal((parts.notKept ?? []).join(', '))}`]),
     `body_base64 = ${literal(parts.body)}`,
     ...(parts.method === '' ? [] : [`method = ${literal(parts.method)}`]),
     ...(parts.url === '' ? [] : [`url = ${literal(parts.url)}`]),

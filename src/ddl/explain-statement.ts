@@ -13,7 +13,7 @@ export interface ExplainDeps {
   explain(question: ExplainQuestion): Promise<readonly ExplainedTable[]>;
 }
 
-const known = ['headers', 'body', 'body_base64', 'method', 'url', 'now'];
+const known = ['headers', 'headers_not_kept', 'body', 'body_base64', 'method', 'url', 'now'];
 
 export function explainValidate(cursor: Cursor, session: SqlSession, deps: ExplainDeps): Plan | null {
   cursor.expect('explain');
@@ -39,6 +39,10 @@ function readRequest(options: readonly Option[]): ExplainRequest {
     method: option('method')?.value ?? 'POST',
     url: option('url')?.value ?? null,
     now: option('now')?.value ?? null,
+    notKept: (option('headers_not_kept')?.value ?? '')
+      .split(',')
+      .map((name) => encodeText(name.trim()))
+      .filter((name) => name !== ''),
   };
 }
 
@@ -84,10 +88,19 @@ function readBody(text: Option | null, base64: Option | null): Buffer {
 /** By oid: the verdict and its reason, then each step and its value. */
 function linesOf(tables: readonly ExplainedTable[]): Readonly<Record<string, readonly [string, string][]>> {
   return Object.fromEntries(
-    tables.map(({ oid, accepted, answered, reason, steps }) => [
+    tables.map(({ oid, accepted, answered, known: isKnown, reason, steps }) => [
       String(oid),
       [
-        [answered === true ? 'answered' : accepted ? 'accepted' : 'refused', reason],
+        [
+          answered === true
+            ? 'answered'
+            : isKnown === false
+              ? 'not known'
+              : accepted
+                ? 'accepted'
+                : 'refused',
+          reason,
+        ],
         ...steps.map(({ expression, value }): [string, string] => [expression, value]),
       ],
     ]),

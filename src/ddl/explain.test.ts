@@ -38,6 +38,7 @@ test('EXPLAIN VALIDATE becomes one SELECT, whose text is ASCII and safe from its
     method: 'PUT',
     url: '/x?y',
     now: '12.5',
+    notKept: [],
   };
   assert.deepEqual(calls, ['ensure dev', `explain public.T ${JSON.stringify(request)}`]);
 });

@@ -51,7 +51,13 @@ function explainTable(
   const checked =
     source === null
       ? { accepted: true, reason: 'the table has no VALIDATE: everybody may write', steps: [] }
-      : explainExpression(source.expression, { secrets: source.secrets, publicUrl }, request);
+      : explainExpression(
+          source.expression,
+          { secrets: source.secrets, publicUrl },
+          request,
+          undefined,
+          asked.notKept,
+        );
   const second =
     answers === null || first.answer !== null || !checked.accepted
       ? nothingAsked

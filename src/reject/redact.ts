@@ -131,8 +131,9 @@ function shownHeaders(
   };
 }
 
-/** Prefixes by which signatures and credentials tell their kind: none of these words is secret. */
-const openings = /^(?:sha(?:1|256|512)=|v\d[a-z]?[=,]|t=|(?:bearer|basic|digest|jwt|signature|token|hmac) )/i;
+/** Prefixes by which signatures and credentials tell their kind, and the time that some begin with: none of it is secret. */
+const openings =
+  /^(?:sha(?:1|256|512)=|v\d[a-z]?[=,]|t=(?:\d{1,13},)?|(?:bearer|basic|digest|jwt|signature|token|hmac) )/i;
 
 /**
  * What is told of a value that is not kept: its prefix, if that is well known, and its length.

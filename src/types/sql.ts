@@ -56,6 +56,8 @@ export interface ExplainRequest {
   readonly url: string | null;
   /** A timestamp or seconds since 1970; null: now. */
   readonly now: string | null;
+  /** Names of headers that the request had, and whose values are not known. */
+  readonly notKept: readonly string[];
 }
 
 export interface ExplainQuestion {
@@ -75,6 +77,8 @@ export interface ExplainedTable {
   readonly accepted: boolean;
   /** An ANSWER … WHEN matches: nothing is stored. */
   readonly answered?: boolean;
+  /** false: whether it is accepted depends on what was not kept. */
+  readonly known?: false;
   readonly reason: string;
   readonly steps: readonly ExplainedStep[];
 }

@@ -4,7 +4,7 @@ import { EvaluationError } from './errors.ts';
 import { reachable } from './expression.ts';
 import { headerText } from './headers.ts';
 import { type Node, childrenOf } from './node.ts';
-import { mask, quoted } from './print-node.ts';
+import { mask, printValue, quoted } from './print-node.ts';
 import { type Value } from './types.ts';
 
 /** The result of one node: its value, or the error that it raised. */
@@ -22,6 +22,41 @@ export interface Evaluation {
   readonly isHidden: (node: Node) => boolean;
   /** The node's value must not be shown, for that reason or another. */
   readonly isMasked: (node: Node) => boolean;
+}
+
+/** A larger difference is none of two clocks, but may tell a number that is a key. */
+const ageMaxS = 10 * 365 * 86_400;
+
+/**
+ * By how much a time that the sender has written differs from the time of arrival, in s, positive if it is older; null: the node is no such
+ * difference. It is no credential, and says what has to be done.
+ */
+export function ageOf(node: Node, results: ReadonlyMap<number, Result>): number | null {
+  const result = results.get(node.id);
+  if (result === undefined || !('value' in result) || result.value === null || node.kind !== 'call')
+    return null;
+  if (node.row.name === 'abs') {
+    const [of] = node.args;
+    return of === undefined ? null : ageOf(of, results);
+  }
+  const [left, right] = node.args;
+  if (node.row.name !== '-' || left === undefined || right === undefined) return null;
+  if (!readsClock(left) || readsClock(right) || !right.sender) return null;
+  const given = Number(printValue(result.value, node.type, (text) => text));
+  // In milliseconds, if the clock is multiplied.
+  const isMs = left.kind === 'call' && left.row.name === '*';
+  const age = node.type === 'interval' ? Number(result.value) / 1e6 : isMs ? given / 1_000 : given;
+  return Math.abs(age) <= ageMaxS ? age : null;
+}
+
+const readsClock = (node: Node): boolean =>
+  [...reachable(node)].some((part) => part.kind === 'variable' && part.name === 'now');
+
+function ageText(s: number): string {
+  const rounded = Math.round(Math.abs(s));
+  return s < 0
+    ? `the timestamp is ${rounded} s ahead of the clock here`
+    : `the timestamp is ${rounded} s old`;
 }
 
 /** A message of PostgreSQL's may quote the value that it is about. */
@@ -144,8 +179,11 @@ export class Reasons {
     const operands = childrenOf(node).filter((child) => child.kind !== 'constant');
     const values = operands.map((child) => `${this.#print(child)} is ${show(child)}`);
     const fact = `${this.#print(node)} is false${values.length === 0 ? '' : ` (${values.join(', ')})`}`;
-    const readsClock = this.#leaves(node).some((leaf) => leaf.kind === 'variable' && leaf.name === 'now');
-    return readsClock ? `the clock is outside the tolerance: ${fact}` : fact;
+    if (!readsClock(node)) return fact;
+    const age = [...reachable(node)]
+      .map((part) => ageOf(part, this.#evaluation.results))
+      .find((it) => it !== null);
+    return `the clock is outside the tolerance: ${age === undefined ? '' : `${ageText(age ?? 0)}; `}${fact}`;
   }
 
   /** One side came from the sender, the other is what the owner expects. */

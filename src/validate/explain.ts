@@ -7,7 +7,7 @@
 import type { CheckRequest } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
 import { type BoundValues, Compiler, type Trace, unset } from './compile.ts';
-import { type Evaluation, Reasons, type Result, messageOf } from './explain-reason.ts';
+import { type Evaluation, Reasons, type Result, ageOf, messageOf } from './explain-reason.ts';
 import {
   constantValue,
   isEmptyValue,
@@ -23,6 +23,8 @@ import { Safety } from './safety.ts';
 
 export interface Explanation {
   readonly accepted: boolean;
+  /** false: it depends on what was not kept. */
+  readonly known?: false;
   /** Why, in one line. */
   readonly reason: string;
   readonly steps: readonly { readonly expression: string; readonly value: string }[];
@@ -38,13 +40,15 @@ export function explainRefusal(text: string, values: BoundValues, request: Check
 
 /**
  * Evaluates once; `loadParser` must have resolved. Throws ExpressionError if the text is not a VALIDATE expression.
- * `privacy`: which parts of the request are not shown; absent: the caller has described the request itself.
+ * `privacy`: which parts of the request are not shown; absent: the caller has described the request itself. `notKept`: headers that the
+ * request had, and whose values are not known.
  */
 export function explainExpression(
   text: string,
   values: BoundValues,
   request: CheckRequest,
   privacy?: Privacy,
+  notKept: readonly string[] = [],
 ): Explanation {
   const scope = { secrets: [...values.secrets.keys()] };
   const accepted = parseExpression(text, scope).compile(values)(request);
@@ -57,13 +61,18 @@ export function explainExpression(
   const doubled = doubledHeader(root, request);
   const results = empty === undefined && doubled === null ? traced(root, values, request) : new Map();
   const scrub = scrubber(root, values, results, secrecy);
-  const isMasked = (node: Node) => secrecy.isHidden(node) || privacy?.isPrivate(node) === true;
+  const isMasked = (node: Node) =>
+    secrecy.isHidden(node) || (privacy?.isPrivate(node) === true && ageOf(node, results) === null);
+  const unkept = new Unkept(notKept);
   const evaluation: Evaluation = {
     root,
     request,
     results,
     print: (node) => printer.print(node),
-    show: (node) => shown(node, results.get(node.id), isMasked(node), scrub),
+    show: (node) =>
+      unkept.isUnknown(node, results.get(node.id))
+        ? 'not kept'
+        : shown(node, results.get(node.id), isMasked(node), scrub),
     isMasked,
     isHidden: (node) => secrecy.isHidden(node),
   };
@@ -71,8 +80,61 @@ export function explainExpression(
   if (doubled !== null)
     reason = `header '${doubled}' arrived twice: which one the sender signed is not known`;
   else if (empty !== undefined) reason = `the key ${printer.print(empty)} is empty`;
-  else if (!accepted) reason = new Reasons(evaluation).of(root);
+  else if (!accepted) {
+    const decisive = unkept.decisive(root, results);
+    const reasons = new Reasons(evaluation);
+    if (decisive !== null) reason = reasons.of(decisive);
+    else
+      return {
+        accepted,
+        known: false,
+        reason: `${unkept.names(root)} not kept: whether the check accepts the request is not known`,
+        steps: stepsOf(evaluation),
+      };
+  }
   return { accepted, reason, steps: stepsOf(evaluation) };
+}
+
+/** Headers that the request had, and whose values are not known any more. */
+class Unkept {
+  readonly #names: ReadonlySet<string>;
+
+  constructor(names: readonly string[]) {
+    this.#names = new Set(names.map((name) => name.toLowerCase()));
+  }
+
+  /** It needs one of them: what it was at the arrival is not known. */
+  #needs(node: Node): boolean {
+    if (this.#names.size === 0) return false;
+    return [...reachable(node)].some(
+      (part) =>
+        (part.kind === 'header' && this.#names.has(part.name)) ||
+        (part.kind === 'variable' && part.name === 'headers'),
+    );
+  }
+
+  isUnknown(node: Node, result: Result | undefined): boolean {
+    return result !== undefined && !('value' in result && result.value === true) && this.#needs(node);
+  }
+
+  /** The part that refuses the request whatever these headers held; null: there is none. */
+  decisive(root: Node, results: ReadonlyMap<number, Result>): Node | null {
+    if (!this.#needs(root)) return root;
+    if (root.kind !== 'and') return null;
+    const refuses = (node: Node): boolean => {
+      const result = results.get(node.id);
+      return result !== undefined && 'value' in result && result.value === false && !this.#needs(node);
+    };
+    return root.args.find(refuses) ?? null;
+  }
+
+  names(root: Node): string {
+    const needed = [...reachable(root)].flatMap((part) =>
+      part.kind === 'header' && this.#names.has(part.name) ? [part.name] : [],
+    );
+    const names = needed.length === 0 ? [...this.#names] : [...new Set(needed)];
+    return `header${names.length === 1 ? '' : 's'} '${names.join("', '")}' ${names.length === 1 ? 'was' : 'were'}`;
+  }
 }
 
 /** Times are shown, so that a wrong clock can be seen. */

@@ -7,7 +7,7 @@ import type { HeldRequest } from '../../observe/tail.ts';
 import type { TableRef } from '../statements.ts';
 import { useLoaded } from './load.ts';
 import { Ago, Badge, Copy, Shown, Text } from './parts.tsx';
-import { copyOf, RequestAsItCame } from './request.tsx';
+import { copyOf, lackingOf, RequestAsItCame } from './request.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
 
@@ -52,7 +52,7 @@ function Known({ request, rows }: { readonly request: HeldRequest; readonly rows
         <a href={rows}>The last rows</a>
       </p>
       <div class="row-of wrap">
-        <Copy text={copyOf(came)} label="Copy as curl" hotkey="c" />
+        {lackingOf(came) === null ? <Copy text={copyOf(came)} label="Copy as curl" hotkey="c" /> : null}
       </div>
       <RequestAsItCame came={came} explained checked />
     </>

@@ -128,6 +128,8 @@ export interface ActionProps {
   readonly kind?: 'primary' | 'danger' | 'plain';
   readonly hotkey?: string;
   readonly disabled?: boolean;
+  /** The statement returns one text, which is shown. */
+  readonly answers?: boolean;
 }
 
 /** A button that runs a writing statement, shown with the statement. */
@@ -139,7 +141,9 @@ export function Action({
   kind = 'plain',
   hotkey,
   disabled = false,
+  answers = false,
 }: ActionProps) {
+  const [said, setSaid] = useState('');
   const [state, setState] = useState<'idle' | 'asking' | 'running'>('idle');
   const [failure, setFailure] = useState<Failure | null>(null);
   const start = (): void => {
@@ -148,6 +152,7 @@ export function Action({
     run(sql, true).then(
       (answer) => {
         setState('idle');
+        setSaid(answer.tables.at(-1)?.rows[0]?.[0] ?? '');
         done?.(answer);
       },
       (error: unknown) => {
@@ -174,6 +179,11 @@ export function Action({
         </button>
       ) : null}
       <Sql text={sql} />
+      {answers && said !== '' ? (
+        <span role="status">
+          <Text of={said} max={300} />
+        </span>
+      ) : null}
       {failure === null ? null : <Wrong failure={failure} />}
     </div>
   );

@@ -5,7 +5,7 @@ import { forgetOne, readRefused, retryOne } from '../statements.ts';
 import { useRows } from './load.ts';
 import type { Row } from './load.ts';
 import { Action, Ago, Badge, Copy, Listing, Sql, Text, timeOf } from './parts.tsx';
-import { copyOf, RequestAsItCame } from './request.tsx';
+import { copyOf, lackingOf, RequestAsItCame } from './request.tsx';
 import type { Came } from './request.tsx';
 import { Outcome } from './retry-all.tsx';
 import { go, to } from './route.ts';
@@ -96,18 +96,36 @@ interface ActionsProps {
 
 function Actions({ row, came, checked }: ActionsProps): JSX.Element {
   const id = row['id'] ?? '';
+  // As `headgate.retry_rejected` answers it in psql.
+  const lacking =
+    row['door'] === 'websocket'
+      ? 'the batches of a WebSocket come in an order that only its client can repeat'
+      : lackingOf(came);
+  const disabled = lacking !== null;
   return (
     <div class="row-of wrap">
-      {checked ? <Action label="Retry" hotkey="r" kind="primary" sql={retryOne(id, false)} /> : null}
-      <Copy text={copyOf(came)} label="Copy as curl" hotkey="c" />
+      {checked ? (
+        <Action
+          label="Retry"
+          hotkey="r"
+          kind="primary"
+          sql={retryOne(id, false)}
+          disabled={disabled}
+          answers
+        />
+      ) : null}
+      {lackingOf(came) === null ? <Copy text={copyOf(came)} label="Copy as curl" hotkey="c" /> : null}
       {/* Neither the first button nor a key: anybody may have sent it. */}
       {checked ? null : (
         <Action
           label="Store it unchecked"
           confirm="Its signature is not checked. Store it?"
           sql={retryOne(id, true)}
+          disabled={disabled}
+          answers
         />
       )}
+      {disabled ? <span class="faint">not retried: {lacking}</span> : null}
       <Action
         label="Delete it"
         confirm="Delete it for good?"

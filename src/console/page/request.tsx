@@ -27,6 +27,13 @@ export interface Came {
   readonly at: string;
 }
 
+/** What of its body is not known, as PostgreSQL's `retry_rejected` says it; null: all of it was kept. */
+export function lackingOf({ body, bodyBytes }: Came): string | null {
+  if (body === null) return 'its body was not read';
+  const kept = bytesOf(body).length;
+  return kept < bodyBytes ? `only ${kept} of ${bodyBytes} bytes of its body were kept` : null;
+}
+
 export function RequestAsItCame({
   came,
   explained,
@@ -39,7 +46,7 @@ export function RequestAsItCame({
 }): JSX.Element {
   const { table, method, target, headers, leftOut, body, bodyBytes } = came;
   const at = target.indexOf('?');
-  const cut = body !== null && bytesOf(body).length < bodyBytes;
+  const lacking = lackingOf(came);
   return (
     <>
       <h2>Request</h2>
@@ -48,10 +55,16 @@ export function RequestAsItCame({
       </p>
       <Headers came={came} />
       {body === null ? <p class="faint">The body was not read.</p> : <Body base64={body} />}
-      {cut ? <p class="faint">Only the beginning was kept; the whole body had {bodyBytes} bytes.</p> : null}
+      {body === null || lacking === null ? null : (
+        <p class="faint">Only the beginning was kept; the whole body had {bodyBytes} bytes.</p>
+      )}
       <LooksLike table={table} headers={[...headers.map(([name]) => name), ...leftOut]} />
       {explained ? <ExplainThis came={came} /> : null}
-      {body === null ? null : (
+      {body === null || lacking !== null ? (
+        <p class="faint">
+          It cannot be changed and sent again here: {lacking}. Its sender has the whole request.
+        </p>
+      ) : (
         <Resend
           table={table}
           method={method}
@@ -110,15 +123,24 @@ function ExplainThis({ came }: { readonly came: Came }): JSX.Element {
     const value = given[name] ?? '';
     return value === '' ? [] : [[name, value] as const];
   });
-  const parts = { headers: [...headers, ...more], body: body ?? '', url: '', method, now: at };
+  const notKept = leftOut.filter((name) => (given[name] ?? '') === '');
+  const parts = { headers: [...headers, ...more], notKept, body: body ?? '', url: '', method, now: at };
+  const lacking = lackingOf(came);
+  if (lacking !== null)
+    return (
+      <p class="faint">
+        Its check cannot be explained again: {lacking}. The reason above is that of its arrival.
+      </p>
+    );
   return (
     <section class="card">
       <h2>Explain this request</h2>
       <p class="faint">
-        Checks it again with the table's present VALIDATE, as of the time of its arrival.
+        The reason above is that of its arrival. This checks it again with the table's present VALIDATE, as of
+        that time.
         {leftOut.length === 0
           ? ''
-          : ' Headers with credentials were not kept: paste them from the sender, or leave them empty.'}
+          : ' Headers with credentials were not kept: paste them from the sender, or leave them empty: what depends on them is then not known.'}
       </p>
       {leftOut.map((name) => (
         <label key={name}>

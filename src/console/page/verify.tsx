@@ -39,12 +39,12 @@ export function Explain({ table, parts, label }: StepsProps): JSX.Element {
 
 function Steps({ steps }: { readonly steps: readonly Row[] }): JSX.Element {
   const [verdict, ...rest] = steps;
-  const accepted = verdict?.['expression'] === 'accepted';
+  const word = verdict?.['expression'] ?? '';
+  const kind = word === 'accepted' ? 'good' : word === 'not known' ? 'plain' : 'bad';
   return (
     <div class="steps" role="status">
-      <p class={accepted ? 'verdict good' : 'verdict bad'}>
-        <Badge kind={accepted ? 'good' : 'bad'}>{verdict?.['expression'] ?? ''}</Badge>{' '}
-        <Text of={verdict?.['value'] ?? ''} max={2_000} />
+      <p class={`verdict ${kind}`}>
+        <Badge kind={kind}>{word}</Badge> <Text of={verdict?.['value'] ?? ''} max={2_000} />
       </p>
       <ol>
         {rest.map((step, i) => (
@@ -65,7 +65,7 @@ function Steps({ steps }: { readonly steps: readonly Row[] }): JSX.Element {
 function kindOf(value: string): string {
   if (value === 'true') return 'good';
   if (value === 'false' || value === 'NULL' || value.startsWith('error')) return 'bad';
-  return value === 'not evaluated' ? 'faint' : '';
+  return value === 'not evaluated' || value === 'not kept' ? 'faint' : '';
 }
 
 /** `Name: value`, one per line, as in a request. */
