@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { PlainError } from '../kit/plain-error.ts';
 import { type CommandIo, jsonLine, plain } from '../kit/terminal.ts';
 import type { ApiError, TailEvent } from '../console/api.ts';
+import { isRefused, wordsOf } from '../console/outcomes.ts';
 import type { HeldRequest, TailLine } from '../observe/tail.ts';
 import { consoleUrl } from './banner.ts';
 import { ownerKeyFile } from './console.ts';
@@ -23,12 +24,13 @@ export interface TailOptions {
 
 export type TailIo = Pick<CommandIo, 'print' | 'note' | 'signal'>;
 
-/** Returns what to print: a link, or the address and how to log in. */
-export async function consoleCommand(dataDir: string): Promise<string> {
+/** Returns what to print: a link, or the address and how to log in. `open`: the page to open, as it stands after the `#`. */
+export async function consoleCommand(dataDir: string, open = ''): Promise<string> {
+  const path = open.replace(/^.*#/, '').replace(/^\/*/, '/');
   const at = await runningAt(dataDir);
   const { link = '' } = await local<{ link?: string }>(at, 'link');
-  if (link !== '') return `${at.url}${link}`;
-  return `${at.url}\nLog in with a role and password of the SQL port.`;
+  if (link !== '') return `${at.url}${link}${path === '/' ? '' : `&to=${path}`}`;
+  return `${at.url}${path === '/' ? '' : `#${path}`}\nLog in with a role and password of the SQL port.`;
 }
 
 /** Runs until it is interrupted or Headgate stops. */
@@ -121,7 +123,7 @@ async function printEvent(
 ): Promise<void> {
   const { json, failed, table, body } = options;
   for (const line of lines) {
-    if (failed === true && line.code === 'committed') continue;
+    if (failed === true && !isRefused(line)) continue;
     if (table !== undefined && !isNamed(line, table)) continue;
     // The request may have been forgotten by now.
     const request =
@@ -171,11 +173,11 @@ function isNamed({ database, schema, table }: TailLine, name: string): boolean {
 }
 
 function textOf(line: TailLine): string {
-  const { atMs, database, schema, table, status, code, rows, bytes, ms, address } = line;
+  const { atMs, database, schema, table, status, bytes, ms, address } = line;
   const time = new Date(atMs).toISOString().slice(11, 23);
   const where = table === '' ? '(no table)' : plain(`${database}.${schema}.${table}`);
   const size = bytes === null ? '' : `  ${bytes} B`;
   const answer = status === 0 ? 'batch' : String(status);
-  const what = code === 'committed' ? `${rows} ${rows === 1 ? 'row' : 'rows'}` : code;
+  const what = wordsOf(line);
   return `${time}  ${answer}  ${where}  ${what}${size}  ${ms} ms${address === '' ? '' : `  ${address}`}`;
 }

@@ -4,12 +4,13 @@ export const consoleLimits = {
   consoleLinksMax: 32,
   /** How long a link is valid, in ms. */
   consoleLinkMs: 10 * 60 * 1000,
-  /** Sessions; a further one replaces the one that was used longest ago. */
+  /** Logins; a further one replaces one of the role that has most. Tabs of one login; a further one replaces the one used longest ago. */
   consoleSessionsMax: 32,
+  consoleTabsMax: 16,
   /** How long a session may be idle, and how long it lasts at most, in ms. */
   consoleIdleMs: 30 * 60 * 1000,
   consoleSessionMs: 12 * 60 * 60 * 1000,
-  /** Attempts to log in per minute from one address, and addresses that are counted. */
+  /** Failed attempts to log in per minute from one address, and addresses that are counted. */
   consoleTriesPerMinuteMax: 5,
   consoleTriersMax: 4_096,
   /** Body of a request to the console, in bytes, and how long it may take, in ms. */

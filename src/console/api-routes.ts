@@ -100,6 +100,7 @@ export class ConsoleApi {
           : ['POST', () => this.#logIn(asked)],
       logout: ['POST', () => this.#logOut(asked)],
       local: ['POST', () => this.#local(asked)],
+      tab: ['POST', () => this.#tab(asked)],
       me: ['GET', () => this.#me(asked)],
       senders: ['GET', async () => this.#write(asked, () => this.#deps.answers.senders)],
       health: ['GET', async () => this.#write(asked, () => this.#deps.answers.health())],
@@ -133,11 +134,15 @@ export class ConsoleApi {
     const login = readLogin(await readObject(request, limits.consoleLoginBytesMax));
     const remoteAddress = request.socket.remoteAddress ?? '';
     const named = 'link' in login ? '' : login.user.slice(0, 64);
+    const { sessions, clock } = this.#deps;
+    const atMs = clock();
     try {
-      const who = this.#whoOf(login, remoteAddress);
-      await this.#begin(response, who);
-      if (response.statusCode === 200)
-        this.#deps.observe({ kind: 'console.entered', user: who.user.slice(0, 64), remoteAddress });
+      const who = this.#whoOf(login, remoteAddress, atMs);
+      await this.#enter(response, who, (of, runner) => sessions.begin(of, runner, clock()));
+      if (response.statusCode !== 200) return;
+      // Only wrong ones are limited.
+      sessions.succeeded(remoteAddress, atMs);
+      this.#deps.observe({ kind: 'console.entered', user: who.user.slice(0, 64), remoteAddress });
     } catch (error) {
       const code = error instanceof Refused ? error.refusal.code : '';
       if (code.startsWith('login_'))
@@ -148,21 +153,25 @@ export class ConsoleApi {
   }
 
   /** Whose login it would be; the password is not tried yet. */
-  #whoOf(login: LoginRequest, remoteAddress: string): Who & { readonly kind: 'role' } {
-    const { sessions, linkRole, clock, database } = this.#deps;
+  #whoOf(login: LoginRequest, remoteAddress: string, atMs: number): Who & { readonly kind: 'role' } {
+    const { sessions, linkRole, database } = this.#deps;
     if ('link' in login) {
-      if (linkRole === null || !sessions.useLink(login.link, clock())) throw new Refused('login_failed');
+      if (linkRole === null || !sessions.useLink(login.link, atMs)) throw new Refused('login_failed');
       return { kind: 'role', user: linkRole, password: null, database };
     }
     if (linkRole !== null)
       throw new Refused('login_failed', 'a link lets you in here: headgate console prints one');
-    if (!sessions.try(remoteAddress, clock())) throw new Refused('login_rate');
+    if (!sessions.try(remoteAddress, atMs)) throw new Refused('login_rate');
     return { kind: 'role', user: login.user, password: login.password, database: login.database ?? database };
   }
 
-  async #begin(response: ServerResponse, who: Who & { readonly kind: 'role' }): Promise<void> {
-    const { sessions, door, clock } = this.#deps;
-    const runner = new SqlRunner(door(), who, this.#running);
+  /** Answers with the token that `begin` returns, if the role can log in at the SQL port. */
+  async #enter(
+    response: ServerResponse,
+    who: Who & { readonly kind: 'role' },
+    begin: (who: Who, runner: SqlRunner) => string | null,
+  ): Promise<void> {
+    const runner = new SqlRunner(this.#deps.door(), who, this.#running);
     try {
       await runner.enter();
     } catch (error) {
@@ -173,9 +182,24 @@ export class ConsoleApi {
       if (error instanceof SqlFailure) return writeSqlError(response, error.error);
       throw error;
     }
-    const token = sessions.begin(who, runner, clock());
-    if (token === null) throw new Refused('overloaded');
-    writeJson(response, 200, { token });
+    const token = begin(who, runner);
+    if (token !== null) return writeJson(response, 200, { token });
+    runner.close();
+    throw new Refused('overloaded');
+  }
+
+  /** A token for another tab, or for this one in another database, which the role must be able to enter. */
+  async #tab({ request, response }: Asked): Promise<void> {
+    const { sessions, clock } = this.#deps;
+    const session = this.#session(request);
+    const { who } = this.#ofRole(request);
+    const { database = who.database } = await readObject(request, limits.consoleLoginBytesMax);
+    if (typeof database !== 'string' || database === '' || database.includes('\0'))
+      throw new Refused('malformed_request', 'database is the name of a database');
+    if (database === who.database) return writeJson(response, 200, { token: sessions.tab(session, clock()) });
+    await this.#enter(response, { ...who, database }, (to, runner) =>
+      sessions.beside(session, to, runner, clock()),
+    );
   }
 
   async #logOut({ request, response }: Asked): Promise<void> {

@@ -1,7 +1,7 @@
 /**
  * Who is logged in: one-time links, tokens, and how often a password was tried. Everything is in memory and bounded;
  * only a token's digest is kept. A session ends after `consoleIdleMs` without use, `consoleSessionMs` after its
- * beginning, at a logout, and with the process. A link can be used once, within `consoleLinkMs`. Time is an argument.
+ * beginning, at a logout in one of its tabs, and with the process. A link can be used once, within `consoleLinkMs`. Time is an argument.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { clientNetwork } from '../kit/address.ts';
@@ -19,18 +19,31 @@ export type Who =
     }
   | { readonly kind: 'owner' };
 
+/** A login. All that came of it ends with it. */
+interface Login<Held> {
+  readonly beganMs: number;
+  usedMs: number;
+  readonly sessions: Set<Session<Held>>;
+}
+
 export interface Session<Held> {
   readonly who: Who;
   readonly held: Held;
-  readonly beganMs: number;
-  usedMs: number;
   /** Aborted when it ends. */
   readonly ended: AbortController;
+  readonly login: Login<Held>;
+}
+
+interface Token<Held> {
+  readonly session: Session<Held>;
+  usedMs: number;
 }
 
 export class Sessions<Held> {
   readonly #links = new Map<string, number>();
-  readonly #sessions = new Map<string, Session<Held>>();
+  readonly #logins = new Set<Login<Held>>();
+  /** By their digests. Each tab of a browser has one. */
+  readonly #tokens = new Map<string, Token<Held>>();
   /** The times of the last attempts by network; the networks in the order of their last attempt. */
   readonly #tries = new Map<string, readonly number[]>();
   readonly #release: (held: Held) => void;
@@ -39,8 +52,9 @@ export class Sessions<Held> {
     this.#release = release;
   }
 
+  /** The number of logins. */
   get size(): number {
-    return this.#sessions.size;
+    return this.#logins.size;
   }
 
   /** The value after `#t=` in a link. */
@@ -61,7 +75,7 @@ export class Sessions<Held> {
     return this.#links.delete(digest(link));
   }
 
-  /** Whether one more attempt may be made from this address; if so, it is counted, whether it succeeds or not. */
+  /** Whether one more attempt may be made from this address; if so, it is counted until it `succeeded`. */
   try(address: string, nowMs: number): boolean {
     const network = clientNetwork(address);
     const recent = (this.#tries.get(network) ?? []).filter((at) => nowMs - at < minuteMs);
@@ -75,60 +89,112 @@ export class Sessions<Held> {
     return true;
   }
 
+  /** The attempt of this time was no wrong one. */
+  succeeded(address: string, atMs: number): void {
+    const network = clientNetwork(address);
+    const tries = [...(this.#tries.get(network) ?? [])];
+    const at = tries.indexOf(atMs);
+    if (at === -1) return;
+    tries.splice(at, 1);
+    this.#tries.set(network, tries);
+  }
+
   /** The token; null: there are too many sessions. */
   begin(who: Who, held: Held, nowMs: number): string | null {
     this.sweep(nowMs);
-    if (this.#sessions.size >= limits.consoleSessionsMax && !this.#endLeastUsed()) return null;
-    const token = randomText();
-    this.#sessions.set(digest(token), {
-      who,
-      held,
-      beganMs: nowMs,
-      usedMs: nowMs,
-      ended: new AbortController(),
-    });
-    return token;
+    if (this.#logins.size >= limits.consoleSessionsMax && !this.#endLeastUsed()) return null;
+    const login: Login<Held> = { beganMs: nowMs, usedMs: nowMs, sessions: new Set() };
+    this.#logins.add(login);
+    return this.#add(login, who, held, nowMs);
+  }
+
+  /** A token of its own for another tab. It ends with the login; when a login has too many, with the one that was used longest ago. */
+  tab(session: Session<Held>, nowMs: number): string {
+    return this.#give(session, nowMs);
+  }
+
+  /** A session of the same login in another database. */
+  beside({ login }: Session<Held>, who: Who, held: Held, nowMs: number): string | null {
+    return this.#logins.has(login) ? this.#add(login, who, held, nowMs) : null;
   }
 
   /** `counts`: a user action; a page that refreshes itself does not keep its session alive. */
   find(token: string, nowMs: number, counts: boolean): Session<Held> | null {
-    const key = digest(token);
-    const session = this.#sessions.get(key);
-    if (session === undefined) return null;
-    if (isOver(session, nowMs)) {
-      this.#end(key, session);
+    const found = this.#tokens.get(digest(token));
+    if (found === undefined) return null;
+    const { session } = found;
+    if (isOver(session.login, nowMs)) {
+      this.#end(session.login);
       return null;
     }
-    if (counts) session.usedMs = nowMs;
+    found.usedMs = nowMs;
+    if (counts) session.login.usedMs = nowMs;
     return session;
   }
 
+  /** Of all of its tabs. */
   end(token: string): void {
-    const key = digest(token);
-    const session = this.#sessions.get(key);
-    if (session !== undefined) this.#end(key, session);
+    const found = this.#tokens.get(digest(token));
+    if (found !== undefined) this.#end(found.session.login);
   }
 
   /** Ends expired sessions. */
   sweep(nowMs: number): void {
-    for (const [key, session] of this.#sessions) if (isOver(session, nowMs)) this.#end(key, session);
+    for (const login of this.#logins) if (isOver(login, nowMs)) this.#end(login);
   }
 
   close(): void {
     this.#links.clear();
-    for (const [key, session] of this.#sessions) this.#end(key, session);
+    for (const login of this.#logins) this.#end(login);
   }
 
-  /** Ends the session that was used longest ago. */
+  #add(login: Login<Held>, who: Who, held: Held, nowMs: number): string {
+    const session: Session<Held> = { who, held, ended: new AbortController(), login };
+    login.sessions.add(session);
+    return this.#give(session, nowMs);
+  }
+
+  #give(session: Session<Held>, nowMs: number): string {
+    const { login } = session;
+    const own = [...this.#tokens].filter(([, it]) => it.session.login === login);
+    const [least] = own.toSorted(([, a], [, b]) => a.usedMs - b.usedMs);
+    if (least !== undefined && own.length >= limits.consoleTabsMax) this.#drop(...least);
+    const token = randomText();
+    this.#tokens.set(digest(token), { session, usedMs: nowMs });
+    return token;
+  }
+
+  /** A session whose last tab is gone ends. */
+  #drop(key: string, { session }: Token<Held>): void {
+    this.#tokens.delete(key);
+    if (![...this.#tokens.values()].some((it) => it.session === session)) this.#endSession(session);
+  }
+
+  /** Of the role that has most of them, so that no role ends those of others, the login that was used longest ago. */
   #endLeastUsed(): boolean {
-    const [least] = [...this.#sessions].toSorted(([, a], [, b]) => a.usedMs - b.usedMs);
+    const byRole = new Map<string, Login<Held>[]>();
+    for (const login of this.#logins) {
+      const [session] = login.sessions;
+      const role = session?.who.kind === 'role' ? session.who.user : '';
+      byRole.set(role, [...(byRole.get(role) ?? []), login]);
+    }
+    const [most = []] = [...byRole.values()].toSorted(
+      (a, b) => b.length - a.length || leastOf(a) - leastOf(b),
+    );
+    const [least] = most.toSorted((a, b) => a.usedMs - b.usedMs);
     if (least === undefined) return false;
-    this.#end(...least);
+    this.#end(least);
     return true;
   }
 
-  #end(key: string, session: Session<Held>): void {
-    this.#sessions.delete(key);
+  #end(login: Login<Held>): void {
+    this.#logins.delete(login);
+    for (const [key, { session }] of this.#tokens) if (session.login === login) this.#tokens.delete(key);
+    for (const session of login.sessions) this.#endSession(session);
+  }
+
+  #endSession(session: Session<Held>): void {
+    if (!session.login.sessions.delete(session)) return;
     session.ended.abort();
     this.#release(session.held);
   }
@@ -138,7 +204,10 @@ export class Sessions<Held> {
   }
 }
 
-function isOver({ beganMs, usedMs }: Session<unknown>, nowMs: number): boolean {
+const leastOf = (logins: readonly Login<unknown>[]): number =>
+  Math.min(...logins.map(({ usedMs }) => usedMs));
+
+function isOver({ beganMs, usedMs }: Login<unknown>, nowMs: number): boolean {
   return nowMs - usedMs >= limits.consoleIdleMs || nowMs - beganMs >= limits.consoleSessionMs;
 }
 

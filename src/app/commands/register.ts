@@ -161,9 +161,10 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
 
   shell
     .withDataDir(command('console', 'print a link that logs a browser in to the console'))
-    .action(async (options: Placed) => {
+    .option('--open <page>', 'the page that the link opens: refused/17, or an address of the console')
+    .action(async (options: Placed & { open?: string }) => {
       const { consoleCommand } = await import('../console-commands.ts');
-      process.stdout.write(`${await consoleCommand(await dataDirOf(options))}\n`);
+      process.stdout.write(`${await consoleCommand(await dataDirOf(options), options.open)}\n`);
     });
 
   placed(command('explain [id]', 'show why a request was refused, and what to do'))

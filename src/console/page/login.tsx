@@ -2,23 +2,33 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { LoginInfo } from '../api.ts';
+import { shellWord } from '../quote.ts';
 import { useLoaded } from './load.ts';
-import { go } from './route.ts';
+import { goTo, here } from './route.ts';
 import { Skeleton, Wrong } from './parts.tsx';
-import { call, loggedOut, logIn } from './server.ts';
+import { call, loggedOut, logIn, token } from './server.ts';
 import type { Failure } from './server.ts';
 
-/** A link works once. Its key is removed from the address, and thus from the browser's history, before it is used. */
-export async function enterByLink(): Promise<void> {
-  const link = /^#t=([\w-]+)$/.exec(location.hash)?.[1];
-  if (link === undefined) return;
-  go([], {}, true);
-  try {
-    await logIn({ link });
-  } catch {
-    loggedOut.value = 'This link was already used, or is older than ten minutes.';
-  }
+/**
+ * Whether the address is a link, `#t=KEY` or `#t=KEY&to=/path`. It works once; its key is removed from the address, and thus from the browser's
+ * history, before it is used, and it is used up even if somebody is in already. Without a path the page stays where it was (`before`, a URL).
+ */
+export function takesLink(before = ''): boolean {
+  const [, link, path] = /^#t=([\w-]+)(?:&to=(.*))?$/.exec(location.hash) ?? [];
+  if (link === undefined) return false;
+  goTo(path ?? /#(.*)$/.exec(before)?.[1] ?? '/');
+  entering = logIn({ link }).catch(() => {
+    if (token.value === null) loggedOut.value = 'This link was already used, or is older than ten minutes.';
+  });
+  return true;
 }
+
+/** The login by the last link. */
+let entering: Promise<void> = Promise.resolve();
+export const enterByLink = (): Promise<void> => {
+  takesLink();
+  return entering;
+};
 
 export function LoginScreen(): JSX.Element {
   const info = useLoaded('login', (options) => call<LoginInfo>('login', options));
@@ -44,7 +54,8 @@ function ByLink(): JSX.Element {
   return (
     <>
       <p>Log in with a link, which works once and for ten minutes. On the machine that runs Headgate:</p>
-      <pre class="code">headgate console</pre>
+      <pre class="code">headgate console{here().length > 1 ? <> --open {shellWord(here())}</> : null}</pre>
+      <p class="faint">Paste it into this tab or another one.</p>
       <p class="faint">
         In a container: docker compose exec headgate node /opt/headgate/dist/src/app/cli.js console
       </p>

@@ -2,6 +2,7 @@
 import { render } from 'preact';
 import type { JSX } from 'preact';
 import { AcceptedRequest } from './accepted-request.tsx';
+import { Databases } from './databases.tsx';
 import { Diff } from './diff.tsx';
 import { Endpoint } from './endpoint.tsx';
 import { Endpoints } from './endpoints.tsx';
@@ -9,15 +10,16 @@ import { Events } from './events.tsx';
 import { HealthScreen } from './health.tsx';
 import { Help, watchKeys } from './keys.tsx';
 import { watchLive } from './live.ts';
-import { enterByLink, LoginScreen } from './login.tsx';
+import { enterByLink, LoginScreen, takesLink } from './login.tsx';
 import { Overview } from './overview.tsx';
 import { Text } from './parts.tsx';
 import { Refused } from './refused.tsx';
 import { RefusedRequest } from './refused-request.tsx';
 import { route, to, watchRoute } from './route.ts';
 import { Secrets } from './secrets.tsx';
-import { away, call, logOut, me, token } from './server.ts';
+import { away, call, enter, loggedOut, logOut, me, token } from './server.ts';
 import { SqlScreen } from './sql.tsx';
+import { askTabs, rememberPlace, tellTabs, watchTabs } from './tabs.ts';
 import { theme, watchTheme } from './theme.ts';
 import { Wizard } from './wizard.tsx';
 import type { Me } from '../api.ts';
@@ -103,7 +105,7 @@ function Who(): JSX.Element | null {
           <Text of={role} max={40} />
         </b>
         {' on '}
-        <Text of={database} max={40} />
+        <Databases current={database} />
       </div>
       <div class="faint">Headgate {version}</div>
       <div class="row-of">
@@ -119,7 +121,7 @@ function Who(): JSX.Element | null {
             <option value="dark">dark</option>
           </select>
         </label>
-        <button type="button" class="small quiet" onClick={() => void logOut()}>
+        <button type="button" class="small quiet" onClick={() => void logOut().then(() => tellTabs('out'))}>
           Log out
         </button>
       </div>
@@ -145,30 +147,41 @@ function Page(): JSX.Element {
             {away.value}: you see the last known state. Retrying.
           </div>
         )}
-        <Screen />
+        <Screen key={token.value} />
       </main>
       <Help />
     </div>
   );
 }
 
+function readMe(): void {
+  call<Me>('me').then(
+    (it) => {
+      const isNew = me.value === null;
+      me.value = it;
+      // Only now can it answer those who ask.
+      if (isNew) tellTabs('in');
+      if (document.hasFocus()) rememberPlace();
+    },
+    () => undefined,
+  );
+}
+
 async function begin(): Promise<void> {
   watchTheme();
   const entering = enterByLink();
-  watchRoute();
+  watchRoute(takesLink);
   watchLive();
   watchKeys();
+  watchTabs(readMe, enter);
   const place = document.getElementById('page');
   if (place === null) return;
   await entering;
-  render(<Page />, place);
   token.subscribe((value) => {
-    if (value !== null)
-      call<Me>('me').then(
-        (it) => (me.value = it),
-        () => undefined,
-      );
+    if (value !== null) readMe();
   });
+  if (token.value === null && loggedOut.value === null) await askTabs();
+  render(<Page />, place);
 }
 
 void begin();

@@ -22,8 +22,20 @@ function read(): Route {
 
 export const route = signal<Route>(read());
 
-export function watchRoute(): void {
-  addEventListener('hashchange', () => (route.value = read()));
+/** `other`: takes an address that is no place of the page, and the URL before; returns whether it was one. */
+export function watchRoute(other: (before: string) => boolean): void {
+  addEventListener('hashchange', ({ oldURL }) => {
+    if (!other(oldURL)) route.value = read();
+  });
+}
+
+/** The present address, to which `goTo` leads. */
+export const here = (): string => location.hash.replace(/^#/, '');
+
+/** Instead of the present address, which leaves the history. A path of this page only. */
+export function goTo(path: string): void {
+  history.replaceState(null, '', `#${path.startsWith('/') ? path : '/'}`);
+  route.value = read();
 }
 
 /** The address of a place; empty values in `query` are left out. */

@@ -88,10 +88,20 @@ export function look(sql: string, options: Omit<CallOptions, 'body'> = {}): Prom
 }
 
 export async function logIn(request: LoginRequest): Promise<void> {
-  const { token: given } = await call<Login>('login', { body: request });
+  enter((await call<Login>('login', { body: request })).token);
+}
+
+/** With a token of its own. */
+export function enter(given: string): void {
   sessionStorage.setItem(tokenKey, given);
+  me.value = null;
   token.value = given;
   loggedOut.value = null;
+}
+
+/** The same role in another database. */
+export async function enterDatabase(database: string): Promise<void> {
+  enter((await call<Login>('tab', { body: { database } })).token);
 }
 
 export async function logOut(): Promise<void> {

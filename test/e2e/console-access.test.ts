@@ -1,0 +1,165 @@
+/** Getting into the console: links, new tabs, databases, passwords; and attempts to get in without them. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { suite, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { ask, consoleLink, openBrowser, openConsole, openPage, post } from '../support/console.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import { requireTool } from '../support/tools.ts';
+
+const overview = (page: Page) => page.getByRole('heading', { name: 'Overview' }).waitFor();
+const tokenOf = (page: Page) => page.evaluate<string>(`sessionStorage.getItem('headgate-token')`);
+
+suite('getting into the console', () => {
+  test('a link, new tabs without a cookie, other databases, and a logout that ends all tabs', async (t) => {
+    const chromium = requireTool(t, 'chromium');
+    if (chromium === null) return;
+    const headgate = await startHeadgate(t);
+    const { port } = headgate.ports.admin;
+    const base = `${headgate.adminUrl}/console/`;
+    const client = await headgate.client(t);
+    await client.query('CREATE DATABASE "other one"');
+    const { page, complaints } = await openConsole(t, headgate, chromium);
+    const context = page.context();
+
+    // A link that is pasted into a tab that is in: used up, and gone from address and history.
+    await page.goto(`${base}#/secrets`);
+    const link = await consoleLink(headgate);
+    await page.goto(`${link}&to=/refused?code=row_refused`);
+    await page.getByRole('heading', { name: 'Refused' }).waitFor();
+    assert.equal(new URL(page.url()).hash, '#/refused?code=row_refused');
+    assert.equal((await post(port, 'login', { link: link.split('#t=')[1] })).status, 401);
+    await page.goBack();
+    assert.equal(new URL(page.url()).hash, '#/secrets');
+    await page.goto(await consoleLink(headgate));
+    await page.getByRole('heading', { name: 'Secrets' }).waitFor();
+    assert.equal(new URL(page.url()).hash, '#/secrets');
+
+    // New tabs, of which one is opened by a link within the page.
+    const second = await context.newPage();
+    await second.goto(`${base}#/health`);
+    await second.getByRole('heading', { name: 'Health' }).waitFor();
+    await page.goto(`${base}#/endpoints`);
+    const opening = context.waitForEvent('page');
+    await page.getByRole('link', { name: 'Health' }).click({ modifiers: ['Control'] });
+    const third = await opening;
+    await third.getByRole('heading', { name: 'Health' }).waitFor();
+    assert.deepEqual(await context.cookies(), []);
+    const tokens = await Promise.all([page, second, third].map(tokenOf));
+    assert.equal(new Set(tokens).size, 3);
+
+    // Another port, another name and another profile of the browser get nothing.
+    const server = createServer((_, response) => void response.end('<!doctype html><title>x</title>'));
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    t.after(() => new Promise((done) => server.close(done)));
+    const foreign = await context.newPage();
+    await foreign.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+    const heard = foreign.evaluate<unknown[]>(`new Promise((resolve) => {
+      const heard = [];
+      const channel = new BroadcastChannel('headgate');
+      channel.onmessage = ({ data }) => heard.push(data);
+      channel.postMessage({ kind: 'ask', nonce: 'x' });
+      globalThis.stop = () => resolve(heard);
+    })`);
+    const named = await context.newPage();
+    await named.goto(`http://localhost:${port}/console/#/health`);
+    await named.getByText('Log in with a link').waitFor();
+    assert.match(await named.locator('pre.code').innerText(), /headgate console --open \/health/);
+    const profile = await openPage(context.browser() ?? assert.fail());
+    await profile.page.goto(base);
+    await profile.page.getByText('Log in with a link').waitFor();
+    await foreign.evaluate('globalThis.stop()');
+    assert.deepEqual(await heard, []);
+
+    // The databases that PostgreSQL lists, and the rows of the one that was chosen.
+    const { rows } = await client.query<{ datname: string }>(
+      'SELECT datname FROM pg_database WHERE NOT datistemplate AND datallowconn ORDER BY 1',
+    );
+    const menu = second.getByLabel('Database');
+    assert.deepEqual(
+      await menu.locator('option').allTextContents(),
+      rows.map(({ datname }) => datname),
+    );
+    await menu.selectOption('other one');
+    await overview(second);
+    await second.goto(`${base}#/sql`);
+    await second.getByLabel('SQL').fill('SELECT current_database()');
+    await second.keyboard.press('Control+Enter');
+    await second.getByRole('cell', { name: 'other one' }).waitFor();
+    assert.equal((await post(port, 'tab', { database: 'no such one' }, tokens[0])).status, 422);
+    assert.equal((await post(port, 'tab', { database: 'template0' }, tokens[0])).status, 422);
+    // A tab that is opened from there belongs there.
+    const fourth = await context.newPage();
+    await fourth.goto(base);
+    await fourth.getByLabel('Database').waitFor();
+    assert.equal(await fourth.getByLabel('Database').inputValue(), 'other one');
+
+    const all = await Promise.all([page, second, third, fourth].map(tokenOf));
+    await page.getByRole('button', { name: 'Log out' }).click();
+    for (const tab of [page, second, third, fourth]) await tab.getByText('Log in with a link').waitFor();
+    // Whoever has stolen one of their tokens has nothing any more.
+    for (const token of [...tokens, ...all]) {
+      const headers = { authorization: `Bearer ${token}` };
+      assert.equal((await ask(port, '/console/api/me', { headers })).status, 401);
+      assert.equal((await post(port, 'tab', {}, token)).status, 401);
+    }
+    // One tab gets in, and the waiting ones follow to where they were.
+    await page.goto(await consoleLink(headgate));
+    await third.getByRole('heading', { name: 'Health' }).waitFor();
+    await second.getByLabel('SQL').waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  test('wrong passwords are limited, right ones are not, and a deep link survives the login', async (t) => {
+    const chromium = requireTool(t, 'chromium');
+    if (chromium === null) return;
+    const headgate = await startHeadgate(t, { env: { HEADGATE_SQL_PASSWORD: 'the right one' } });
+    const { port } = headgate.ports.admin;
+    const logIn = (password: string) => post(port, 'login', { user: 'root', password });
+    for (let i = 0; i < 12; i++) assert.equal((await logIn('the right one')).status, 200, String(i));
+    const wrong: number[] = [];
+    for (let i = 0; i < 7; i++) {
+      wrong.push((await logIn(`wrong ${i}`)).status);
+      // A right one in between pays for none of them.
+      if (i < 5) assert.equal((await logIn('the right one')).status, i < 4 ? 200 : 429);
+    }
+    assert.deepEqual(wrong, [401, 401, 401, 401, 401, 429, 429]);
+    // A role that logs in as often as it likes ends only its own logins.
+    const other = await startHeadgate(t, { env: { HEADGATE_SQL_PASSWORD: 'the right one' } });
+    const enter = async (user: string): Promise<string> => {
+      const { text } = await post(other.ports.admin.port, 'login', { user, password: 'the right one' });
+      return (JSON.parse(text) as { token: string }).token;
+    };
+    const token = await enter('root');
+    await post(
+      other.ports.admin.port,
+      'sql',
+      { sql: `CREATE ROLE mallory LOGIN PASSWORD 'the right one'`, write: true },
+      token,
+    );
+    for (let i = 0; i < 40; i++) await enter('mallory');
+    const headers = { authorization: `Bearer ${token}` };
+    assert.equal((await ask(other.ports.admin.port, '/console/api/me', { headers })).status, 200);
+    // One role does not take all of the live streams.
+    const greedy = await enter('mallory');
+    const leaving = new AbortController();
+    const watch = (of: string) =>
+      fetch(`${other.adminUrl}/console/api/tail`, {
+        headers: { authorization: `Bearer ${of}` },
+        signal: leaving.signal,
+      });
+    const statuses = [];
+    for (let i = 0; i < 17; i++) statuses.push((await watch(greedy)).status);
+    assert.deepEqual(statuses, [...Array.from({ length: 16 }, () => 200), 503]);
+    assert.equal((await watch(token)).status, 200);
+    leaving.abort();
+    const { page } = await openPage(await openBrowser(t, chromium, 'attacker.example'));
+    await page.goto(`${other.adminUrl}/console/#/health`);
+    await page.getByLabel('Role').fill('root');
+    await page.getByLabel('Password').fill('the right one');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.getByRole('heading', { name: 'Health' }).waitFor();
+  });
+});
