@@ -52,7 +52,26 @@ const tableBytes = `(
     WHERE NOT EXISTS (SELECT FROM locked l WHERE l.oid = part.oid)
   )`;
 
-export const listEndpoints = `${locked}
+/** Tables whose names contain a text, or one of them. */
+type Chosen = string | TableRef;
+
+function chosen(of: Chosen, schema: string, table: string): string {
+  if (typeof of !== 'string')
+    return `\n  AND ${schema} = ${literal(of.schema)} AND ${table} = ${literal(of.table)}`;
+  return of === ''
+    ? ''
+    : `\n  AND strpos(lower(pg_catalog.concat(${schema}, '.'::text, ${table})), lower(${literal(of)})) > 0`;
+}
+
+/** How many webhook tables the role has, and how many of them have such names. */
+export const countEndpoints = (
+  text: string,
+): string => `SELECT count(*) AS tables FROM headgate.webhook_table w
+JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE headgate.owns_table(w.relation)${chosen(text, 'n.nspname', 'c.relname')}`;
+
+/** The first of those whose names contain the text. */
+export const listEndpoints = (text: string): string => `${locked}
 SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner),
   w.expression, s.secrets,
   greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate,
@@ -71,7 +90,7 @@ LEFT JOIN LATERAL (
   FROM headgate.rejected_requests q
   WHERE q.relation::oid = w.relation::oid AND q.received_at > now() - interval '1 hour'
 ) r ON true
-WHERE headgate.owns_table(w.relation)
+WHERE headgate.owns_table(w.relation)${chosen(text, 'n.nspname', 'c.relname')}
 ORDER BY n.nspname, c.relname
 LIMIT ${listMax.endpoints}`;
 
@@ -86,18 +105,19 @@ LIMIT ${listMax.reasons}`;
 export const showEndpoints = 'SHOW ENDPOINTS';
 
 /** Per table: the last hour by outcome, and the day in quarters of an hour: `how long ago,stored,refused,unavailable`. */
-export const listTraffic = `SELECT schema_name, table_name,
+export const listTraffic = (of: Chosen): string => `SELECT schema_name, table_name,
   sum(stored) FILTER (WHERE ago < 4) AS stored, sum(unauthorized) FILTER (WHERE ago < 4) AS unauthorized,
   sum(refused) FILTER (WHERE ago < 4) AS refused, sum(unavailable) FILTER (WHERE ago < 4) AS unavailable,
   string_agg(pg_catalog.concat_ws(',', ago, stored, unauthorized + refused, unavailable), ' ') AS day
 FROM (
   SELECT schema_name, table_name, floor(extract(epoch FROM now() - minute) / 900.0)::int AS ago, sum(stored) AS stored,
     sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable
-  FROM headgate.traffic
+  FROM headgate.traffic WHERE true${chosen(of, 'schema_name', 'table_name')}
   GROUP BY 1, 2, 3
 ) AS binned
 GROUP BY 1, 2
-LIMIT 500`;
+ORDER BY 1, 2
+LIMIT ${listMax.endpoints}`;
 
 /** One table in bars of `barMinutes`; for durations, the slowest minute of each bar. */
 export const readTraffic = (

@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { limits } from '../config/limits.ts';
 import type { TailBatch, TailLine, TailSource } from '../observe/tail.ts';
 import type { TailEvent } from './api.ts';
+import { isRefused } from './outcomes.ts';
 
 /** What a watcher may see. `all`: everything, including requests that led to no table. */
 export type Rights =
@@ -155,10 +156,10 @@ function withoutOid(line: TailLine): TailLine {
 function sampled(lines: readonly TailLine[], max: number, last: boolean): readonly TailLine[] {
   if (lines.length <= max) return lines;
   if (last) return lines.slice(-max);
-  const refused = lines.filter(({ code }) => code !== 'committed').slice(0, max);
+  const refused = lines.filter(isRefused).slice(0, max);
   const chosen = new Set([
     ...refused,
-    ...lines.filter(({ code }) => code === 'committed').slice(0, max - refused.length),
+    ...lines.filter((line) => !isRefused(line)).slice(0, max - refused.length),
   ]);
   return lines.filter((line) => chosen.has(line));
 }

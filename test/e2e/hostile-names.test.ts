@@ -7,6 +7,7 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { newestRows, newestStarts, readOrder } from '../../src/console/newest-rows.ts';
 import {
+  countEndpoints,
   countRetried,
   countWaiting,
   explainValidate,
@@ -116,12 +117,14 @@ const shown = {
   readOrder: readOrder(hooks),
   listColumns,
   listDatabases,
-  listEndpoints,
+  countEndpoints: countEndpoints('hook'),
+  listEndpoints: listEndpoints('HOOK'),
   listGrowth,
   listReasons: listReasons(null),
   listRefused: listRefused(filter, '100'),
   listSecrets,
-  listTraffic,
+  listTraffic: listTraffic(''),
+  listTrafficOfOne: listTraffic(hooks),
   ownedTable: ownedTable(hooks),
   readEngine,
   readRefused: readRefused('1'),
@@ -191,7 +194,7 @@ test('a table that somebody has locked is listed without its size, and no view w
   await holder.query('BEGIN; LOCK TABLE held, old; REINDEX INDEX indexed_pkey');
   // A view that waits fails.
   await client.query(`SET lock_timeout = '5s'`);
-  for (const sql of [listEndpoints, listGrowth]) {
+  for (const sql of [listEndpoints(''), listGrowth]) {
     const { rows } = await client.query<{ relname: string; bytes: string | null }>(sql);
     const known = rows.map(({ relname, bytes }) => [relname, bytes === null ? null : Number(bytes) > 0]);
     assert.deepEqual(
@@ -204,7 +207,7 @@ test('a table that somebody has locked is listed without its size, and no view w
       ],
     );
   }
-  for (const sql of [showEndpoints, listTraffic, listReasons(null), listColumns, listSecrets])
+  for (const sql of [showEndpoints, listTraffic(''), listReasons(null), listColumns, listSecrets])
     await client.query(sql);
   await holder.query('ROLLBACK');
 });

@@ -4,9 +4,9 @@
  * are the engine's estimates).
  */
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { digitsText, sizeText } from '../shown.ts';
-import { listEndpoints, listMax, listTraffic, showEndpoints } from '../statements.ts';
+import { countEndpoints, listEndpoints, listMax, listTraffic, showEndpoints } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { Bars, barsOf, boundText } from './chart.tsx';
 import { FirstSteps } from './first-steps.tsx';
@@ -26,10 +26,17 @@ export function urlOf(schema: string, table: string): string {
 }
 
 export function Endpoints(): JSX.Element {
-  const loaded = useRows(listEndpoints, 5_000);
-  const known = useRows(showEndpoints, 10_000).value;
-  const traffic = useRows(listTraffic, 15_000).value;
   const [text, setText] = useState('');
+  const [wanted, setWanted] = useState('');
+  useEffect(() => {
+    const timer = setTimeout(() => setWanted(text), 250);
+    return () => clearTimeout(timer);
+  }, [text]);
+  const loaded = useRows(listEndpoints(wanted), 5_000);
+  const all = useRows(countEndpoints(''), 10_000).value?.[0]?.['tables'] ?? null;
+  const matching = useRows(countEndpoints(wanted), 10_000).value?.[0]?.['tables'] ?? null;
+  const known = useRows(showEndpoints, 10_000).value;
+  const traffic = useRows(listTraffic(wanted), 15_000).value;
   return (
     <>
       <header class="head">
@@ -46,12 +53,33 @@ export function Endpoints(): JSX.Element {
           New endpoint
         </a>
       </header>
-      <Listing loaded={loaded} max={listMax.endpoints} empty={<FirstSteps />}>
-        {(rows) => (
-          <Table rows={rows} text={text} clear={() => setText('')} known={known} traffic={traffic} />
-        )}
+      <Listing
+        loaded={loaded}
+        empty={
+          wanted === '' ? (
+            <FirstSteps />
+          ) : (
+            <>
+              No endpoint matches.{' '}
+              <button type="button" onClick={() => setText('')}>
+                Show all
+              </button>
+            </>
+          )
+        }
+      >
+        {(rows) => <Table rows={rows} known={known} traffic={traffic} />}
       </Listing>
-      <Sql text={[showEndpoints, listTraffic, listEndpoints].join(';\n\n')} />
+      {all === null || matching === null ? null : (
+        <p class="faint" role="status">
+          {wanted === '' ? '' : `${digitsText(matching)} of `}
+          {digitsText(all)} {all === '1' ? 'endpoint' : 'endpoints'}
+          {Number(matching) > listMax.endpoints
+            ? `; the first ${listMax.endpoints} are shown: search for the others`
+            : ''}
+        </p>
+      )}
+      <Sql text={[showEndpoints, listTraffic(wanted), listEndpoints(wanted)].join(';\n\n')} />
     </>
   );
 }
@@ -65,23 +93,9 @@ interface Counted {
 
 interface TableProps extends Counted {
   readonly rows: readonly Row[];
-  readonly text: string;
-  readonly clear: () => void;
 }
 
-function Table({ rows, text, clear, ...counted }: TableProps): JSX.Element {
-  const wanted = rows.filter((row) =>
-    `${row['nspname']}.${row['relname']}`.toLowerCase().includes(text.toLowerCase()),
-  );
-  if (wanted.length === 0)
-    return (
-      <div class="empty">
-        No endpoint matches.{' '}
-        <button type="button" onClick={clear}>
-          Show all
-        </button>
-      </div>
-    );
+function Table({ rows, ...counted }: TableProps): JSX.Element {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Endpoints">
       <table class="rows">
@@ -98,12 +112,11 @@ function Table({ rows, text, clear, ...counted }: TableProps): JSX.Element {
           </tr>
         </thead>
         <tbody>
-          {wanted.map((row) => (
+          {rows.map((row) => (
             <EndpointRow key={`${row['nspname']}.${row['relname']}`} row={row} {...counted} />
           ))}
         </tbody>
       </table>
-      {rows.length === 500 ? <p class="faint">The first 500.</p> : null}
     </div>
   );
 }

@@ -1,6 +1,7 @@
 /** Outcomes as they arrive, the newest on top, for one table or for all that the role may see. Can be paused. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import { isRefused, wordsOf } from '../outcomes.ts';
 import type { TableRef } from '../statements.ts';
 import { sizeText } from '../shown.ts';
 import { connected, lines, skipped } from './live.ts';
@@ -25,7 +26,7 @@ export function LiveList({ only, empty, max = shownMax }: Props): JSX.Element {
   const wanted = all.filter(
     (line) =>
       (only === null || (line.schema === only.schema && line.table === only.table)) &&
-      (!failed || line.code !== 'committed'),
+      (!failed || isRefused(line)),
   );
   const last = held?.at(-1)?.n ?? 0;
   const fresh = held === null ? 0 : lines.value.filter(({ n }) => n > last).length;
@@ -116,8 +117,8 @@ function Line({ line, table }: { readonly line: LiveLine; readonly table: boolea
 
 /** The result; a link to the request if it is kept or held. */
 function What({ line }: { readonly line: LiveLine }): JSX.Element {
-  const { schema, table, status, code, rows, held } = line;
-  const word = code === 'committed' ? `${rows} ${rows === 1 ? 'row' : 'rows'}` : code;
+  const { schema, table, status, code, held } = line;
+  const word = wordsOf(line);
   const refused = table !== '' && status >= 400 && status < 500;
   if (held === undefined && !refused) return <>{word}</>;
   const place =

@@ -5,7 +5,7 @@
 import type { JSX } from 'preact';
 import type { Health } from '../api.ts';
 import { digitsText } from '../shown.ts';
-import { listEndpoints, listReasons } from '../statements.ts';
+import { countEndpoints, listReasons } from '../statements.ts';
 import { FirstSteps } from './first-steps.tsx';
 import { LiveList } from './live-list.tsx';
 import { useLoaded, useRows } from './load.ts';
@@ -15,9 +15,9 @@ import { call } from './server.ts';
 
 export function Overview(): JSX.Element {
   const health = useLoaded('health', (options) => call<Health>('health', options), 5_000);
-  const endpoints = useRows(listEndpoints, 10_000);
+  const endpoints = useRows(countEndpoints(''), 10_000);
   const reasons = useRows(listReasons(null), 10_000);
-  const none = endpoints.value?.length === 0;
+  const tables = endpoints.value?.[0]?.['tables'] ?? null;
   return (
     <>
       <header class="head">
@@ -26,12 +26,8 @@ export function Overview(): JSX.Element {
           New endpoint
         </a>
       </header>
-      {health.value === null ? (
-        <Skeleton />
-      ) : (
-        <Figures health={health.value} endpoints={endpoints.value?.length ?? null} />
-      )}
-      {none ? <FirstSteps /> : null}
+      {health.value === null ? <Skeleton /> : <Figures health={health.value} endpoints={tables} />}
+      {tables === '0' ? <FirstSteps /> : null}
       <div class="two">
         <section class="card wide">
           <h2>Requests</h2>
@@ -84,7 +80,7 @@ function Figures({
   endpoints,
 }: {
   readonly health: Health;
-  readonly endpoints: number | null;
+  readonly endpoints: string | null;
 }): JSX.Element {
   const { notReady, requests, rows, p50, p99, waitingRows } = health;
   const count = (of: (status: string) => boolean) =>
@@ -101,7 +97,7 @@ function Figures({
         <dt>state</dt>
         <dd>{notReady === null ? <Badge kind="good">ready</Badge> : <Badge kind="bad">{notReady}</Badge>}</dd>
       </div>
-      <Figure name="endpoints" value={endpoints === null ? '…' : String(endpoints)} />
+      <Figure name="endpoints" value={endpoints === null ? '…' : digitsText(endpoints)} />
       <Figure name="rows committed" value={digitsText(String(rows))} />
       <Figure name="answered 2xx" value={digitsText(String(good))} />
       <Figure name="refused 4xx" value={digitsText(String(refused))} />

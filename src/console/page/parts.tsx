@@ -6,6 +6,7 @@ import type { Loaded } from './load.ts';
 import type { Failure } from './server.ts';
 import { run } from './server.ts';
 import type { SqlAnswer } from '../api.ts';
+import { kindOf } from '../outcomes.ts';
 import { withoutSecrets } from '../statements.ts';
 
 /** Text that anybody may have written. */
@@ -297,10 +298,5 @@ export function Badge({
 }
 
 export function Status({ status, code }: { readonly status: number; readonly code: string }): JSX.Element {
-  const good = code === 'committed';
-  return (
-    <Badge kind={good ? 'good' : status >= 500 ? 'warn' : 'bad'}>
-      {status === 0 ? code : String(status)}
-    </Badge>
-  );
+  return <Badge kind={kindOf({ status, code })}>{status === 0 ? code : String(status)}</Badge>;
 }

@@ -63,7 +63,7 @@ export function rowOf(
 /** The banner of an endpoint's page. */
 export function Trouble({ of }: { readonly of: TableRef }): JSX.Element | null {
   const known = rowOf(useRows(showEndpoints, 15_000).value, of, 'shown');
-  const hour = rowOf(useRows(listTraffic, 15_000).value, of, 'sql');
+  const hour = rowOf(useRows(listTraffic(of), 15_000).value, of, 'sql');
   const { kind, word, sentence } = stateOf(known, hour);
   if (sentence === null) return null;
   return (

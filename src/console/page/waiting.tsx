@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks';
 import type { SenderInfo, SqlNotice, TestAnswer } from '../api.ts';
 import { shellWord } from '../quote.ts';
 import { newestRows } from '../newest-rows.ts';
+import { isRefused } from '../outcomes.ts';
 import type { NewEndpoint } from '../statements.ts';
 import { urlOf } from './endpoints.tsx';
 import { lines } from './live.ts';
@@ -32,6 +33,7 @@ export function Waiting({ sender, made, notices }: Props): JSX.Element {
     ({ n, schema, table }) => n > began && schema === ref.schema && table === ref.table,
   );
   const stored = came.find(({ code }) => code === 'committed');
+  const refused = came.filter(isRefused);
   const row = useRowsIf(stored === undefined ? null : newestRows(ref, fresh, 1)).value?.[0];
   return (
     <div class="form">
@@ -57,10 +59,10 @@ export function Waiting({ sender, made, notices }: Props): JSX.Element {
         ) : (
           <Arrived line={stored} />
         )}
-        {stored === undefined && came.length > 0 ? (
+        {stored === undefined && refused.length > 0 ? (
           <p>
-            <Badge kind="bad">{came.at(-1)?.code}</Badge> {came.length} arrived and{' '}
-            {came.length === 1 ? 'was' : 'were'} refused:{' '}
+            <Badge kind="bad">{refused.at(-1)?.code}</Badge> {refused.length} arrived and{' '}
+            {refused.length === 1 ? 'was' : 'were'} refused:{' '}
             <a href={to(['endpoint', ref.schema, ref.table, 'refused'])}>why?</a>
           </p>
         ) : null}

@@ -1,0 +1,87 @@
+/** Colours, counts and search in the console: what is right is counted by PostgreSQL, or was answered by the listener. */
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { suite, test } from 'node:test';
+import { openBrowser, openConsole, openPage } from '../support/console.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import { MortalServer } from '../support/mortal-server.ts';
+import { requireTool } from '../support/tools.ts';
+import { within } from '../support/within.ts';
+
+suite('colours, counts and search in the console', () => {
+  test('a 202, an answered handshake and a repeat are no refusals', async (t) => {
+    const chromium = requireTool(t, 'chromium');
+    if (chromium === null) return;
+    const server = await MortalServer.start(t);
+    const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: server.databaseUrl } });
+    const client = await headgate.client(t, 'postgres');
+    await client.query(`CREATE SECRET k WITH (backend = 'meta') AS 'the key';
+      CREATE TABLE held (data JSONB) WITH (connector = 'webhook', spool = 'durable');
+      CREATE TABLE asked (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET k USING slack;
+      CREATE TABLE once (data JSONB) INCLUDE HEADER 'x-id' AS id WITH (connector = 'webhook', dedupe = 'x-id')`);
+    const { page } = await openPage(await openBrowser(t, chromium, 'attacker.example'));
+    await page.goto(`${headgate.adminUrl}/console/`);
+    await page.getByLabel('Role').fill('root');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.locator('.live .dot.on').waitFor();
+    // As Slack documents its handshake and its signature.
+    const question = '{"type":"url_verification","challenge":"told"}';
+    const time = String(Math.floor(Date.now() / 1_000));
+    const signature = createHmac('sha256', 'the key').update(`v0:${time}:${question}`).digest('hex');
+    const asked = await headgate.post('postgres/public/asked', question, {
+      'x-slack-request-timestamp': time,
+      'x-slack-signature': `v0=${signature}`,
+    });
+    assert.deepEqual([asked.status, asked.text], [200, 'told']);
+    await page.locator('.live tr', { hasText: 'handshake answered' }).first().waitFor();
+    const sent: number[] = [];
+    for (let i = 0; i < 2; i++)
+      sent.push((await headgate.post('postgres/public/once', '{"a":1}', { 'x-id': '1' })).status);
+    const { rows } = await client.query('SELECT FROM once');
+    assert.deepEqual([sent, rows.length], [[200, 200], 1]);
+    assert.equal((await headgate.post('postgres/public/held', '{"a":1}')).status, 200);
+    await server.kill();
+    await within(20_000, async () =>
+      assert.equal((await headgate.post('postgres/public/held', '{"a":1}')).status, 202),
+    );
+    await page.locator('.live tr', { hasText: 'kept on disk' }).first().waitFor();
+    assert.equal(await page.locator('.live .badge.bad').count(), 0);
+    assert.equal((await page.locator('.live .badge.plain', { hasText: '202' }).count()) > 0, true);
+    await page.getByLabel('refused only').check();
+    assert.equal(await page.locator('.live tr', { hasText: /kept on disk|once|handshake/ }).count(), 0);
+    await server.start();
+  });
+
+  test('the last of 600 tables is found, and all are counted', async (t) => {
+    const chromium = requireTool(t, 'chromium');
+    if (chromium === null) return;
+    const headgate = await startHeadgate(t);
+    const client = await headgate.client(t);
+    const names = Array.from({ length: 600 }, (_, i) => `t_${String(i).padStart(3, '0')}`);
+    for (const name of names)
+      await client.query(`CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook')`);
+    await client.query(`CREATE TABLE "zz'""%_" (data JSONB) WITH (connector = 'webhook')`);
+    const { rows } = await client.query<{ n: string }>('SELECT count(*) AS n FROM headgate.webhook_table');
+    const { page, complaints } = await openConsole(t, headgate, chromium);
+    await page
+      .locator('dl.figures div', { hasText: 'endpoints' })
+      .getByText(rows[0]?.n ?? '', { exact: true })
+      .waitFor();
+    await page.goto(`${headgate.adminUrl}/console/#/endpoints`);
+    await page.getByText('601 endpoints; the first 500 are shown').waitFor();
+    const search = page.getByRole('searchbox', { name: 'Search endpoints' });
+    await search.fill('T_599');
+    await page.getByRole('link', { name: 't_599' }).waitFor();
+    await page.getByText('1 of 601 endpoints').waitFor();
+    await search.fill(`'"%_`);
+    await page.getByRole('link', { name: `zz'"%_` }).waitFor();
+    await page.getByText('1 of 601 endpoints').waitFor();
+    await search.fill('nothing');
+    await page.getByText('No endpoint matches').waitFor();
+    // Its lines are seen as they arrive, too.
+    assert.equal((await headgate.post('dev/public/t_599', '{"a":1}')).status, 200);
+    await page.goto(`${headgate.adminUrl}/console/#/`);
+    await page.locator('.live').getByRole('link', { name: 't_599' }).waitFor();
+    assert.deepEqual(complaints, []);
+  });
+});
