@@ -16,7 +16,7 @@ suite('colours, counts and search in the console', () => {
     const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: server.databaseUrl } });
     const client = await headgate.client(t, 'postgres');
     await client.query(`CREATE SECRET k WITH (backend = 'meta') AS 'the key';
-      CREATE TABLE held (data JSONB) WITH (connector = 'webhook', spool = 'durable');
+      CREATE TABLE held (data JSONB) WITH (connector = 'webhook', spool = 'fallback');
       CREATE TABLE asked (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET k USING slack;
       CREATE TABLE once (data JSONB) INCLUDE HEADER 'x-id' AS id WITH (connector = 'webhook', dedupe = 'x-id')`);
     const { page } = await openPage(await openBrowser(t, chromium, 'attacker.example'));

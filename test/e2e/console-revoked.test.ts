@@ -98,10 +98,10 @@ test('who makes a table is not shown what came for an earlier one of its name', 
   let text = '';
   for await (const piece of body as AsyncIterable<Uint8Array>) {
     text += decoder.decode(piece, { stream: true });
-    if (/^data: .*\n\n/m.test(text)) break;
+    if (/^data: \{"lines":\[\{.*\n\n/m.test(text)) break;
   }
   leaving.abort();
-  const { lines } = JSON.parse(/^data: (.*)$/m.exec(text)?.[1] ?? '{}') as {
+  const { lines } = JSON.parse(/^data: (\{"lines":\[\{.*)$/m.exec(text)?.[1] ?? '{}') as {
     lines: { bytes: number; code: string }[];
   };
   assert.deepEqual(

@@ -93,7 +93,7 @@ suite('rows in the console', () => {
     const { page, complaints } = await openConsole(t, headgate, chromium);
     await page.goto(`${headgate.adminUrl}/console/#/endpoint/public/busy/rows`);
     await page.getByRole('button', { name: /"n": 49,/ }).click();
-    const opened = page.getByRole('region', { name: 'The value that was opened' });
+    const opened = page.getByRole('region', { name: 'Opened document' });
     await opened.getByRole('heading', { name: 'row 1' }).waitFor();
     // It stands below fifty rows: the click has led there.
     assert.equal(

@@ -67,6 +67,7 @@ async function answersKeys({ page, open }: Tried): Promise<void> {
   await page.keyboard.type('nothing');
   await page.getByText('No endpoint matches').waitFor();
   await page.getByRole('button', { name: 'Show all' }).click();
+  await page.getByRole('link', { name: 'github_events' }).waitFor();
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
   await page.getByRole('tab', { name: 'Live' }).waitFor();

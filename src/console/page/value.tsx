@@ -218,7 +218,7 @@ function Document({ open, where, close, of, changed }: DocumentProps): JSX.Eleme
   }, []);
   const { column, text, isDocument } = open;
   return (
-    <section class="card opened" ref={place} tabIndex={-1} aria-label="The value that was opened">
+    <section class="card opened" ref={place} tabIndex={-1} aria-label="Opened document">
       <div class="row-of">
         <h3 class="grow">
           <Text of={column} max={80} />, {where}
