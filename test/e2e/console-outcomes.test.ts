@@ -18,7 +18,7 @@ suite('colours, counts and search in the console', () => {
     await client.query(`CREATE SECRET k WITH (backend = 'meta') AS 'the key';
       CREATE TABLE held (data JSONB) WITH (connector = 'webhook', spool = 'fallback');
       CREATE TABLE asked (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET k USING slack;
-      CREATE TABLE once (data JSONB) INCLUDE HEADER 'x-id' AS id WITH (connector = 'webhook', dedupe = 'x-id')`);
+      CREATE TABLE once (data JSONB) INCLUDE HEADER 'x-id' AS id WITH (connector = 'webhook', dedupe = 'header:x-id')`);
     const { page } = await openPage(await openBrowser(t, chromium, 'attacker.example'));
     await page.goto(`${headgate.adminUrl}/console/`);
     await page.getByLabel('Role').fill('root');
