@@ -230,6 +230,8 @@ function toTarget(
           : { ...code, functionsIn: 'headgate' },
       intake: {
         format: formatOf(row.options),
+        files: row.options['form_files'] === 'content' ? 'content' : undefined,
+        replaces: row.options['on_unstorable'] === 'replace',
         batched: row.options['is_batched'] === true,
         document: row.takes_document ? row.document : null,
         unknown: unknownOf(row),

@@ -66,6 +66,8 @@ export const requestLimits = {
   decodeGrowthBytesMax: 64 * 1024 * 1024,
   /** Fields of one form. */
   formFieldsMax: 10_000,
+  /** The head of one part of multipart/form-data, in bytes: the names of its field and of its file. */
+  formPartHeadBytesMax: 16 * 1024,
   /** How much of a batch is read before other requests get their turn, in bytes of it and of its rows. */
   decodeSliceBytes: 512 * 1024,
   /** How much longer the numbers of one document may become when they are written without exponents, in bytes. */

@@ -11,6 +11,20 @@ import type { DecodeOptions } from './options.ts';
 /** The JSON text that replaces the value at this place; null: the value remains. */
 export type Convert = (bytes: Buffer, start: number, end: number) => string | null;
 
+/** The types of PostgreSQL whose input refuses an empty text, without those that no form fills: arrays, ranges, geometry … */
+export const emptyIsNoValue: ReadonlySet<number> = new Set([
+  16 /* bool */, 20, 21, 23 /* integers */, 26 /* oid */, 114 /* json */, 700, 701 /* floats */, 829, 774 /* macaddr */,
+  869, 650 /* inet, cidr */, 1082, 1083, 1114, 1184, 1186, 1266 /* dates and times */, 1700 /* numeric */, 2950 /* uuid */, 3802 /* jsonb */,
+]); // prettier-ignore
+
+/** The same for a field of a form: one that was left empty has no value, and is NULL. */
+export function formConversionOf(column: Column, options: DecodeOptions): Convert | null {
+  const convert = conversionOf(column, options);
+  if (!emptyIsNoValue.has(column.baseType)) return convert;
+  return (bytes, start, end) =>
+    end - start === 2 && isString(bytes, start) ? 'null' : (convert?.(bytes, start, end) ?? null);
+}
+
 /** pg_type.oid */
 const oids = {
   int2: 21,

@@ -10,7 +10,6 @@ import { limits } from '../config/limits.ts';
 import {
   type JsonProblem,
   type JsonScanOptions,
-  type KeySink,
   scanJson,
   scanLine,
   scannedEffort,
@@ -39,9 +38,9 @@ class Lines {
   readonly #allUtf8: boolean;
   readonly #scanOptions: JsonScanOptions;
 
-  constructor(body: Buffer, firstNumber: number, keys: KeySink | null) {
+  constructor(body: Buffer, firstNumber: number, scanOptions: JsonScanOptions) {
     this.#body = body;
-    this.#scanOptions = { depthMax: limits.jsonDepthMax, keys };
+    this.#scanOptions = scanOptions;
     this.number = firstNumber - 1;
     // A line end is never a part of another character, so the whole is UTF-8 if each line is.
     this.#allUtf8 = isUtf8(body);
@@ -141,7 +140,7 @@ interface Reading {
 /** `out` null: the lines are stored unchanged. */
 function* rowsInSlices(reading: Reading, out: RowBytes | null): Generator<void, LineRows> {
   const { body, plan, included, onProblem } = reading;
-  const lines = new Lines(body, reading.firstLine, plan.keys);
+  const lines = new Lines(body, reading.firstLine, plan.scan);
   let ignored = 0;
   const spans = new Spans(Math.ceil(body.length / expectedLineBytes));
   const keeps = new Keeps();

@@ -8,9 +8,10 @@ import type { Ignored } from '../types/rows.ts';
 import type { Intake, Target } from '../types/target.ts';
 import type { Shape } from '../types/shape.ts';
 import { isString, Members, skipSpace } from '../kit/json-walk.ts';
-import { conversionOf, type Convert } from './conversions.ts';
+import { limits } from '../config/limits.ts';
+import { conversionOf, type Convert, formConversionOf } from './conversions.ts';
 import { bodyInclude } from './includes.ts';
-import type { JsonProblem } from './json-scan.ts';
+import type { JsonProblem, JsonScanOptions } from './json-scan.ts';
 import { Keys } from './document-keys.ts';
 import { type DecodeOptions, defaultOptions } from './options.ts';
 import type { RowBytes } from './row-bytes.ts';
@@ -21,6 +22,8 @@ export interface Plan {
   readonly head: Buffer | null;
   /** The document is stored as a string that holds its text, including white space around it; see Shape.document. */
   readonly asText: boolean;
+  /** How documents are scanned. */
+  readonly scan: JsonScanOptions;
   /** Documents must be objects, because their keys are columns. */
   readonly typed: boolean;
   readonly columns: readonly PlannedColumn[];
@@ -62,7 +65,11 @@ export function planOf(target: Target, options: DecodeOptions): Plan {
 export function planByKeys(shape: Shape): Plan {
   const known = byKeys.get(shape);
   if (known !== undefined) return known;
-  const plan = makePlan(shape, { document: null, includes: [], unknown: 'ignore' }, defaultOptions);
+  const plan = makePlan(
+    shape,
+    { document: null, includes: [], unknown: 'ignore', format: 'json' },
+    defaultOptions,
+  );
   byKeys.set(shape, plan);
   return plan;
 }
@@ -72,7 +79,7 @@ const jsonType = 114;
 
 function makePlan(
   shape: Shape,
-  { document, includes, unknown }: Pick<Intake, 'document' | 'includes' | 'unknown'>,
+  { document, includes, unknown, format }: Pick<Intake, 'document' | 'includes' | 'unknown' | 'format'>,
   options: DecodeOptions,
 ): Plan {
   const included = new Set(includes.map((include) => include.column));
@@ -86,6 +93,7 @@ function makePlan(
     return {
       head,
       asText,
+      scan: { depthMax: limits.jsonDepthMax, asText },
       typed: false,
       columns: [],
       byName: new Map(),
@@ -101,7 +109,7 @@ function makePlan(
     .map((column) => ({
       name: Buffer.from(column.name),
       column: column.name,
-      convert: conversionOf(column, options),
+      convert: format === 'form' ? formConversionOf(column, options) : conversionOf(column, options),
       keepable: options.toast && shape.writeMode === 'upsert' && !keyNames.has(column.name),
     }))
     .filter(({ convert, keepable }) => convert !== null || keepable);
@@ -112,7 +120,8 @@ function makePlan(
     .filter((name) => !included.has(name) && name !== collect);
   const keys = new Keys(names, unknown === 'reject');
   const byName = new Map(columns.map((it) => [it.column, it]));
-  return { head: null, asText: false, typed: true, columns, byName, keys, collect, key, takesBytes };
+  const scan = { depthMax: limits.jsonDepthMax, keys };
+  return { head: null, asText: false, scan, typed: true, columns, byName, keys, collect, key, takesBytes };
 }
 
 /** Whether every row of this plan is its document as received. */

@@ -41,4 +41,6 @@ export type DecodeHead = Omit<Arrival, 'announcedBytes' | 'body'>;
 
 export interface DecodeRequest extends DecodeHead {
   readonly body: Buffer;
+  /** An earlier answer says that it is kept: it is read as it was then, if it would be refused now. */
+  readonly accepted?: boolean;
 }

@@ -74,6 +74,10 @@ export interface Code {
 /** What happens to a webhook request's body and headers: what decode must know about a table. */
 export interface Intake {
   readonly format: 'json' | 'form' | 'text' | 'bytes';
+  /** What becomes of the files of a form: absent, their names, types and sizes; `content`: their bytes, too, in base64. */
+  readonly files?: 'content' | undefined;
+  /** Text that JSONB cannot hold is replaced by U+FFFD; absent: it is refused. */
+  readonly replaces?: boolean | undefined;
   /** The body has one document per line; all are stored, or none. */
   readonly batched: boolean;
   /** The column that takes the whole document; null: the document's keys fill the columns of the same name. */
