@@ -14,6 +14,8 @@ export interface Target {
   readonly oid: number;
   /** null: the table has no VALIDATE. `'unusable'`: its VALIDATE cannot be evaluated now: 503, never accepted. */
   readonly check: Check | null | 'unusable';
+  /** The check reads the body as it was before it was decompressed. */
+  readonly readsEncodedBody?: boolean | undefined;
   /** Why the check refuses a request; absent: there is no check, or the reason cannot be told. */
   readonly whyRefused?: WhyRefused | undefined;
   /** Absent: the table has no ANSWER. */
