@@ -90,6 +90,8 @@ is compiled when the table is created. Anything that is not on this page is refu
 - Every comparison of a secret or an HMAC takes constant time.
 - If a header that the expression names by \`headers->>'…'\` arrives twice, the request is refused; \`header_values('…')\` has all its values; an expression that reads \`headers\` as a
   whole refuses a request in which any header arrives twice.
+- The scheme of \`Authorization\` may be written in any case (RFC 9110), and \`secure_compare\` distinguishes them:
+  \`lower(left(headers->>'authorization', 7)) = 'bearer ' AND secure_compare(substr(headers->>'authorization', 8), secret)\`.
 - A header name that is not in lower case can never match: CREATE TABLE warns.
 - Its cost is bounded when it is created: numbers for \`repeat\` and patterns of \`LIKE\` are constants, a value may be
   ${limits.expressionValueBodiesMax} times as long as the body, a text from JSON up to ${limits.expressionJsonCharsMax} characters, a numeric up to ${limits.expressionDigitsMax} digits, a list in a
