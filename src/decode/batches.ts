@@ -29,8 +29,10 @@ import {
   isRow,
   keyProblem,
   namesRow,
+  needsWhole,
   type Plan,
   planByKeys,
+  planForScanned,
   planOf,
   rowGrowth,
   writeRow,
@@ -47,10 +49,19 @@ export interface ItemsRequest extends DecodeHead {
 
 /** Errors name the item, from 1: `item 2: …`. Pauses for others now and then, if there are many items. */
 export function* itemsInSlices(target: Target, request: ItemsRequest): Generator<void, Rows> {
-  const { bytes: source, spans } = request.documents;
   const { intake } = target;
   const plan = planOf(target, intake.document === null ? readOptions(request.rawHeaders) : defaultOptions);
   const included = includedMembers(intake, request);
+  return yield* itemsWith(target, request, plan, included);
+}
+
+function* itemsWith(
+  target: Target,
+  request: ItemsRequest,
+  plan: Plan,
+  included: Buffer | null,
+): Generator<void, Rows> {
+  const { bytes: source, spans } = request.documents;
   // As in decode.ts: no two large batches in one turn, and none in the turn in which it was unmasked.
   if (source.length > limits.decodeSliceBytes) yield;
   const count = spans.length / 2;
@@ -108,9 +119,13 @@ function* rowsOfItems(
       // A delete is no repetition of the item that stored the row.
       items.push(removed ? { ...item, delivery: derived(item.delivery, 'delete') } : item);
     }
-    if (out === null) continue;
+    if (out === null) {
+      if (needsWhole(plan, source, start))
+        return yield* itemsWith(target, request, plan.whole ?? plan, included);
+      continue;
+    }
     const at = out.length;
-    const kept = writeRow(out, plan, included, source, start, end);
+    const kept = writeRow(out, planForScanned(plan), included, source, start, end);
     if (kept !== null && !removed) keeps.add(i, kept);
     written?.add(at, out.length, i + 1);
   }

@@ -24,6 +24,7 @@ import {
   isRow,
   keyProblem,
   type Plan,
+  needsWhole,
   planOf,
   rowGrowth,
   writeRow,
@@ -126,12 +127,13 @@ export function oneRow(
   const problem = keyProblem(plan, body, start);
   if (problem !== null) throw refuseProblem('payload_undecodable', problem);
   const ignored = ignoredOf(plan, plan.keys !== null && plan.keys.unknown > 0 ? 1 : 0);
-  if (changesNothing(plan, included)) return { ...wholeBody(target, body, null, effort), ignored };
+  const written = needsWhole(plan, body, start) ? (plan.whole ?? plan) : plan;
+  if (changesNothing(written, included)) return { ...wholeBody(target, body, null, effort), ignored };
   let end = body.length;
   while (!plan.asText && isJsonSpace(body[end - 1])) end--;
   const hexBytes = plan.takesBytes ? raw.length * 2 : 0;
   const out = new RowBytes(end - start, rowGrowth(plan, included) + hexBytes + spareBytes);
-  const kept = writeRow(out, plan, included, body, start, end, raw);
+  const kept = writeRow(out, written, included, body, start, end, raw);
   return { ...wholeBody(target, out.done(), kept, effort), ignored };
 }
 

@@ -144,6 +144,13 @@ export function scannedEffort(): number {
   return effort;
 }
 
+let fractions = false;
+
+/** Whether the document that was scanned last has a number with a point or an exponent. */
+export function scannedFraction(): boolean {
+  return fractions;
+}
+
 /** Bytes that a string may hold unescaped: neither quote, nor backslash, nor control character. */
 const plain = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte >= 32 && byte !== 34 && byte !== 92 ? 1 : 0,
@@ -163,6 +170,7 @@ function scanDocument(
   }
   growth = 0;
   effort = 0;
+  fractions = false;
   const n = bytes.length;
   let state = value;
   let depth = 0;
@@ -307,11 +315,13 @@ function scanNumber(bytes: Uint8Array, at: number, n: number): number {
   if (bytes[whole] === 48 && point > whole + 1) return failure(unexpected, whole + 1);
   let i = point;
   if (i < n && bytes[i] === 46) {
+    fractions = true;
     i = skipDigits(bytes, point + 1, n);
     if (i === point + 1) return digitMissing(i, n);
   }
   const mantissaEnd = i;
   if (i < n && (bytes[i]! | 32) === 101 /* e */) {
+    fractions = true;
     i++;
     if (i < n && (bytes[i] === 43 || bytes[i] === 45)) i++;
     const digits = i;

@@ -16,7 +16,17 @@ import {
   tooManyMembersReason,
 } from './json-scan.ts';
 import { noObject } from './messages.ts';
-import { changesNothing, ignoredOf, isRow, keyProblem, type Plan, rowGrowth, writeRow } from './reshape.ts';
+import {
+  changesNothing,
+  ignoredOf,
+  isRow,
+  keyProblem,
+  needsWhole,
+  type Plan,
+  planForScanned,
+  rowGrowth,
+  writeRow,
+} from './reshape.ts';
 import { Keeps, RowBytes, Spans } from './row-bytes.ts';
 
 /** The lines of a body that are not blank: `next` until it returns false. */
@@ -167,12 +177,16 @@ function* rowsInSlices(reading: Reading, out: RowBytes | null): Generator<void, 
       continue;
     }
     if (plan.keys !== null && plan.keys.unknown > 0) ignored++;
+    if (out === null && needsWhole(plan, body, start)) {
+      // From the first line on: rows are either views of the body or all written.
+      return yield* readInSlices(body, plan.whole ?? plan, included, reading.firstLine, onProblem);
+    }
     if (out === null) {
       spans.add(start, end, number);
     } else {
       const at = out.length;
       const [from, to] = plan.asText ? [lines.lineStart, lines.lineEnd] : [start, end];
-      const kept = writeRow(out, plan, included, body, from, to);
+      const kept = writeRow(out, planForScanned(plan), included, body, from, to);
       if (kept !== null) keeps.add(spans.count, kept);
       spans.add(at, out.length, number);
     }

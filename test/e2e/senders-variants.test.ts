@@ -50,6 +50,39 @@ onEachEngine(
       assert.match(answer.toString(), /200 OK[^]*\{"rows":20000\}/);
     });
 
+    await t.test('a whole number with a point or an exponent goes into a column of integers', async () => {
+      await client.query(`
+        CREATE TABLE whole (id BIGINT, n INT, x FLOAT8) WITH (connector = 'webhook');
+        CREATE TABLE whole_lines (id BIGINT, n INT, x FLOAT8) WITH (connector = 'webhook', is_batched = true)`);
+      const numbers = [
+        '7.0',
+        '1e3',
+        '-1.50e2',
+        '0.0',
+        '-0e9',
+        '12e0',
+        '1.200E+1',
+        '9223372036854775807.0',
+        '100e-2',
+        '5',
+      ];
+      // PostgreSQL's own answer.
+      const wanted = await rows(
+        `SELECT n::numeric::bigint FROM unnest(ARRAY[${numbers.map((n) => `'${n}'`).join()}]) AS n`,
+      );
+      for (const [i, number] of numbers.entries()) {
+        await accepted(post('whole', `{"id":${number},"x":1.5}`));
+        assert.deepEqual(await rows('DELETE FROM whole RETURNING id, x'), [[wanted[i]?.[0], '1.5']], number);
+      }
+      const lines = numbers.map((number) => `{"n":1,"x":0.5,"id":${number}}`);
+      await accepted(post('whole_lines', lines.join('\n')), lines.length);
+      assert.deepEqual(await rows('SELECT id FROM whole_lines'), wanted);
+      for (const wrong of ['7.5', '1e-1', '1e19', '9223372036854775808.0', '1e9999'])
+        assert.equal((await post('whole', `{"id":${wrong}}`)).status, 422, wrong);
+      assert.equal((await post('whole_lines', '{"id":1.0}\n{"id":1.5}')).status, 422);
+      assert.deepEqual(await rows('SELECT count(*) FROM whole'), [['0']]);
+    });
+
     await t.test('an idle connection stays open as long as the setting says', async () => {
       const answer = await headgate.post(`${database}/public/docs`, '{}');
       assert.equal(answer.headers.get('keep-alive'), 'timeout=610');
