@@ -3,12 +3,13 @@ import { limits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';
 
-type Bounding = Pick<Settings, 'commitConnections' | 'bodyBytesMax'>;
+type Bounding = Pick<Settings, 'commitConnections' | 'bodyBytesMax' | 'keepAliveSeconds'>;
 
-export function boundsOf({ commitConnections, bodyBytesMax }: Bounding): Limits {
+export function boundsOf({ commitConnections, bodyBytesMax, keepAliveSeconds }: Bounding): Limits {
   return {
     ...limits,
     bodiesInFlightBytesMax: Math.max(limits.bodiesInFlightBytesMax, 2 * bodyBytesMax),
+    keepAliveTimeoutMs: keepAliveSeconds * 1_000,
     commitConnectionsMax: commitConnections,
     // Leaves connections for the groups, as far as possible.
     largeCommitsMax: Math.max(1, Math.min(limits.largeCommitsMax, commitConnections - 1)),

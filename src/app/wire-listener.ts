@@ -280,6 +280,7 @@ function catalogRooms(sealing: Sealing, keys: KeyRing, settings: Settings) {
         check: parsed.compile({ secrets, publicUrl: settings.publicUrl }),
         why: (request: CheckRequest) =>
           explainRefusal(expression, { secrets, publicUrl: settings.publicUrl }, request),
+        readsEncodedBody: parsed.readsEncodedBody,
         headers: parsed.readsAllHeaders ? null : parsed.headersRead.map((name) => name.toLowerCase()),
       };
     },

@@ -156,8 +156,8 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
     ready: () => engine.unavailable === null && catalog.isWatching(database),
     current: (oid) => catalog.current(database, oid),
     refresh: (table) => catalog.refresh(table),
-    decode: (target, { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress }, body) =>
-      decodeRequest(target, { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body }),
+    decode: (target, { requestTarget, ...head }, body) =>
+      decodeRequest(target, { ...head, target: requestTarget, body, accepted: true }),
     decodeWholes,
     handOver: parts.into.handOver(restraint.handOver),
     groupRows: () => restraint.groupRows(),

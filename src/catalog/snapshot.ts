@@ -52,6 +52,7 @@ export interface CompiledCheck {
   readonly why?: WhyRefused;
   /** Lower-case names of the headers that it reads; null: it reads all of them. */
   readonly headers: readonly string[] | null;
+  readonly readsEncodedBody?: boolean;
 }
 
 export interface Snapshot {
@@ -219,6 +220,7 @@ function toTarget(
       table,
       oid,
       check: unusable === null ? (compiled?.check ?? null) : 'unusable',
+      readsEncodedBody: compiled?.readsEncodedBody,
       whyRefused: compiled?.why,
       answers: answers.made ?? undefined,
       waitsForDisk: row.options['webhook.wait_for_persistence'] !== false,
@@ -230,6 +232,8 @@ function toTarget(
           : { ...code, functionsIn: 'headgate' },
       intake: {
         format: formatOf(row.options),
+        files: row.options['form_files'] === 'content' ? 'content' : undefined,
+        replaces: row.options['on_unstorable'] === 'replace',
         batched: row.options['is_batched'] === true,
         document: row.takes_document ? row.document : null,
         unknown: unknownOf(row),

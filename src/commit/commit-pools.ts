@@ -19,6 +19,7 @@ import type { Engine } from '../engine/engine.ts';
 import { LeftBehind } from '../engine/orphaned-backends.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
 import { backoffMs } from '../kit/backoff.ts';
+import { within } from '../kit/timeout.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -119,8 +120,11 @@ export class CommitPools {
         return await open.pool.connect();
       } catch (error) {
         if (!open.shared && (refusesParameters(error) || error instanceof LentSession)) this.#share(open);
-        else if (sqlstateOf(error) !== '53300' || performance.now() >= latest) throw error;
-        else await this.#takeAsSize(database, open, error as Error, attempt);
+        else if (sqlstateOf(error) !== '53300') throw error;
+        else {
+          await this.#takeAsSize(database, open, error as Error, attempt);
+          if (performance.now() >= latest) throw error;
+        }
       }
     }
   }
@@ -223,6 +227,25 @@ export class CommitPools {
     await Promise.all([this.#owners?.close(), ...[...databases].map((database) => this.release(database))]);
   }
 
+  /**
+   * pg-pool's bound ends when the connection is open. A pooler opens it at once, and its first statement waits for a server connection, of which
+   * the pooler may have fewer: then there are as many as have been served.
+   */
+  async #inTime(client: ClientBase, work: Promise<unknown>): Promise<void> {
+    const ms = this.#limits.commitStatementTimeoutMs;
+    if (
+      await within(
+        ms,
+        work.then(() => true),
+        false,
+      )
+    )
+      return;
+    const { connection } = client as unknown as { readonly connection: { readonly stream: Socket } };
+    connection.stream.destroy();
+    throw Object.assign(new Error(noServer(ms)), { code: '53300', severity: 'FATAL' });
+  }
+
   #configOf(database: string, kind: Kind): ClientConfig {
     const { clientConfig, writerConfig = clientConfig } = this.#engine;
     return kind === 'writer' ? writerConfig(database) : clientConfig(database);
@@ -232,9 +255,11 @@ export class CommitPools {
     const session = {
       statement_timeout: this.#statementTimeoutMs,
       // pg-pool awaits what onConnect returns; its types do not say so.
-      onConnect: ((client) => prepareSession(client, () => askOnce(open, client))) as (
-        client: ClientBase,
-      ) => void,
+      onConnect: ((client) =>
+        this.#inTime(
+          client,
+          prepareSession(client, () => askOnce(open, client)),
+        )) as (client: ClientBase) => void,
     };
     const pool = new Pool({
       ...this.#configOf(database, kind),
@@ -242,7 +267,12 @@ export class CommitPools {
       connectionTimeoutMillis: this.#limits.commitStatementTimeoutMs,
       idleTimeoutMillis: 60_000,
       application_name: this.#applicationName,
-      ...(shared ? { onConnect: lookAtSession as (client: ClientBase) => void } : session),
+      ...(shared
+        ? {
+            onConnect: ((client: ClientBase) =>
+              this.#inTime(client, lookAtSession(client))) as unknown as () => void,
+          }
+        : session),
     });
     // An idle connection that the engine closes is dropped from the pool; the next commit opens another. One that
     // breaks while it commits reports to its group; nobody needs the event.
@@ -264,6 +294,9 @@ export class CommitPools {
 
 /** In PostgreSQL's protocol a zero byte ends a name. */
 const keyOf = (database: string, kind: Kind): string => `${database}\0${kind}`;
+
+const noServer = (ms: number): string =>
+  `a new connection was accepted and not served in ${ms} ms: the server is overloaded, or a pooler in front of it has fewer server connections (PgBouncer: default_pool_size) than Headgate opens (HEADGATE_COMMIT_CONNECTIONS, and some 8 others)`;
 
 const opens = new WeakMap<ClientBase, Open>();
 

@@ -1,7 +1,7 @@
 /** The settings that guard the doors: certificates, passwords, networks and rates. */
 import { Networks } from '../kit/networks.ts';
 import { parseRate } from '../kit/rate.ts';
-import { BadSetting, bool, oneOf, setting, text } from './setting.ts';
+import { BadSetting, bool, integer, oneOf, setting, text } from './setting.ts';
 import type { Parse } from './setting.ts';
 
 /** Only characters that SASLprep (RFC 4013) leaves unchanged, so that every client sends the same bytes for it. */
@@ -138,6 +138,14 @@ export const guardSettings = {
     null,
     rate,
     'requests that the webhook listener accepts for one table, e.g. 1000/s; a tenth of them (at least 10) may arrive at once, or as many as the burst says (1000/s burst 500); the rest get 429',
+  ),
+  keepAliveSeconds: setting(
+    'keep-alive-seconds',
+    'HEADGATE_KEEP_ALIVE_SECONDS',
+    'N',
+    75,
+    integer(1, 3_600),
+    'how long an idle connection to the webhook listener, the events gateway or the admin port stays open; behind a proxy longer than it keeps its own (Google Cloud: 600), or requests fail now and then with 502',
   ),
   sqlTlsOptional: setting(
     'sql-tls-optional',

@@ -8,6 +8,8 @@ export const checkLimits = {
   expressionDigitsMax: 1_000,
   /** Items of a list that a VALIDATE expression compares with, e.g. signatures in one header. */
   expressionListItemsMax: 1_000,
+  /** By how much a compressed body that a VALIDATE expression reads is taken to be longer than its content, in bytes. */
+  expressionEncodedBytesMax: 16 * 1024 * 1024,
   /** Fields of a form that a VALIDATE expression reads. */
   expressionFormFieldsMax: 10_000,
   /** Text that a VALIDATE expression takes out of a JSON document, and JSON that it compares, in characters. */

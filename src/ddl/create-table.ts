@@ -28,6 +28,8 @@ export const changeableOptions = [
   'on_type_error',
   'on_unknown',
   'collect_into',
+  'on_unstorable',
+  'form_files',
   'spool',
   'spool_status',
   'dedupe',
@@ -229,6 +231,8 @@ export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeD
   if (option.name === 'keep') return keepOf(option);
   if (option.name === 'distribute') return waysOf(option);
   if (option.name === 'shards') return shardsOf(option);
+  if (option.name === 'on_unstorable') return oneOf(option, 'reject', 'replace');
+  if (option.name === 'form_files') return oneOf(option, 'describe', 'content');
   if (option.name === 'inspect') return oneOf(option, 'off', 'bodies');
   return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
 }
@@ -265,6 +269,8 @@ function refuseUnusable(
   if (batched !== null && booleanOf(batched) && format !== 'json') {
     refuse(`is_batched = true needs format = 'json': no other body is split into lines`, batched.valueAt);
   }
+  const files = option('form_files');
+  if (files !== null && format !== 'form') refuse(`form_files needs format = 'form'`, files.nameAt);
   for (const name of ['dedupe', 'dedupe_compare']) {
     const place = option(name);
     if (

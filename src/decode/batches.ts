@@ -11,6 +11,7 @@ import type { Dedupe } from '../types/delivery-id.ts';
 import type { DecodeHead } from '../types/request.ts';
 import type { Documents, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
+import { withoutMark } from '../kit/byte-order-mark.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { limits } from '../config/limits.ts';
@@ -20,6 +21,7 @@ import { includedMembers } from './includes.ts';
 import { type JsonProblem, scanItem, scanJson, scannedEffort, tooManyMembersReason } from './json-scan.ts';
 import { readLines } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
+import { withStorableEscapes } from './storable.ts';
 import { noObject, problemSentence, refuseBody, refuseProblem } from './messages.ts';
 import {
   changesNothing,
@@ -27,8 +29,10 @@ import {
   isRow,
   keyProblem,
   namesRow,
+  needsWhole,
   type Plan,
   planByKeys,
+  planForScanned,
   planOf,
   rowGrowth,
   writeRow,
@@ -45,10 +49,19 @@ export interface ItemsRequest extends DecodeHead {
 
 /** Errors name the item, from 1: `item 2: …`. Pauses for others now and then, if there are many items. */
 export function* itemsInSlices(target: Target, request: ItemsRequest): Generator<void, Rows> {
-  const { bytes: source, spans } = request.documents;
   const { intake } = target;
   const plan = planOf(target, intake.document === null ? readOptions(request.rawHeaders) : defaultOptions);
   const included = includedMembers(intake, request);
+  return yield* itemsWith(target, request, plan, included);
+}
+
+function* itemsWith(
+  target: Target,
+  request: ItemsRequest,
+  plan: Plan,
+  included: Buffer | null,
+): Generator<void, Rows> {
+  const { bytes: source, spans } = request.documents;
   // As in decode.ts: no two large batches in one turn, and none in the turn in which it was unmasked.
   if (source.length > limits.decodeSliceBytes) yield;
   const count = spans.length / 2;
@@ -72,8 +85,12 @@ function* rowsOfItems(
   out: RowBytes | null,
 ): Generator<void, Rows> {
   const { deletes, rawHeaders } = request;
-  const { bytes: source, spans } = request.documents;
+  const { spans } = request.documents;
   const { dedupe } = target;
+  // Which keeps the places of all items.
+  const source = target.intake.replaces
+    ? withStorableEscapes(request.documents.bytes)
+    : request.documents.bytes;
   const items: Delivery[] = [];
   const count = spans.length / 2;
   const written = out === null ? null : new Spans(count);
@@ -102,9 +119,13 @@ function* rowsOfItems(
       // A delete is no repetition of the item that stored the row.
       items.push(removed ? { ...item, delivery: derived(item.delivery, 'delete') } : item);
     }
-    if (out === null) continue;
+    if (out === null) {
+      if (needsWhole(plan, source, start))
+        return yield* itemsWith(target, request, plan.whole ?? plan, included);
+      continue;
+    }
     const at = out.length;
-    const kept = writeRow(out, plan, included, source, start, end);
+    const kept = writeRow(out, planForScanned(plan), included, source, start, end);
     if (kept !== null && !removed) keeps.add(i, kept);
     written?.add(at, out.length, i + 1);
   }
@@ -141,10 +162,9 @@ function itemProblem(
   allUtf8: boolean,
   removed: boolean,
 ): JsonProblem | null {
-  const scanOptions = plan.keys === null ? plainScan : { ...plainScan, keys: plan.keys };
-  const behind = allUtf8 ? scanItem(bytes, start, scanOptions) : -1;
+  const behind = allUtf8 ? scanItem(bytes, start, plan.scan) : -1;
   if (behind < end || skipSpace(bytes, end) < behind) {
-    const problem = scanJson(bytes.subarray(start, end), scanOptions);
+    const problem = scanJson(bytes.subarray(start, end), plan.scan);
     if (problem !== null) return problem;
   }
   if (!isRow(plan, bytes, start)) return { reason: noObject, offset: null };
@@ -154,22 +174,22 @@ function itemProblem(
   return reason === null ? null : { reason, offset: null };
 }
 
-const plainScan = { depthMax: limits.jsonDepthMax };
-
 function deleteProblem({ shape }: Target, plan: Plan, bytes: Buffer, start: number): string | null {
   if (shape.key.length === 0) return 'deletes need the primary key, and the table has none';
   return namesRow(plan, bytes, start) ? null : 'deletes need the primary key';
 }
 
 /** One JSON object whose keys are columns, whatever the target's intake says. */
-export function decodeObject(target: Target, body: Buffer, ackTimeoutMs: number): Rows {
+export function decodeObject(target: Target, bytes: Buffer, ackTimeoutMs: number): Rows {
+  const body = withoutMark(bytes);
   const plan = planByKeys(target.shape);
-  const effort = checkDocument(body, 'payload_undecodable', plan.keys);
+  const effort = checkDocument(body, 'payload_undecodable', plan.scan);
   return { ...oneRow(target, plan, null, body, effort), ackTimeoutMs };
 }
 
 /** One JSON object per line, all or nothing; `firstLine` is the number of the first line, from 1. */
-export function decodeLines(target: Target, body: Buffer, ackTimeoutMs: number, firstLine = 1): Rows {
+export function decodeLines(target: Target, bytes: Buffer, ackTimeoutMs: number, firstLine = 1): Rows {
+  const body = firstLine === 1 ? withoutMark(bytes) : bytes;
   if (firstLine === 1 && isOneLine(body))
     try {
       return decodeObject(target, body, ackTimeoutMs);
@@ -206,10 +226,11 @@ export interface GoodLines {
 /** The lines that are JSON objects; `firstLine` is the number of the first line, from 1. */
 export function decodeGoodLines(
   target: Target,
-  body: Buffer,
+  bytes: Buffer,
   ackTimeoutMs: number,
   firstLine = 1,
 ): GoodLines {
+  const body = firstLine === 1 ? withoutMark(bytes) : bytes;
   const skipped: SkippedLine[] = [];
   let skippedCount = 0;
   const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {

@@ -11,6 +11,20 @@ import type { DecodeOptions } from './options.ts';
 /** The JSON text that replaces the value at this place; null: the value remains. */
 export type Convert = (bytes: Buffer, start: number, end: number) => string | null;
 
+/** The types of PostgreSQL whose input refuses an empty text, without those that no form fills: arrays, ranges, geometry … */
+export const emptyIsNoValue: ReadonlySet<number> = new Set([
+  16 /* bool */, 20, 21, 23 /* integers */, 26 /* oid */, 114 /* json */, 700, 701 /* floats */, 829, 774 /* macaddr */,
+  869, 650 /* inet, cidr */, 1082, 1083, 1114, 1184, 1186, 1266 /* dates and times */, 1700 /* numeric */, 2950 /* uuid */, 3802 /* jsonb */,
+]); // prettier-ignore
+
+/** The same for a field of a form: one that was left empty has no value, and is NULL. */
+export function formConversionOf(column: Column, options: DecodeOptions): Convert | null {
+  const convert = conversionOf(column, options);
+  if (!emptyIsNoValue.has(column.baseType)) return convert;
+  return (bytes, start, end) =>
+    end - start === 2 && isString(bytes, start) ? 'null' : (convert?.(bytes, start, end) ?? null);
+}
+
 /** pg_type.oid */
 const oids = {
   int2: 21,
@@ -103,6 +117,35 @@ const zoned: Convert = (bytes, start, end) => {
 /** Longest number in two's complement that is read, in characters of base64; unsigned 64 bits have 12. */
 const base64CharsMax = 256;
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+/** The most digits that bigint has, and some zeros. */
+const wholeCharsMax = 64;
+
+/**
+ * `7.0` and `1e3` in a column of integers, which PostgreSQL's input does not read, are 7 and 1000, as `7.0::numeric::bigint` is; `7.5` remains, and
+ * is refused.
+ */
+const whole: Convert = (bytes, start, end) => {
+  if (!isNumber(bytes, start) || end - start > wholeCharsMax) return null;
+  const [, sign = '', digits = '', fraction = '', exponent = ''] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,4}))?$/.exec(bytes.toString('latin1', start, end)) ?? [];
+  if (digits === '' || (fraction === '' && exponent === '')) return null;
+  const all = digits + fraction;
+  const point = digits.length + Number(exponent);
+  if (/^0*$/.test(all)) return '0';
+  if (point > wholeCharsMax || !/^0*$/.test(all.slice(Math.max(point, 0)))) return null;
+  return `${sign}${all
+    .slice(0, Math.max(point, 0))
+    .padEnd(point, '0')
+    .replace(/^0+(?=\d)/, '')}`;
+};
+
+/** The same for a document that has a number with a point or an exponent; null: the column takes no integers. */
+export function wholeConversionOf(column: Column, options: DecodeOptions): Convert | null {
+  if (![oids.int2, oids.int4, oids.int8].includes(column.baseType)) return null;
+  const convert = conversionOf(column, options);
+  return (bytes, start, end) => whole(bytes, start, end) ?? convert?.(bytes, start, end) ?? null;
+}
 
 /** `"AeJA"`, which is 01 e2 40, is 123456; `"/w=="` is -1. */
 const twosComplement: Convert = (bytes, start, end) => {

@@ -1,11 +1,12 @@
 /**
  * Bytes to rows for one table. Takes the body as received, and what else of the request becomes a column; returns one
  * JSON document per row, byte for byte except for what INCLUDE adds and what is converted. May refuse with `body_not_json`,
- * `payload_undecodable`, `invalid_option`, `body_too_large`. Touches nothing.
+ * `payload_undecodable`, `body_not_form`, `invalid_option`, `body_too_large`. Touches nothing.
  */
 import type { DecodeRequest } from '../types/request.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
+import { withoutMark } from '../kit/byte-order-mark.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { atOnce } from '../kit/time-slices.ts';
@@ -13,10 +14,9 @@ import { limits } from '../config/limits.ts';
 import { documentOf } from './bodies.ts';
 import { deliveryOf } from './delivery.ts';
 import { includedMembers } from './includes.ts';
-import { scanJson, scannedEffort } from './json-scan.ts';
+import { type JsonScanOptions, scanJson, scannedEffort } from './json-scan.ts';
 import { type LineRows, readInSlices } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
-import type { Keys } from './document-keys.ts';
 import { type BodyCode, noObject, refuseBody, refuseProblem } from './messages.ts';
 import {
   changesNothing,
@@ -24,23 +24,26 @@ import {
   isRow,
   keyProblem,
   type Plan,
+  needsWhole,
   planOf,
   rowGrowth,
   writeRow,
 } from './reshape.ts';
 import { RowBytes } from './row-bytes.ts';
+import { storable } from './storable.ts';
 
 export function decodeRequest(target: Target, request: DecodeRequest): Rows {
   return atOnce(decodeInSlices(target, request));
 }
 
 /** The hot path: the single row of a small body that is stored unchanged; null: this body is not. */
-export function decodeWhole(target: Target, { body }: Pick<DecodeRequest, 'body'>): Rows | null {
+export function decodeWhole(target: Target, request: Pick<DecodeRequest, 'body'>): Rows | null {
   const { shape, intake, dedupe } = target;
   if (shape.writeMode !== 'copy' || intake.format !== 'json' || intake.batched || dedupe !== undefined)
     return null;
-  if (body.length > limits.decodeSliceBytes) return null;
-  return wholeBody(target, body, null, checkDocument(body, codeOf(target), null));
+  if (request.body.length > limits.decodeSliceBytes || intake.replaces === true) return null;
+  const body = withoutMark(request.body);
+  return wholeBody(target, body, null, checkDocument(body, codeOf(target), plainScan));
 }
 
 /** The rows of bodies in one buffer, each of which is stored unchanged; null: one of them is not. */
@@ -50,7 +53,7 @@ export function decodeWholes(target: Target, bytes: Buffer, spans: Uint32Array):
     return null;
   let effort = 0;
   for (let at = 0; at < spans.length; at += 2) {
-    const problem = scanJson(bytes.subarray(spans[at], spans[at + 1]), { depthMax: limits.jsonDepthMax });
+    const problem = scanJson(bytes.subarray(spans[at], spans[at + 1]), plainScan);
     if (problem !== null) return null;
     effort += scannedEffort();
   }
@@ -58,6 +61,8 @@ export function decodeWholes(target: Target, bytes: Buffer, spans: Uint32Array):
   const read = { documents, count: spans.length / 2, lines: null, keeps: null, effort, ignored: null };
   return lineRows(target, read, bytes.length > limits.groupBytesMax ? null : limits.ackDeadlineMs);
 }
+
+const plainScan: JsonScanOptions = { depthMax: limits.jsonDepthMax };
 
 const codeOf = ({ intake }: Target): BodyCode =>
   intake.document === null ? 'payload_undecodable' : 'body_not_json';
@@ -72,36 +77,37 @@ export function* decodeInSlices(target: Target, request: DecodeRequest): Generat
 }
 
 function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Rows> {
-  const { body } = request;
   const { shape, intake } = target;
   // Large documents are read in one go, but no two of them in one turn.
-  if (body.length > limits.decodeSliceBytes) yield;
+  if (request.body.length > limits.decodeSliceBytes) yield;
+  const read = withoutMark(request.body);
+  const body = intake.replaces === true && intake.format === 'json' ? storable(read) : read;
   const code = codeOf(target);
   const isOneDocument = intake.format === 'json' && !intake.batched;
   if (isOneDocument && shape.writeMode === 'copy') {
     // The body is the row.
-    return wholeBody(target, body, null, checkDocument(body, code, null));
+    return wholeBody(target, body, null, checkDocument(body, code, plainScan));
   }
   const plan = planOf(target, intake.document === null ? readOptions(request.rawHeaders) : defaultOptions);
   const included = includedMembers(intake, request);
   if (isOneDocument) {
-    const effort = checkDocument(body, code, plan.keys);
-    return oneRow(target, plan, included, body, effort);
+    const effort = checkDocument(body, code, plan.scan);
+    return oneRow(target, plan, included, body, effort, request.body);
   }
   if (intake.format !== 'json') {
-    const document = documentOf(target, body, code);
-    if (plan.keys !== null) checkDocument(document, code, plan.keys);
-    return oneRow(target, plan, included, document, 0, body);
+    const document = yield* documentOf(target, request, code);
+    if (plan.keys !== null) checkDocument(document, code, plan.scan);
+    return oneRow(target, plan, included, document, 0, request.body);
   }
-  const read = yield* readInSlices(body, plan, included, 1, (line, problem) => {
+  const lines = yield* readInSlices(body, plan, included, 1, (line, problem) => {
     throw refuseProblem(code, problem, `line ${line}`);
   });
-  return lineRows(target, read, null);
+  return lineRows(target, lines, null);
 }
 
 /** Returns what its objects may cost the engine; see scannedEffort. */
-export function checkDocument(body: Buffer, code: BodyCode, keys: Keys | null): number {
-  const problem = scanJson(body, { depthMax: limits.jsonDepthMax, keys });
+export function checkDocument(body: Buffer, code: BodyCode, options: JsonScanOptions): number {
+  const problem = scanJson(body, options);
   if (problem !== null) throw refuseProblem(code, problem);
   return scannedEffort();
 }
@@ -121,12 +127,13 @@ export function oneRow(
   const problem = keyProblem(plan, body, start);
   if (problem !== null) throw refuseProblem('payload_undecodable', problem);
   const ignored = ignoredOf(plan, plan.keys !== null && plan.keys.unknown > 0 ? 1 : 0);
-  if (changesNothing(plan, included)) return { ...wholeBody(target, body, null, effort), ignored };
+  const written = needsWhole(plan, body, start) ? (plan.whole ?? plan) : plan;
+  if (changesNothing(written, included)) return { ...wholeBody(target, body, null, effort), ignored };
   let end = body.length;
   while (!plan.asText && isJsonSpace(body[end - 1])) end--;
   const hexBytes = plan.takesBytes ? raw.length * 2 : 0;
   const out = new RowBytes(end - start, rowGrowth(plan, included) + hexBytes + spareBytes);
-  const kept = writeRow(out, plan, included, body, start, end, raw);
+  const kept = writeRow(out, written, included, body, start, end, raw);
   return { ...wholeBody(target, out.done(), kept, effort), ignored };
 }
 

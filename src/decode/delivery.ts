@@ -8,8 +8,11 @@ import type { Dedupe, DeliveryPart } from '../types/delivery-id.ts';
 import type { DecodeRequest } from '../types/request.ts';
 import type { Intake } from '../types/target.ts';
 import type { Rows } from '../types/rows.ts';
-import { formPartBytes, formParts } from '../kit/form.ts';
+import { hasMark } from '../kit/byte-order-mark.ts';
+import { formFields } from '../kit/form.ts';
 import { firstHeader } from '../kit/header.ts';
+import { FormProblem } from '../kit/multipart.ts';
+import { formLimits } from './bodies.ts';
 import { Elements, isNumber, isString, Members, skipSpace, skipValue, stringAt } from '../kit/json-walk.ts';
 import { digest } from '../types/delivery-id.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
@@ -50,16 +53,22 @@ function missing({ shown }: Dedupe): Refused {
 function valueOf(part: DeliveryPart, format: Intake['format'], request: DeliveryRequest): string | null {
   if ('header' in part) return firstHeader(request, part.header);
   const { body } = request;
-  if (format === 'form') return fieldOf(body, part.path);
+  if (format === 'form') return fieldOf(request, part.path);
   return format === 'json' ? memberOf(body, part.path) : null;
 }
 
 /** The last field of that name, as in the row. */
-function fieldOf(body: Buffer, [name, ...more]: readonly (string | number)[]): string | null {
+function fieldOf(request: DeliveryRequest, [name, ...more]: readonly (string | number)[]): string | null {
   if (more.length > 0) return null;
   let value: string | null = null;
-  for (const [key, written] of formParts(body.toString('utf8')))
-    if (formPartBytes(key).toString('utf8') === name) value = formPartBytes(written).toString('utf8');
+  try {
+    for (const field of formFields(request.body, firstHeader(request, 'content-type'), formLimits))
+      if (field !== null && field[0] === name && typeof field[1] === 'string') [, value] = field;
+  } catch (error) {
+    // What an earlier version kept is stored, but has no id (bodies.ts).
+    if (error instanceof FormProblem) return null;
+    throw error;
+  }
   return value;
 }
 
@@ -81,7 +90,7 @@ function memberOf(body: Buffer, path: readonly (string | number)[]): string | nu
 }
 
 function placeOf(body: Buffer, path: readonly (string | number)[]): number | null {
-  let at = skipSpace(body, 0);
+  let at = skipSpace(body, hasMark(body) ? 3 : 0);
   for (const step of path) {
     const next = typeof step === 'number' ? elementAt(body, at, step) : memberAt(body, at, step);
     if (next === null) return null;

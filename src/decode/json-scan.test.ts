@@ -31,7 +31,7 @@ const refusedBodies: [body: string | Buffer, message: string][] = [
   ['{"a" 1}', 'unexpected character at byte 5'],
   ['[1,]', 'unexpected character at byte 3'],
   ['{} {}', 'unexpected character at byte 3'],
-  ['\ufeff{}', 'unexpected character at byte 0'],
+  ['\ufeff\ufeff{}', 'unexpected character at byte 0'],
   ['{"é":01}', 'unexpected character at byte 7'],
   ['"a\nb"', 'control character in a string at byte 2'],
   ['"\\x"', 'invalid escape in a string at byte 1'],

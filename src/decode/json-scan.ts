@@ -4,7 +4,8 @@
  * `\u0000`, surrogates that do not come in pairs, and numbers that its numeric type cannot hold. This also refuses documents whose
  * numbers would be very much longer when they are read back, and documents whose objects have so many members that sorting
  * them could keep the engine busy for minutes. One value is refused here that servers from version 16 on would accept: a
- * zero with the exponent ±1073741823. Proven against a server by json-scan.pg.test.ts.
+ * zero with the exponent ±1073741823. The type json, which keeps the text, takes the escapes and numbers that jsonb does not. Proven
+ * against a server by json-scan.pg.test.ts.
  */
 import { isUtf8 } from 'node:buffer';
 import {
@@ -33,6 +34,8 @@ export interface JsonScanOptions {
   readonly depthMax: number;
   /** Gets the keys of the outermost object; absent: nothing does. */
   readonly keys?: KeySink | null;
+  /** The document is kept as text, by PostgreSQL's type json: what only jsonb cannot hold is accepted. */
+  readonly asText?: boolean;
 }
 
 export interface KeySink {
@@ -141,6 +144,13 @@ export function scannedEffort(): number {
   return effort;
 }
 
+let fractions = false;
+
+/** Whether the document that was scanned last has a number with a point or an exponent. */
+export function scannedFraction(): boolean {
+  return fractions;
+}
+
 /** Bytes that a string may hold unescaped: neither quote, nor backslash, nor control character. */
 const plain = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte >= 32 && byte !== 34 && byte !== 92 ? 1 : 0,
@@ -149,16 +159,18 @@ const plain = Uint8Array.from({ length: 256 }, (_, byte) =>
 function scanDocument(
   bytes: Uint8Array,
   start: number,
-  { depthMax, keys = null }: JsonScanOptions,
+  { depthMax, keys = null, asText = false }: JsonScanOptions,
   onOneLine: boolean,
 ): number {
   keys?.begin();
+  keepsText = asText;
   if (open.length <= depthMax) {
     open = new Uint8Array(depthMax + 1);
     memberCounts = new Uint32Array(depthMax + 1);
   }
   growth = 0;
   effort = 0;
+  fractions = false;
   const n = bytes.length;
   let state = value;
   let depth = 0;
@@ -213,6 +225,9 @@ function scanDocument(
   return state === commaOrEnd && depth === 0 ? i : failure(endsEarly, n);
 }
 
+/** Scanning is synchronous: what the document is scanned for; see JsonScanOptions.asText. */
+let keepsText = false;
+
 /** Counts an object; returns whether it is one too many. */
 function isLarge(members: number): boolean {
   if (members <= freeMembersMax) return false;
@@ -248,6 +263,7 @@ function scanEscape(bytes: Uint8Array, at: number, n: number): number {
   if (letter !== 117 /* u */) return failure(badEscape, at);
   const unit = hexUnit(bytes, at + 2, n);
   if (unit < 0) return failure(badEscape, at);
+  if (keepsText) return at + 6;
   if (unit === 0) return failure(zeroCharacter, at);
   if (!isSurrogate(unit)) return at + 6;
   const isPair =
@@ -299,11 +315,13 @@ function scanNumber(bytes: Uint8Array, at: number, n: number): number {
   if (bytes[whole] === 48 && point > whole + 1) return failure(unexpected, whole + 1);
   let i = point;
   if (i < n && bytes[i] === 46) {
+    fractions = true;
     i = skipDigits(bytes, point + 1, n);
     if (i === point + 1) return digitMissing(i, n);
   }
   const mantissaEnd = i;
   if (i < n && (bytes[i]! | 32) === 101 /* e */) {
+    fractions = true;
     i++;
     if (i < n && (bytes[i] === 43 || bytes[i] === 45)) i++;
     const digits = i;
@@ -311,7 +329,7 @@ function scanNumber(bytes: Uint8Array, at: number, n: number): number {
     if (i === digits) return digitMissing(i, n);
   }
   // Without an exponent, only a number of very many digits can be out of range.
-  if (i === mantissaEnd && isSafeLength(i - at)) return i;
+  if ((i === mantissaEnd && isSafeLength(i - at)) || keepsText) return i;
   let first = whole;
   while (first < mantissaEnd && (bytes[first] === 48 || bytes[first] === 46)) first++;
   const exponent = readExponent(bytes, mantissaEnd, i);

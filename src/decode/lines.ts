@@ -10,14 +10,23 @@ import { limits } from '../config/limits.ts';
 import {
   type JsonProblem,
   type JsonScanOptions,
-  type KeySink,
   scanJson,
   scanLine,
   scannedEffort,
   tooManyMembersReason,
 } from './json-scan.ts';
 import { noObject } from './messages.ts';
-import { changesNothing, ignoredOf, isRow, keyProblem, type Plan, rowGrowth, writeRow } from './reshape.ts';
+import {
+  changesNothing,
+  ignoredOf,
+  isRow,
+  keyProblem,
+  needsWhole,
+  type Plan,
+  planForScanned,
+  rowGrowth,
+  writeRow,
+} from './reshape.ts';
 import { Keeps, RowBytes, Spans } from './row-bytes.ts';
 
 /** The lines of a body that are not blank: `next` until it returns false. */
@@ -39,9 +48,9 @@ class Lines {
   readonly #allUtf8: boolean;
   readonly #scanOptions: JsonScanOptions;
 
-  constructor(body: Buffer, firstNumber: number, keys: KeySink | null) {
+  constructor(body: Buffer, firstNumber: number, scanOptions: JsonScanOptions) {
     this.#body = body;
-    this.#scanOptions = { depthMax: limits.jsonDepthMax, keys };
+    this.#scanOptions = scanOptions;
     this.number = firstNumber - 1;
     // A line end is never a part of another character, so the whole is UTF-8 if each line is.
     this.#allUtf8 = isUtf8(body);
@@ -141,7 +150,7 @@ interface Reading {
 /** `out` null: the lines are stored unchanged. */
 function* rowsInSlices(reading: Reading, out: RowBytes | null): Generator<void, LineRows> {
   const { body, plan, included, onProblem } = reading;
-  const lines = new Lines(body, reading.firstLine, plan.keys);
+  const lines = new Lines(body, reading.firstLine, plan.scan);
   let ignored = 0;
   const spans = new Spans(Math.ceil(body.length / expectedLineBytes));
   const keeps = new Keeps();
@@ -168,12 +177,16 @@ function* rowsInSlices(reading: Reading, out: RowBytes | null): Generator<void, 
       continue;
     }
     if (plan.keys !== null && plan.keys.unknown > 0) ignored++;
+    if (out === null && needsWhole(plan, body, start)) {
+      // From the first line on: rows are either views of the body or all written.
+      return yield* readInSlices(body, plan.whole ?? plan, included, reading.firstLine, onProblem);
+    }
     if (out === null) {
       spans.add(start, end, number);
     } else {
       const at = out.length;
       const [from, to] = plan.asText ? [lines.lineStart, lines.lineEnd] : [start, end];
-      const kept = writeRow(out, plan, included, body, from, to);
+      const kept = writeRow(out, planForScanned(plan), included, body, from, to);
       if (kept !== null) keeps.add(spans.count, kept);
       spans.add(at, out.length, number);
     }

@@ -22,7 +22,7 @@ function problemText({ reason, offset }: JsonProblem): string {
 
 /** `place`: where in the request, e.g. `line 7`. */
 export function refuseBody(
-  code: BodyCode | NonNullable<JsonProblem['code']>,
+  code: BodyCode | 'body_not_form' | NonNullable<JsonProblem['code']>,
   reason: string,
   place: string | null = null,
 ): Refused {

@@ -8,9 +8,10 @@ import type { Ignored } from '../types/rows.ts';
 import type { Intake, Target } from '../types/target.ts';
 import type { Shape } from '../types/shape.ts';
 import { isString, Members, skipSpace } from '../kit/json-walk.ts';
-import { conversionOf, type Convert } from './conversions.ts';
+import { limits } from '../config/limits.ts';
+import { conversionOf, type Convert, formConversionOf, wholeConversionOf } from './conversions.ts';
 import { bodyInclude } from './includes.ts';
-import type { JsonProblem } from './json-scan.ts';
+import { type JsonProblem, type JsonScanOptions, scannedFraction } from './json-scan.ts';
 import { Keys } from './document-keys.ts';
 import { type DecodeOptions, defaultOptions } from './options.ts';
 import type { RowBytes } from './row-bytes.ts';
@@ -21,6 +22,8 @@ export interface Plan {
   readonly head: Buffer | null;
   /** The document is stored as a string that holds its text, including white space around it; see Shape.document. */
   readonly asText: boolean;
+  /** How documents are scanned. */
+  readonly scan: JsonScanOptions;
   /** Documents must be objects, because their keys are columns. */
   readonly typed: boolean;
   readonly columns: readonly PlannedColumn[];
@@ -33,6 +36,8 @@ export interface Plan {
   readonly key: readonly Buffer[] | null;
   /** What INCLUDE adds ends with the bytes that the row was made from. */
   readonly takesBytes: boolean;
+  /** The same for a document with numbers that columns of integers take only as whole ones; null: there is no such column. */
+  readonly whole: Plan | null;
 }
 
 /** A column whose members are examined. */
@@ -62,7 +67,9 @@ export function planOf(target: Target, options: DecodeOptions): Plan {
 export function planByKeys(shape: Shape): Plan {
   const known = byKeys.get(shape);
   if (known !== undefined) return known;
-  const plan = makePlan(shape, { document: null, includes: [], unknown: 'ignore' }, defaultOptions);
+  const intake = { document: null, includes: [], unknown: 'ignore', format: 'json' } as const;
+  // Events of the gateway have the values of their columns.
+  const plan = { ...makePlan(shape, intake, defaultOptions), whole: null };
   byKeys.set(shape, plan);
   return plan;
 }
@@ -72,7 +79,7 @@ const jsonType = 114;
 
 function makePlan(
   shape: Shape,
-  { document, includes, unknown }: Pick<Intake, 'document' | 'includes' | 'unknown'>,
+  { document, includes, unknown, format }: Pick<Intake, 'document' | 'includes' | 'unknown' | 'format'>,
   options: DecodeOptions,
 ): Plan {
   const included = new Set(includes.map((include) => include.column));
@@ -86,6 +93,7 @@ function makePlan(
     return {
       head,
       asText,
+      scan: { depthMax: limits.jsonDepthMax, asText },
       typed: false,
       columns: [],
       byName: new Map(),
@@ -93,26 +101,39 @@ function makePlan(
       collect: null,
       key: key.length === 0 ? key : null,
       takesBytes,
+      whole: null,
     };
   }
   const keyNames = new Set(shape.key.map(({ name }) => name));
-  const columns = shape.columns
-    .filter(({ name }) => !included.has(name))
-    .map((column) => ({
-      name: Buffer.from(column.name),
-      column: column.name,
-      convert: conversionOf(column, options),
-      keepable: options.toast && shape.writeMode === 'upsert' && !keyNames.has(column.name),
-    }))
-    .filter(({ convert, keepable }) => convert !== null || keepable);
+  const own = shape.columns.filter(({ name }) => !included.has(name));
+  const planned = (conversion: typeof conversionOf): PlannedColumn[] =>
+    own
+      .map((column) => ({
+        name: Buffer.from(column.name),
+        column: column.name,
+        convert: conversion(column, options),
+        keepable: options.toast && shape.writeMode === 'upsert' && !keyNames.has(column.name),
+      }))
+      .filter(({ convert, keepable }) => convert !== null || keepable);
   const collect = typeof unknown === 'object' ? unknown.into : null;
   // A column that INCLUDE fills is filled by no member, and the column that collects members takes none for itself.
   const names = shape.columns
     .map(({ name }) => name)
     .filter((name) => !included.has(name) && name !== collect);
   const keys = new Keys(names, unknown === 'reject');
-  const byName = new Map(columns.map((it) => [it.column, it]));
-  return { head: null, asText: false, typed: true, columns, byName, keys, collect, key, takesBytes };
+  const scan = { depthMax: limits.jsonDepthMax, keys };
+  const shared = { head: null, asText: false, scan, typed: true, keys, collect, key, takesBytes };
+  const withColumns = (columns: PlannedColumn[], whole: Plan | null): Plan => ({
+    ...shared,
+    columns,
+    byName: new Map(columns.map((it) => [it.column, it])),
+    whole,
+  });
+  const columns = planned(format === 'form' ? formConversionOf : conversionOf);
+  const integers = own.some((column) => wholeConversionOf(column, options) !== null);
+  if (format !== 'json' || !integers) return withColumns(columns, null);
+  const whole = planned((column) => wholeConversionOf(column, options) ?? conversionOf(column, options));
+  return withColumns(columns, withColumns(whole, null));
 }
 
 /** Whether every row of this plan is its document as received. */
@@ -285,6 +306,25 @@ export function namesRow(plan: Plan, bytes: Buffer, start: number): boolean {
     }
     return found;
   });
+}
+
+/** The plan for the document that was scanned last. */
+export function planForScanned(plan: Plan): Plan {
+  return plan.whole !== null && scannedFraction() ? plan.whole : plan;
+}
+
+/** Whether the plan for whole numbers changes a value of the document that was scanned last. */
+export function needsWhole(plan: Plan, bytes: Buffer, start: number): boolean {
+  const { whole } = plan;
+  if (whole === null || !scannedFraction()) return false;
+  let needs = false;
+  members.open(bytes, start);
+  while (!needs && members.next()) {
+    const column = columnOfMember(whole);
+    needs = (column?.convert?.(bytes, members.valueStart, members.valueEnd) ?? null) !== null;
+  }
+  members.open(nothing, 0);
+  return needs;
 }
 
 export function isRow(plan: Plan, bytes: Buffer, start: number): boolean {

@@ -140,6 +140,12 @@ export const refusals = {
     'unsupported content encoding',
     'Send the body as it is, or with Content-Encoding: gzip, deflate or br.',
   ),
+  body_not_form: kind(
+    415,
+    '22P02',
+    'the table takes forms, and the body is none',
+    "Send application/x-www-form-urlencoded or multipart/form-data, with the Content-Type that says so; JSON needs a table with format = 'json'.",
+  ),
   expectation_failed: kind(
     417,
     '0A000',

@@ -123,7 +123,7 @@ export class Connection {
 
   /**
    * Bounds how small the chunks of the following body may be: 64 KiB on a connection can hold ten thousand, each of which
-   * costs what a request does. `exceeded` is called once, and what follows is skipped: Node's parser does not call a callback
+   * costs a µs. `exceeded` is called once, and what follows is skipped: Node's parser does not call a callback
    * that is not set. null: the following body has a length.
    */
   boundChunks(exceeded: (() => void) | null): void {

@@ -81,6 +81,7 @@ export abstract class Exchange implements LiveRequest {
   #failure: Refusal | null = null;
   #reading: Reading | null = null;
   #inflation: Inflation | null = null;
+  #encodedBody: Buffer | undefined;
   #answered = false;
   #closes = false;
   #ended = false;
@@ -186,7 +187,7 @@ export abstract class Exchange implements LiveRequest {
   }
 
   /** All of the body, decompressed; at once if it is there. Called at most once; throws Refused, or rejects with it. */
-  protected readBody(rules: BodyRules): Buffer | Promise<Buffer> {
+  protected readBody(rules: BodyRules, keepsEncoded = false): Buffer | Promise<Buffer> {
     const { limits, bodyTurn } = this.context;
     const { request } = this;
     if (request instanceof WholeRequest) return this.#takeBody(request, rules);
@@ -198,10 +199,17 @@ export abstract class Exchange implements LiveRequest {
     this.#reading = reader;
     if ('code' in codings || codings.length === 0) return reader.promise;
     return reader.promise.then(async (read) => {
+      // A copy: what is decompressed is freed. Both are counted until the answer.
+      if (keepsEncoded) this.#encodedBody = Buffer.from(read);
       const body = await this.#inflate(read, codings, rules);
       await bodyTurn(body.length);
       return body;
     });
+  }
+
+  /** See Arrival. */
+  get encodedBody(): Buffer | undefined {
+    return this.#encodedBody;
   }
 
   /** A body that has already arrived. */

@@ -31,6 +31,9 @@ const named = new Map<string, Coding | null>([
   ['deflate', 'deflate'],
   ['br', 'br'],
   ['identity', null],
+  // The charset, in the wrong header: some senders' clients were told so.
+  ['utf-8', null],
+  ['utf8', null],
   ['', null],
 ]);
 

@@ -72,7 +72,7 @@ export function createIngest(deps: IngestDeps): Ingest {
         progress.target = progress.found = target;
         hooks.target(target);
         deps.admit(target, arrival.announcedBytes ?? 0);
-        const reading = progress.body ?? arrival.body();
+        const reading = progress.body ?? arrival.body(target.readsEncodedBody);
         const body = (progress.body = reading instanceof Promise ? await reading : reading);
         // It may have taken long to arrive, and the table may have another check by now.
         if (reading instanceof Promise && !isSame(deps.find(name), target)) continue;
@@ -167,6 +167,10 @@ class ReceivedRequest implements CheckRequest, DecodeRequest {
     return this.#arrival.target;
   }
 
+  get encodedBody(): Buffer | undefined {
+    return this.#arrival.encodedBody;
+  }
+
   get rawHeaders(): readonly string[] {
     return this.#arrival.rawHeaders;
   }
@@ -209,7 +213,7 @@ async function findLate(
   if (handshakes === undefined || last?.answers?.asksByPost !== true) return finding;
   // Awaited below, unless the handshake is answered without it.
   finding.catch(() => undefined);
-  const read = async () => (progress.body ??= await arrival.body());
+  const read = async () => (progress.body ??= await arrival.body(last.readsEncodedBody));
   return (await handshakes.meanwhile(last, arrival, read)) ?? finding;
 }
 

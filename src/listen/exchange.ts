@@ -64,8 +64,8 @@ export class WebhookExchange extends Exchange implements Arrival {
     this.write(preflightReply(this.headers['access-control-request-headers']));
   }
 
-  body(): Buffer | Promise<Buffer> {
-    return this.readBody(this.#room.bodies);
+  body(keepsEncoded = false): Buffer | Promise<Buffer> {
+    return this.readBody(this.#room.bodies, keepsEncoded);
   }
 
   /** A request that is no POST: answered if its table answers such handshakes; if it does not, calls `otherwise`. */

@@ -9,10 +9,15 @@ type Form = 'plain' | 'bearer' | 'basic';
 export const notSigned =
   'Nothing is signed: anyone who learns the token can send anything. Use HTTPS all the way.';
 
-const sqlOf: Readonly<Record<Form, (s: string) => string>> = {
-  plain: (s) => s,
-  bearer: (s) => `'Bearer ' || ${s}`,
-  basic: (s) => `'Basic ' || replace(encode(convert_to(${s}, 'UTF8'), 'base64'), E'\\n', '')`,
+/** The scheme in upper or lower case (RFC 9110 §11.1), and what follows it. */
+const scheme = (value: string, name: string, wanted: string): string =>
+  `lower(left(${value}, ${name.length})) = '${name}'\n  AND secure_compare(substr(${value}, ${name.length + 1}), ${wanted})`;
+
+const sqlOf: Readonly<Record<Form, (value: string, s: string) => string>> = {
+  plain: (value, s) => `secure_compare(${value}, ${s})`,
+  bearer: (value, s) => scheme(value, 'bearer ', s),
+  basic: (value, s) =>
+    scheme(value, 'basic ', `replace(encode(convert_to(${s}, 'UTF8'), 'base64'), E'\\n', '')`),
 };
 
 const valueOf: Readonly<Record<Form, (key: string) => string>> = {
@@ -26,7 +31,7 @@ export function tokenHeader(form: Form, spec: SenderSpec): Sender {
   const name = spec.headers[0] ?? '';
   return sender('A token', {
     signsBody: false,
-    expression: (s) => `secure_compare(${header(name)}, ${sqlOf[form](s)})`,
+    expression: (s) => sqlOf[form](header(name), s),
     sign: ({ signingKey }) => ({ headers: { [name]: valueOf[form](signingKey) } }),
     ...(form === 'basic'
       ? {

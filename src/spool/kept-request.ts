@@ -63,7 +63,15 @@ export function keptHeaders(rawHeaders: readonly string[], { intake, dedupe }: T
     const name = given.toLowerCase();
     const included = intake.includes.some((it) => it.what === 'header' && it.header.toLowerCase() === name);
     const shown = hiddenHeaders !== null && !hiddenHeaders.has(name);
-    if (included || shown || dedupe?.headers.has(name) === true || name.startsWith(decoderHeaders))
+    // What reads the body needs it, even if VALIDATE reads it, too.
+    const readsBody = intake.format === 'form' && name === 'content-type';
+    if (
+      included ||
+      shown ||
+      readsBody ||
+      dedupe?.headers.has(name) === true ||
+      name.startsWith(decoderHeaders)
+    )
       kept.push(given, value);
   }
   return kept;

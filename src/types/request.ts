@@ -13,8 +13,10 @@ export interface Arrival {
   readonly remoteAddress: string;
   /** The announced length of the body; 0 or absent: unknown. */
   readonly announcedBytes?: number;
-  /** Reads the body; throws `Refused` (408, 411, 413, 415 …), or rejects with it. Called at most once. */
-  body(): Buffer | Promise<Buffer>;
+  /** What the body was before it was decompressed, if `body(true)` was called; absent: the same. */
+  readonly encodedBody?: Buffer | undefined;
+  /** Reads the body, and keeps what it was before it was decompressed, if that is wanted; throws `Refused` (408, 411, 413, 415 …), or rejects with it. Called at most once. */
+  body(keepsEncoded?: boolean): Buffer | Promise<Buffer>;
 }
 
 /** The value of a header, by its name in lower case, without reading the others. null: absent; undefined: received more than once. */
@@ -28,6 +30,8 @@ export interface CheckRequest {
   readonly header?: HeaderReader | undefined;
   readonly arrivedAtMs: number;
   readonly body: Buffer;
+  /** As it was sent, before it was decompressed; absent: the same. */
+  readonly encodedBody?: Buffer | undefined;
 }
 
 /** A compiled VALIDATE expression: true accepts; false, NULL and every error refuse. Never throws. */
@@ -37,8 +41,10 @@ export type Check = (request: CheckRequest) => boolean;
 export type WhyRefused = (request: CheckRequest) => string;
 
 /** What decode reads of a request besides its body. */
-export type DecodeHead = Omit<Arrival, 'announcedBytes' | 'body'>;
+export type DecodeHead = Omit<Arrival, 'announcedBytes' | 'body' | 'encodedBody'>;
 
 export interface DecodeRequest extends DecodeHead {
   readonly body: Buffer;
+  /** An earlier answer says that it is kept: it is read as it was then, if it would be refused now. */
+  readonly accepted?: boolean;
 }

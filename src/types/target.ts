@@ -14,6 +14,8 @@ export interface Target {
   readonly oid: number;
   /** null: the table has no VALIDATE. `'unusable'`: its VALIDATE cannot be evaluated now: 503, never accepted. */
   readonly check: Check | null | 'unusable';
+  /** The check reads the body as it was before it was decompressed. */
+  readonly readsEncodedBody?: boolean | undefined;
   /** Why the check refuses a request; absent: there is no check, or the reason cannot be told. */
   readonly whyRefused?: WhyRefused | undefined;
   /** Absent: the table has no ANSWER. */
@@ -74,6 +76,10 @@ export interface Code {
 /** What happens to a webhook request's body and headers: what decode must know about a table. */
 export interface Intake {
   readonly format: 'json' | 'form' | 'text' | 'bytes';
+  /** What becomes of the files of a form: absent, their names, types and sizes; `content`: their bytes, too, in base64. */
+  readonly files?: 'content' | undefined;
+  /** Text that JSONB cannot hold is replaced by U+FFFD; absent: it is refused. */
+  readonly replaces?: boolean | undefined;
   /** The body has one document per line; all are stored, or none. */
   readonly batched: boolean;
   /** The column that takes the whole document; null: the document's keys fill the columns of the same name. */

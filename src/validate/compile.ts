@@ -6,7 +6,7 @@ import { type CheckRequest } from '../types/request.ts';
 import { checkItems, equalTo } from './constant-time.ts';
 import { EvaluationError } from './errors.ts';
 import { comparisons, constantTimeEquality } from './functions-comparison.ts';
-import { type HeaderSlots, allHeaders, headerText } from './headers.ts';
+import { type HeaderSlots, allHeaders, headerText, headerValues } from './headers.ts';
 import { jsonOf } from './jsonb.ts';
 import { type Node, type NodeOf, childrenOf } from './node.ts';
 import { type Implementation, type Row } from './table.ts';
@@ -136,7 +136,9 @@ export class Compiler {
   }
 
   #header(node: NodeOf<'header'>): Evaluate {
-    const at = this.#headers.slotOf(node.name);
+    const { name } = node;
+    if (node.type === 'text[]') return ({ request }) => headerValues(request.rawHeaders, name);
+    const at = this.#headers.slotOf(name);
     if (node.type === 'text') return ({ headers }) => headerText(headers.values[at] ?? null);
     return ({ headers }) => {
       const text = headerText(headers.values[at] ?? null);
@@ -151,6 +153,8 @@ export class Compiler {
         return ({ request }) => allHeaders(request.rawHeaders);
       case 'payload':
         return ({ request }) => request.body;
+      case 'encoded_body':
+        return ({ request }) => request.encodedBody ?? request.body;
       case 'method':
         return ({ request }) => request.method;
       case 'path':

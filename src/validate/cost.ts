@@ -60,6 +60,8 @@ function sizeOf(node: Node, parts: readonly Size[]): Size {
       return { base: limits.headersBytesMax, body: 0 };
     case 'variable':
       if (node.name === 'payload') return { base: 0, body: 1 };
+      // What is compressed is as long as its content, or longer for a sender who wants that, up to the bound of all bodies.
+      if (node.name === 'encoded_body') return { base: limits.expressionEncodedBytesMax, body: 1 };
       return { base: limits.headersBytesMax * jsonGrowth, body: 0 };
     case 'call': {
       const known = node.args.map((arg) => (arg.kind === 'constant' ? arg.value : undefined));

@@ -212,8 +212,7 @@ function traced(root: Node, values: BoundValues, request: CheckRequest): Map<num
       throw error;
     }
   };
-  const headers = new HeaderSlots();
-  for (const node of reachable(root)) if (node.kind === 'header') headers.slotOf(node.name);
+  const headers = HeaderSlots.of(reachable(root));
   headers.fill(request);
   const { evaluate, shared } = new Compiler(values, headers, trace).compile(root);
   // Parts that are the same for every request were computed while compiling; only now is it seen whether this request needs them.
@@ -229,8 +228,8 @@ function traced(root: Node, values: BoundValues, request: CheckRequest): Map<num
 function doubledHeader(root: Node, { rawHeaders }: CheckRequest): string | null {
   const received = rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
   for (const node of reachable(root)) {
-    if (node.kind === 'header' && received.indexOf(node.name) !== received.lastIndexOf(node.name))
-      return node.name;
+    if (node.kind !== 'header' || node.type === 'text[]') continue;
+    if (received.indexOf(node.name) !== received.lastIndexOf(node.name)) return node.name;
   }
   return null;
 }
@@ -264,7 +263,8 @@ function shown(node: Node, result: Result | undefined, hidden: boolean, scrub: S
   const { value } = result;
   if (value === null) return 'NULL';
   if (hidden) return mask;
-  if (node.kind === 'variable' && node.name === 'payload') return printBody(value as Buffer, scrub);
+  if (node.kind === 'variable' && ['payload', 'encoded_body'].includes(node.name))
+    return printBody(value as Buffer, scrub);
   return printValue(value, node.type, scrub);
 }
 

@@ -32,6 +32,8 @@ export interface Expression {
   readonly readsAllHeaders: boolean;
   /** String literals that contain a shared key, as [start, end) of the whole token in `text`. */
   readonly secretLiterals: readonly { readonly start: number; readonly end: number }[];
+  /** Whether `encoded_body` is read. */
+  readonly readsEncodedBody: boolean;
   readonly warnings: readonly string[];
   compile(values: BoundValues): Check;
 }
@@ -47,13 +49,14 @@ export function parseExpression(text: string, scope: ExpressionScope): Expressio
   }
   const safety = new Safety();
   checkSafety(root, safety);
-  const reads = headersOf(root);
+  const reads = readsOf(root);
   return {
     text,
     payloadName,
     headersRead: reads.names,
     readsAllHeaders: reads.all,
     secretLiterals: literalRanges(text, keyConstants(root, safety)),
+    readsEncodedBody: reads.encodedBody,
     warnings: reads.names.flatMap(nameWarning),
     compile: (values) => compileCheck(root, values, [...safety.bound]),
   };
@@ -78,7 +81,7 @@ export function typeExpression(text: string, scope: ExpressionScope): TypedExpre
   if (second !== undefined) {
     const names = [...typer.unknownNames.keys()].join(', ');
     throw new ExpressionError('42703', `unknown names: ${names}`, typer.unknownNames.get(second) ?? null, {
-      hint: `One name may stand for the request body. known here: headers, method, path, query, url${scope.secrets.map((name) => `, ${name}`).join('')}`,
+      hint: `One name may stand for the request body. known here: headers, method, path, query, url, encoded_body${scope.secrets.map((name) => `, ${name}`).join('')}`,
     });
   }
   checkCost(root);
@@ -112,12 +115,13 @@ export function* reachable(root: Node): Generator<Node> {
   }
 }
 
-function headersOf(root: Node): { names: string[]; all: boolean } {
+function readsOf(root: Node): { names: string[]; all: boolean; encodedBody: boolean } {
   const nodes = [...reachable(root)];
   const names = nodes.flatMap((node) => (node.kind === 'header' ? [node.name] : []));
   return {
     names: [...new Set(names)].sort(),
     all: nodes.some((node) => node.kind === 'variable' && node.name === 'headers'),
+    encodedBody: nodes.some((node) => node.kind === 'variable' && node.name === 'encoded_body'),
   };
 }
 
@@ -181,8 +185,7 @@ export class Program {
   readonly #evaluate: Evaluate;
 
   constructor(root: Node, values: BoundValues) {
-    const headers = new HeaderSlots();
-    for (const node of reachable(root)) if (node.kind === 'header') headers.slotOf(node.name);
+    const headers = HeaderSlots.of(reachable(root));
     const { evaluate, shared } = new Compiler(values, headers).compile(root);
     this.#evaluate = evaluate;
     this.#context = { request: noRequest, headers, shared: Array.from({ length: shared }, () => unset) };

@@ -119,6 +119,15 @@ export const checkRows: readonly Row[] = [
     encoded: encodedHmac,
   }),
   fn(
+    'header_values',
+    ['text'],
+    'text[]',
+    // A node of its own reads the request (typing.ts).
+    () => null,
+    "All values of the header of that name, which is a constant in lower case, in their order; NULL if there is none. For senders that repeat a header: `secure_compare_any(…, header_values('x-signature'))`.",
+    { role: 'header' },
+  ),
+  fn(
     'ed25519_verify',
     ['bytea', 'bytea', 'bytea'],
     'bool',

@@ -1,6 +1,6 @@
 /** Text. Characters are code points, as in a UTF-8 database. */
 import { formObject, formSorted } from './form.ts';
-import { bytesToText } from './bytea.ts';
+
 import { jsonOf } from './jsonb.ts';
 import {
   type Row,
@@ -209,16 +209,16 @@ export const textRows: readonly Row[] = [
     'form',
     ['bytea'],
     'jsonb',
-    (body) => jsonOf(formObject(bytesToText(body, 'UTF8'))),
-    'The fields of a form body; of several fields with the same name, the last.',
+    (body) => jsonOf(formObject(body)),
+    'The fields of a form body, also of multipart/form-data; of several fields with the same name, the last. A file is an object of its name, type and size.',
     { size: timesSize(6) },
   ),
   fn(
     'form_sorted',
     ['bytea'],
     'text',
-    (body) => formSorted(bytesToText(body, 'UTF8')),
-    'The concatenated names and values of a form body, sorted by name and value, each pair once (Twilio, Mandrill).',
+    formSorted,
+    'The concatenated names and values of a form body, sorted by name and value, each pair once (Twilio, Mandrill). A form with files raises an error.',
     { size: timesSize(1) },
   ),
 ];

@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import type { CheckRequest } from '../types/request.ts';
 import { EvaluationError } from './errors.ts';
 import { type Json, jsonOf } from './jsonb.ts';
+import type { Node } from './node.ts';
 
 /** Whether a name as received is `wanted`, which is already in lower case. */
 function isNamed(received: string, wanted: string): boolean {
@@ -52,6 +53,13 @@ export class HeaderSlots {
     return true;
   }
 
+  /** Of the headers that may arrive once only. */
+  static of(nodes: Iterable<Node>): HeaderSlots {
+    const slots = new HeaderSlots();
+    for (const node of nodes) if (node.kind === 'header' && node.type !== 'text[]') slots.slotOf(node.name);
+    return slots;
+  }
+
   clear(): void {
     this.values.fill(null);
   }
@@ -73,6 +81,14 @@ function decoded(value: string): string {
   const bytes = Buffer.from(value, 'latin1');
   if (!isUtf8(bytes)) throw new EvaluationError('22021', 'a header is not UTF-8');
   return bytes.toString('utf8');
+}
+
+/** All values of one header; null: it is absent. */
+export function headerValues(rawHeaders: readonly string[], name: string): readonly string[] | null {
+  const values: string[] = [];
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2)
+    if (isNamed(rawHeaders[at] ?? '', name)) values.push(headerText(rawHeaders[at + 1] ?? '') ?? '');
+  return values.length === 0 ? null : values;
 }
 
 /** All headers as one JSON object with lower-case names. Any header that arrived twice raises an error, because it is read, too. */

@@ -59,7 +59,8 @@ function skipScalar(text: string, start: number): number {
 
 /** Checks a whole document and returns where its value is, without surrounding blanks. */
 export function checkJson(text: string): { start: number; end: number } {
-  const start = skipSpace(text, 0);
+  // A body that begins with a byte order mark is stored without it (RFC 8259 §8.1).
+  const start = skipSpace(text, text.charCodeAt(0) === 0xfeff ? 1 : 0);
   const end = checkValue(text, start, 0);
   if (skipSpace(text, end) < text.length) throw invalidInput('json');
   return { start, end };

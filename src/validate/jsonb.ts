@@ -29,8 +29,8 @@ export function parseJson(text: string): Json {
   return new Json(text, start, end);
 }
 
-/** A JSONB string, or an object of strings, created here: its text needs no check. */
-export function jsonOf(value: string | Record<string, string>): Json {
+/** A JSONB string, or an object of strings and descriptions of files, created here: its text needs no check. */
+export function jsonOf(value: string | Record<string, string | object>): Json {
   const text = JSON.stringify(value);
   return new Json(text, 0, text.length);
 }

@@ -10,7 +10,15 @@ import { Decimal } from './numeric.ts';
 import { Json } from './jsonb.ts';
 import { type TestWord } from './syntax.ts';
 
-export type VariableName = 'headers' | 'payload' | 'method' | 'path' | 'query' | 'url' | 'now';
+export type VariableName =
+  | 'headers'
+  | 'payload'
+  | 'method'
+  | 'path'
+  | 'query'
+  | 'url'
+  | 'now'
+  | 'encoded_body';
 
 interface Facts {
   readonly id: number;
@@ -37,6 +45,7 @@ export type Node = Facts &
         readonly value: Value;
         /** The positions of the string literals in it. */ readonly literals: Set<number>;
       }
+    /** Of type text[]: all its values; otherwise the only one. */
     | { readonly kind: 'header'; readonly name: string }
     | { readonly kind: 'variable'; readonly name: VariableName }
     | { readonly kind: 'secret'; readonly name: string }

@@ -60,6 +60,7 @@ export class NodePrinter {
       case 'constant':
         return this.#isHidden(node) ? `'${mask}'` : printConstant(node);
       case 'header':
+        if (node.type === 'text[]') return `header_values(${quoted(node.name)})`;
         return `headers${node.type === 'text' ? '->>' : '->'}${quoted(node.name)}`;
       case 'secret':
         return identifier(node.name);

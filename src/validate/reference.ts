@@ -72,6 +72,7 @@ is compiled when the table is created. Anything that is not on this page is refu
 | \`headers\` | jsonb | the request's headers, names in lower case, values decoded as UTF-8 (other bytes refuse the request) |
 | the JSONB column's name, or \`payload\` | bytea | the body as it arrived, decompressed |
 | each bound secret | text | its value |
+| \`encoded_body\` | bytea | the body as it was sent, before its \`Content-Encoding\` was undone; the same as the body if it has none |
 | \`method\`, \`path\` | text | of the request, as received; the path without the query |
 | \`query\` | jsonb | the query string's fields; of several with the same name, the last |
 | \`url\` | text | \`HEADGATE_PUBLIC_URL\`, path and query as the sender called it; NULL without that setting |
@@ -87,8 +88,10 @@ is compiled when the table is created. Anything that is not on this page is refu
   \`coalesce(headers->>'x', secret)\` and \`left(secret, (headers->>'n')::int)\` do not count. Of a digest that is cut, at least
   8 characters must be left: neither \`substr(encode(hmac(…), 'hex'), 65)\` nor \`left((headers->>'x') || secret, 8)\` counts.
 - Every comparison of a secret or an HMAC takes constant time.
-- If a header that the expression names arrives twice, the request is refused; an expression that reads \`headers\` as a
+- If a header that the expression names by \`headers->>'…'\` arrives twice, the request is refused; \`header_values('…')\` has all its values; an expression that reads \`headers\` as a
   whole refuses a request in which any header arrives twice.
+- The scheme of \`Authorization\` may be written in any case (RFC 9110), and \`secure_compare\` distinguishes them:
+  \`lower(left(headers->>'authorization', 7)) = 'bearer ' AND secure_compare(substr(headers->>'authorization', 8), secret)\`.
 - A header name that is not in lower case can never match: CREATE TABLE warns.
 - Its cost is bounded when it is created: numbers for \`repeat\` and patterns of \`LIKE\` are constants, a value may be
   ${limits.expressionValueBodiesMax} times as long as the body, a text from JSON up to ${limits.expressionJsonCharsMax} characters, a numeric up to ${limits.expressionDigitsMax} digits, a list in a

@@ -59,7 +59,8 @@ export interface Row {
 /**
  * `equal`, `unequal`: compared in constant time if a secret is involved. `compare`, `compareAny`: secure_compare.
  * `mac`: args[0] is a key. `hash`: a plain digest. `verify`: args[0] is a public key. `token`: args[1] is a key, NULL
- * if it does not verify. `pattern`: args[1] must be a constant. `shape`: args[0] has a shape if the result is not NULL.
+ * if it does not verify. `pattern`: args[1] must be a constant. `shape`: args[0] has a shape if the result is not NULL. `header`:
+ * args[0] is a constant, the name of a header.
  */
 export type Role =
   | 'equal'
@@ -71,7 +72,8 @@ export type Role =
   | 'verify'
   | 'token'
   | 'pattern'
-  | 'shape';
+  | 'shape'
+  | 'header';
 
 type More = Partial<Omit<Row, 'kind' | 'name' | 'args' | 'result' | 'theme' | 'doc' | 'implementation'>>;
 type ValuesOf<A extends readonly TypeName[]> = { [I in keyof A]: ValueOf[A[I]] };

@@ -1,5 +1,5 @@
 /** The parts of the request target, as received. */
-import { formObject } from './form.ts';
+import { queryObject } from './form.ts';
 import { type Json, jsonOf } from './jsonb.ts';
 
 /** Up to the question mark, not decoded. */
@@ -11,7 +11,7 @@ export function pathOf(target: string): string {
 /** The fields after the question mark, decoded; of several with the same name, the last. */
 export function queryOf(target: string): Json {
   const at = target.indexOf('?');
-  return jsonOf(formObject(at < 0 ? '' : target.slice(at + 1)));
+  return jsonOf(queryObject(at < 0 ? '' : target.slice(at + 1)));
 }
 
 /** As the sender calls it: the public address, followed by path and query as received. */

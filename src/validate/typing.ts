@@ -19,6 +19,7 @@ const variableTypes: Readonly<Record<string, TypeName>> = {
   path: 'text',
   query: 'jsonb',
   url: 'text',
+  encoded_body: 'bytea',
 };
 
 /** Whether it contains a variable or secret: PostgreSQL's IN puts all other items into one list. */
@@ -133,9 +134,16 @@ export class Typer {
       at,
     );
     if (name === 'now') return this.#now(at);
+    if (row.role === 'header') return this.#headerValues(args[0], at);
     const converted = args.map((arg, i) => this.build.coerce(arg, row.args[i] ?? 'text'));
     if (row.clock) converted.push(this.#now(at));
     return this.build.call(row, converted, at);
+  }
+
+  #headerValues(name: Node | undefined, at: number): Node {
+    if (name?.kind === 'constant' && typeof name.value === 'string')
+      return this.build.make({ kind: 'header', name: name.value }, 'text[]', at);
+    throw new ExpressionError('0A000', 'the name of a header must be a constant in header_values()', at);
   }
 
   #now(at: number): Node {

@@ -4,6 +4,9 @@ import { suite, test } from 'node:test';
 import { Client } from 'pg';
 import { asked } from '../support/asked.ts';
 import { createClient } from '../../src/client/client.ts';
+import { CommitPools } from '../../src/commit/commit-pools.ts';
+import { limits } from '../../src/config/limits.ts';
+import type { Observation } from '../../src/observe/observations.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { revokedAfterMs } from '../support/freshness.ts';
 import { startHeadgate } from '../support/headgate.ts';
@@ -13,6 +16,30 @@ import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 suite('behind PgBouncer', () => {
+  test('a pooler with fewer connections than Headgate opens is named, and those that it has are used', async (t) => {
+    const program = requireTool(t, 'pgbouncer');
+    if (program === null) return;
+    const server = await startTcpServer();
+    onEnd(t, 'server', () => server.close());
+    const port = await openPgbouncer(t, program, server.port, 'session', undefined, 2);
+    const clientConfig = (database: string) => ({ host: '127.0.0.1', port, user: 'root', database });
+    const seen: Observation[] = [];
+    const pools = new CommitPools({ clientConfig }, limits, 'test', (it) => seen.push(it));
+    onEnd(t, 'pools', () => pools.close());
+    const first = await pools.connect('postgres');
+    const second = await pools.connect('postgres');
+    // PgBouncer accepts the third, and lets its first statement wait for a server.
+    await assert.rejects(pools.connect('postgres'), /a pooler in front of it has fewer server connections/);
+    const [limited] = seen;
+    assert.ok(limited?.kind === 'commit.connections_limited');
+    assert.deepEqual([limited.connections, pools.sizeOf('postgres')], [2, 2]);
+    const waiting = pools.connect('postgres');
+    first.release();
+    const again = await waiting;
+    assert.deepEqual((await again.query('SELECT 1 AS one')).rows, [{ one: 1 }]);
+    for (const client of [again, second]) client.release();
+  });
+
   for (const mode of ['transaction', 'session'])
     test(`${mode} pooling: a changed key counts within a second, and nobody else hears of it`, async (t) => {
       const program = requireTool(t, 'pgbouncer');

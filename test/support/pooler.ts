@@ -53,6 +53,7 @@ export async function openPgbouncer(
   serverPort: number,
   mode: string,
   ignored = passedOver,
+  poolSize = mode === 'session' ? 64 : 8,
 ): Promise<number> {
   const [folder, port] = await Promise.all([ownFolder(t), freePort()]);
   await writeFile(join(folder, 'users'), '"root" ""\n');
@@ -68,7 +69,7 @@ unix_socket_dir =
 auth_type = any
 auth_file = ${join(folder, 'users')}
 pool_mode = ${mode}
-default_pool_size = ${mode === 'session' ? 64 : 8}
+default_pool_size = ${poolSize}
 max_client_conn = 200
 ${ignored === '' ? '' : `ignore_startup_parameters = ${ignored}`}
 `,
