@@ -31,14 +31,11 @@ export function signAgain(sender: Sender, kept: Asked, means: SigningMeans): Ask
     const id = headers[name];
     if (id === undefined)
       throw new UnsignableError(`${sender.name} signs ${name}, which this request does not have`);
-    const found = formsOf(id)
-      .map(sign)
-      .find((it) => it.headers[name] === id);
-    if (found === undefined)
+    made = sign(id);
+    if (made.headers[name] !== id)
       throw new UnsignableError(
         `${sender.name} signs ${name}, and "${id}" is not an id that can be signed here`,
       );
-    made = found;
   }
   const read = new Set(sender.headers.map((name) => name.toLowerCase()));
   const own = Object.entries(made.headers).filter(([name]) => read.has(name) || ofSignature.test(name));
@@ -53,11 +50,6 @@ export function signAgain(sender: Sender, kept: Asked, means: SigningMeans): Ask
 /** Headers that a sender signs and that name the delivery, such as `webhook-id`. */
 function isId(name: string, { signatureHeader }: Sender): boolean {
   return /(?:^|-)id$/.test(name) && name !== signatureHeader?.toLowerCase();
-}
-
-/** The ids that may lead to this header: as it is, without `msg_`, and without the hyphens of a UUID. */
-function formsOf(id: string): readonly string[] {
-  return [id, id.replace(/^[a-z]+_/, ''), id.replaceAll('-', '')];
 }
 
 function inLowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {

@@ -8,6 +8,7 @@ import { bareIdentifier } from '../../senders/identifier.ts';
 import { SendClient } from '../../senders/send-client.ts';
 import { askOne, roundsOf } from '../../senders/send-handshake.ts';
 import { SendError } from '../../senders/send-options.ts';
+import { senderTable } from '../../senders/sender-table.ts';
 import type { Sender } from '../../senders/sender.ts';
 import { hintForSender, senderNamed, signedRequest } from '../../senders/senders.ts';
 import { reasonOf } from './forward.ts';
@@ -91,7 +92,7 @@ async function secretFor(sender: Sender, { secretFile }: InitOptions, io: Comman
 /** In one transaction, so that the endpoint never exists without its check. */
 async function create(
   session: Session,
-  { id, format, answerSecret }: Sender,
+  sender: Sender,
   table: string,
   { secret }: Made,
   answerKey: string,
@@ -100,15 +101,16 @@ async function create(
   if ((await session.relation(bareIdentifier(table))) !== null)
     throw new PlainError(`the table ${table} already exists: choose another name with --table`);
   const [name, second] = [bareIdentifier(`${table}_secret`), bareIdentifier(`${table}_answer_secret`)];
+  const { id, answerSecret } = sender;
   const answers = answerSecret !== null && answerKey !== '';
-  const option = format === 'json' ? '' : `, format = '${format}'`;
   await session.typed('BEGIN');
   try {
     await session.typed(`CREATE SECRET ${name} WITH (backend = 'meta') AS ${quoteLiteral(secret)}`);
     if (answers)
       await session.typed(`CREATE SECRET ${second} WITH (backend = 'meta') AS ${quoteLiteral(answerKey)}`);
-    await session.typed(`CREATE TABLE ${bareIdentifier(table)} (data ${format === 'text' ? 'TEXT' : 'JSONB'}) INCLUDE TIMESTAMP AS received_at
-WITH (connector = 'webhook'${option}) VALIDATE SECRET ${name} USING ${id}${answers ? ` ANSWER SECRET ${second}` : ''}`);
+    await session.typed(
+      `${senderTable(sender, bareIdentifier(table))} VALIDATE SECRET ${name} USING ${id}${answers ? ` ANSWER SECRET ${second}` : ''}`,
+    );
     await session.typed('COMMIT');
   } catch (error) {
     await session.typed('ROLLBACK').catch(() => undefined);
