@@ -99,6 +99,25 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     assert.deepEqual(rows, [{ event: 'orders/paid', n: 2 }]);
   });
 
+  await t.test('tail refuses a table that does not exist, and exits with 130 on Ctrl-C', async (step) => {
+    if (requireTool(step, 'script') === null) return;
+    const refused = await headgateRuns(['tail', 'strpe_events', ...at]);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /there is no table strpe_events/);
+    const terminal = openTerminal(step, `${process.execPath} ${cli} tail shopify_events ${at.join(' ')}`, {
+      cwd: headgate.dataDir,
+      env: { PATH: process.env['PATH'] ?? '' },
+    });
+    assert(terminal !== null);
+    // Only what comes after its beginning is shown.
+    await within(15_000, async () => {
+      assert.equal((await headgate.post('dev/public/shopify_events', '{}')).status, 401);
+      assert.match(terminal.screen, /401 .*shopify_events/);
+    });
+    terminal.type(keys.interrupt);
+    assert.equal(await terminal.ended, 130, terminal.screen);
+  });
+
   await t.test('a table in a schema, and a refusal that leaves nothing', async () => {
     await client.query('CREATE SCHEMA app');
     const made = await headgateRuns(['init', 'github', ...at, '--table', 'app.hooks', '--json']);

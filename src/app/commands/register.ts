@@ -178,7 +178,12 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
         return end(tailElsewhere(await where(options), given, shell.io()));
       }
       const { tailCommand } = await import('../console-commands.ts');
-      await tailCommand(await dataDirOf(options), given, shell.io());
+      const dataDir = await dataDirOf(options);
+      if (table !== undefined) {
+        const { refuseMissing } = await import('./tail.ts');
+        await refuseMissing(await where({ dataDir }), table);
+      }
+      await end(tailCommand(dataDir, given, shell.io()));
     });
 
   shell
