@@ -49,19 +49,24 @@ Try it: a table,
 
   ${psql} \\
     -c "CREATE SECRET IF NOT EXISTS github_secret WITH (backend = 'meta') AS 'a long random key'" \\
-    -c "CREATE TABLE IF NOT EXISTS github_events (data JSONB) WITH (connector = 'webhook')
-        VALIDATE SECRET github_secret USING github"
+    -c "CREATE TABLE IF NOT EXISTS github_events (data JSONB)
+        INCLUDE HEADER 'x-github-event' AS event
+        INCLUDE HEADER 'x-github-delivery' AS delivery_id
+        INCLUDE TIMESTAMP AS received_at
+        INCLUDE HEADERS AS headers
+        INCLUDE BODY AS raw
+        WITH (connector = 'webhook') VALIDATE SECRET github_secret USING github"
 
 a request as GitHub signs it,
 
   body='{"action":"opened","number":1}'
   signature=$(printf %s "$body" | openssl dgst -sha256 -hmac 'a long random key' -r | cut -d' ' -f1)
-  curl -H "X-Hub-Signature-256: sha256=$signature" -d "$body" \\
+  curl -H 'X-GitHub-Event: issues' -H "X-Hub-Signature-256: sha256=$signature" -d "$body" \\
     ${webhook}
 
 and its row.
 
-  ${psql} -c "SELECT data->>'action' FROM github_events"
+  ${psql} -c "SELECT event, count(*) FROM github_events GROUP BY event"
 
 Without psql: ${withoutPsql} -d '<any of these statements>'
 

@@ -6,6 +6,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { interrupted } from './commands/print.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { type CommandIo, jsonLine, plain } from '../kit/terminal.ts';
 import type { ApiError, TailEvent } from '../console/api.ts';
@@ -33,8 +34,8 @@ export async function consoleCommand(dataDir: string, open = ''): Promise<string
   return `${at.url}${path === '/' ? '' : `#${path}`}\nLog in with a role and password of the SQL port.`;
 }
 
-/** Runs until it is interrupted or Headgate stops. */
-export async function tailCommand(dataDir: string, options: TailOptions, io: TailIo): Promise<void> {
+/** Runs until it is interrupted (the status is 130) or Headgate stops. */
+export async function tailCommand(dataDir: string, options: TailOptions, io: TailIo): Promise<number> {
   const at = await runningAt(dataDir);
   const { token = '' } = await local<{ token?: string }>(at, 'tail');
   try {
@@ -45,8 +46,9 @@ export async function tailCommand(dataDir: string, options: TailOptions, io: Tai
     if (!response.ok || response.body === null)
       throw new PlainError(`the console answered ${response.status}`);
     for await (const event of eventsOf(response.body)) await printEvent(event, { at, token, options, io });
+    return io.signal.aborted ? interrupted : 0;
   } catch (error) {
-    if (io.signal.aborted) return;
+    if (io.signal.aborted) return interrupted;
     if (error instanceof PlainError) throw error;
     throw new PlainError('Headgate has stopped, or can no longer be reached');
   }

@@ -13,6 +13,7 @@ import { senderOf } from '../senders/senders.ts';
 import type { SignedRequest } from '../senders/senders.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
 import { askOwn } from './local-listener.ts';
+import { signAgain, UnsignableError } from './sign-again.ts';
 
 export interface ReplayDeps {
   readonly catalog: Pick<Catalog, 'signing'>;
@@ -43,11 +44,14 @@ export async function replayed(
     headers: {},
     body: Buffer.from(body, 'base64'),
   };
-  const signed = sign ? signedAnew(source, plain) : plain;
-  const named = new Set(Object.keys(signed.headers).map((name) => name.toLowerCase()));
-  const kept = headers.filter(([name]) => !left.test(name) && !named.has(name.toLowerCase()));
+  const signed = sign ? signedAnew(source, { ...plain, headers: firstOf(headers) }) : plain;
+  const given = firstOf(headers);
+  // A header that occurs several times stays as it is unless the signature replaces it.
+  const renewed = Object.entries(signed.headers).filter(([name, value]) => sign && given[name] !== value);
+  const replaced = new Set(renewed.map(([name]) => name));
+  const kept = headers.filter(([name]) => !left.test(name) && !replaced.has(name.toLowerCase()));
   const { search } = new URL(signed.url);
-  const all: Headers = [...kept, ...Object.entries(signed.headers)];
+  const all: Headers = [...kept, ...renewed];
   return askOwn(`${own}${path}${search}`, { method, headers: all, body: signed.body });
 }
 
@@ -67,7 +71,12 @@ async function sourceOf(
   return found.source;
 }
 
-/** Only the headers that the sender signs are new: the request keeps its others. */
+/** By name in lower case. */
+function firstOf(headers: Headers): Record<string, string> {
+  return Object.fromEntries(headers.toReversed().map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+/** Only the signature and its time are new. */
 function signedAnew(source: CheckSource | null, plain: SignedRequest): SignedRequest {
   if (source === null) return plain;
   const aliases = [...source.secrets.keys()];
@@ -82,14 +91,13 @@ function signedAnew(source: CheckSource | null, plain: SignedRequest): SignedReq
       'replay_impossible',
       `${sender.name} signs with a private key, which only ${sender.name} has`,
     );
-  const { method, url, body } = plain;
   // While a secret is being replaced, the new one is last.
   const signingKey = source.secrets.get(aliases.at(-1) ?? '') ?? '';
   try {
-    const id = randomBytes(16).toString('hex');
-    const made = sender.sign({ method, url, body, nowMs: Date.now(), signingKey, id });
-    return { method, url: made.url ?? url, body: made.body ?? body, headers: made.headers };
-  } catch {
+    return signAgain(sender, plain, { signingKey, nowMs: Date.now(), random: randomBytes });
+  } catch (error) {
+    if (error instanceof UnsignableError)
+      throw new Refused('replay_impossible', `${error.message}: add the header that the sender sent`);
     // The error may quote the secret.
     throw new Refused(
       'replay_impossible',

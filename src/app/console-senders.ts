@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { Me, SenderInfo, TestAnswer, TestRequest } from '../console/api.ts';
+import { columnText, includeText, keptColumns } from '../senders/sender-table.ts';
 import type { Sender } from '../senders/sender.ts';
 import { senders, signedRequest } from '../senders/senders.ts';
 import { askOwn } from './local-listener.ts';
@@ -25,6 +26,9 @@ function infoOf(sender: Sender): SenderInfo {
     what: secret.what,
     where: secret.where,
     steps,
+    format: sender.format,
+    columns: keptColumns(sender).flatMap((it) => columnText(it) ?? []),
+    includes: keptColumns(sender).flatMap((it) => includeText(it) ?? []),
     deliveryHeader: delivery.kind === 'known' && 'header' in delivery.id ? delivery.id.header : null,
     signsUrl,
     handshake,

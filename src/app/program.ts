@@ -5,6 +5,8 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { performance } from 'node:perf_hooks';
+import { createInterface } from 'node:readline';
+import { Writable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { PlainError } from '../kit/plain-error.ts';
@@ -249,6 +251,25 @@ async function spool(
   else await drainSpool(folder, settings, (await terminalOf(settings)).log);
 }
 
+/** Reads a line from the terminal, which shows none of it. */
+async function askHidden(question: string, signal: AbortSignal): Promise<string | null> {
+  process.stderr.write(question);
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const lines = createInterface({ input: process.stdin, output: silent, terminal: true });
+  try {
+    return await new Promise<string | null>((resolve) => {
+      lines.once('line', resolve);
+      lines.once('close', () => resolve(null));
+      // In raw mode Ctrl-C is a key.
+      lines.once('SIGINT', () => process.kill(process.pid, 'SIGINT'));
+      signal.addEventListener('abort', () => resolve(null), { once: true });
+    });
+  } finally {
+    lines.close();
+    process.stderr.write('\n');
+  }
+}
+
 /** A signal interrupts it. */
 function commandIo(): CommandIo {
   const interrupt = new AbortController();
@@ -258,6 +279,9 @@ function commandIo(): CommandIo {
     note: (text) => void process.stderr.write(text),
     terminal: process.stderr.isTTY,
     read: (path) => (path === '-' ? buffer(process.stdin) : readFile(path)),
+    ...(process.stdin.isTTY && process.stderr.isTTY
+      ? { ask: (question) => askHidden(question, interrupt.signal) }
+      : {}),
     clock: Date.now,
     elapsed: () => performance.now(),
     random: randomBytes,
@@ -351,6 +375,7 @@ registerCommands(program, {
   namesDataDir: (flags) => settingsOf(flags).origins.dataDir !== 'default',
   version: () => invoked.version,
   io: commandIo,
+  secrets,
 });
 const spools = program
   .command('spool')

@@ -114,6 +114,12 @@ export interface SenderInfo {
   readonly what: string;
   readonly where: string;
   readonly steps: readonly string[];
+  /** The option `format` of its table. */
+  readonly format: 'json' | 'form' | 'text';
+  /** Columns for the event's name and the delivery's id that the document gives, as SQL. */
+  readonly columns: readonly string[];
+  /** The same from headers, as INCLUDE clauses. */
+  readonly includes: readonly string[];
   /** The header that identifies a repeated delivery; null: none. */
   readonly deliveryHeader: string | null;
   readonly signsUrl: boolean;

@@ -120,8 +120,11 @@ test("a secret's value is not shown, and the rest of its statement is", () => {
     secretName: 's',
     secret: "it's; secret",
     deliveryHeader: 'X-Id',
+    columns: ["event TEXT GENERATED ALWAYS AS (data->>'type') STORED"],
+    includes: ["INCLUDE HEADER 'x-id' AS delivery_id"],
+    format: 'json',
     arrival: true,
-    headers: true,
+    whole: true,
   });
   assert.equal(secret, "CREATE SECRET s WITH (backend = 'meta') AS 'it''s; secret'");
   assert.equal(
@@ -131,7 +134,7 @@ test("a secret's value is not shown, and the rest of its statement is", () => {
   assert.equal(withoutSecrets("ALTER SECRET a.b AS 'x'"), "ALTER SECRET a.b AS '********'");
   assert.match(
     table,
-    /^CREATE TABLE "T 1" \(data JSONB, PRIMARY KEY \(delivery_id\)\)\n {2}INCLUDE HEADER 'X-Id' AS delivery_id/,
+    /^CREATE TABLE "T 1" \(\n {2}data JSONB,\n {2}event TEXT .*,\n {2}PRIMARY KEY \(delivery_id\)\n\)\n {2}INCLUDE HEADER 'x-id' AS delivery_id\n {2}INCLUDE TIMESTAMP AS received_at\n {2}INCLUDE HEADERS AS headers\n {2}INCLUDE BODY AS raw\n/,
   );
 });
 

@@ -322,22 +322,33 @@ export interface NewEndpoint {
   readonly secret: string;
   /** null: a repeated delivery is stored again. */
   readonly deliveryHeader: string | null;
+  /** Columns for the event's name and the delivery's id, and INCLUDE clauses for them, as SQL. */
+  readonly columns: readonly string[];
+  readonly includes: readonly string[];
+  readonly format: 'json' | 'form' | 'text';
   readonly arrival: boolean;
-  readonly headers: boolean;
+  /** All headers and the raw body, with which a request can be sent again as it came. */
+  readonly whole: boolean;
 }
 
 /** Each statement runs on its own. */
 export function createEndpoint(it: NewEndpoint): readonly string[] {
   const includes = [
-    ...(it.deliveryHeader === null ? [] : [`INCLUDE HEADER ${literal(it.deliveryHeader)} AS delivery_id`]),
+    ...it.includes,
     ...(it.arrival ? ['INCLUDE TIMESTAMP AS received_at'] : []),
-    ...(it.headers ? ['INCLUDE HEADERS AS headers'] : []),
+    ...(it.whole ? ['INCLUDE HEADERS AS headers', 'INCLUDE BODY AS raw'] : []),
   ];
-  const columns = it.deliveryHeader === null ? '(data JSONB)' : '(data JSONB, PRIMARY KEY (delivery_id))';
+  const columns = [
+    it.format === 'text' ? 'data TEXT' : 'data JSONB',
+    ...it.columns,
+    ...(it.deliveryHeader === null ? [] : ['PRIMARY KEY (delivery_id)']),
+  ];
+  const list = columns.length === 1 ? `(${columns.join('')})` : `(\n  ${columns.join(',\n  ')}\n)`;
+  const format = it.format === 'json' ? '' : `, format = '${it.format}'`;
   const table = [
-    `CREATE TABLE ${identifier(it.table)} ${columns}`,
+    `CREATE TABLE ${identifier(it.table)} ${list}`,
     ...includes.map((include) => `  ${include}`),
-    "  WITH (connector = 'webhook')",
+    `  WITH (connector = 'webhook'${format})`,
     ...(it.sender === null
       ? []
       : [`  VALIDATE SECRET ${identifier(it.secretName)} USING ${identifier(it.sender)}`]),

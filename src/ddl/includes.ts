@@ -11,7 +11,7 @@ import { encodeText } from './text.ts';
 
 /** What a column takes from the request other than from its body's keys. */
 export interface Include {
-  readonly what: keyof typeof types;
+  readonly what: keyof typeof includeTypes;
   /** In lower case, as every header is looked up. */
   readonly header: string | null;
   readonly column: string;
@@ -19,7 +19,7 @@ export interface Include {
 }
 
 /** The column's type if the list does not declare it. */
-const types = {
+export const includeTypes = {
   header: 'text',
   headers: 'jsonb',
   timestamp: 'timestamptz',
@@ -94,6 +94,6 @@ export function undeclared(includes: readonly Include[], list: ColumnList): Piec
     .filter(({ column }) => !declared.has(column))
     .map(({ what, column, columnAt }, index) => {
       const comma = index > 0 || list.columns.length > 0 || list.open ? ', ' : '';
-      return { text: `${comma}${encodeText(quoteIdentifier(column))} ${types[what]}`, at: columnAt };
+      return { text: `${comma}${encodeText(quoteIdentifier(column))} ${includeTypes[what]}`, at: columnAt };
     });
 }

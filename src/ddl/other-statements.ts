@@ -1,5 +1,5 @@
 /**
- * ALTER TABLE … VALIDATE, ANSWER, DROP VALIDATE, DROP ANSWER and SET of options, SHOW, DESCRIBE, FLUSH, and
+ * ALTER TABLE … VALIDATE, ANSWER, INCLUDE, DROP VALIDATE, DROP ANSWER and SET of options, SHOW, DESCRIBE, FLUSH, and
  * PostgreSQL's own statements about whole databases, which need every connection of Headgate's to be closed. Takes
  * tokens, returns a plan, or null for a statement that is PostgreSQL's.
  */
@@ -7,6 +7,7 @@ import { changeableOptions, changeableValue, refuseHalfCollect } from './create-
 import type { Cursor, Name } from './cursor.ts';
 import { impliedCompare } from './dedupe-option.ts';
 import { refuseShards } from './distribute-option.ts';
+import { includeTypes, parseIncludes } from './includes.ts';
 import { parseOptions, refuseUnknown } from './options.ts';
 import {
   type Plan,
@@ -38,8 +39,16 @@ export function alterTable(cursor: Cursor, session: SqlSession, deps: AlterDeps)
     const args = [relationArgument(name), displayName(name), ifExists, original, callerPath];
     return callPlan('ALTER TABLE', action.replace(' ', '_'), args, lexical.text);
   }
+  if (action === 'include') return addIncludes(cursor, name, ifExists);
   if (action === 'set') return setOptions(cursor, name, ifExists, deps);
   return alterChecks({ cursor, name, ifExists, session, deps });
+}
+
+function addIncludes(cursor: Cursor, name: Name, ifExists: boolean): Plan {
+  const added = parseIncludes(cursor).map(({ what, header, column }) => ({ what, header, column }));
+  cursor.expectEnd();
+  const args = [relationArgument(name), displayName(name), ifExists, { json: includeTypes }, { json: added }];
+  return callPlan('ALTER TABLE', 'add_includes', args, cursor.lexical.text);
 }
 
 /** SET ( option = value [, …] ) for options of a webhook table; PostgreSQL has none of these names. */
@@ -60,7 +69,7 @@ function setOptions(cursor: Cursor, name: Name, ifExists: boolean, { deliveryIdO
 }
 
 /** The action on the table: looks past the table's name, which ends where no dot follows. */
-function findAction(cursor: Cursor): 'check' | 'drop validate' | 'drop answer' | 'set' | null {
+function findAction(cursor: Cursor): 'check' | 'include' | 'drop validate' | 'drop answer' | 'set' | null {
   let ahead = 1;
   while (cursor.peek(ahead) === '.') ahead += 2;
   if (cursor.peek(ahead) === '*') ahead++;
@@ -68,6 +77,7 @@ function findAction(cursor: Cursor): 'check' | 'drop validate' | 'drop answer' |
   const next = cursor.peek(ahead + 1);
   if (word === 'validate') return next === 'constraint' ? null : 'check';
   if (word === 'answer') return 'check';
+  if (word === 'include') return 'include';
   if (word === 'set' && next === '(')
     return changeableOptions.includes(cursor.peek(ahead + 2)) ? 'set' : null;
   // ALTER TABLE t DROP validate CASCADE, or DROP validate as one of several actions, drops a column of that name.

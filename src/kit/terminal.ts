@@ -10,6 +10,8 @@ export interface CommandIo {
   readonly terminal: boolean;
   /** The bytes of a file; `-` is standard input. */
   readonly read: (path: string) => Promise<Buffer>;
+  /** A line that is typed on the terminal without being shown; null: interrupted. Absent: nobody can type. */
+  readonly ask?: (question: string) => Promise<string | null>;
   /** ms since 1970. */
   readonly clock: () => number;
   /** ms, monotonic. */

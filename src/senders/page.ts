@@ -4,7 +4,8 @@ import { nobody, sourceText } from './evidence.ts';
 import type { Source } from './evidence.ts';
 import { eventPlaces } from './events.ts';
 import { unsupported } from './not-expressible.ts';
-import { bodyColumn, minutes, repeatedSection, tableOptions } from './repeated.ts';
+import { minutes, repeatedSection } from './repeated.ts';
+import { hasEvent, senderTable } from './sender-table.ts';
 import type { Sender, Theme } from './sender.ts';
 import { expressionOf, senders } from './senders.ts';
 import { verifiersPage } from './verifiers-page.ts';
@@ -32,7 +33,7 @@ export function senderPage(sender: Sender): string {
   const second = answerName(sender);
   const check = expressionOf(sender, own).replaceAll('\n', '\n  ');
   const answers = clausesOf(sender).map((clause) => `\n  ${clause.replaceAll('\n', '\n  ')}`);
-  const table = `CREATE TABLE ${id}_events (${bodyColumn(sender)}) WITH (${tableOptions(sender)})`;
+  const table = senderTable(sender, `${id}_events`);
   return `# ${name}
 
 ${sender.ended === null ? '' : `**${sender.ended}**\n\n`}${summary(sender)}
@@ -54,6 +55,7 @@ ${table}
   VALIDATE SECRET ${own} USING ${id}${second === null ? '' : ` ANSWER SECRET ${second}`};
 \`\`\`
 
+${keptNote(sender)}
 \`USING ${id}\` stands for this expression and these [answers](../sql/answer.md), which \`SHOW CREATE TABLE\` shows and which you may
 change:
 
@@ -75,6 +77,13 @@ ${list(facts(sender))}
 | --- | --- |
 ${witnesses(sender)}
 No live service was called. ${printedFrom}`;
+}
+
+function keptNote(sender: Sender): string {
+  const query = `SELECT event, count(*) FROM ${sender.id}_events GROUP BY event;`;
+  const kept =
+    'With its headers and its raw body a request can be sent again as it came (`headgate replay`, `headgate listen`). Leave out the lines that you do not need.\n';
+  return hasEvent(sender) ? `${kept}\n\`\`\`sql\n-- How many of each event?\n${query}\n\`\`\`\n` : kept;
 }
 
 /** Whether the sender brings the secret. */

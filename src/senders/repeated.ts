@@ -208,5 +208,5 @@ function columnOf(path: readonly string[]): string {
 const step = (key: string) => (/^\d+$/.test(key) ? key : quoteLiteral(key));
 const partAt = (column: string, path: readonly string[]) =>
   path.reduce((inner, key) => `${inner}->${step(key)}`, column);
-const valueAt = (column: string, path: readonly string[]) =>
+export const valueAt = (column: string, path: readonly string[]) =>
   `${partAt(column, path.slice(0, -1))}->>${step(path.at(-1) ?? '')}`;

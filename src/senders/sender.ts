@@ -24,7 +24,7 @@ export interface Draft {
   readonly body: Buffer;
   readonly nowMs: number;
   readonly signingKey: string;
-  /** 32 hexadecimal digits that no other request of this sender has. */
+  /** 32 hexadecimal digits that no other request of this sender has; or the id of a delivery that is sent again, as it was. */
   readonly id: string;
 }
 

@@ -66,9 +66,13 @@ export const seconds = (ms: number): string => String(Math.floor(ms / 1000));
 export const isoTime = (ms: number): string => new Date(ms).toISOString();
 /** In the form that many senders use: without milliseconds. */
 export const isoSeconds = (ms: number): string => isoTime(ms).replace(/\.\d+Z$/, 'Z');
-/** The id in the form of a UUID. */
+/** false: the id of a delivery that is sent again, in the sender's own form. */
+export const isDrawn = (id: string): boolean => /^[0-9a-f]{32}$/.test(id);
+/** A drawn id in the form of a UUID. */
 export const uuid = (id: string): string =>
-  `${id.slice(0, 8)}-${id.slice(8, 12)}-4${id.slice(13, 16)}-8${id.slice(17, 20)}-${id.slice(20, 32)}`;
+  !isDrawn(id)
+    ? id
+    : `${id.slice(0, 8)}-${id.slice(8, 12)}-4${id.slice(13, 16)}-8${id.slice(17, 20)}-${id.slice(20, 32)}`;
 /** A number derived from the id that a double represents exactly. */
 export const numeric = (id: string): number => Number.parseInt(id.slice(0, 12), 16);
 

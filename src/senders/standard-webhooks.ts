@@ -4,7 +4,17 @@ import { type Retries, code, known } from './evidence.ts';
 import { fresh, header, headerOperand, utf8 } from './expressions.ts';
 import { forms } from './secret-forms.ts';
 import { type Draft, type Sender, type SenderSpec, same, sender } from './sender.ts';
-import { ed25519Pair, isoTime, mac, privateKey, privateText, rawPublic, seconds, uuid } from './signing.ts';
+import {
+  ed25519Pair,
+  isoTime,
+  mac,
+  privateKey,
+  privateText,
+  rawPublic,
+  seconds,
+  uuid,
+  isDrawn,
+} from './signing.ts';
 
 type Prefix = 'webhook' | 'svix';
 
@@ -15,7 +25,7 @@ const signedBytes = (prefix: Prefix) => {
   return `${utf8(`${headerOperand(id)} || '.' || ${headerOperand(time)} || '.'`)} || payload`;
 };
 
-const messageId = (draft: Draft) => `msg_${draft.id.slice(0, 27)}`;
+const messageId = ({ id }: Draft) => (isDrawn(id) ? `msg_${id.slice(0, 27)}` : id);
 
 const spec = code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md');
 const standardId = (prefix: Prefix) => known({ header: names(prefix)[1] }, spec);

@@ -103,10 +103,7 @@ suite('the first hour', () => {
     const paste = terminal(t);
     for (const { text } of [...blocks, ...blocks]) await paste(here(text, headgate));
     const rows = await paste(here(blocks.at(-1)?.text ?? '', headgate));
-    assert.deepEqual((JSON.parse(rows) as { rows: unknown }).rows, [
-      { action: 'opened' },
-      { action: 'opened' },
-    ]);
+    assert.deepEqual((JSON.parse(rows) as { rows: unknown }).rows, [{ event: 'issues', count: 2 }]);
   });
 
   for (const { name, sql, tools } of [

@@ -27,7 +27,7 @@ for (let round = 1; round <= times(2, 6); round++)
       env: { HOME: home, NPM_CONFIG_UPDATE_NOTIFIER: 'false' },
     });
     if (terminal === null || psql === null) return;
-    await terminal.shows(/SELECT data->>'action' FROM github_events/);
+    await terminal.shows(/SELECT event, count\(\*\) FROM github_events/);
     const ports = JSON.parse(await readFile(join(dataDir, 'ports.json'), 'utf8')) as Ports;
     const sql =
       "CREATE TABLE seen (data JSONB) WITH (connector = 'webhook') VALIDATE AS secure_compare(headers->>'key', 'k')";

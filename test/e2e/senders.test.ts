@@ -23,7 +23,8 @@ const shared = sharedHeadgate({ args: [`--public-url=${publicUrl}`] });
 
 /** The statement of the page that says what USING stands for, for the table and the secrets of a test. */
 function spelledOut(sender: Sender, table: string): string {
-  const [, , statement = ''] = senderPage(sender).split('```sql\n');
+  const blocks = senderPage(sender).split('```sql\n');
+  const statement = blocks.find((it) => it.startsWith('CREATE TABLE') && it.includes('_secret AS\n')) ?? '';
   return (statement.split('```')[0] ?? '')
     .replaceAll(`${sender.id}_events`, table)
     .replaceAll(`${sender.id}_secret`, `${table}_key`)

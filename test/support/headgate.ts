@@ -108,7 +108,7 @@ export class Headgate {
     const banner = new Promise<void>((resolve) => {
       const look = () => {
         // The last words of the banner, with the webhook listener and without.
-        if (/SELECT data->>'action' FROM github_events|webhooks {2}off/.test(this.stdout)) resolve();
+        if (/SELECT event, count\(\*\) FROM github_events|webhooks {2}off/.test(this.stdout)) resolve();
       };
       this.child.stdout?.on('data', look);
       look();

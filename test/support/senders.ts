@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
 import { sendCommand } from '../../src/senders/send.ts';
 import type { SendOptions } from '../../src/senders/send-options.ts';
-import { bodyColumn, tableOptions } from '../../src/senders/repeated.ts';
+import { senderTable } from '../../src/senders/sender-table.ts';
 import { senders } from '../../src/senders/senders.ts';
 
 /** The URL that the senders believe to call; the program is started with it as --public-url. */
@@ -29,7 +29,7 @@ export async function createSenderTable(
   const second = answerKey === null ? '' : ` ANSWER SECRET ${table}_second`;
   await client.query(`
     ${make('key', secret)} ${answerKey === null ? '' : make('second', answerKey)}
-    CREATE TABLE ${table} (${bodyColumn(known)}) WITH (${tableOptions(known)}) VALIDATE SECRET ${table}_key USING ${sender}${second}`);
+    ${senderTable(known, table)} VALIDATE SECRET ${table}_key USING ${sender}${second}`);
 }
 
 /** Dropped before the next one is created, so that a hundred of them take no longer than ten. */

@@ -142,6 +142,8 @@ test('a request is as it came where the table keeps it, and as large', { timeout
       query: 'a=1&b=%20',
       headers: { 'x-kind': 'push', 'x-signature': 'sha256=1' },
       body: true,
+      hasBody: true,
+      hasHeaders: true,
     },
   );
 });

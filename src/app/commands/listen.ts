@@ -15,6 +15,7 @@ import { PlainError } from '../../kit/plain-error.ts';
 import type { Answer } from '../../senders/send-client.ts';
 import { SendError } from '../../senders/send-options.ts';
 import { limits } from '../../config/limits.ts';
+import { UnsignableError } from '../sign-again.ts';
 import { Forwarder, reasonOf } from './forward.ts';
 import type { ForwardOptions } from './forward.ts';
 import { jsonLine, plain } from '../../kit/terminal.ts';
@@ -60,6 +61,8 @@ class Listening {
   readonly #forwarder: Forwarder;
   readonly #io: CommandIo;
   readonly #following: Following;
+  /** What each table kept when that was said, by its oid. */
+  readonly #announced = new Map<string, string>();
 
   constructor(
     where: Where,
@@ -91,6 +94,7 @@ class Listening {
       this.#io.note(
         begin() ? `listening to ${what}; forwarding to ${this.#options.forwardTo}\n` : 'listening again\n',
       );
+      for (const table of tables) this.#announce(table);
       await this.#follow(session);
     });
   }
@@ -109,21 +113,29 @@ class Listening {
     }
   }
 
+  /** Once a table, and again when it keeps other parts than before. */
+  #announce(table: StoredTable): void {
+    if (this.#announced.get(table.oid) === table.request) return;
+    this.#announced.set(table.oid, table.request);
+    this.#forwarder.announce(table);
+  }
+
   /** false: interrupted. */
   async #forward({ table, request }: FollowedRow): Promise<boolean> {
+    this.#announce(table);
     const headers = { ...request.headers, 'headgate-table': encodeURI(`${table.schema}.${table.table}`) };
     for (let failures = 0; !this.#io.signal.aborted; failures++) {
       const began = this.#io.elapsed();
       try {
-        const answer = await this.#forwarder.send(
-          { ...request, headers },
-          this.#options.forwardTo,
-          table.contentType,
-        );
+        const answer = await this.#forwarder.send({ ...request, headers }, this.#options.forwardTo, table);
         this.#show(table, request.body.length, answer, this.#io.elapsed() - began);
         return true;
       } catch (error) {
         if (error instanceof SendError) throw error;
+        if (error instanceof UnsignableError) {
+          this.#io.note(`${plain(table.from)}: a request was not sent: ${plain(error.message)}\n`);
+          return true;
+        }
         if (this.#io.signal.aborted) return false;
         if (failures === 0) this.#io.note(`waiting for ${this.#options.forwardTo}: ${reasonOf(error)}\n`);
         await rest(

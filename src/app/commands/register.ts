@@ -27,6 +27,8 @@ export interface Shell {
   readonly version: () => string;
   /** A signal interrupts it. */
   readonly io: () => CommandIo;
+  /** The command `secrets`. */
+  readonly secrets: Command;
 }
 
 interface Placed extends WhereOptions {
@@ -85,6 +87,7 @@ export function registerCommands(program: Command, shell: Shell): void {
   sendingCommands(making);
   readingCommands(making);
   websubCommands(making);
+  secretCommands(making);
   machineCommands(program, making);
 }
 
@@ -107,12 +110,31 @@ function endpointCommands({ shell, command, placed, where }: Making): void {
 
   placed(command('init <sender>', 'create an endpoint for a known sender, and test it'))
     .option('--table <name>', 'the name of the table (default: the name of the sender and _events)')
-    .option('--secret-file <file>', "the sender's secret (default: a new one)")
+    .option(
+      '--secret-file <file>',
+      "the sender's secret, - for standard input (default: it is asked for on a terminal, or made)",
+    )
+    .option('--no-wait', 'do not wait for the first real delivery')
     .option('--answer-secret-file <file>', 'the second secret, for handshakes that need one')
     .option('--json', 'print one JSON object')
     .action(async (sender: string, options: Placed & InitOptions) => {
       const { initCommand } = await import('./init.ts');
       await end(initCommand(await where(options), sender, options, shell.io()));
+    });
+}
+
+function secretCommands({ shell, placed, where }: Making): void {
+  placed(shell.secrets.command('list').description('list your secrets, without their values'))
+    .option('--json', 'print one JSON object per line')
+    .action(async (options: Placed & { json?: boolean }) => {
+      const { listSecrets } = await import('./secrets.ts');
+      await end(listSecrets(await where(options), options.json === true, shell.io()));
+    });
+  placed(shell.secrets.command('set <name>').description('give a secret its value, typed or from a file'))
+    .option('--secret-file <file>', 'the file with the value, - for standard input')
+    .action(async (name: string, options: Placed & { secretFile?: string }) => {
+      const { setSecret } = await import('./secrets.ts');
+      await end(setSecret(await where(options), name, options.secretFile, shell.io()));
     });
 }
 
@@ -156,7 +178,12 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
         return end(tailElsewhere(await where(options), given, shell.io()));
       }
       const { tailCommand } = await import('../console-commands.ts');
-      await tailCommand(await dataDirOf(options), given, shell.io());
+      const dataDir = await dataDirOf(options);
+      if (table !== undefined) {
+        const { refuseMissing } = await import('./tail.ts');
+        await refuseMissing(await where({ dataDir }), table);
+      }
+      await end(tailCommand(dataDir, given, shell.io()));
     });
 
   shell

@@ -7,10 +7,11 @@ import { PlainError } from '../../kit/plain-error.ts';
 import { Progress } from '../../senders/send-progress.ts';
 import { numberOf, SendError } from '../../senders/send-options.ts';
 import { limits } from '../../config/limits.ts';
+import { UnsignableError } from '../sign-again.ts';
 import { Forwarder, reasonOf } from './forward.ts';
 import type { ForwardOptions } from './forward.ts';
 import { interrupted } from './print.ts';
-import { jsonLine } from '../../kit/terminal.ts';
+import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { databaseError, within } from './session.ts';
 import type { Session, Texts } from './session.ts';
@@ -51,6 +52,7 @@ export async function replayCommand(
       await session.begin('ISOLATION LEVEL REPEATABLE READ READ ONLY');
       const [counted] = await session.rows(`SELECT count(*)::text AS n FROM ${from}`);
       const count = Number(counted?.['n'] ?? 0);
+      forwarder.announce(table);
       const replay = new Replay(forwarder, to, table, count, rate, io);
       if (count > 0) {
         await session.rows(
@@ -109,26 +111,27 @@ async function targetOf(
 class Replay {
   readonly #forwarder: Forwarder;
   readonly #to: string;
-  readonly #contentType: string;
+  readonly #table: StoredTable;
   readonly #count: number;
   readonly #everyMs: number;
   readonly #io: CommandIo;
   readonly #answers = new Map<string, number>();
   #done = 0;
+  #answered = 0;
   /** Consecutive requests without an answer. */
   #silent = 0;
 
   constructor(
     forwarder: Forwarder,
     to: string,
-    { contentType }: StoredTable,
+    table: StoredTable,
     count: number,
     rate: number,
     io: CommandIo,
   ) {
     this.#forwarder = forwarder;
     this.#to = to;
-    this.#contentType = contentType;
+    this.#table = table;
     this.#count = count;
     this.#everyMs = 1000 / rate;
     this.#io = io;
@@ -159,28 +162,30 @@ class Replay {
   async #send(row: Texts): Promise<void> {
     let answer: string;
     try {
-      answer = String((await this.#forwarder.send(requestOf(row), this.#to, this.#contentType)).status);
+      answer = String((await this.#forwarder.send(requestOf(row), this.#to, this.#table)).status);
       this.#silent = 0;
+      this.#answered += 1;
     } catch (error) {
       if (error instanceof SendError) throw error;
       if (this.#io.signal.aborted) return;
-      answer = reasonOf(error);
-      this.#silent += 1;
+      const isUnsignable = error instanceof UnsignableError;
+      answer = isUnsignable ? `not sent: ${plain(error.message)}` : `no answer: ${reasonOf(error)}`;
+      if (!isUnsignable) this.#silent += 1;
     }
     this.#done += 1;
     this.#answers.set(answer, (this.#answers.get(answer) ?? 0) + 1);
     if (this.#silent === limits.replayFailuresMax)
       throw new PlainError(
-        `${new URL(this.#to).host} does not answer: ${answer} (${this.#done - this.#silent} were sent)`,
+        `${new URL(this.#to).host} does not answer: ${answer.replace('no answer: ', '')} (${this.#answered} were answered)`,
       );
   }
 
   end(json: boolean): number {
     const { print, signal } = this.#io;
     const answers = Object.fromEntries(this.#answers);
-    if (json) print(jsonLine({ requests: this.#count, sent: this.#done, answers }));
+    if (json) print(jsonLine({ requests: this.#count, sent: this.#answered, answers }));
     else {
-      print(`${this.#done} of ${this.#count} sent\n`);
+      print(`${this.#answered} of ${this.#count} sent\n`);
       for (const [answer, times] of this.#answers) print(`  ${answer}: ${times}\n`);
     }
     if (signal.aborted) return interrupted;

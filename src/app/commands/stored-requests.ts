@@ -1,7 +1,7 @@
 /**
- * Requests as a table keeps them. Takes a webhook table's name, returns what each of its rows tells about the request it was made from:
- * the original body if INCLUDE BODY keeps it, else the document, else the row's own columns as JSON; and method, query
- * and headers if columns keep them. Finds only tables that the role owns.
+ * Requests as a table keeps them. Takes a webhook table's name, returns each row's request: its body byte for byte if INCLUDE BODY keeps
+ * it, otherwise the document, otherwise the row's own columns as JSON; its method, query and headers if columns keep them. Nothing else is
+ * in a request, and the table says which parts it does not keep. Finds only tables that the role owns.
  */
 import { quoteIdentifier, quoteLiteral } from '../../kit/sql-text.ts';
 import { jsonObject } from '../../kit/json-object.ts';
@@ -20,6 +20,23 @@ export interface StoredTable {
   readonly from: string;
   /** The column that INCLUDE TIMESTAMP fills; null: none. */
   readonly arrival: string | null;
+  readonly keeps: Keeps;
+}
+
+/** The parts of a request that a table keeps. */
+export interface Keeps {
+  /** Byte for byte. */
+  readonly body: boolean;
+  /** All headers but those that INCLUDE HEADERS leaves out. */
+  readonly headers: boolean;
+  /** Single headers, in lower case. */
+  readonly named: ReadonlySet<string>;
+  /** Headers that VALIDATE reads, in lower case. INCLUDE HEADERS leaves them out. */
+  readonly read: ReadonlySet<string>;
+  readonly query: boolean;
+  readonly isBatched: boolean;
+  /** The names of all columns. */
+  readonly columns: ReadonlySet<string>;
 }
 
 export interface StoredRequest {
@@ -28,6 +45,10 @@ export interface StoredRequest {
   /** Keyed by names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
+  /** false: the row was stored before INCLUDE BODY, so the body is made from its document. */
+  readonly hasBody: boolean;
+  /** false: the row was stored before INCLUDE HEADERS. */
+  readonly hasHeaders: boolean;
 }
 
 interface Included {
@@ -38,6 +59,8 @@ interface Included {
 
 const ofTables = `SELECT c.oid::text AS oid, current_database()::text AS database, n.nspname::text AS schema, c.relname::text AS "table",
   headgate.placed(w.relation, w.document)::text AS document, coalesce(w.options ->> 'format', 'json') AS format,
+  coalesce(w.expression, '') AS expression, coalesce(w.options ->> 'is_batched', 'false') AS batched,
+  (SELECT json_agg(a.attname) FROM pg_catalog.pg_attribute a WHERE a.attrelid = w.relation AND a.attnum > 0 AND NOT a.attisdropped)::text AS columns,
   (SELECT json_agg(json_build_object('what', i.value -> 'what', 'header', i.value -> 'header', 'column', headgate.placed(w.relation, i.value)))
     FROM jsonb_array_elements(w.includes) i)::text AS includes
 FROM headgate.webhook_table w
@@ -58,7 +81,9 @@ export async function storedTables(session: Session, names: readonly string[]): 
 }
 
 function tableOf(row: Texts): StoredTable {
-  const { oid, database, schema, table, document, format } = row as Readonly<Record<string, string>>;
+  const { oid, database, schema, table, document, format, batched, expression } = row as Readonly<
+    Record<string, string>
+  >;
   const includes = (JSON.parse(row['includes'] ?? '[]') as Included[]).filter(
     ({ column }) => column !== null,
   );
@@ -67,46 +92,60 @@ function tableOf(row: Texts): StoredTable {
     return column === undefined || column === null ? null : `t.${quoteIdentifier(column)}`;
   };
   const raw = columnOf('body');
-  const [doc, isBytes] = [
-    document === null ? null : `t.${quoteIdentifier(document ?? '')}`,
-    format === 'bytes',
-  ];
+  const doc = document === null ? null : `t.${quoteIdentifier(document ?? '')}`;
   const others = includes.map(({ column }) => quoteLiteral(column ?? '')).join(', ');
-  const body =
-    raw ??
-    (doc === null
+  const made =
+    doc === null
       ? `pg_catalog.convert_to((pg_catalog.to_jsonb(t) - ARRAY[${others}]::pg_catalog.text[])::pg_catalog.text, 'UTF8')`
-      : isBytes
+      : format === 'bytes'
         ? doc
-        : `pg_catalog.convert_to(${doc}::pg_catalog.text, 'UTF8')`);
-  const named = includes
-    .filter(({ what }) => what === 'header')
-    .map(
-      ({ header, column }) =>
-        `${quoteLiteral((header ?? '').toLowerCase())}, t.${quoteIdentifier(column ?? '')}::pg_catalog.text`,
-    );
+        : `pg_catalog.convert_to(${doc}::pg_catalog.text, 'UTF8')`;
+  const single = includes.filter(({ what }) => what === 'header');
+  const named = single.map(
+    ({ header, column }) =>
+      `${quoteLiteral((header ?? '').toLowerCase())}, t.${quoteIdentifier(column ?? '')}::pg_catalog.text`,
+  );
+  const headers = columnOf('headers');
   const columns = [
-    `pg_catalog.encode(${body}, 'base64') AS body`,
+    `pg_catalog.encode(${raw === null ? made : `coalesce(${raw}, ${made})`}, 'base64') AS body`,
+    `${raw === null ? String(format === 'bytes') : `${raw} IS NOT NULL`} AS has_body`,
     `${columnOf('method') ?? `'POST'`}::pg_catalog.text AS method`,
     `${columnOf('query') ?? 'NULL'}::pg_catalog.text AS query`,
-    `${columnOf('headers') ?? `'{}'`}::pg_catalog.text AS headers`,
+    `${headers ?? 'NULL'}::pg_catalog.text AS headers`,
     `pg_catalog.json_build_object(${named.join(', ')})::pg_catalog.text AS named`,
   ];
-  const types: Readonly<Record<string, string>> = {
-    form: raw === null ? 'application/json' : 'application/x-www-form-urlencoded',
-    text: 'text/plain',
-    bytes: 'application/octet-stream',
-  };
   return {
     oid: oid ?? '',
     database: database ?? '',
     schema: schema ?? '',
     table: table ?? '',
-    contentType: types[format ?? ''] ?? 'application/json',
+    contentType: contentTypes[format ?? ''] ?? 'application/json',
     request: columns.join(', '),
     from: `${quoteIdentifier(schema ?? '')}.${quoteIdentifier(table ?? '')}`,
     arrival: columnOf('timestamp'),
+    keeps: {
+      body: raw !== null || format === 'bytes',
+      headers: headers !== null,
+      named: new Set(single.map(({ header }) => (header ?? '').toLowerCase())),
+      read: headersRead(expression ?? ''),
+      query: columnOf('query') !== null,
+      isBatched: batched === 'true',
+      columns: new Set(JSON.parse(row['columns'] ?? '[]') as string[]),
+    },
   };
+}
+
+/** Of a body that is made from the table: a form's document is JSON by then. */
+const contentTypes: Readonly<Record<string, string>> = {
+  text: 'text/plain',
+  bytes: 'application/octet-stream',
+};
+
+/** `headers ->> 'name'` in an expression. */
+function headersRead(expression: string): ReadonlySet<string> {
+  return new Set(
+    [...expression.matchAll(/\bheaders\s*->>?\s*'([^']+)'/gi)].map(([, name]) => (name ?? '').toLowerCase()),
+  );
 }
 
 /** Headers that belong to one connection, or are set for each request. */
@@ -120,6 +159,9 @@ export function requestOf(row: Texts): StoredRequest {
     query: row['query'] ?? null,
     headers,
     body: Buffer.from(row['body'] ?? '', 'base64'),
+    // As text by a command's own connection, as JSON from a table that is followed.
+    hasBody: /^t(?:rue)?$/.test(String(row['has_body'])),
+    hasHeaders: typeof row['headers'] === 'string',
   };
 }
 

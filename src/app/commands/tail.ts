@@ -5,6 +5,7 @@
  * For a Headgate on this machine it can show more: every answer as it is given (console-commands.ts).
  */
 import { writtenBetween } from '../../kit/position.ts';
+import { PlainError } from '../../kit/plain-error.ts';
 import { jsonLine, plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { limits } from '../../config/limits.ts';
@@ -13,7 +14,7 @@ import type { TailOptions } from '../console-commands.ts';
 import { Following } from './follow-rows.ts';
 import type { FollowedRow } from './follow-rows.ts';
 import { interrupted } from './print.ts';
-import { rest, staying } from './session.ts';
+import { rest, staying, within } from './session.ts';
 import type { Session, Texts } from './session.ts';
 import type { Where } from './find-headgate.ts';
 
@@ -62,6 +63,16 @@ FROM headgate.rejected_requests t WHERE ${writtenBetween(since, until)} AND retr
   AND ($1::oid IS NULL OR relation = $1::oid) ORDER BY id LIMIT ${limits.tailRingMax}`,
     [table === undefined ? null : await session.relation(table)],
   );
+}
+
+/** Requests to a table that does not exist are nobody's, and are not shown: a wrong name would wait for ever. */
+export async function refuseMissing(where: Where, table: string): Promise<void> {
+  // One of another database, which this connection does not see.
+  if (table.split('.').length > 2) return;
+  await within(where.dsn, 'tail', async (session) => {
+    if ((await session.relation(table)) === null)
+      throw new PlainError(`there is no table ${plain(table)}; of another database: database.schema.table`);
+  });
 }
 
 function showStored({ table, request }: FollowedRow, { json, body }: TailOptions, io: CommandIo): void {

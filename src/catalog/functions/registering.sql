@@ -141,3 +141,11 @@ BEGIN
   WHERE w.relation = do_options.relation;
 END
 $body$;
+
+CREATE OR REPLACE FUNCTION headgate.do_includes(me oid, relation oid, includes jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  PERFORM headgate.refuse_strangers(me, relation);
+  UPDATE headgate.webhook_table w SET includes = do_includes.includes WHERE w.relation = do_includes.relation;
+END
+$body$;

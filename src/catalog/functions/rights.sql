@@ -10,7 +10,7 @@ BEGIN
   FOR private IN
     SELECT p.oid::regprocedure AS signature FROM pg_proc p
     WHERE p.pronamespace = 'headgate'::regnamespace AND has_function_privilege('public', p.oid, 'EXECUTE') AND p.proname <> ALL (ARRAY[
-      'add_answers', 'added', 'admit', 'admit_writer', 'alter_answering_table', 'alter_formed_secret', 'alter_learning_secret', 'alter_options',
+      'add_answers', 'add_includes', 'added', 'admit', 'admit_writer', 'alter_answering_table', 'alter_formed_secret', 'alter_learning_secret', 'alter_options',
       'alter_secret', 'alter_webhook_table', 'answer_clauses', 'are_includes', 'base_type', 'body_columns', 'choose_collect',
       'choose_document', 'column_definition', 'confirm', 'create_answering_table', 'create_formed_secret', 'create_learning_secret',
       'create_secret', 'create_token', 'create_webhook_table', 'dedupe_window', 'describe', 'distribute', 'distributing_column', 'distribution',

@@ -170,3 +170,43 @@ BEGIN
     'collect', headgate.choose_collect(relation, made.includes, made.document, merged)));
 END
 $body$;
+
+-- Fills further columns from the requests that arrive from now on. `columns`: the type of each column that has to be added.
+CREATE OR REPLACE PROCEDURE headgate.add_includes(
+  relation regclass, table_name text, if_exists boolean, columns jsonb, added jsonb)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  made record;
+  include jsonb;
+  filled name[];
+BEGIN
+  IF NOT headgate.open_table(relation, table_name, if_exists) THEN
+    RETURN;
+  END IF;
+  -- Like ADD COLUMN itself: no row is stored between the column and its include.
+  EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+  SELECT w.includes, headgate.placed(w.relation, w.document) AS document, headgate.placed(w.relation, w.collect) AS collected INTO made
+  FROM headgate.webhook_table w WHERE w.relation = add_includes.relation;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
+      HINT = 'A webhook table is made with CREATE TABLE ... WITH (connector = ''webhook'').';
+  ELSIF EXISTS (SELECT FROM headgate.webhook_into i WHERE i.relation = add_includes.relation) THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'columns of a table with the option into cannot be changed',
+      HINT = 'Create the table anew, with INCLUDE.';
+  END IF;
+  filled := ARRAY(SELECT headgate.placed(relation, i.value) FROM jsonb_array_elements(made.includes) i);
+  FOR include IN SELECT i.value FROM jsonb_array_elements(added) WITH ORDINALITY AS i (value, position) ORDER BY i.position LOOP
+    IF include ->> 'column' = ANY (filled || made.document || made.collected) THEN
+      RAISE EXCEPTION USING ERRCODE = '42701', MESSAGE = format('column "%s" is filled from the request already', include ->> 'column');
+    ELSIF include ->> 'what' = 'body' AND made.includes @> '[{"what": "body"}]' THEN
+      RAISE EXCEPTION USING ERRCODE = '42701', MESSAGE = 'INCLUDE BODY is given more than once';
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = relation AND a.attname = (include ->> 'column')::name
+      AND a.attnum > 0 AND NOT a.attisdropped) THEN
+      EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', relation, include ->> 'column', columns ->> (include ->> 'what'));
+    END IF;
+  END LOOP;
+  INSERT INTO headgate.request (action, given) VALUES ('includes', jsonb_build_object(
+    'relation', relation::oid::bigint, 'includes', made.includes || headgate.place_includes(relation, added)));
+END
+$body$;

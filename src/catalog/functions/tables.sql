@@ -159,6 +159,7 @@ BEGIN
   CASE NEW.action
     WHEN 'register' THEN PERFORM headgate.do_register(me, relation, given, schemas);
     WHEN 'options' THEN PERFORM headgate.do_options(me, relation, given);
+    WHEN 'includes' THEN PERFORM headgate.do_includes(me, relation, given -> 'includes');
     WHEN 'validate' THEN
       PERFORM headgate.do_validate(me, relation, nullif(given -> 'validation', 'null'), schemas);
       PERFORM headgate.warn(relation, nullif(given -> 'validation', 'null'));

@@ -101,8 +101,11 @@ function Make({ sender }: { readonly sender: SenderInfo | null }): JSX.Element {
     secretName: `${id}_secret`,
     secret: '',
     deliveryHeader: sender?.deliveryHeader ?? null,
+    columns: sender?.columns ?? [],
+    includes: sender?.includes ?? [],
+    format: sender?.format ?? 'json',
     arrival: true,
-    headers: false,
+    whole: sender !== null,
   });
   const [made, setMade] = useState<Made | null>(null);
   const [failure, setFailure] = useState<Failure | null>(null);
@@ -150,7 +153,6 @@ interface FieldsProps {
 }
 
 function Fields({ sender, it, set, create }: FieldsProps): JSX.Element {
-  const delivery = sender?.deliveryHeader ?? null;
   return (
     <form
       class="form"
@@ -174,22 +176,7 @@ function Fields({ sender, it, set, create }: FieldsProps): JSX.Element {
       ) : (
         <SecretFields sender={sender} it={it} set={set} />
       )}
-      <fieldset>
-        <legend>Besides the document</legend>
-        {delivery === null ? null : (
-          <Check
-            on={it.deliveryHeader !== null}
-            set={(on) => set({ deliveryHeader: on ? delivery : null })}
-            label={`store a repeated delivery once, by ${delivery}`}
-          />
-        )}
-        <Check
-          on={it.arrival}
-          set={(arrival) => set({ arrival })}
-          label="store the time of arrival as received_at"
-        />
-        <Check on={it.headers} set={(headers) => set({ headers })} label="store the headers as headers" />
-      </fieldset>
+      <Kept sender={sender} it={it} set={set} />
       <button
         type="submit"
         class="primary"
@@ -198,6 +185,55 @@ function Fields({ sender, it, set, create }: FieldsProps): JSX.Element {
         Create
       </button>
     </form>
+  );
+}
+
+function Kept({ sender, it, set }: Omit<FieldsProps, 'create'>): JSX.Element {
+  const delivery = sender?.deliveryHeader ?? null;
+  return (
+    <fieldset>
+      <legend>Besides the document</legend>
+      {delivery === null ? null : (
+        <Check
+          on={it.deliveryHeader !== null}
+          set={(on) =>
+            set(
+              on
+                ? {
+                    deliveryHeader: delivery,
+                    columns: sender?.columns ?? [],
+                    includes: sender?.includes ?? [],
+                  }
+                : { deliveryHeader: null },
+            )
+          }
+          label={`store a repeated delivery once, by ${delivery}`}
+        />
+      )}
+      <Check
+        on={it.arrival}
+        set={(arrival) => set({ arrival })}
+        label="store the time of arrival as received_at"
+      />
+      {sender === null || sender.columns.length + sender.includes.length === 0 ? null : (
+        <Check
+          on={it.columns.length + it.includes.length > 0}
+          set={(on) =>
+            set(
+              on
+                ? { columns: sender.columns, includes: sender.includes }
+                : { columns: [], includes: [], deliveryHeader: null },
+            )
+          }
+          label="store the event's name and the delivery's id in columns of their own"
+        />
+      )}
+      <Check
+        on={it.whole}
+        set={(whole) => set({ whole })}
+        label="store all headers and the raw body, so that a request can be sent again as it came"
+      />
+    </fieldset>
   );
 }
 

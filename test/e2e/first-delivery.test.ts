@@ -1,0 +1,133 @@
+/** `headgate init` from nothing to a delivery that the sender's own secret signs, typed on a terminal, from a file, and without a terminal. */
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { startHeadgate } from '../support/headgate.ts';
+import { keys, openTerminal } from '../support/pty.ts';
+import { run } from '../support/run.ts';
+import { requireTool } from '../support/tools.ts';
+import { within } from '../support/within.ts';
+
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
+
+/** https://docs.stripe.com/webhooks#verify-manually */
+function stripeSignature(body: string, secret: string): string {
+  const time = Math.floor(Date.now() / 1000);
+  return `t=${time},v1=${createHmac('sha256', secret).update(`${time}.${body}`).digest('hex')}`;
+}
+
+test('init leads from nothing to the first delivery', { timeout: 180_000 }, async (t) => {
+  const headgate = await startHeadgate(t);
+  const client = await headgate.client(t);
+  const at = [`--data-dir=${headgate.dataDir}`];
+  const headgateRuns = (args: readonly string[], input = '') =>
+    run(process.execPath, [cli, ...args], { input });
+  const count = async (table: string) =>
+    (await client.query<{ n: number }>(`SELECT count(*)::int AS n FROM ${table}`)).rows[0]?.n;
+
+  await t.test('Stripe, whose secret exists only after it has the URL', async (step) => {
+    if (requireTool(step, 'script') === null) return;
+    const secret = `whsec_${'k'.repeat(32)}`;
+    const terminal = openTerminal(step, `${process.execPath} ${cli} init stripe ${at.join(' ')}`, {
+      cwd: headgate.dataDir,
+      env: { PATH: process.env['PATH'] ?? '' },
+    });
+    assert(terminal !== null);
+    await terminal.shows(/URL +http:\S+\/stripe_events[^]*At Stripe:[^]*Paste the secret/);
+    terminal.type(`${secret}\r`);
+    await terminal.shows(/its row was deleted again[^]*waiting for the first real delivery/);
+    assert.doesNotMatch(terminal.screen, /kkkk/);
+    assert.equal(await count('stripe_events'), 0);
+    const body = '{"id":"evt_1","type":"charge.refunded","object":"event"}';
+    const { status } = await headgate.post('dev/public/stripe_events', body, {
+      'stripe-signature': stripeSignature(body, secret),
+    });
+    assert.equal(status, 200);
+    assert.equal(await terminal.ended, 0, terminal.screen);
+    assert.match(terminal.screen, /received[^]*charge\.refunded[^]*evt_1/);
+    const { rows } = await client.query('SELECT event, delivery_id, raw FROM stripe_events');
+    assert.deepEqual(rows, [{ event: 'charge.refunded', delivery_id: 'evt_1', raw: Buffer.from(body) }]);
+  });
+
+  await t.test('Ctrl-C while it waits ends with the steps that are left', async (step) => {
+    if (requireTool(step, 'script') === null) return;
+    const terminal = openTerminal(step, `${process.execPath} ${cli} init linear ${at.join(' ')}`, {
+      cwd: headgate.dataDir,
+      env: { PATH: process.env['PATH'] ?? '' },
+    });
+    assert(terminal !== null);
+    await terminal.shows(/Paste the secret[^]*Enter alone/);
+    terminal.type('\r');
+    await terminal.shows(/waiting for the first real delivery/);
+    terminal.type(keys.interrupt);
+    assert.equal(await terminal.ended, 130, terminal.screen);
+    assert.match(terminal.screen, /Still to do at Linear:/);
+    const other = openTerminal(step, `${process.execPath} ${cli} init figma ${at.join(' ')}`, {
+      cwd: headgate.dataDir,
+      env: { PATH: process.env['PATH'] ?? '' },
+    });
+    assert(other !== null);
+    await other.shows(/Paste the secret[^]*Enter alone/);
+    other.type(keys.interrupt);
+    assert.equal(await other.ended, 130, other.screen);
+    await assert.rejects(count('figma_events'), { code: '42P01' });
+  });
+
+  await t.test('without a terminal it asks nothing and does not wait', async () => {
+    const made = await headgateRuns(['init', 'shopify', ...at, '--secret-file', '-'], 'shpss_0123456789\n');
+    assert.equal(made.code, 0, made.stdout + made.stderr);
+    assert.equal(await count('shopify_events'), 0);
+    const body = '{"id":1}';
+    const mac = (key: string) => createHmac('sha256', key).update(body).digest('base64');
+    const order = (key: string) =>
+      headgate.post('dev/public/shopify_events', body, {
+        'x-shopify-topic': 'orders/paid',
+        'x-shopify-hmac-sha256': mac(key),
+      });
+    assert.equal((await order('shpss_0123456789')).status, 200);
+    const set = await headgateRuns(
+      ['secrets', 'set', 'shopify_events_secret', ...at, '--secret-file', '-'],
+      "it's; new\n",
+    );
+    assert.equal(set.code, 0, set.stderr);
+    await within(5_000, async () => assert.equal((await order("it's; new")).status, 200));
+    assert.match((await headgateRuns(['secrets', 'list', ...at])).stdout, /shopify_events_secret/);
+    const { rows } = await client.query(
+      'SELECT event, count(*)::int AS n FROM shopify_events GROUP BY event',
+    );
+    assert.deepEqual(rows, [{ event: 'orders/paid', n: 2 }]);
+  });
+
+  await t.test('tail refuses a table that does not exist, and exits with 130 on Ctrl-C', async (step) => {
+    if (requireTool(step, 'script') === null) return;
+    const refused = await headgateRuns(['tail', 'strpe_events', ...at]);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /there is no table strpe_events/);
+    const terminal = openTerminal(step, `${process.execPath} ${cli} tail shopify_events ${at.join(' ')}`, {
+      cwd: headgate.dataDir,
+      env: { PATH: process.env['PATH'] ?? '' },
+    });
+    assert(terminal !== null);
+    // Only what comes after its beginning is shown.
+    await within(15_000, async () => {
+      assert.equal((await headgate.post('dev/public/shopify_events', '{}')).status, 401);
+      assert.match(terminal.screen, /401 .*shopify_events/);
+    });
+    terminal.type(keys.interrupt);
+    assert.equal(await terminal.ended, 130, terminal.screen);
+  });
+
+  await t.test('a table in a schema, and a refusal that leaves nothing', async () => {
+    await client.query('CREATE SCHEMA app');
+    const made = await headgateRuns(['init', 'github', ...at, '--table', 'app.hooks', '--json']);
+    assert.equal(made.code, 0, made.stderr);
+    assert.match((JSON.parse(made.stdout) as { url: string }).url, /\/webhook\/dev\/app\/hooks$/);
+    assert.equal(await count('app.hooks'), 0);
+    const dsn = `postgresql://root@127.0.0.1:${headgate.ports.sql.port}/dev`;
+    const refused = await headgateRuns(['init', 'gitlab', '--dsn', dsn]);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /set it with --url/);
+    await assert.rejects(count('gitlab_events'), { code: '42P01' });
+  });
+});

@@ -1,0 +1,195 @@
+/** What `listen` and `replay` send on, compared byte for byte with what the sender had sent. */
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { onEnd } from '../support/cleanup.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import type { Headgate } from '../support/headgate.ts';
+import { run } from '../support/run.ts';
+
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
+const key = 'a long random key';
+
+interface Received {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+/** A program that remembers each request. */
+async function program(t: TestContext): Promise<{ url: string; got: Received[] }> {
+  const got: Received[] = [];
+  const server = createServer((request, response) => {
+    const pieces: Buffer[] = [];
+    request.on('data', (piece: Buffer) => pieces.push(piece));
+    request.on('end', () => {
+      const headers = Object.fromEntries(
+        Object.entries(request.headers).map(([name, value]) => [name, String(value)]),
+      );
+      got.push({ headers, body: Buffer.concat(pieces) });
+      response.end();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onEnd(t, 'program', () => new Promise<void>((resolve) => void server.close(() => resolve())));
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, got };
+}
+
+/** Keys in an order that jsonb changes, blanks that it removes, and a number of more digits than a double has. */
+const body = '{"zen" : "Größe",\n "ref":"refs/heads/main", "a":12345678901234567890.10 }';
+const signed = (text: string) => `sha256=${createHmac('sha256', key).update(text).digest('hex')}`;
+
+/** As curl sends it: a push, with headers of GitHub's and one in UTF-8. */
+async function push(headgate: Headgate, table: string): Promise<void> {
+  const { status, text } = await headgate.post(`dev/public/${table}`, body, {
+    'content-type': 'application/json',
+    'user-agent': 'GitHub-Hookshot/044aadd',
+    'x-github-event': 'push',
+    'x-github-delivery': '72d3162e-cc78-11e3-81ab-4c9367dc0958',
+    'x-note': Buffer.from('Größe').toString('latin1'),
+    'x-hub-signature-256': signed(body),
+  });
+  assert.equal(status, 200, text);
+}
+
+const ofConnection = ['host', 'connection', 'content-length', 'headgate-table'];
+const rest = ({ headers }: Received) =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => !ofConnection.includes(name)));
+
+test('replay sends what the sender sent, and invents nothing', { timeout: 120_000 }, async (t) => {
+  const headgate = await startHeadgate(t);
+  const client = await headgate.client(t);
+  await client.query(`CREATE SECRET s WITH (backend = 'meta') AS '${key}'`);
+  const check = `WITH (connector = 'webhook') VALIDATE SECRET s USING github`;
+  const { url, got } = await program(t);
+  const replay = async (table: string, ...args: readonly string[]) => {
+    got.length = 0;
+    const at = [`--data-dir=${headgate.dataDir}`, '--to', url];
+    return run(process.execPath, [cli, 'replay', table, ...at, ...args]);
+  };
+  const signing = ['--sender', 'github', '--secret', key];
+
+  await t.test('a table with its headers and its raw body', async () => {
+    await client.query(
+      `CREATE TABLE whole (data JSONB) INCLUDE HEADERS AS headers INCLUDE BODY AS raw ${check}`,
+    );
+    await push(headgate, 'whole');
+    const again = await replay('whole', ...signing);
+    assert.equal(again.code, 0, again.stderr);
+    assert.equal(again.stderr, '1/1\n');
+    assert.deepEqual(rest(got[0] as Received), {
+      accept: '*/*',
+      'content-type': 'application/json',
+      'user-agent': 'GitHub-Hookshot/044aadd',
+      'x-github-delivery': '72d3162e-cc78-11e3-81ab-4c9367dc0958',
+      'x-github-event': 'push',
+      'x-hub-signature-256': signed(body),
+      'x-note': Buffer.from('Größe').toString('latin1'),
+    });
+    assert.equal(got[0]?.body.toString(), body);
+    const unsigned = await replay('whole');
+    assert.match(unsigned.stderr, /x-hub-signature-256, which VALIDATE reads: --sender/);
+    assert.equal(got[0]?.headers['x-hub-signature-256'], undefined);
+    assert.equal(got[0]?.body.toString(), body);
+  });
+
+  await t.test('a table that keeps the document only says so, and how to keep the rest', async () => {
+    await client.query(
+      `CREATE TABLE "it's ""x" (data JSONB, headers text) ${check} `.replace(', headers text', ''),
+    );
+    await client.query(
+      `DROP TABLE "it's ""x"; CREATE TABLE bare (data JSONB, raw INT GENERATED ALWAYS AS (1) STORED) ${check}`,
+    );
+    await push(headgate, 'bare');
+    const first = await replay('bare', ...signing);
+    assert.equal(first.code, 0, first.stderr);
+    const without = rest(got[0] as Received);
+    assert.deepEqual(Object.keys(without).toSorted(), ['content-type', 'x-hub-signature-256']);
+    assert.equal(without['x-hub-signature-256'], signed(got[0]?.body.toString() ?? ''));
+    assert.match(
+      first.stderr,
+      /"public"\."bare" does not keep\n {2}- the headers, among them the event's name \(X-GitHub-Event\)/,
+    );
+    const [, alter = ''] = /From now on: (ALTER TABLE .*;)/.exec(first.stderr) ?? [];
+    assert.equal(alter, `ALTER TABLE "public"."bare" INCLUDE HEADERS AS "headers" INCLUDE BODY AS "raw_2";`);
+    const psql = ['-h', '127.0.0.1', '-p', String(headgate.ports.sql.port), '-U', 'root', '-d', 'dev'];
+    const altered = await run('psql', [...psql, '-Xc', alter]);
+    assert.equal(altered.stdout.trim(), 'ALTER TABLE', altered.stderr);
+    await push(headgate, 'bare');
+    const second = await replay('bare', ...signing);
+    assert.match(second.stderr, /some rows are older than the columns that keep headers and raw body/);
+    assert.equal(got[0]?.headers['x-github-event'], undefined);
+    assert.equal(got[1]?.headers['x-github-event'], 'push');
+    assert.equal(got[1]?.body.toString(), body);
+  });
+
+  await t.test('a delivery whose signed id was not kept is not sent', async () => {
+    const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
+    await client.query(`CREATE SECRET w WITH (backend = 'meta') AS '${secret}'`);
+    await client.query(
+      `CREATE TABLE orders (data JSONB) INCLUDE HEADERS AS headers INCLUDE BODY AS raw WITH (connector = 'webhook') VALIDATE SECRET w USING standard_webhooks`,
+    );
+    const deliver = async () => {
+      const [id, time] = ['msg_2KWPBgLlAfxdpx2AI54pPJ85f4W', String(Math.floor(Date.now() / 1000))];
+      const mac = createHmac('sha256', Buffer.alloc(24, 7)).update(`${id}.${time}.${body}`).digest('base64');
+      const headers = { 'webhook-id': id, 'webhook-timestamp': time, 'webhook-signature': `v1,${mac}` };
+      assert.equal((await headgate.post('dev/public/orders', body, headers)).status, 200);
+    };
+    await deliver();
+    const args = ['--sender', 'standard_webhooks', '--secret', secret];
+    const first = await replay('orders', ...args);
+    assert.equal(first.code, 1);
+    assert.equal(got.length, 0);
+    assert.match(
+      first.stdout,
+      /^0 of 1 sent\n {2}not sent: .* signs webhook-id, which this request does not have: 1\n/,
+    );
+    const [, alter = ''] = /From now on: (ALTER TABLE .*;)/.exec(first.stderr) ?? [];
+    assert.equal(alter, `ALTER TABLE "public"."orders" INCLUDE HEADER 'webhook-id' AS "webhook_id";`);
+    await client.query(alter);
+    await deliver();
+    const second = await replay('orders', ...args);
+    assert.match(second.stdout, /^1 of 2 sent\n/);
+    const { headers = {} } = got[0] ?? {};
+    const [id, time] = [headers['webhook-id'] ?? '', headers['webhook-timestamp'] ?? ''];
+    assert.equal(id, 'msg_2KWPBgLlAfxdpx2AI54pPJ85f4W');
+    const mac = createHmac('sha256', Buffer.alloc(24, 7)).update(`${id}.${time}.${body}`).digest('base64');
+    assert.equal(headers['webhook-signature'], `v1,${mac}`);
+  });
+
+  await t.test('nobody at the port: nothing was sent', async () => {
+    const closed = createServer().listen(0, '127.0.0.1');
+    await once(closed, 'listening');
+    const { port } = closed.address() as AddressInfo;
+    await new Promise((resolve) => void closed.close(resolve));
+    const args = [`--data-dir=${headgate.dataDir}`, '--to', `http://127.0.0.1:${port}/`];
+    const { code, stdout } = await run(process.execPath, [cli, 'replay', 'whole', ...args]);
+    assert.equal(code, 1);
+    assert.match(stdout, /^0 of 1 sent\n {2}no answer: .*: 1\n$/);
+  });
+
+  await t.test('ALTER TABLE … INCLUDE refuses what CREATE TABLE refuses', async () => {
+    const refuses = async (clauses: string, code: string) =>
+      assert.rejects(client.query(`ALTER TABLE whole ${clauses}`), { code });
+    await refuses('INCLUDE BODY AS again', '42701');
+    await refuses('INCLUDE METHOD AS data', '42701');
+    await refuses('INCLUDE METHOD AS headers', '42701');
+    await refuses(`INCLUDE HEADER 'a b' AS x`, '22023');
+    await client.query(`CREATE ROLE other LOGIN; CREATE TABLE plain (a int); CREATE TABLE n (a INT, b INT)`);
+    await assert.rejects(client.query('ALTER TABLE plain INCLUDE METHOD AS m'), { code: '42809' });
+    const other = await headgate.clientAs(t, 'other');
+    await assert.rejects(other.query('ALTER TABLE public.whole INCLUDE METHOD AS m'), { code: '42501' });
+    await client.query('ALTER TABLE IF EXISTS nothing INCLUDE METHOD AS m');
+    await client.query(`ALTER TABLE whole INCLUDE METHOD AS "m'""\n" INCLUDE TIMESTAMP AS at`);
+    await push(headgate, 'whole');
+    const { rows } = await client.query<{ m: string; n: string }>(
+      `SELECT "m'""\n" AS m, count(at) OVER () AS n FROM whole WHERE at IS NOT NULL`,
+    );
+    assert.deepEqual(rows, [{ m: 'POST', n: '1' }]);
+  });
+});
