@@ -358,6 +358,7 @@ class Keeping {
     { trusted }: Looked,
   ): Promise<number> => {
     if (!trusted) return 0;
+    await this.rows(sql.plainBounds);
     const [found] = await this.rows<{ rows: string }>(sql.outlived(name), [oid, arrival, cutoff]);
     if (found !== undefined) await this.rows(sql.empty(name));
     return Number(found?.rows ?? 0);

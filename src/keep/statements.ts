@@ -11,7 +11,7 @@ import {
   trustedSql,
   versionSql,
 } from '../catalog/owner-code.ts';
-import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
+import { quoteIdentifier as quote, quoteLiteral, timeText } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 
 /** Without waiting for the disk: what a crash brings back is removed again. Repeated after code of an owner, which may have changed it. */
@@ -102,7 +102,7 @@ export interface Looked {
 
 /** A schema has no lock. `public` belongs, by way of a role, to the owner of the database. */
 const landlordSql = `select r.rolname::text from pg_namespace n join pg_database d on d.datname = current_database()
-    join pg_roles r on r.oid = case when n.nspowner::regrole::text = 'pg_database_owner' then d.datdba else n.nspowner end
+    join pg_roles r on r.oid = case when pg_get_userbyid(n.nspowner) = 'pg_database_owner' then d.datdba else n.nspowner end
     where n.oid = c.relnamespace and not ${trustedSql('r.oid')}`;
 
 const strangerSql = `(select o.name::text from (${ownersSql(lookedIntoSql('c.oid', 'always'))}) as o where o.relowner <> c.relowner and not ${trustedSql('o.relowner')} order by o.name limit 1)`;
@@ -120,7 +120,7 @@ end`)}`;
 
 export function looked({ name, oid }: Leaf, arrival: string): string {
   return `select to_regclass(${quoteLiteral(name)})::oid = ${oid} as same, current_user::text as role,
-  c.relowner::int8::float8 as owner, pg_get_userbyid(c.relowner)::text as "ownerName", ${trustedSql('c.relowner')} as trusted, ${assumableSql('c.relowner')} as assumable,
+  c.relowner as owner, pg_get_userbyid(c.relowner)::text as "ownerName", ${trustedSql('c.relowner')} as trusted, ${assumableSql('c.relowner')} as assumable,
   ${strangerSql} as stranger, ${joinedSql('c.oid', 'always')} as joined,
   case when ${trustedSql('c.relowner')} then (${landlordSql}) end as landlord, ${versionSql('c')} as version,
   exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = ${quoteLiteral(arrival)} and a.atttypid = 'timestamptz'::regtype) as timed,
@@ -133,7 +133,7 @@ from pg_class c where c.oid = ${oid}`;
 export const estimated = `select pg_stat_get_live_tuples($1::oid)::text as rows`;
 
 export const ageCutoff = (span: string): string =>
-  `select (now() - interval ${quoteLiteral(span)})::text as cutoff`;
+  `select ${timeText(`now() - interval ${quoteLiteral(span)}`)} as cutoff`;
 
 /** The size of a row on the disk, estimated from a sample: an expression, and its parts. $1 oid. */
 export const rowSize = `select '28 + ' || string_agg(format('coalesce(pg_column_size(t.%I), 0)', a.attname), ' + ') as size
@@ -146,8 +146,11 @@ from only ${name} t tablesample system (${Math.min(100, (100 * limits.keepSample
 
 /** The arrival of the oldest row that stays; empty: all stay. */
 export const rowsCutoff = (name: string, arrival: string, keep: string): string =>
-  `select ${said(`(select t.${quote(arrival)}::text from only ${name} t where t.${quote(arrival)} is not null
+  `select ${said(`(select ${timeText(`t.${quote(arrival)}`)} from only ${name} t where t.${quote(arrival)} is not null
 order by t.${quote(arrival)} offset greatest((select count(*) from only ${name}) - ${keep}, 0) limit 1)`)}`;
+
+/** For `outlived`: PostgreSQL writes the bounds of a partition as this setting wants it. Neither a trigger nor a function of a user runs after it. */
+export const plainBounds = `set local datestyle = 'ISO, YMD'`;
 
 /**
  * A partition for a range of the arrival alone: returns about how many rows it has, if all of them are older because the range ends
@@ -159,7 +162,7 @@ export const outlived = (
 from pg_class c join pg_inherits i on i.inhrelid = c.oid join pg_partitioned_table p on p.partrelid = i.inhparent
 join pg_attribute a on a.attrelid = p.partrelid and a.attnum = p.partattrs[0]
 where c.oid = $1::oid and c.relispartition and p.partstrat = 'r' and p.partnatts = 1 and a.attname = $2
-  and (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \\(''([^'']+)''\\)$'))[1]::timestamptz <= $3::timestamptz
+  and (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO [(]''([^'']+)''[)]$'))[1]::timestamptz <= $3::timestamptz
   and not exists (select from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal)
   and not exists (select from pg_constraint k where k.contype = 'f' and k.confrelid = c.oid) and exists (select from only ${name})`;
 
@@ -184,7 +187,7 @@ export const remove = (
   `with gone as (delete from only ${name} where ctid = any (array(
   select t.ctid from only ${name} t where t.${quote(arrival)} < ${quoteLiteral(cutoff)}::timestamptz and t.${quote(arrival)} >= ${quoteLiteral(from)}::timestamptz
   ${indexed ? `order by t.${quote(arrival)}` : ''} limit ${most})) returning ${quote(arrival)} as arrived)
-select ${said(`concat_ws(' ', count(*), ${indexed ? 'max(g.arrived)' : `'-infinity'`})`)} from gone g`;
+select ${said(`concat_ws(' ', count(*), ${indexed ? timeText('max(g.arrived)') : `'-infinity'`})`)} from gone g`;
 
 /** $1 oid, $2 and $3 its names, $4 keep, $5 rows, $6 cutoff, $7 reason. A reason that was the last one is not logged twice. */
 export const logged = `insert into headgate.keep_log (relation, schema_name, table_name, keep, rows, older_than, reason)
