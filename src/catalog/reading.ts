@@ -1,9 +1,11 @@
 /**
- * The statements that Headgate itself runs on the catalog. Each runs with search_path = pg_catalog, pg_temp, whatever
- * the session's setting, so that no user's operator or function is taken for PostgreSQL's own, and without compiling, which would take seconds for
- * some rows. Both are set for its transaction alone: each is one query string, which a pooler sends to one session, and then lends that to others.
+ * The statements that Headgate itself runs on the catalog. Each runs under the settings of kit/plain-settings.ts, whatever the session's are, so
+ * that no user's operator or function is taken for PostgreSQL's own, and a default is printed in a form that any session reads; and without
+ * compiling, which would take seconds for some rows. All is set for its transaction alone: each is one query string, which a pooler sends to one
+ * session, and then lends that to others.
  */
 import type { ClientBase, QueryResult } from 'pg';
+import { plainTransaction } from '../kit/plain-settings.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { listed, lockedRowsSql, ofTable, writer } from './catalog-rows.ts';
@@ -26,13 +28,13 @@ async function pinnedAll(
   statements: readonly string[],
   timeoutMs?: number,
 ): Promise<readonly QueryResult<object>[]> {
-  const text = [`select ${pins}`, ...statements].join(';\n');
+  const text = [pins, ...statements].join(';\n');
   const query = timeoutMs === undefined ? { text } : { text, query_timeout: timeoutMs };
   const answer: unknown = await client.query(query);
   return (answer as QueryResult<object>[]).slice(1);
 }
 
-const pins = `pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), pg_catalog.set_config('jit', 'off', true)`;
+const pins = `${plainTransaction}, pg_catalog.set_config('jit', 'off', true)`;
 
 /** By oid. Relation 0 is not a table, see headgate.table_versions(). */
 export type TableVersions = ReadonlyMap<number, string>;

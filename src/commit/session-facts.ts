@@ -135,7 +135,7 @@ export function incarnationOf(client: ClientBase): string | null {
  * over, so a number means something within one incarnation of one server only. A new process has another start time; a
  * recovery within the same process, after a backend was killed, resets its statistics.
  */
-const incarnationSql = `select pg_catalog.concat(pg_catalog.pg_postmaster_start_time(), ' ', stats_reset) as life
+const incarnationSql = `select pg_catalog.concat(pg_catalog.to_json(pg_catalog.pg_postmaster_start_time()), ' ', pg_catalog.to_json(stats_reset)) as life
   from pg_catalog.pg_stat_bgwriter where stats_reset is not null and not pg_catalog.pg_is_in_recovery()`;
 
 async function readIncarnation(client: ClientBase): Promise<string | null> {

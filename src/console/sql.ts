@@ -12,6 +12,7 @@ import type { ClientConfig, DatabaseError } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
 import { hangUp } from '../engine/close-client.ts';
 import { isConnectionLost } from '../engine/sqlstate.ts';
+import { plainSession, plainTransaction } from '../kit/plain-settings.ts';
 import { limits } from '../config/limits.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
 import type { SqlAnswer, SqlCall } from './api.ts';
@@ -111,7 +112,7 @@ export class SqlRunner {
         ...(reading.write
           ? []
           : ['BEGIN READ ONLY', `SET LOCAL statement_timeout = ${limits.consoleStatementMs}`]),
-        ...(own ? [`SET ${reading.write ? '' : 'LOCAL '}search_path = pg_catalog, pg_temp`] : []),
+        ...(own ? [reading.write ? plainSession : plainTransaction] : []),
       ];
       if (before.length > 0) await client.query(before.join('; '));
       const end = await reading.on(client);

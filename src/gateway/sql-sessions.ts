@@ -13,6 +13,7 @@ import { isConnectionLost, isTransient, sqlstateOf } from '../engine/sqlstate.ts
 import { within } from '../kit/timeout.ts';
 import type { Rewritten } from '../types/sql.ts';
 import { Semaphore } from '../kit/semaphore.ts';
+import { isReadable, madeReadable } from '../kit/plain-settings.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { SqlError } from '../errors/refusals.ts';
@@ -71,6 +72,8 @@ export interface BorrowedConnection {
 /** What a new session reports about itself. */
 interface Session {
   readonly standardConformingStrings: boolean;
+  /** Its results are not in the forms that the documentation promises. */
+  readonly isHostile: boolean;
 }
 
 interface Database {
@@ -179,6 +182,8 @@ export class SqlSessions {
     result: SqlResult,
   ): Promise<{ end: RunEnd; clean: boolean; rewritten: Rewritten | null; translate: SqlDeps['translate'] }> {
     const { translate } = this.#deps;
+    // Until the session is reset after the request, which may set something else.
+    if (this.#sessions.get(client)?.isHostile === true) await client.query(madeReadable);
     const rewritten = await this.#rewrite(database, client, request.sql);
     const sql = rewritten === null ? request.sql : Buffer.from(rewritten.sql, 'latin1');
     let values: (string | null)[] | null = null;
@@ -238,6 +243,7 @@ export class SqlSessions {
 
   /** `shared`: the connection passes a pooler, which accepts no settings with it; the gateway's own clock must suffice. */
   #add(name: string, config: ClientConfig, shared: boolean): Database {
+    const dialect = this.#deps.dialect(name);
     const pool = new Pool({
       ...config,
       max: limits.gatewaySqlConnectionsMax,
@@ -246,23 +252,27 @@ export class SqlSessions {
       application_name: 'headgate gateway',
       ...(shared ? {} : { statement_timeout: limits.gatewaySqlTimeoutMs }),
       // pg-pool awaits the result of onConnect, although its types do not say so.
-      onConnect: ((client: ClientBase) => this.#greet(client)) as (client: ClientBase) => void,
+      onConnect: ((client: ClientBase) => this.#greet(client, shared, dialect)) as (
+        client: ClientBase,
+      ) => void,
     });
     // If a session breaks while borrowed, its request gets the error; the event needs no handling.
     pool.on('error', () => {});
     pool.on('connect', (client) => client.on('error', () => {}));
-    const dialect = this.#deps.dialect(name);
     if (!shared && dialect.transactions) this.#left.watch(name, pool);
     const database = { name, pool, config, shared, dialect, types: new Map(dialect.types) };
     this.#databases.set(name, database);
     return database;
   }
 
-  async #greet(client: ClientBase): Promise<void> {
+  async #greet(client: ClientBase, shared: boolean, { streams }: SqlDialect): Promise<void> {
     const { rows } = await client.query<{ value: string }>(
       `select pg_catalog.current_setting('standard_conforming_strings') as value`,
     );
-    this.#sessions.set(client, { standardConformingStrings: rows[0]?.value !== 'off' });
+    const standardConformingStrings = rows[0]?.value !== 'off';
+    const isHostile =
+      !shared && streams && (await client.query<{ plain: boolean }>(isReadable)).rows[0]?.plain !== true;
+    this.#sessions.set(client, { standardConformingStrings, isHostile });
   }
 
   async #borrow(database: Database): Promise<PoolClient> {

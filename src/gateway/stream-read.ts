@@ -6,6 +6,7 @@
 import type { ClientBase, Connection, DatabaseError } from 'pg';
 import { cutOff } from '../engine/close-client.ts';
 import { isMisnamed, sqlstateOf } from '../engine/sqlstate.ts';
+import { writtenPlainly } from '../kit/plain-settings.ts';
 import { onceOnDisk, writtenBetween } from '../kit/position.ts';
 import { mayNameRelation, quoteLiteral, relationName } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
@@ -185,6 +186,7 @@ function pageSql(
   return `SELECT t.ctid, ${columns} FROM ONLY ${name} t
 WHERE CASE WHEN ${quoteLiteral(name)}::pg_catalog.regclass::pg_catalog.oid = ${oid}::pg_catalog.oid AND pg_catalog.pg_relation_filenode(${oid}) = ${file}::pg_catalog.oid
   THEN true ELSE pg_catalog.current_setting('${moved}') = '' END
+AND ${writtenPlainly}
 AND t.ctid >= '${printAddress(from)}'::pg_catalog.tid${upTo}
 AND ${writtenBetween(since, until)} ORDER BY t.ctid`;
 }

@@ -286,6 +286,7 @@ class Keeping {
     arrival: string,
     { cutoff }: Bounds,
   ): Promise<number> => {
+    await session.rows(sql.plainBounds);
     const [found] = await session.rows<{ rows: string }>(sql.outlived(name), [oid, arrival, cutoff]);
     if (found !== undefined) await session.rows(sql.empty(name));
     return Number(found?.rows ?? 0);

@@ -4,7 +4,7 @@
  */
 import { holdCodeBlock } from '../catalog/hold-code.ts';
 import { trustedSql } from '../catalog/owner-code.ts';
-import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
+import { quoteIdentifier as quote, quoteLiteral, timeText } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 
 const pins = (
@@ -95,7 +95,7 @@ export interface Looked {
 
 /** A schema has no lock. `public` belongs, by way of a role, to the owner of the database. */
 const landlordSql = `select r.rolname::text from pg_namespace n join pg_database d on d.datname = current_database()
-    join pg_roles r on r.oid = case when n.nspowner::regrole::text = 'pg_database_owner' then d.datdba else n.nspowner end
+    join pg_roles r on r.oid = case when pg_get_userbyid(n.nspowner) = 'pg_database_owner' then d.datdba else n.nspowner end
     where n.oid = c.relnamespace and not ${trustedSql('r.oid')}`;
 
 export function looked({ name, oid }: Leaf, arrival: string, own: boolean): string {
@@ -111,7 +111,7 @@ from pg_class c where c.oid = ${oid}`;
 export const estimated = `select pg_stat_get_live_tuples($1::oid)::text as rows`;
 
 export const ageCutoff = (span: string): string =>
-  `select (now() - interval ${quoteLiteral(span)})::text as cutoff`;
+  `select ${timeText(`now() - interval ${quoteLiteral(span)}`)} as cutoff`;
 
 /** The size of a row on the disk, estimated from a sample: an expression, and its parts. $1 oid. */
 export const rowSize = `select '28 + ' || string_agg(format('coalesce(pg_column_size(t.%I), 0)', a.attname), ' + ') as size
@@ -124,8 +124,11 @@ from only ${name} t tablesample system (${Math.min(100, (100 * limits.keepSample
 
 /** The arrival of the oldest row that stays; empty: all stay. */
 export const rowsCutoff = (name: string, arrival: string, keep: string): string =>
-  `select ${said(`(select t.${quote(arrival)}::text from only ${name} t where t.${quote(arrival)} is not null
+  `select ${said(`(select ${timeText(`t.${quote(arrival)}`)} from only ${name} t where t.${quote(arrival)} is not null
 order by t.${quote(arrival)} offset greatest((select count(*) from only ${name}) - ${keep}, 0) limit 1)`)}`;
+
+/** For `outlived`: PostgreSQL writes the bounds of a partition as this setting wants it. Neither a trigger nor a function of a user runs after it. */
+export const plainBounds = `set local datestyle = 'ISO, YMD'`;
 
 /**
  * A partition for a range of the arrival alone: returns about how many rows it has, if all of them are older because the range ends
@@ -137,7 +140,7 @@ export const outlived = (
 from pg_class c join pg_inherits i on i.inhrelid = c.oid join pg_partitioned_table p on p.partrelid = i.inhparent
 join pg_attribute a on a.attrelid = p.partrelid and a.attnum = p.partattrs[0]
 where c.oid = $1::oid and c.relispartition and p.partstrat = 'r' and p.partnatts = 1 and a.attname = $2
-  and (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \\(''([^'']+)''\\)$'))[1]::timestamptz <= $3::timestamptz
+  and (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO [(]''([^'']+)''[)]$'))[1]::timestamptz <= $3::timestamptz
   and not exists (select from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal)
   and not exists (select from pg_constraint k where k.contype = 'f' and k.confrelid = c.oid) and exists (select from only ${name})`;
 
@@ -162,7 +165,7 @@ export const remove = (
   `with gone as (delete from only ${name} where ctid = any (array(
   select t.ctid from only ${name} t where t.${quote(arrival)} < ${quoteLiteral(cutoff)}::timestamptz and t.${quote(arrival)} >= ${quoteLiteral(from)}::timestamptz
   ${indexed ? `order by t.${quote(arrival)}` : ''} limit ${most})) returning ${quote(arrival)} as arrived)
-select ${said(`concat_ws(' ', count(*), ${indexed ? 'max(g.arrived)' : `'-infinity'`})`)} from gone g`;
+select ${said(`concat_ws(' ', count(*), ${indexed ? timeText('max(g.arrived)') : `'-infinity'`})`)} from gone g`;
 
 /** $1 oid, $2 and $3 its names, $4 keep, $5 rows, $6 cutoff, $7 reason. A reason that was the last one is not logged twice. */
 export const logged = `insert into headgate.keep_log (relation, schema_name, table_name, keep, rows, older_than, reason)

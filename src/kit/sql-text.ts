@@ -21,3 +21,12 @@ export function quoteLiteral(text: string): string {
 export function mayNameRelation(text: string): boolean {
   return !text.includes('\0') && !/^\s*[-+\d]/.test(text);
 }
+
+/**
+ * An expression for the text of a `timestamptz`, with all its digits and the offset as a number, whatever the values of DateStyle and TimeZone.
+ * `::text` may name a zone by an abbreviation (before PostgreSQL 18, unless DateStyle is ISO), which is read again as that of another zone:
+ * IST is Israel's, not India's.
+ */
+export function timeText(expression: string): string {
+  return `(pg_catalog.to_json(${expression}) operator(pg_catalog.#>>) '{}')`;
+}

@@ -19,6 +19,7 @@ import { cutOff, hangUp } from '../engine/close-client.ts';
 import type { AskedHandshake, RejectedRequest, RetryRejected } from '../types/journal.ts';
 import type { Ignored } from '../types/rows.ts';
 import { backoffMs } from '../kit/backoff.ts';
+import { plainTransaction } from '../kit/plain-settings.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { runRetry } from './retries.ts';
@@ -243,13 +244,11 @@ export class Journal {
 
   /**
    * One statement in a transaction of its own, bounded by the engine, in which names that others have made cannot precede
-   * PostgreSQL's. Nothing is set for longer, or prepared: a pooler may lend the session to others.
+   * PostgreSQL's, and values are written and read in one form. Nothing is set for longer, or prepared: a pooler may lend the session to others.
    */
   async #query<T extends object>(client: Client, text: string, values: unknown[]): Promise<QueryResult<T>> {
     const { rejectedStatementMs } = this.#options.limits;
-    await client.query(
-      `begin; set local search_path = pg_catalog, pg_temp; set local statement_timeout = ${rejectedStatementMs}`,
-    );
+    await client.query(`begin; ${plainTransaction}; set local statement_timeout = ${rejectedStatementMs}`);
     // A statement that fails ends the connection, and the transaction with it.
     const result = await client.query<T>(text, values);
     await client.query('commit');

@@ -74,8 +74,7 @@ const formats: Readonly<Record<string, Format>> = {
   parquet: {
     columns: 't.*',
     encoder: async (columns, session) => {
-      const { Parquet, parquetSettings, arraysOf } = await import('./parquet.ts');
-      await session.rows(parquetSettings);
+      const { Parquet, arraysOf } = await import('./parquet.ts');
       const types = `{${columns.map(({ dataTypeID }) => dataTypeID).join()}}`;
       const arrays = await session.rows(arraysOf, [types]);
       const elements = arrays.map(({ array, element }) => [Number(array), Number(element)] as const);

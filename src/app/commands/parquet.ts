@@ -29,10 +29,6 @@ interface Kind {
   readonly value: (text: string) => unknown;
 }
 
-/** Sets, for the transaction, the output formats that `Parquet` expects from PostgreSQL. */
-export const parquetSettings = `SELECT set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO', true),
-  set_config('bytea_output', 'hex', true), set_config('extra_float_digits', '1', true)`;
-
 /** The array types among the given oids, with the oids of their elements. */
 export const arraysOf = `SELECT oid::text AS "array", typelem::text AS element FROM pg_catalog.pg_type
 WHERE typcategory = 'A' AND typarray = 0 AND oid = ANY ($1::oid[])`;

@@ -3,8 +3,8 @@
  * no digit is lost. Throws PlainError, without the password.
  *
  * Names in a command's statements mean PostgreSQL's own objects: other roles may have created functions and operators on the
- * role's search_path that fit the arguments better, and would run with its rights. The path is set for one transaction at a time, because
- * a pooler may lend the session to others.
+ * role's search_path that fit the arguments better, and would run with its rights. The path, and the forms of values, are set for one transaction at a
+ * time, because a pooler may lend the session to others.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -13,6 +13,7 @@ import { parseDsn } from '../../engine/dsn.ts';
 import { hangUp } from '../../engine/close-client.ts';
 import { wantsPlain } from '../../engine/servers.ts';
 import { backoffMs } from '../../kit/backoff.ts';
+import { plainTransaction } from '../../kit/plain-settings.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { onceOnDisk, positionNow } from '../../kit/position.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
@@ -20,8 +21,6 @@ import { limits } from '../../config/limits.ts';
 
 /** The values of a row, by column. */
 export type Texts = Readonly<Record<string, string | null>>;
-
-const ownNames = 'SET LOCAL search_path = pg_catalog, pg_temp';
 
 export class Session {
   readonly client: Client;
@@ -42,7 +41,7 @@ export class Session {
 
   /** Begins a transaction that lasts as long as the connection. `mode`: what follows BEGIN. */
   async begin(mode: string): Promise<void> {
-    await this.typed(`BEGIN ${mode}; ${ownNames}`);
+    await this.typed(`BEGIN ${mode}; ${plainTransaction}`);
     this.#isInTransaction = true;
   }
 
@@ -68,7 +67,7 @@ export class Session {
   async #pinned<T>(run: () => Promise<T>): Promise<T> {
     try {
       if (this.#isInTransaction) return await run();
-      await this.client.query(`BEGIN; ${ownNames}`);
+      await this.client.query(`BEGIN; ${plainTransaction}`);
       const answer = await run();
       await this.client.query('COMMIT');
       return answer;

@@ -17,6 +17,7 @@ import { Client } from 'pg';
 import { hangUp } from '../../engine/close-client.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { createSealing } from '../../secrets/sealing.ts';
+import { plainSession } from '../../kit/plain-settings.ts';
 import { limits } from '../../config/limits.ts';
 import type { Settings } from '../../config/settings.ts';
 import { masterKeys } from '../wire-listener.ts';
@@ -88,9 +89,8 @@ async function connected(
     await client.connect();
     // Both sides must print and read values in the same form, with every name qualified.
     await client.query(
-      `SET search_path = pg_catalog; SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres'; SET timezone = 'UTC';
-       SET bytea_output = 'hex'; SET extra_float_digits = 1; SET check_function_bodies = off; SET statement_timeout = 0;
-       SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET client_min_messages = warning`,
+      `${plainSession}; SET search_path = pg_catalog; SET check_function_bodies = off; SET statement_timeout = 0;
+       SET default_transaction_isolation = 'read committed'; SET row_security = off; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET client_min_messages = warning`,
     );
   } catch (error) {
     throw new MoveError(`${what} cannot be reached: ${(error as Error).message}`);

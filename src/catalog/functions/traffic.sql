@@ -21,7 +21,7 @@ $body$;
 CREATE OR REPLACE FUNCTION headgate.path_part(name text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT string_agg(CASE WHEN b.char ~ '^[A-Za-z0-9_.~-]$' THEN b.char
-    ELSE regexp_replace(upper(encode(convert_to(b.char, 'UTF8'), 'hex')), '(..)', '%\1', 'g') END, '' ORDER BY b.place)
+    ELSE regexp_replace(upper(encode(convert_to(b.char, 'UTF8'), 'hex')), '(..)', E'%\\1', 'g') END, '' ORDER BY b.place)
   FROM regexp_split_to_table(name, '') WITH ORDINALITY AS b (char, place)
 $body$;
 

@@ -1,0 +1,1 @@
+-- Settings of the database change no name in a URL.
