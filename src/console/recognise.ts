@@ -28,6 +28,8 @@ const common = new Set([
 ]);
 const alikeMax = 3;
 
+const bare = (name: string) => name.toLowerCase().replace(/^x-/, '');
+
 export function recognised(
   names: readonly string[],
   senders: readonly SenderHeaders[],
@@ -35,8 +37,13 @@ export function recognised(
   const there = new Set(names.map((name) => name.toLowerCase()));
   const fits = senders.filter(({ signatureHeader, headers }) => {
     const signature = signatureHeader?.toLowerCase();
-    if (signature === undefined || common.has(signature) || !there.has(signature)) return false;
-    return headers.every((name) => there.has(name.toLowerCase()));
+    if (signature === undefined || common.has(signature)) return false;
+    // A header that some of its requests have without `X-` is one header.
+    const isThere = (name: string) =>
+      [name, ...headers.filter((other) => bare(other) === bare(name))].some((it) =>
+        there.has(it.toLowerCase()),
+      );
+    return isThere(signature) && headers.every(isThere);
   });
   // A sender that reads more of the present headers is more likely.
   const most = Math.max(0, ...fits.map(({ headers }) => headers.length));

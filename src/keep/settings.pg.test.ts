@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';
+import { ownerLogins } from '../../test/support/owner-logins.ts';
 import { Door } from '../../test/support/ddl-door.ts';
 import { hostileSettings, makeHostile } from '../../test/support/hostile-settings.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
@@ -78,12 +79,14 @@ for (const [version, bin] of [
               clientConfig: (database: string) => ({ host: server.socketDir, user: 'root', database }),
               unavailable: null,
             };
+            const logins = ownerLogins(t, engine.clientConfig);
             const quick = { ...limits, keepRestMs: 0, keepRestTimes: 0 };
             const refused: unknown[] = [];
             await keepOnce(
               `hostile_${name}`,
               {
                 engine,
+                logins,
                 limits: quick,
                 observe: (it) => void (it.kind === 'keep.refused' && refused.push(it)),
                 clock: () => performance.now(),
