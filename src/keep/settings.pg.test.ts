@@ -4,6 +4,7 @@ import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';
 import { Door } from '../../test/support/ddl-door.ts';
 import { hostileSettings, makeHostile } from '../../test/support/hostile-settings.ts';
+import { ownerLogins } from '../../test/support/owner-logins.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { limits } from '../config/limits.ts';
@@ -84,6 +85,7 @@ for (const [version, bin] of [
               `hostile_${name}`,
               {
                 engine,
+                logins: ownerLogins(t, engine.clientConfig),
                 limits: quick,
                 observe: (it) => void (it.kind === 'keep.refused' && refused.push(it)),
                 clock: () => performance.now(),
