@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';
-import { ownerLogins } from '../../test/support/owner-logins.ts';
 import { Door } from '../../test/support/ddl-door.ts';
 import { hostileSettings, makeHostile } from '../../test/support/hostile-settings.ts';
+import { ownerLogins } from '../../test/support/owner-logins.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { limits } from '../config/limits.ts';
@@ -79,14 +79,13 @@ for (const [version, bin] of [
               clientConfig: (database: string) => ({ host: server.socketDir, user: 'root', database }),
               unavailable: null,
             };
-            const logins = ownerLogins(t, engine.clientConfig);
             const quick = { ...limits, keepRestMs: 0, keepRestTimes: 0 };
             const refused: unknown[] = [];
             await keepOnce(
               `hostile_${name}`,
               {
                 engine,
-                logins,
+                logins: ownerLogins(t, engine.clientConfig),
                 limits: quick,
                 observe: (it) => void (it.kind === 'keep.refused' && refused.push(it)),
                 clock: () => performance.now(),

@@ -23,7 +23,7 @@ const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
 const table = `CREATE TABLE public.typed (id BIGINT PRIMARY KEY, at TIMESTAMPTZ, day DATE, span INTERVAL, ratio DOUBLE PRECISION, few REAL, amount NUMERIC,
   raw BYTEA, words TEXT[], numbers INT[], doc JSONB, mark TEXT DEFAULT 'a\`b', born TIMESTAMPTZ DEFAULT '2026-07-01 12:00:00.123456+00', half FLOAT DEFAULT 0.1234567890123,
-  pause INTERVAL DEFAULT '-1 day -02:03:04', bytes BYTEA DEFAULT '\\x00ff5c', gaps TEXT[] DEFAULT ARRAY['a', NULL, 'NULL'])
+  pause INTERVAL DEFAULT '-1 day -02:03:04', bytes BYTEA DEFAULT decode('00ff5c', 'hex'), gaps TEXT[] DEFAULT ARRAY['a', NULL, 'NULL'])
   WITH (connector = 'webhook', dedupe = 'header:x-id')
   VALIDATE AS secure_compare(headers->>'x-signature', encode(hmac('the key', payload, 'sha256'), 'hex'))`;
 
@@ -33,7 +33,7 @@ const documents = [
     at: '2026-01-31T10:34:56.123456Z',
     day: '2026-01-31',
     ratio: 0.1234567890123,
-    few: 3.14159,
+    few: 5.12345,
     amount: '12345678901234567890.10',
   },
   {
@@ -82,19 +82,12 @@ async function everything(
   const env = { HEADGATE_DATABASE_URL: url, HEADGATE_MASTER_KEY: randomBytes(32).toString('base64') };
   const headgate = await startHeadgate(t, { env });
   const client = await plain(server, database);
-  onEnd(t, 'client', () => client.end());
   const sql = new Client({ host: '127.0.0.1', port: headgate.ports.sql.port, user: 'root', database });
   await sql.connect();
-  onEnd(t, 'sql', () => sql.end());
   await sql.query(table);
+  await sql.end();
   const post = async (body: string, headers: Record<string, string>) =>
-    (
-      await asked(`http://127.0.0.1:${headgate.ports.listen.port}/v1/webhook/${database}/public/typed`, {
-        method: 'POST',
-        body,
-        headers,
-      })
-    ).status;
+    (await headgate.post(`${database}/public/typed`, body, headers)).status;
   const signed = (body: string, id: string) =>
     post(body, {
       'content-type': 'application/json',
@@ -126,19 +119,20 @@ async function everything(
   const { rows: retried } = await client.query(
     `SELECT retry_outcome, retry_reason FROM headgate.rejected_requests ORDER BY id`,
   );
-  await until(
-    async () =>
-      (await client.query(`SELECT FROM headgate.traffic WHERE stored > 0 AND unauthorized > 0`)).rowCount ===
-      1,
-  );
-  const { rows: traffic } = await client.query(
-    `SELECT stored, unauthorized, refused, unavailable, now() - minute BETWEEN '-1 min' AND '5 min' AS recent FROM headgate.traffic`,
-  );
-  const gateway = `http://127.0.0.1:${headgate.ports.gateway.port}/v1`;
+  const traffic = async () =>
+    (
+      await client.query<Record<string, unknown>>(
+        `SELECT sum(stored) AS stored, sum(unauthorized) AS unauthorized, sum(refused) AS refused,
+          bool_and(now() - minute BETWEEN '-1 min' AND '5 min') AS recent FROM headgate.traffic`,
+      )
+    ).rows[0];
+  await until(async () => Number((await traffic())?.['refused'] ?? 0) > 0);
+  const gateway = `${headgate.gatewayUrl}/v1`;
   const lines = async (after: string) => {
     const ending = new AbortController();
-    const answer = await fetch(`${gateway}/events?table=public.typed&after=${after}&database=${database}`, {
-      signal: ending.signal,
+    const late = AbortSignal.any([ending.signal, AbortSignal.timeout(15_000)]);
+    const answer = await fetch(`${gateway}/events?name=public.typed&after=${after}&database=${database}`, {
+      signal: late,
     });
     assert.equal(answer.status, 200, await (answer.status === 200 ? '' : answer.text()));
     let text = '';
@@ -159,14 +153,14 @@ async function everything(
     statuses,
     rejected,
     retried,
-    traffic,
+    traffic: await traffic(),
     rows: (await client.query({ text: stored, rowMode: 'array' })).rows,
     stream: await lines('0'),
     results: await query(
       `SELECT at = '2026-01-31T10:34:56.123456Z' AS same, ratio, few, raw, words, numbers, day FROM public.typed ORDER BY id`,
     ),
     own: await query(
-      `SET DateStyle = 'German'; SET bytea_output = 'escape'; SELECT DATE '2026-01-31' AS day, '\\000'::bytea AS raw`,
+      `SET DateStyle = 'German'; SET bytea_output = 'escape'; SELECT DATE '2026-01-31' AS day, decode('00', 'hex') AS raw`,
     ),
     exports: {} as Record<string, unknown>,
   };
@@ -181,6 +175,7 @@ async function everything(
     ]);
     said.exports[format] = [code, stdout, code === 0 ? '' : stderr];
   }
+  await client.end();
   await headgate.signal('SIGTERM');
   return said;
 }
