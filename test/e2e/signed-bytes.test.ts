@@ -38,7 +38,7 @@ onEachEngine('what senders sign and where they put it', async (t, { client, head
       assert.equal(
         await send(table, body, { 'X-Mollie-Signature': [...values] }),
         status,
-        `${table} ${values}`,
+        `${table} ${values.join()}`,
       );
     assert.deepEqual(await rows('SELECT count(*) FROM rotated'), [['3']]);
     const explained = await client.query<{ accepted: boolean }>(
