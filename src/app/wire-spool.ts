@@ -18,7 +18,7 @@ import { decodeRequest, decodeWholes } from '../decode/decode.ts';
 import type { Engine } from '../engine/engine.ts';
 import { lockByKernel } from '../engine/folder-lock.ts';
 import type { Closable } from '../kit/closer.ts';
-import { Openings } from '../kit/openings.ts';
+import { Openings } from '../kit/opened-once.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { segmentBytes } from './effective-limits.ts';
 import type { IntoRooms } from './wire-into.ts';

@@ -1,5 +1,5 @@
 /**
- * Functions for the role of the events gateway, which may use nothing in schema `headgate`: commit/hold.ts asks them about a table, as
+ * Functions for the role of the events gateway, which may use nothing in schema `headgate`: commit/lock-table.ts asks them about a table, as
  * it asks headgate.hold_inert() and headgate.stays() about webhook tables (functions/committing.sql). They run with the caller's rights,
  * every name in them refers to PostgreSQL's own object, and the role could do what they do without them, at a higher cost. SQL, pure.
  */

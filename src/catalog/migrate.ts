@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import type { ClientBase } from 'pg';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
-import { holdCodeFunction } from './hold-code.ts';
+import { holdCodeFunction } from './lock-code.ts';
 import {
   CatalogError,
   readRights,

@@ -7,8 +7,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
 import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
-import { Picture } from './picture.ts';
-import type { PictureOptions } from './picture.ts';
+import { Picture } from './snapshot-cache.ts';
+import type { PictureOptions } from './snapshot-cache.ts';
 import { look } from './reading.ts';
 import { Refresher } from './refresher.ts';
 

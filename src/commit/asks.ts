@@ -3,7 +3,7 @@
  * whose trigger does it, for tables of the role that asks (functions/tables.sql). Pure.
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
-import { textOf } from './hold.ts';
+import { textOf } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
 import { typeOids } from './statements.ts';
 import type { Step } from './table-statements.ts';

@@ -29,7 +29,7 @@ import { LoginRefused } from '../engine/owner-logins.ts';
 import type { Target } from '../types/target.ts';
 import { preparedForMany } from './prepared.ts';
 import type { PreparedStatements } from './prepared.ts';
-import { lendForCode, LentSession, lookAtSession, prepareSession } from './session-facts.ts';
+import { lendForCode, LentSession, lookAtSession, prepareSession } from './session-properties.ts';
 
 type Kind = 'own' | 'writer' | 'code';
 

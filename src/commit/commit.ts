@@ -1,14 +1,14 @@
 /**
  * The commit stage: a group in, a transaction, one outcome per member out. Small groups of several tables may share a
- * transaction (sharing.ts): either all of it is committed, or nothing is, and then each group gets a transaction of its own.
+ * transaction (shared-transaction.ts): either all of it is committed, or nothing is, and then each group gets a transaction of its own.
  *
  * Takes a Group; returns Outcomes in its order and never rejects. Refuses a member with `body_not_json`,
  * `payload_undecodable` (a value does not fit its column), `row_refused` (a constraint or trigger refused its row) or
  * `chain_broken` (rows before it in its chain were not stored); all members with `engine_unavailable`, `deadline`
  * (certainly not stored), `table_changed` (read the catalog and try again) or, as `unknown`, with `commit_unknown`.
  * Touches the engine through its own small pool of connections per database, so that a slow SELECT elsewhere never
- * delays a group; its connections are handed out by turns of the tables' owners (turns.ts), so that nobody's slow tables take all. Whose
- * session stores the rows is decided in whose.ts.
+ * delays a group; its connections are handed out by turns of the tables' owners (owner-scheduler.ts), so that nobody's slow tables take all. Whose
+ * session stores the rows is decided in session-choice.ts.
  */
 import type { PoolClient } from 'pg';
 import type { CommitGroup, Group, Ignored, Outcome, Rows } from '../types/rows.ts';
@@ -20,19 +20,19 @@ import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { commitCopy } from './copy-group.ts';
 import { commitDecoded } from './decoded-group.ts';
-import { askOn, fateOf } from './fate.ts';
-import { aborted, isSendersAffair, verdictOf } from './judge.ts';
+import { askOn, fateOf } from './transaction-status.ts';
+import { aborted, isSendersAffair, verdictOf } from './error-cause.ts';
 import type { PreparedStatements } from './prepared.ts';
-import { incarnationOf } from './session-facts.ts';
+import { incarnationOf } from './session-properties.ts';
 import { Session } from './session.ts';
 import type { Fate } from './session.ts';
-import { Sharing } from './sharing.ts';
-import type { SharingOptions } from './sharing.ts';
-import { ackTimeoutOf, mayShare, sharesOf, storeTogether } from './together.ts';
+import { Sharing } from './shared-transaction.ts';
+import type { SharingOptions } from './shared-transaction.ts';
+import { ackTimeoutOf, mayShare, sharesOf, storeTogether } from './multi-table-statement.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
-import { forRows } from './whose.ts';
-import { Turns } from './turns.ts';
-import type { Done, TurnsOptions } from './turns.ts';
+import { forRows } from './session-choice.ts';
+import { Turns } from './owner-scheduler.ts';
+import type { Done, TurnsOptions } from './owner-scheduler.ts';
 
 export interface CommitOptions {
   readonly pools: CommitPools;

@@ -1,6 +1,6 @@
 /**
  * How rows of any other table are stored: the engine decodes the documents, and prepared statements insert or upsert them.
- * If they cannot be stored together, they are settled member by member (settle.ts); a sender is told which of its own values
+ * If they cannot be stored together, they are settled member by member (row-at-fault.ts); a sender is told which of its own values
  * does not fit, as far as the group's questions and time allow.
  */
 import type { Outcome, Rows } from '../types/rows.ts';
@@ -9,15 +9,15 @@ import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { refusal } from '../errors/refusals.ts';
 import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
-import { aborted, isDelivered, outcomeOf, verdictOf } from './judge.ts';
+import { aborted, isDelivered, outcomeOf, verdictOf } from './error-cause.ts';
 import { withNulls } from './nulls.ts';
 import { Probes } from './probes.ts';
-import { documentRefusal, misfitRefusal, rowRefusal } from './reasons.ts';
+import { documentRefusal, misfitRefusal, rowRefusal } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
-import { settle } from './settle.ts';
+import { settle } from './row-at-fault.ts';
 import { TableStatements } from './table-statements.ts';
-import type { Attempt } from './told.ts';
+import type { Attempt } from './interpret-reply.ts';
 
 const tables = new WeakMap<Target, TableStatements>();
 

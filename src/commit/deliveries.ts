@@ -9,13 +9,13 @@ import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import { askStep } from './asks.ts';
 import { chainBroken } from './chains.ts';
-import { textOf } from './hold.ts';
-import { aborted, deliveredBefore, failedHere, isDelivered } from './judge.ts';
+import { textOf } from './lock-table.ts';
+import { aborted, deliveredBefore, failedHere, isDelivered } from './error-cause.ts';
 import { toStatement } from './prepared.ts';
 import type { Failed } from './round-trip.ts';
 import { typeOids } from './statements.ts';
 import type { Step } from './table-statements.ts';
-import type { Attempt, UnitAttempts } from './told.ts';
+import type { Attempt, UnitAttempts } from './interpret-reply.ts';
 import { executeMessages } from './wire-message.ts';
 
 const uuids = 2951; // uuid[]

@@ -18,16 +18,16 @@ import { askSql, askStep } from './asks.ts';
 import type { CommitOptions } from './commit.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { lent, runDurably } from './durable.ts';
-import { textOf } from './hold.ts';
+import { textOf } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
 import type { Failed } from './round-trip.ts';
-import { aborted, outcomeOf, verdictOf } from './judge.ts';
+import { aborted, outcomeOf, verdictOf } from './error-cause.ts';
 import { Session } from './session.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Step } from './table-statements.ts';
-import type { Attempt } from './told.ts';
-import { forRows } from './whose.ts';
-import { foundBy } from './told.ts';
+import type { Attempt } from './interpret-reply.ts';
+import { forRows } from './session-choice.ts';
+import { foundBy } from './interpret-reply.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
 
 /** Requests of one table that arrive together. */

@@ -13,7 +13,7 @@ import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { hangUp } from '../engine/close-client.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
-import { LentSession, prepareSession } from './session-facts.ts';
+import { LentSession, prepareSession } from './session-properties.ts';
 
 export interface OwnerSessionsOptions {
   readonly logins: OwnerLogins;

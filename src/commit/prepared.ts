@@ -159,7 +159,7 @@ export function preparedOn(client: ClientBase): PreparedStatements {
   return known;
 }
 
-/** The statements that shared transactions (together.ts) prepare on a connection, apart from all others. */
+/** The statements that shared transactions (multi-table-statement.ts) prepare on a connection, apart from all others. */
 export function preparedForMany(client: ClientBase): PreparedStatements {
   const known = ofMany.get(client) ?? new PreparedStatements(limits.sharedStatementsMax);
   ofMany.set(client, known);

@@ -6,9 +6,9 @@
 import { relationName } from '../kit/sql-text.ts';
 import type { Column } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
-import type { SessionFacts } from './session-facts.ts';
-import { holdCodeSql, isPlain, lockSql } from './hold.ts';
-import type { Privilege } from './hold.ts';
+import type { SessionFacts } from './session-properties.ts';
+import { holdCodeSql, isPlain, lockSql } from './lock-table.ts';
+import type { Privilege } from './lock-table.ts';
 import {
   cleanUpStatements,
   confirmStatement,

@@ -4,7 +4,7 @@
 import { relationName } from '../kit/sql-text.ts';
 import type { Column } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
-import type { SessionFacts } from './session-facts.ts';
+import type { SessionFacts } from './session-properties.ts';
 import { limits } from '../config/limits.ts';
 import {
   holdCodeMessages,
@@ -17,11 +17,11 @@ import {
   numberSql,
   staysStatement,
   textOf,
-} from './hold.ts';
-import type { Privilege } from './hold.ts';
+} from './lock-table.ts';
+import type { Privilege } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
-import type { Run } from './runs.ts';
+import type { Run } from './group-statements.ts';
 import {
   confirmCataloguedStatement,
   confirmStatement,

@@ -4,7 +4,7 @@
  */
 import { int16, int32, message, zeroEnded } from '../kit/postgres-message.ts';
 import type { Documents } from '../types/rows.ts';
-import { mergedBytes, Pieces } from './pieces.ts';
+import { mergedBytes, Pieces } from './wire-buffer.ts';
 
 /** Some rows of one request. */
 export interface Part {

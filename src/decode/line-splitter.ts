@@ -4,7 +4,7 @@
  * caller, who may free the memory.
  */
 import { freeBuffer } from '../kit/free-buffer.ts';
-import { Gathered } from '../kit/gathered.ts';
+import { Gathered } from '../kit/gathered-bytes.ts';
 import { Refused } from '../errors/refusals.ts';
 
 export class LineSplitter {

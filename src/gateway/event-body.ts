@@ -6,7 +6,7 @@
  */
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { Gathered } from '../kit/gathered.ts';
+import { Gathered } from '../kit/gathered-bytes.ts';
 import { freeStore } from '../kit/free-buffer.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';

@@ -4,7 +4,7 @@
  * `request_aborted` and whatever `fail` is told; touches no socket.
  */
 import type { IncomingMessage } from 'node:http';
-import { Gathered } from '../kit/gathered.ts';
+import { Gathered } from '../kit/gathered-bytes.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Share } from './budget.ts';

@@ -6,7 +6,7 @@
  */
 import * as zlib from 'node:zlib';
 import { freeBuffer } from '../kit/free-buffer.ts';
-import { Gathered } from '../kit/gathered.ts';
+import { Gathered } from '../kit/gathered-bytes.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Refusal, RefusalCode } from '../errors/refusals.ts';

@@ -18,8 +18,8 @@ import type { Limits } from '../config/limits.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused, refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { changedAttemptsMax } from './standing.ts';
-import type { Standing } from './standing.ts';
+import { changedAttemptsMax } from './confirm-refusal.ts';
+import type { Standing } from './confirm-refusal.ts';
 
 export interface HandshakeDeps extends Standing {
   /** The table that a request target names; throws `malformed_path`, `not_found`. */

@@ -23,8 +23,8 @@ import { refusal, Refused, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { clientOf } from './stream-fence.ts';
 import type { FencedStream, StreamFence } from './stream-fence.ts';
-import { changedAttemptsMax, standing } from './standing.ts';
-import type { Standing } from './standing.ts';
+import { changedAttemptsMax, standing } from './confirm-refusal.ts';
+import type { Standing } from './confirm-refusal.ts';
 
 /** The items of one batch, as received, with the head of the upgrade, which names the decoder's options and fills INCLUDE columns. */
 export interface ItemsRequest extends DecodeHead {

@@ -18,8 +18,8 @@ import { freeBuffer, freeMade } from '../kit/free-buffer.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { changedAttemptsMax, standing } from './standing.ts';
-import type { Standing } from './standing.ts';
+import { changedAttemptsMax, standing } from './confirm-refusal.ts';
+import type { Standing } from './confirm-refusal.ts';
 
 export interface IngestDeps extends Standing {
   /** The table that a request target names; throws `malformed_path`, `not_found`. */

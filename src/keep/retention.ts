@@ -16,8 +16,8 @@ import * as sql from './statements.ts';
 import { Left, reasons } from './reasons.ts';
 import type { Cutoff, KeptTable, Leaf, Looked, Said } from './statements.ts';
 import { OwnersTime } from './owner-time.ts';
-import { connected, ownLogin } from './talk.ts';
-import type { Talk } from './talk.ts';
+import { connected, ownLogin } from './row-sessions.ts';
+import type { Talk } from './row-sessions.ts';
 
 export interface KeeperOptions {
   readonly engine: Pick<Engine, 'clientConfig' | 'unavailable'>;

@@ -3,7 +3,7 @@
  * indefinitely, and everything received is kept. Takes the bytes of a connection, returns messages that can be parsed; throws if no RisingWave
  * would send them. Bounded by `intoAnswerBytesMax` and `intoAnswerMessagesMax` from one query to the next.
  */
-import { Gathered } from '../kit/gathered.ts';
+import { Gathered } from '../kit/gathered-bytes.ts';
 import { limits } from '../config/limits.ts';
 
 const headerBytes = 5;

@@ -6,7 +6,7 @@
  */
 import { deferred } from '../../kit/deferred.ts';
 import type { Deferred } from '../../kit/deferred.ts';
-import { Openings } from '../../kit/openings.ts';
+import { Openings } from '../../kit/opened-once.ts';
 import type { SpoolRoom } from '../../ingest/spooling.ts';
 import { TableGate } from '../../spool/table-order.ts';
 import type { Target } from '../../types/target.ts';

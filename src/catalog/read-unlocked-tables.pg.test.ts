@@ -5,10 +5,10 @@ import { Door, webhook } from '../../test/support/ddl-door.ts';
 import { pictureOf as picture, update } from '../../test/support/picture.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { readAround } from './around.ts';
+import { readAround } from './read-unlocked-tables.ts';
 import { look, readSizes, readTables } from './reading.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import type { Picture } from './picture.ts';
+import type { Picture } from './snapshot-cache.ts';
 
 const catalogWholeMs = 60_000;
 

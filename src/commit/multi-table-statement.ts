@@ -15,12 +15,12 @@ import type { Limits } from '../config/limits.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import { arrayOf, arrayTypes, documentsOf, numberOf } from './array-parameter.ts';
 import type { ArrayType } from './array-parameter.ts';
-import { askedFirstSql, isPlain, numberSql, textOf } from './hold.ts';
+import { askedFirstSql, isPlain, numberSql, textOf } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
 import type { PreparedStatements, Statement } from './prepared.ts';
 import type { Session } from './session.ts';
 import { storeStatement, typeOids } from './statements.ts';
-import type { Attempt } from './told.ts';
+import type { Attempt } from './interpret-reply.ts';
 import { documentHead, executeDocuments, executeMessages, flushMessage } from './wire-message.ts';
 import type { Parameter } from './wire-message.ts';
 

@@ -12,7 +12,7 @@ import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
-import type { Attempt } from './told.ts';
+import type { Attempt } from './interpret-reply.ts';
 
 export interface SettleDeps {
   /** The outcome of a member that is not even tried; null: it is tried. */

@@ -12,7 +12,7 @@ import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
 import { createCommit } from './commit.ts';
-import { staysSql } from './hold.ts';
+import { staysSql } from './lock-table.ts';
 import { PreparedStatements } from './prepared.ts';
 
 const names = ['t0', 't1', 't2', 't3', 't4'] as const;

@@ -4,8 +4,8 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
-import { incarnationOf } from './session-facts.ts';
-import { fateOf } from './fate.ts';
+import { incarnationOf } from './session-properties.ts';
+import { fateOf } from './transaction-status.ts';
 
 test('a server of another life is not asked for a number that it may never have given out', async (t) => {
   const { engine, name } = await testDatabase(t);

@@ -6,8 +6,8 @@
  */
 import type { ClientBase } from 'pg';
 import type { Limits } from '../config/limits.ts';
-import { readAround } from './around.ts';
-import type { LeftOut } from './around.ts';
+import { readAround } from './read-unlocked-tables.ts';
+import type { LeftOut } from './read-unlocked-tables.ts';
 import { pinned, readLocked, readSizes, readTables } from './reading.ts';
 import type { Look, Mark, SizeRow, TableRows, TableVersions } from './reading.ts';
 import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';

@@ -5,8 +5,8 @@ import { deferred } from '../kit/deferred.ts';
 import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
-import { aborted } from './judge.ts';
-import { Sharing } from './sharing.ts';
+import { aborted } from './error-cause.ts';
+import { Sharing } from './shared-transaction.ts';
 
 const tables = Array.from({ length: 9 }, (_, i) => targetOf({ oid: i, table: `t${i}` }));
 const tableAt = (i: number): Target => tables[i] ?? targetOf();

@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { rowsOf as membersRows, targetOf } from '../../test/support/rows.ts';
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
-import type { Attempt } from './told.ts';
-import { commitIsolating } from './isolate.ts';
+import type { Attempt } from './interpret-reply.ts';
+import { commitIsolating } from './copy-row-at-fault.ts';
 
 const target = targetOf();
 const rowsOf = (count: number): Rows => membersRows(target, ...Array.from({ length: count }, () => '1'));

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
 import { backoffMs } from '../kit/backoff.ts';
 import { limits } from '../config/limits.ts';
-import { incarnationOf } from './session-facts.ts';
+import { incarnationOf } from './session-properties.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { roundTrip } from './round-trip.ts';
 import type { Fate } from './session.ts';

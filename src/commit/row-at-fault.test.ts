@@ -5,8 +5,8 @@ import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Failed } from './round-trip.ts';
-import type { Attempt } from './told.ts';
-import { settle } from './settle.ts';
+import type { Attempt } from './interpret-reply.ts';
+import { settle } from './row-at-fault.ts';
 
 const target = targetOf({ shape: { writeMode: 'insert' } });
 const refused: Outcome = { kind: 'aborted', refusal: refusal('row_refused') };

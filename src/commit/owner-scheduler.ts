@@ -17,7 +17,7 @@
 import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Limits } from '../config/limits.ts';
-import { ackTimeoutOf } from './together.ts';
+import { ackTimeoutOf } from './multi-table-statement.ts';
 
 /** What became of a group that went alone. */
 export interface Done {

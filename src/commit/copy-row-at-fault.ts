@@ -10,7 +10,7 @@ import type { Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
-import type { Attempt } from './told.ts';
+import type { Attempt } from './interpret-reply.ts';
 
 export interface IsolateDeps {
   attempt(members: readonly Rows[]): Promise<Attempt>;

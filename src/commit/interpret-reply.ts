@@ -4,9 +4,9 @@
  */
 import type { Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
-import { strangersCode } from '../catalog/hold-code.ts';
+import { strangersCode } from '../catalog/lock-code.ts';
 import { claimFailed } from './deliveries.ts';
-import { aborted, failedHere, isRaised, outcomeOfNoRows, tableChanged } from './judge.ts';
+import { aborted, failedHere, isRaised, outcomeOfNoRows, tableChanged } from './error-cause.ts';
 import { isOfProtocol } from '../engine/sqlstate.ts';
 import type { Failed, Reply } from './round-trip.ts';
 import type { Step } from './table-statements.ts';

@@ -4,8 +4,8 @@
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
-import type { SessionFacts } from './session-facts.ts';
-import { isPlain } from './hold.ts';
+import type { SessionFacts } from './session-properties.ts';
+import { isPlain } from './lock-table.ts';
 import { cleanUpStatements, forCitus, safePath } from './statements.ts';
 import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';
 

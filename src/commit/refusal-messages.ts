@@ -7,7 +7,7 @@ import type { Column } from '../types/shape.ts';
 import { limits } from '../config/limits.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { isRaised } from './judge.ts';
+import { isRaised } from './error-cause.ts';
 import type { Misfit } from './probes.ts';
 import type { Failed } from './round-trip.ts';
 import { keyMissing } from './statements.ts';

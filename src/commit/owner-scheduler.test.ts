@@ -5,7 +5,7 @@ import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Group } from '../types/rows.ts';
 import { limits } from '../config/limits.ts';
-import { Turns } from './turns.ts';
+import { Turns } from './owner-scheduler.ts';
 
 const { ackDeadlineMs, commitStatementTimeoutMs, slowGroupMs, slowOwnerMs } = limits;
 const spareMs = ackDeadlineMs - commitStatementTimeoutMs;

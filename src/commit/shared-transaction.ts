@@ -15,7 +15,7 @@
  * once; when two in a row were slow that had rows of a table, its next group goes alone. A single slow one says nothing: on a busy
  * machine any may be slow. The table's own transaction then decides: if it is slow, too, or stores less than it was given, the table is
  * kept apart, from `apartMinMs` on twice as long each time, up to `apartMaxMs`. Tables that run code, and all others for which a
- * shared transaction cannot keep its promises, always go alone (together.ts).
+ * shared transaction cannot keep its promises, always go alone (multi-table-statement.ts).
  *
  * Slow means several times as long as groups of the database usually take, so that a machine or a disk that is slow
  * for everybody blames nobody. Shared transactions then become smaller, and larger again when they are quick.
@@ -24,7 +24,7 @@ import { Semaphore } from '../kit/semaphore.ts';
 import type { CommitGroup, Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Limits } from '../config/limits.ts';
-import type { Done } from './turns.ts';
+import type { Done } from './owner-scheduler.ts';
 
 /**
  * One outcome per member of each group; null: nothing is stored, of this group or of all, and it may go alone. Storing the rows of

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Gathered } from './gathered.ts';
+import { Gathered } from './gathered-bytes.ts';
 import { freeBuffer } from './free-buffer.ts';
 
 test('pieces of any sizes become the same bytes in the same order', () => {

@@ -2,8 +2,8 @@
  * What comes before rows of a table in a transaction: a lock, which runs no code, and under it the question whether the table is the one
  * that the rows were made for. Pure: takes a target, returns statements.
  */
-import { heldNames, holdCodeBlock } from '../catalog/hold-code.ts';
-import type { Held } from '../catalog/hold-code.ts';
+import { heldNames, holdCodeBlock } from '../catalog/lock-code.ts';
+import type { Held } from '../catalog/lock-code.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import { toStatement } from './prepared.ts';
@@ -51,7 +51,7 @@ export const numberSql = `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_i
 /** What the role `writer` needs for rows of a table. */
 export type Privilege = 'INSERT' | 'UPDATE' | 'DELETE';
 
-/** The questions about a table that runs code (catalog/hold-code.ts). */
+/** The questions about a table that runs code (catalog/lock-code.ts). */
 function heldOf(target: Target, needs: readonly Privilege[]): Held {
   const { code, shape, oid } = target;
   return {
