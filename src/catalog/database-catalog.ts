@@ -31,7 +31,7 @@ import { Refused } from '../errors/refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
 import type { Migrations } from './migrate.ts';
 import { listen } from './listening.ts';
-import { pinned, readForeignSecrets, readOwned, readOwnedBy } from './reading.ts';
+import { isRetryWaiting, pinned, readForeignSecrets, readOwned, readOwnedBy } from './reading.ts';
 import { Watcher } from './watcher.ts';
 import type { WatcherOptions } from './watcher.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
@@ -82,6 +82,7 @@ export class DatabaseCatalog {
   /** Why the sealed values do not open; null: they do. */
   #keyProblem: string | null = null;
   #keyAskedAtMs = 0;
+  #isAskingForRetries = false;
   /** The error of the last attempt, for the caller that asked for the catalog to be created. */
   #error: unknown = null;
 
@@ -325,11 +326,31 @@ export class DatabaseCatalog {
       onWatching();
       this.#options.served?.(database);
       if (migrated) engine.checkpoint?.();
-      await all(this.#watcher.keepLooking(this.#closing.signal, () => this.#lookForKey(client)));
+      await all(this.#watcher.keepLooking(this.#closing.signal, () => this.#afterLook(client)));
     } finally {
       this.#client = null;
       this.#watcher.end();
       await Promise.all([hangUp(client), hangUp(looking)]);
+    }
+  }
+
+  async #afterLook(client: Client): Promise<void> {
+    void this.#lookForRetries(client);
+    await this.#lookForKey(client);
+  }
+
+  /** For engines that send no notifications. Never rejects: what could not be asked is asked after the next look. */
+  async #lookForRetries(client: Client): Promise<void> {
+    const { engine, database, retryAsked } = this.#options;
+    if (engine.kind === 'embedded' || this.#isAskingForRetries || !this.#watcher.hasChanged) return;
+    this.#isAskingForRetries = true;
+    this.#watcher.hasChanged = false;
+    try {
+      if (await isRetryWaiting(client)) retryAsked?.(database);
+    } catch {
+      this.#watcher.hasChanged = true;
+    } finally {
+      this.#isAskingForRetries = false;
     }
   }
 

@@ -52,8 +52,6 @@ export interface Look extends Mark {
   readonly versions: TableVersions | null;
   /** No dropped table has left a row behind. Such rows are part of the version of relation 0. */
   readonly isSettled: boolean;
-  /** A retry of a refused request was requested, and waits. */
-  readonly isRetryWaiting: boolean;
 }
 
 interface LookRow {
@@ -72,8 +70,7 @@ export async function look(client: ClientBase, { snapshot, fingerprint }: Mark):
       f as (select encode(sha256(convert_to(string_agg(concat(relation, ' ', version), ',' order by relation), 'UTF8')), 'hex') as fingerprint from v)
       select json_build_object('fingerprint', f.fingerprint,
         'versions', case when f.fingerprint <> ${quoteLiteral(fingerprint)} then (select json_object_agg(relation, version) from v) end,
-        'isSettled', not exists (select from headgate.webhook_table w where not exists (select from pg_class c where c.oid = w.relation)),
-        'isRetryWaiting', exists (select from headgate.rejected_requests r where r.retry_outcome = 'waiting'))
+        'isSettled', not exists (select from headgate.webhook_table w where not exists (select from pg_class c where c.oid = w.relation)))
       from f) end as seen
     from (select pg_current_snapshot()::text as snapshot) as now`,
   );
@@ -81,6 +78,16 @@ export async function look(client: ClientBase, { snapshot, fingerprint }: Mark):
   const { versions } = row.seen;
   const byOid = Object.entries(versions ?? {}).map(([oid, version]) => [Number(oid), version] as const);
   return { ...row.seen, snapshot: row.snapshot, versions: versions === null ? null : new Map(byOid) };
+}
+
+/** Whether a retry of a refused request was requested, and waits. Fails if somebody locks that table: a look must not wait for it. */
+export async function isRetryWaiting(client: ClientBase): Promise<boolean> {
+  const [row] = await pinned<{ waits: boolean }>(
+    client,
+    `select set_config('lock_timeout', '${limits.catalogRetryLockMs}', true)`,
+    `select exists (select from headgate.rejected_requests r where r.retry_outcome = 'waiting') as waits`,
+  );
+  return row?.waits === true;
 }
 
 /** A webhook table, and whether it is small enough to be read. */

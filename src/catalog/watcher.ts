@@ -33,6 +33,8 @@ export class Watcher {
   readonly picture: Picture;
   /** When the question was put with whose answer the engine last confirmed the picture. */
   confirmedAtMs = -Infinity;
+  /** A look has seen that something in the database has changed since this was last set to false. */
+  hasChanged = true;
   readonly #options: WatcherOptions;
   readonly #looks: Refresher;
   readonly #reads: Refresher;
@@ -105,14 +107,14 @@ export class Watcher {
   }
 
   async #look(): Promise<void> {
-    const { clock, database, retryAsked } = this.#options;
+    const { clock } = this.#options;
     await this.#over('looking', async (client) => {
       const askedAtMs = clock();
       const seen = await look(client, this.picture.mark);
       this.#lookMs = clock() - askedAtMs;
       this.picture.compare(seen);
       this.confirmedAtMs = askedAtMs;
-      if (seen?.isRetryWaiting === true) retryAsked?.(database);
+      if (seen !== null) this.hasChanged = true;
     });
     if (this.picture.isDue) void this.#reads.run().catch(() => {});
     else this.#tell();

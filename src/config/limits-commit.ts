@@ -99,6 +99,8 @@ export const commitLimits = {
   catalogPollIntervalMs: 500,
   /** For how long the answer to such a look holds, in ms; then requests wait for the next. */
   catalogStaleMs: 2_000,
+  /** How long the question whether a retry waits may wait for a lock on the refused requests, in ms. */
+  catalogRetryLockMs: 100,
   /** How often a master key that is missing is looked for, in ms. */
   catalogKeyMs: 5_000,
   /** How long a new version of the catalog waits at a time for transactions that use the old one, in ms. */

@@ -192,7 +192,7 @@ export function decodeLines(target: Target, bytes: Buffer, ackTimeoutMs: number,
   const body = firstLine === 1 ? withoutMark(bytes) : bytes;
   if (firstLine === 1 && isOneLine(body))
     try {
-      return decodeObject(target, body, ackTimeoutMs);
+      return decodeObject(target, bytes, ackTimeoutMs);
     } catch (error) {
       // The error is told below, with its line.
       if (!(error instanceof Refused)) throw error;

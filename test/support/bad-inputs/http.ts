@@ -44,7 +44,7 @@ const bodies: readonly (readonly [string, string])[] = [
   ['two documents on lines', '{}\n{}'],
   ['a comment', '{/* a */}'],
   ['a line comment', '{} // a'],
-  ['a byte order mark', '\xef\xbb\xbf{}'],
+  ['two byte order marks', '\xef\xbb\xbf\xef\xbb\xbf{}'],
   ['a leading zero', '[01]'],
   ['a leading plus', '[+1]'],
   ['a leading point', '[.5]'],
