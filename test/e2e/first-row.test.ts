@@ -82,11 +82,11 @@ suite('the main job', () => {
     await writeFile(script, steps.map((step) => step.trim()).join('\n'));
     const ran = await run('sh', ['-e', script]);
     assert.equal(ran.code, 0, ran.stderr);
-    assert.match(ran.stdout, /CREATE TABLE[^]*\n opened\n\(1 row\)/);
+    assert.match(ran.stdout, /CREATE TABLE[^]*\n issues \| {5}1\n\(1 row\)/);
     // Pasted once more it works, too.
     const again = await run('sh', ['-e', script]);
     assert.equal(again.code, 0, again.stderr);
-    assert.match(again.stdout, /\n opened\n opened\n\(2 rows\)/);
+    assert.match(again.stdout, /\n issues \| {5}2\n\(1 row\)/);
   });
 
   test('every example payload of GitHub, signed by its own package, is stored as it was sent', async (t) => {
