@@ -63,7 +63,8 @@ suite('a log that cannot be written', () => {
       const { kind, lines, reason } = JSON.parse(first) as Record<string, unknown>;
       assert.equal(kind, 'log.lost');
       assert.equal(reason, 'EFBIG');
-      assert.ok((lines as number) > 50);
+      // One for each request.
+      assert.ok((lines as number) >= 50, `${String(lines)}`);
     });
     assert.deepEqual(await headgate.signal('SIGTERM'), { code: 0, signal: null });
     const whole = (await readFile(log, 'utf8')).trim().split('\n');
