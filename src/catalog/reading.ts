@@ -5,7 +5,7 @@
  * session, and then lends that to others.
  */
 import type { ClientBase, QueryResult } from 'pg';
-import { plainTransaction } from '../kit/plain-settings.ts';
+import { plainPrinting } from '../kit/plain-settings.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { listed, lockedRowsSql, ofTable, writer } from './catalog-rows.ts';
@@ -34,7 +34,7 @@ async function pinnedAll(
   return (answer as QueryResult<object>[]).slice(1);
 }
 
-const pins = `${plainTransaction}, pg_catalog.set_config('jit', 'off', true)`;
+const pins = `${plainPrinting}, pg_catalog.set_config('jit', 'off', true)`;
 
 /** By oid. Relation 0 is not a table, see headgate.table_versions(). */
 export type TableVersions = ReadonlyMap<number, string>;

@@ -4,6 +4,7 @@
  * PostgreSQL 14 to 18 and needs no schema `headgate`.
  */
 import type { Code } from '../types/target.ts';
+import { writtenPlainly } from '../kit/plain-settings.ts';
 import type { Column, Equality, KeyColumn, Shape } from '../types/shape.ts';
 import { ownerLoginPrefix } from '../engine/login-names.ts';
 import { inertSql, loginableSql, trustedSql, versionSql } from './owner-code.ts';
@@ -85,7 +86,8 @@ export const relationColumns =
 export function relationsSql(asked: string, writer = 'null'): string {
   return `
 with asked as materialized (
-  select r.relation, pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true) as path from (${asked}) as r
+  select r.relation, pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true) as path, ${writtenPlainly} as plain
+  from (${asked}) as r
 ), me as materialized (
   select r.*, coalesce(w.name, r.rolname) as writer, w.name is not null as apart
   from (select ${writer} as name) as w join pg_catalog.pg_roles r on r.rolname operator(pg_catalog.=) current_user

@@ -9,7 +9,7 @@ import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
 import { LeftBehind } from '../engine/orphaned-backends.ts';
 import { notConnected } from '../engine/connection-refusal.ts';
-import { isConnectionLost, isTransient, sqlstateOf } from '../engine/sqlstate.ts';
+import { isConnectionLost, isTransient, refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
 import { within } from '../kit/timeout.ts';
 import type { Rewritten } from '../types/sql.ts';
 import { Semaphore } from '../kit/semaphore.ts';
@@ -289,11 +289,6 @@ export class SqlSessions {
       throw notConnected(error);
     }
   }
-}
-
-/** PgBouncer accepts only the few parameters that it can track for each of its clients. */
-function refusesParameters(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith('unsupported startup parameter');
 }
 
 /** Looks up the names of types that are new here; types that the engine does not know stay unknown. */

@@ -13,9 +13,9 @@ const pins = (
 set local lock_timeout = ${limits.keepLockMs}; set local statement_timeout = ${limits.keepStatementMs};
 set local idle_in_transaction_session_timeout = ${idleMs}`;
 /** Without waiting for the disk: what a crash brings back is removed again. */
-export const begin = `begin; ${pins(limits.keepStatementMs)}`;
+export const begin = `begin isolation level read committed; ${pins(limits.keepStatementMs)}`;
 /** The same while rows are removed in another session. */
-export const beginLong = `begin; ${pins(4 * limits.keepStatementMs)}`;
+export const beginLong = `begin isolation level read committed; ${pins(4 * limits.keepStatementMs)}`;
 /** Again after code of an owner, which may have changed them. */
 export const again = pins(limits.keepStatementMs);
 

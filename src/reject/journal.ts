@@ -248,7 +248,9 @@ export class Journal {
    */
   async #query<T extends object>(client: Client, text: string, values: unknown[]): Promise<QueryResult<T>> {
     const { rejectedStatementMs } = this.#options.limits;
-    await client.query(`begin; ${plainTransaction}; set local statement_timeout = ${rejectedStatementMs}`);
+    await client.query(
+      `begin isolation level read committed; ${plainTransaction}; set local statement_timeout = ${rejectedStatementMs}`,
+    );
     // A statement that fails ends the connection, and the transaction with it.
     const result = await client.query<T>(text, values);
     await client.query('commit');

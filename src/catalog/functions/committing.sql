@@ -145,6 +145,9 @@ LANGUAGE plpgsql AS $body$
 DECLARE
   list text;
 BEGIN
+  -- The list is read as what it was.
+  PERFORM pg_catalog.set_config(s.name, s.value, true) FROM (VALUES ('DateStyle', 'ISO'), ('bytea_output', 'hex'),
+    ('extra_float_digits', '1'), ('array_nulls', 'on')) AS s (name, value);
   EXECUTE decoded INTO list USING documents, code_path;
   EXECUTE pg_catalog.concat(place, ' values ', list, conflict);
 END

@@ -10,7 +10,9 @@ $body$;
 
 CREATE OR REPLACE FUNCTION headgate.describe(relation regclass)
 RETURNS TABLE ("Name" text, "Type" text, "Is Nullable" text, "Default" text)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+  SET DateStyle = 'ISO' SET IntervalStyle = 'postgres' SET bytea_output = 'hex' SET extra_float_digits = 1
+AS $body$
   SELECT a.attname::text, format_type(a.atttypid, a.atttypmod),
     CASE WHEN a.attnotnull THEN 'NO' ELSE 'YES' END, pg_get_expr(d.adbin, d.adrelid)
   FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
@@ -94,7 +96,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 $body$;
 
 CREATE OR REPLACE FUNCTION headgate.show_create_table(relation regclass) RETURNS TABLE ("Name" text, "Create Sql" text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+  SET DateStyle = 'ISO' SET IntervalStyle = 'postgres' SET bytea_output = 'hex' SET extra_float_digits = 1
+AS $body$
 DECLARE
   t record;
   parts text;

@@ -1,0 +1,1 @@
+-- Defaults are shown, and rows given to Citus, in forms that mean the same under any settings.
