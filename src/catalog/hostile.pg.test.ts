@@ -318,7 +318,7 @@ function hostileOn(bin: string): void {
     const paths = await rows(
       root,
       `SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace = 'headgate'::regnamespace
-       AND coalesce(p.proconfig, '{}') <> ARRAY['search_path=pg_catalog, pg_temp'] ORDER BY 1`,
+       AND NOT 'search_path=pg_catalog, pg_temp' = ANY(coalesce(p.proconfig, '{}')) ORDER BY 1`,
     );
     const own = ['confirm', 'hold_code', 'hold_inert', 'stays', 'store_together', 'store_values'];
     assert.deepEqual(paths.flat(), own);

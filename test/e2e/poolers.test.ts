@@ -16,8 +16,7 @@ import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 suite('behind PgBouncer', () => {
-  // Skipped: it hangs since the catalog keeps two sessions and owners have logins. A pool of two connections may not be enough any more.
-  void test.skip('a pooler with fewer connections than Headgate opens is named, and those that it has are used', async (t) => {
+  test('a pooler with fewer connections than Headgate opens is named, and those that it has are used', async (t) => {
     const program = requireTool(t, 'pgbouncer');
     if (program === null) return;
     const server = await startTcpServer();
