@@ -26,14 +26,15 @@ suite('behind PgBouncer', () => {
     const seen: Observation[] = [];
     const pools = new CommitPools({ clientConfig }, limits, 'test', (it) => seen.push(it));
     onEnd(t, 'pools', () => pools.close());
-    const first = await pools.connect('postgres');
-    const second = await pools.connect('postgres');
+    const connect = () => pools.connectForMany('postgres');
+    const first = await connect();
+    const second = await connect();
     // PgBouncer accepts the third, and lets its first statement wait for a server.
-    await assert.rejects(pools.connect('postgres'), /a pooler in front of it has fewer server connections/);
+    await assert.rejects(connect(), /a pooler in front of it has fewer server connections/);
     const [limited] = seen;
     assert.ok(limited?.kind === 'commit.connections_limited');
     assert.deepEqual([limited.connections, pools.sizeOf('postgres')], [2, 2]);
-    const waiting = pools.connect('postgres');
+    const waiting = connect();
     first.release();
     const again = await waiting;
     assert.deepEqual((await again.query('SELECT 1 AS one')).rows, [{ one: 1 }]);
