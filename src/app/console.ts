@@ -14,12 +14,12 @@ import type { Closer } from '../kit/closer.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
-import { consoleIsOn } from './door-settings.ts';
+import { consoleIsOn } from '../host/door-settings.ts';
 import { pageFolder } from './program-files.ts';
 import { ownBase } from './endpoints.ts';
-import { replayed } from './console-replay.ts';
-import type { ReplayDeps } from './console-replay.ts';
-import { makeSecret, senderInfos, sendTest } from './console-senders.ts';
+import { replayed } from '../console/replay.ts';
+import type { ReplayDeps } from '../console/replay.ts';
+import { makeSecret, senderInfos, sendTest } from '../console/senders.ts';
 
 export interface ConsoleParts {
   readonly settings: Settings;

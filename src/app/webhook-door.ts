@@ -2,7 +2,7 @@
  * Connects the webhook listener to the stages that a request or a batch passes through, and provides the same stages
  * for a refused request that its owner retries. Part of the composition root.
  */
-import { doorAt } from './ports.ts';
+import { doorAt } from '../host/ports.ts';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';

@@ -20,7 +20,7 @@ import { lockByKernel } from '../engine/folder-lock.ts';
 import type { Closable } from '../kit/closer.ts';
 import { Openings } from '../kit/opened-once.ts';
 import { rememberedOf } from '../kit/memoize.ts';
-import { segmentBytes } from './effective-limits.ts';
+import { segmentBytes } from '../config/effective-limits.ts';
 import type { IntoRooms } from './wire-into.ts';
 import type { Target } from '../types/target.ts';
 import type { Limits } from '../config/limits.ts';

@@ -14,7 +14,7 @@ import { openPostgresEngine } from '../../engine/postgres.ts';
 import type { Gate } from '../../access/gate.ts';
 import { Closer } from '../../kit/closer.ts';
 import { limits as allLimits } from '../../config/limits.ts';
-import { boundsOf } from '../effective-limits.ts';
+import { boundsOf } from '../../config/effective-limits.ts';
 import { openListener } from '../../listen/http.ts';
 import type { Listener } from '../../listen/http.ts';
 import { observers } from '../../observe/observations.ts';
