@@ -15,7 +15,7 @@ import type { Observe } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { Settings } from '../config/settings.ts';
 import { deadlineMsOf } from './wire-into.ts';
-import { isSpooling } from './wire-spool.ts';
+import { isSpooling } from '../spool/spool-settings.ts';
 
 interface Surroundings {
   readonly settings: Settings;

@@ -4,7 +4,6 @@
  * composition root.
  */
 import { randomUUID } from 'node:crypto';
-import { join } from 'node:path';
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
 import { createKeeping, createLearning } from '../catalog/learning.ts';
@@ -37,7 +36,6 @@ import type { ApartOptions } from '../reject/apart.ts';
 import { Rejects } from '../reject/rejected-requests.ts';
 import type { RejectsOptions } from '../reject/rejected-requests.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
-import { loadMasterKeys, parseMasterKeys } from '../secrets/master-key.ts';
 import { createLoginPasswords } from '../secrets/login-passwords.ts';
 import { createSealing } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
@@ -256,11 +254,6 @@ export async function releaseDatabase(
   await pools.release(database);
   await rejects.release(database);
   await keeper?.release(database);
-}
-
-export function masterKeys(settings: Settings): KeyRing {
-  if (settings.masterKey !== null) return parseMasterKeys(settings.masterKey, 'HEADGATE_MASTER_KEY');
-  return loadMasterKeys(settings.masterKeyFile ?? join(settings.dataDir, 'master.key'));
 }
 
 function catalogRooms(sealing: Sealing, keys: KeyRing, settings: Settings) {

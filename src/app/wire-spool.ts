@@ -5,7 +5,6 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pace } from '../batch/group-size.ts';
 import type { SpoolDetail } from '../admin/admin.ts';
@@ -31,6 +30,7 @@ import type { Sealing } from '../secrets/sealing.ts';
 import { madeAtMs } from '../spool/database-spool.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import { Drainer } from '../spool/drainer.ts';
+import { isSpooling, spoolFolder } from '../spool/spool-settings.ts';
 import { realFiles } from '../spool/files.ts';
 import { Restraint } from '../spool/throttle.ts';
 import type { KnownTables } from '../spool/snapshot-file.ts';
@@ -53,15 +53,6 @@ export interface SpoolParts {
   readonly direct: () => number;
   /** Called for each spool that is opened. */
   readonly opened: (kept: DatabaseSpool) => void;
-}
-
-export function spoolFolder({ spoolDir, dataDir }: Pick<Settings, 'spoolDir' | 'dataDir'>): string {
-  return resolve(spoolDir ?? join(dataDir, 'spool'));
-}
-
-/** Whether requests for a table are kept while its database is unreachable. */
-export function isSpooling({ spool }: Pick<Target, 'spool'>, settings: Pick<Settings, 'spool'>): boolean {
-  return (spool?.mode ?? settings.spool) === 'fallback';
 }
 
 /** Rejects with SpoolError or a system error. */

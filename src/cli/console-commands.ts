@@ -12,8 +12,7 @@ import { type CommandIo, jsonLine, plain } from '../kit/terminal.ts';
 import type { ApiError, TailEvent } from '../console/api.ts';
 import { isRefused, wordsOf } from '../console/outcomes.ts';
 import type { HeldRequest, TailLine } from '../observe/tail.ts';
-import { consoleUrl } from '../app/banner.ts';
-import { ownerKeyFile } from '../app/console.ts';
+import { consoleUrl, ownerKeyFile } from '../host/console-address.ts';
 
 export interface TailOptions {
   readonly json?: boolean;

@@ -8,11 +8,10 @@ import { readRights, refuseUntrusted } from '../catalog/rights.ts';
 import { identities } from '../catalog/seals.ts';
 import { hangUp } from '../engine/close-client.ts';
 import { createSealing } from '../secrets/sealing.ts';
-import { MasterKeyError } from '../secrets/master-key.ts';
+import { MasterKeyError, masterKeys } from '../secrets/master-key.ts';
 import { limits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';
 import { openCommandEngine } from '../engine/command-engine.ts';
-import { masterKeys } from '../app/wire-listener.ts';
 
 /** `name` of the secret, optionally with its schema (`public` by default). `database` null: the default one. */
 export async function revealSecret(

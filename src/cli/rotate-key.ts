@@ -20,7 +20,7 @@ import type { Sealing } from '../secrets/sealing.ts';
 import { realFiles } from '../spool/files.ts';
 import { inspectSpools } from '../spool/inspect.ts';
 import type { Settings } from '../config/settings.ts';
-import { spoolFolder } from '../app/wire-spool.ts';
+import { spoolFolder } from '../spool/spool-settings.ts';
 
 export interface RotationReport {
   /** One line for the user. */

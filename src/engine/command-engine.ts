@@ -1,6 +1,6 @@
 /**
  * The engine of a command that works on a database and exits: the server of the settings, the embedded one if a Headgate already
- * runs it, or one started for the command. Takes Settings; throws EngineError. Part of the composition root.
+ * runs it, or one started for the command. Takes Settings; throws EngineError.
  */
 import { openEmbeddedEngine } from './embedded.ts';
 import { joinEmbeddedEngine } from './embedded-join.ts';

@@ -1,7 +1,7 @@
 /**
  * Checks everything about settings that can be checked without starting: the files they name, the data directory, the
  * doors that would be open. Takes Settings, returns problems, one line each; changes nothing and listens nowhere.
- * `headgate start` and `headgate config` run the same checks. Part of the composition root.
+ * `headgate start` and `headgate config` run the same checks.
  */
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';

@@ -1,7 +1,7 @@
 /**
  * What settings say about the doors before any is open: their certificates and passwords, and what must not be open to everybody.
  * Takes Settings; returns answers and problems, one line each, or throws GuardError. Reads the files that the settings name.
- * Separate from what opens the doors, because it is needed before that is loaded. Part of the composition root.
+ * Separate from what opens the doors, because it is needed before that is loaded.
  */
 import { readFile } from 'node:fs/promises';
 import { GuardError } from '../access/guard-error.ts';

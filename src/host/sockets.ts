@@ -2,7 +2,7 @@
  * Sockets that are open before Headgate starts, as passed by systemd (`sd_listen_fds`): LISTEN_FDS of them from number 3 on, for the process
  * LISTEN_PID, named by LISTEN_FDNAMES. A port below 1024 then needs no right of Headgate's, and clients that connect during a restart wait instead
  * of being refused. Takes Settings and the environment; returns Settings in which each door has its socket's address, so that all checks of
- * addresses see the real one. Throws SocketsError, in one sentence. Reads /proc. Part of the composition root.
+ * addresses see the real one. Throws SocketsError, in one sentence. Reads /proc.
  */
 import { readFileSync, readlinkSync } from 'node:fs';
 import { PlainError } from '../kit/plain-error.ts';

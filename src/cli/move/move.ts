@@ -20,7 +20,7 @@ import { createSealing } from '../../secrets/sealing.ts';
 import { plainSession } from '../../kit/plain-settings.ts';
 import { limits } from '../../config/limits.ts';
 import type { Settings } from '../../config/settings.ts';
-import { masterKeys } from '../../app/wire-listener.ts';
+import { masterKeys } from '../../secrets/master-key.ts';
 import { closeSource, whyNotClosed } from './close-source.ts';
 import { copyHeadgate, prepareHeadgate, unopened } from './headgate-rows.ts';
 import { copyNew, copyOld, inTransaction } from './rows.ts';
