@@ -7,10 +7,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { itemsInSlices } from '../decode/batches.ts';
-import { decodeInSlices, decodeWhole } from '../decode/decode.ts';
+import { decode } from '../decode/decode.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { AskedHandshake, RejectedRequest, RetryRejected } from '../types/journal.ts';
-import type { DecodeRequest } from '../types/request.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Sns } from '../ingest/sns.ts';
@@ -31,7 +30,6 @@ import { Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { createRetry } from '../ingest/retry.ts';
 import type { Settings } from '../config/settings.ts';
-import { boundInto, deadlineMsOf } from './wire-into.ts';
 import type { Detour } from './spool-detour.ts';
 
 interface Stages {
@@ -78,7 +76,7 @@ export async function openWebhooks<Door extends Closable>(
     if (tooMany !== null) throw new Refused(tooMany);
   };
   const toLane = (inOrder: boolean) => (target: Target, bytes: number) =>
-    lanes.admit(target, deadlineMsOf(target), { bytes, inOrder });
+    lanes.admit(target, { bytes, inOrder });
   const admitting = (inOrder: boolean) => (target: Target, bytes: number) => {
     refuseTooMany(target);
     detour.refuseOvertaking(target);
@@ -125,13 +123,6 @@ export async function openWebhooks<Door extends Closable>(
     }),
   });
   return { listener, retry: createRetry({ ...stages, admit: admitting(false), decode }) };
-}
-
-function decode(target: Target, request: DecodeRequest) {
-  const whole = decodeWhole(target, request);
-  if (whole !== null) return whole;
-  const rows = longWork.slices(request.body.length, decodeInSlices(target, request));
-  return rows instanceof Promise ? rows.then(boundInto) : boundInto(rows);
 }
 
 function orRefuse<T extends object>(made: T | Refusal): T {
