@@ -13,7 +13,7 @@ import type { AskedHandshake, RejectedRequest, RetryRejected } from '../types/jo
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Sns } from '../ingest/sns.ts';
-import type { Learn } from '../catalog/learning.ts';
+import type { Learn } from '../ingest/learning.ts';
 import { createStreams } from '../ingest/ingest-stream.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
 import { createHandshakes } from '../ingest/handshake.ts';
@@ -24,7 +24,7 @@ import { remembered } from '../kit/memoize.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { Limits } from '../config/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
-import { parseIngestTarget, parseWebhookTarget } from '../listen/routes.ts';
+import { parseIngestTarget, parseWebhookTarget } from '../ingest/routes.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';

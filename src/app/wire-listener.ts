@@ -6,8 +6,8 @@
 import { randomUUID } from 'node:crypto';
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
-import { createKeeping, createLearning } from '../catalog/learning.ts';
-import type { Learn, LearningDeps } from '../catalog/learning.ts';
+import { createKeeping, createLearning } from '../ingest/learning.ts';
+import type { Learn, LearningDeps } from '../ingest/learning.ts';
 import { Sns } from '../ingest/sns.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
 import { Commit } from '../commit/commit.ts';
