@@ -3,36 +3,32 @@
  * the listener is opened; returns the rooms. Opened by main.ts, and by each listener process if there are several. Part of the
  * composition root.
  */
-import { randomUUID } from 'node:crypto';
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
-import { createKeeping, createLearning } from '../ingest/learning.ts';
-import type { Learn, LearningDeps } from '../ingest/learning.ts';
+import { Learning } from '../ingest/learning.ts';
 import { Sns } from '../ingest/sns.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
 import { Commit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';
-import { runDurably } from '../commit/durable.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import { writerName } from '../engine/login-names.ts';
 import { OwnerLogins } from '../engine/owner-logins.ts';
 import type { LoginPasswords } from '../engine/owner-logins.ts';
-import type { AskedHandshake, RejectedRequest } from '../types/journal.ts';
 import type { CheckRequest } from '../types/request.ts';
-import type { IngestDeps } from '../ingest/ingest.ts';
+import type { Stages } from '../ingest/ingest.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { Limits } from '../config/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
 import { observers } from '../observe/observations.ts';
+import type { Context } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Keeper } from '../keep/retention.ts';
 import { destinationOf } from '../risingwave/destination.ts';
 import { IntoRisingWave } from '../risingwave/into.ts';
-import { createKeepApart } from '../reject/apart.ts';
-import type { ApartOptions } from '../reject/apart.ts';
+import { RequestsApart } from '../reject/apart.ts';
 import { Rejects } from '../reject/rejected-requests.ts';
 import type { RejectsOptions } from '../reject/rejected-requests.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
@@ -45,7 +41,6 @@ import { explainRefusal } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { SpoolLink } from './listeners/spool-client.ts';
-import { detourOf } from './spool-detour.ts';
 import { rememberTables, SpoolHolder } from './wire-spool.ts';
 import type { SpoolParts } from './wire-spool.ts';
 import { openWebhooks } from './webhook-door.ts';
@@ -67,7 +62,7 @@ export interface WebhookRoomsOptions<Door extends Closable> {
     readonly link: SpoolLink;
   } | null;
   /** Receives what accepted requests of inspected tables held. */
-  readonly hold: NonNullable<IngestDeps['hold']>;
+  readonly hold: NonNullable<Stages['hold']>;
   /** Called for each spool that is opened here. */
   readonly spoolOpened?: (kept: DatabaseSpool) => void;
 }
@@ -134,15 +129,13 @@ export async function openWebhookRooms<Door extends Closable>(
   // failing; if the engine is unreachable, requests are answered 503.
   await catalog.opened();
   confirmed(engine.defaultDatabase);
-  const rejected = (request: RejectedRequest) => rejects.keep(request);
-  const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
   const disk = spool ?? options.oneOfSeveral?.link ?? null;
-  const detour = detourOf({ settings, catalog, lanes, observe, disk });
   const fence = options.oneOfSeveral?.fence ?? null;
-  const keepApart = keepingApart(pools, limits);
-  const doing = { rejected, keepApart, hold: options.hold, asked, fence, clock, observe: told };
-  const calling = outward({ sealing, pools, catalog, settings, limits, observe, clock });
-  const stages = { settings, catalog, lanes, detour, guards, limits, ...calling, ...doing };
+  const apart = new RequestsApart(pools, limits);
+  const learning = new Learning(sealing, pools, catalog, observe);
+  const sns = openSns(settings, learning, { observe, clock, limits });
+  const kept = { rejects, apart, hold: options.hold, disk, fence };
+  const stages = { settings, catalog, lanes, guards, learning, sns, ...kept, observe: told, clock, limits };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
   return { sealing, rejects, keeper, catalog, logins, pools, lanes, spool, listener };
@@ -191,32 +184,16 @@ export function commitEngine(engine: Engine, logins: OwnerLogins): CommitEngine 
   };
 }
 
-function keepingApart(pools: CommitPools, limits: Limits) {
-  const run: ApartOptions['run'] = (database, statement) =>
-    runDurably(pools, database, [statement], limits.rejectedStatementMs);
-  return createKeepApart({ run, limits });
-}
-
-/** What is learned from a sender's first request, and the calls that Headgate makes because of it. */
-function outward(
-  deps: Pick<WebhookDeps<Closable>, 'sealing' | 'pools' | 'catalog'> &
-    Pick<WebhookRoomsOptions<Closable>, 'settings' | 'limits' | 'observe'> & { readonly clock: () => number },
-): { learn: Learn; sns: Sns | null } {
-  const { sealing, pools, catalog, settings, limits, observe, clock } = deps;
-  const learning: LearningDeps = {
-    open: sealing.open,
-    seal: sealing.seal,
-    newId: randomUUID,
-    connect: (database) => pools.connect(database),
-    refresh: (table) => catalog.refresh(table),
-    observe,
-  };
-  const learn = createLearning(learning);
-  if (settings.confirmSubscriptions === 'off') return { learn, sns: null };
-  const fetch = createFetch(publicNetwork, limits);
-  const allowed = settings.confirmSubscriptions.split(',');
-  const allows = { sns: allowed.includes('sns'), eventGrid: allowed.includes('event_grid') };
-  return { learn, sns: new Sns({ allows, fetch, keep: createKeeping(learning), observe, clock, limits }) };
+/** null: Headgate calls nobody over the network. */
+function openSns(
+  { confirmSubscriptions: allowed }: Settings,
+  learning: Learning,
+  context: Context,
+): Sns | null {
+  if (allowed === 'off') return null;
+  const services = allowed.split(',');
+  const allows = { sns: services.includes('sns'), eventGrid: services.includes('event_grid') };
+  return new Sns(allows, createFetch(publicNetwork, context.limits), learning, context);
 }
 
 /** null: another process keeps the spool. */

@@ -6,7 +6,7 @@ import type { AskedHandshake } from '../types/journal.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { createHandshakes } from './handshake.ts';
+import { Handshakes } from './handshake.ts';
 
 const name = { database: 'dev', schema: 'public', table: 't' };
 
@@ -30,16 +30,15 @@ function target(answers: Partial<Answers>, check: Target['check'] = null): Targe
 function deps(known: Target | null | undefined) {
   const told: AskedHandshake[] = [];
   let nowMs = 0;
-  const handshakes = createHandshakes({
-    route: (path) => {
-      if (path.includes('%')) throw new Refused('malformed_path');
-      return name;
+  const handshakes = new Handshakes({
+    catalog: {
+      lastKnown: () => known,
+      find: () => Promise.reject(new Refused('engine_unavailable')),
+      isStill: () => true,
     },
-    lastKnown: () => known,
-    find: () => Promise.reject(new Refused('engine_unavailable')),
-    isStill: () => true,
-    learn: () => Promise.resolve(false),
-    asked: (handshake) => void told.push(handshake),
+    learning: { learn: () => Promise.resolve(false) },
+    rejects: { asked: (handshake) => void told.push(handshake) },
+    observe: () => undefined,
     clock: () => nowMs,
     limits,
   });
