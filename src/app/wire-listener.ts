@@ -41,8 +41,8 @@ import { explainRefusal } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { SpoolLink } from './listeners/spool-client.ts';
-import { rememberTables, SpoolHolder } from './wire-spool.ts';
-import type { SpoolParts } from './wire-spool.ts';
+import { rememberTables, SpoolHolder } from '../spool/spool-holder.ts';
+import type { SpoolParts } from '../spool/spool-holder.ts';
 import { openWebhooks } from './webhook-door.ts';
 
 export interface WebhookRoomsOptions<Door extends Closable> {

@@ -27,14 +27,14 @@ import type { Observe, TableName } from '../observe/observations.ts';
 import { keepSpooled } from '../reject/spool-refusals.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
-import { madeAtMs } from '../spool/database-spool.ts';
-import type { DatabaseSpool } from '../spool/database-spool.ts';
-import { Drainer } from '../spool/drainer.ts';
-import { isSpooling, spoolFolder } from '../spool/spool-settings.ts';
-import { realFiles } from '../spool/files.ts';
-import { Restraint } from '../spool/throttle.ts';
-import type { KnownTables } from '../spool/snapshot-file.ts';
-import { knownTables, SpoolError, Spools } from '../spool/spools.ts';
+import { madeAtMs } from './database-spool.ts';
+import type { DatabaseSpool } from './database-spool.ts';
+import { Drainer } from './drainer.ts';
+import { isSpooling, spoolFolder } from './spool-settings.ts';
+import { realFiles } from './files.ts';
+import { Restraint } from './throttle.ts';
+import type { KnownTables } from './snapshot-file.ts';
+import { knownTables, SpoolError, Spools } from './spools.ts';
 import type { Settings } from '../config/settings.ts';
 
 export interface SpoolParts {
