@@ -117,10 +117,7 @@ export async function openWebhookRooms<Door extends Closable>(
   closer.add('RisingWave connections', () => elsewhere.close());
   const lanes = new Lanes(new Commit(commit, elsewhere), { limits, clock });
   closer.add('lanes', () => lanes.close());
-  const spool = await openSpool(
-    { ...options, sealing, catalog, commit, elsewhere, clock, direct: () => lanes.taken },
-    closer,
-  );
+  const spool = await openSpool({ ...options, sealing, catalog, commit, elsewhere, clock, lanes }, closer);
   // Once the lanes are empty: a hand-over may take long.
   closer.add('hand-over into RisingWave', () => elsewhere.stop());
   confirmed = (database) => spool?.confirmed(database);
