@@ -111,22 +111,8 @@ export class Ingest {
           if (outcome.kind === 'committed' || !outcome.wasInLane) freeMade(rows.documents.bytes, body);
           return held === undefined ? outcome : { ...outcome, held };
         }
-        if (!wasChanged(outcome) || attempt === changedAttemptsMax) {
-          if (
-            outcome.kind === 'aborted' &&
-            outcome.refusal.code === 'delivery_differs' &&
-            stages.apart !== undefined
-          )
-            return await keptApart(stages, arrival, body, rows, outcome.refusal);
-          const why =
-            outcome.kind === 'aborted'
-              ? await standing(outcome.refusal, way, progress.found, progress.sinceMs)
-              : null;
-          if (why !== null && why.code !== outcome.refusal.code) throw new Refused(why);
-          const answer = withLineNumber(outcome, rows);
-          if (answer.kind === 'aborted') tellRejected(stages, arrival, progress, answer.refusal);
-          return answer;
-        }
+        if (!wasChanged(outcome) || attempt === changedAttemptsMax)
+          return await notStored(stages, arrival, progress, rows, outcome);
         await stages.catalog.refresh(target);
       } catch (thrown) {
         const asked =
@@ -292,6 +278,26 @@ function tellRejected(stages: Stages, arrival: Arrival, progress: Progress, refu
 
 function headOf({ method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress }: Arrival) {
   return { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress };
+}
+
+/** Rejects with Refused if another refusal has to be given. */
+async function notStored(
+  stages: Stages,
+  arrival: Arrival,
+  progress: Progress,
+  rows: Rows,
+  outcome: Outcome,
+): Promise<Outcome | KeptApart> {
+  const { body, found, sinceMs } = progress;
+  if (outcome.kind === 'aborted') {
+    if (outcome.refusal.code === 'delivery_differs' && stages.apart !== undefined && body !== null)
+      return keptApart(stages, arrival, body, rows, outcome.refusal);
+    const why = await standing(outcome.refusal, stages.way, found, sinceMs);
+    if (why.code !== outcome.refusal.code) throw new Refused(why);
+  }
+  const answer = withLineNumber(outcome, rows);
+  if (answer.kind === 'aborted') tellRejected(stages, arrival, progress, answer.refusal);
+  return answer;
 }
 
 /** Only what is certainly kept is answered with a 2xx; otherwise the sender has to send it again. */
