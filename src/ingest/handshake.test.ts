@@ -99,9 +99,10 @@ test('what is no table of its own, or cannot be known', async () => {
 test('a table answers so many at once, strangers apart from those whom VALIDATE accepted', async () => {
   const known = target({ unchecked: [rule(1, 'open')], checked: [rule(2, 'signed')] }, () => true);
   const { handshakes, told, pass } = deps(known);
-  const ask = async (word: string) => (await handshakes.ask(arrival({ target: `/?${word}` })))?.kind;
+  const ask = async (word: string) =>
+    (await handshakes.ask(arrival({ target: `/webhook/dev/public/t?${word}` })))?.kind;
   for (let n = 0; n < limits.handshakesBurst; n++) assert.equal(await ask('open'), 'asked');
-  const tooMany = await handshakes.ask(arrival({ target: '/?open' }));
+  const tooMany = await handshakes.ask(arrival({ target: '/webhook/dev/public/t?open' }));
   assert.ok(tooMany?.kind === 'askedTooOften' && tooMany.refusal.retryAfterSeconds === 1);
   assert.equal(await ask('signed'), 'asked');
   pass(1_000 / limits.handshakesPerSecond);

@@ -168,7 +168,8 @@ suite('ingest stream', () => {
     assert.equal(say(await keyed.submit(batch('1', [1]))), 'committed');
   });
 
-  test('waits where nothing can be handed over, as long as its patience lasts', async () => {
+  test('waits where nothing can be handed over, as long as its patience lasts', async (t) => {
+    t.mock.method(Math, 'random', () => 0);
     let now = 0;
     const pauses: number[] = [];
     let full = 5;

@@ -16,11 +16,15 @@ import { refusal, Refused } from '../errors/refusals.ts';
 
 type RetryWay = Pick<Direct, keyof Way>;
 
-export function createRetry(way: RetryWay, stages: Pick<Stages, 'catalog' | 'clock'>): RetryRejected {
+/** What is refused again is not kept again. */
+export function createRetry(
+  way: RetryWay,
+  { catalog, clock }: Pick<Stages, 'catalog' | 'clock'>,
+): RetryRejected {
   return async (request) => {
     const { database, schema, table, method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body } =
       request;
-    const ingest = new Ingest({ ...stages, way: new Again(way, request) });
+    const ingest = new Ingest({ catalog, clock, way: new Again(way, request) });
     const arrival = { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress };
     try {
       const outcome = await ingest.submit(
