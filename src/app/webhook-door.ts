@@ -20,12 +20,12 @@ import { Direct } from '../ingest/way.ts';
 import type { Disk } from '../ingest/way.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { ListenerOptions } from '../listen/http.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { RequestsApart } from '../reject/apart.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
 import type { RetryRejected } from '../types/journal.ts';
 
-interface Parts extends Context {
+interface Parts extends StageContext {
   readonly settings: Settings;
   readonly catalog: Catalog;
   readonly lanes: Lanes;

@@ -23,7 +23,7 @@ import type { Closable, Closer } from '../kit/closer.ts';
 import type { Limits } from '../config/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
 import { observers } from '../observe/observations.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Keeper } from '../keep/retention.ts';
 import { destinationOf } from '../risingwave/destination.ts';
@@ -185,7 +185,7 @@ export function commitEngine(engine: Engine, logins: OwnerLogins): CommitEngine 
 function openSns(
   { confirmSubscriptions: allowed }: Settings,
   learning: Learning,
-  context: Context,
+  context: StageContext,
 ): Sns | null {
   if (allowed === 'off') return null;
   const services = allowed.split(',');

@@ -22,7 +22,7 @@ import { changedAttemptsMax } from './confirm-refusal.ts';
 import type { Learning } from './learning.ts';
 import { webhookRoute } from './routes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
 
 /** How a handshake ended. */
@@ -33,7 +33,7 @@ export type Asked =
 type Which = 'unchecked' | 'checked';
 
 /** Where the tables are found, who keeps what was asked, and who stores a secret that a sender brings. */
-interface Around extends Context {
+interface Around extends StageContext {
   readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'lastKnown'>;
   readonly rejects: Pick<Rejects, 'asked'>;
   readonly learning: Pick<Learning, 'learn'>;

@@ -28,14 +28,14 @@ import type { Direct, Way } from './way.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { decodeItems } from '../decode/batches.ts';
 import type { ItemsRequest } from '../decode/batches.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
 
 /** The items of one batch, as received. */
 export type Batch = Omit<ItemsRequest, Exclude<keyof DecodeHead, 'arrivedAtMs'>>;
 
 /** What all streams work with. */
-interface StreamStages extends Omit<Context, 'observe'> {
+interface StreamStages extends Omit<StageContext, 'observe'> {
   readonly way: Pick<Direct, keyof Way>;
   /** Read again when the engine has reported that the table has changed. */
   readonly catalog: Pick<Catalog, 'refresh'>;

@@ -15,7 +15,7 @@ import type { Asked, Handshakes } from './handshake.ts';
 import type { Sns } from './sns.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { decode } from '../decode/decode.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { RequestsApart } from '../reject/apart.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
 import { freeBuffer, freeMade } from '../kit/free-buffer.ts';
@@ -32,7 +32,7 @@ export interface Stages {
   /** Read again when the engine has reported that the table has changed. */
   readonly catalog: Pick<Catalog, 'refresh'>;
   /** A monotonic clock, ms. */
-  readonly clock: Context['clock'];
+  readonly clock: StageContext['clock'];
   /** Keeps refused requests for the owners of their tables. */
   readonly rejects?: Pick<Rejects, 'keep'>;
   /** Keeps requests with the id of another delivery; absent: they are refused. */

@@ -18,7 +18,7 @@ import type { Learning } from './learning.ts';
 import { readMessage, topicOf } from '../catalog/sns-topics.ts';
 import type { SnsMessage, Topic } from '../catalog/sns-topics.ts';
 import type { Target } from '../types/target.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import { Refused } from '../errors/refusals.ts';
 
 /** Which services may be called: HEADGATE_CONFIRM_SUBSCRIPTIONS. */
@@ -31,13 +31,13 @@ export class Sns {
   readonly #allows: Allowed;
   readonly #fetch: Fetch;
   readonly #learning: Pick<Learning, 'keepCertificate'>;
-  readonly #context: Context;
+  readonly #context: StageContext;
   /** Separate: strangers can cause fetches of certificates, and must not use up the rate of confirmations. */
   readonly #rates: { readonly certificates: RateLimit; readonly confirmations: RateLimit };
   #last: Promise<void> = Promise.resolve();
   #waiting = 0;
 
-  constructor(allows: Allowed, fetch: Fetch, learning: Pick<Learning, 'keepCertificate'>, context: Context) {
+  constructor(allows: Allowed, fetch: Fetch, learning: Pick<Learning, 'keepCertificate'>, context: StageContext) {
     this.#allows = allows;
     this.#fetch = fetch;
     this.#learning = learning;

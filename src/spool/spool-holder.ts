@@ -20,7 +20,7 @@ import { rememberedOf } from '../kit/memoize.ts';
 import { segmentBytes } from '../config/effective-limits.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import type { Target } from '../types/target.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { TableName } from '../observe/observations.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
@@ -34,7 +34,7 @@ import type { KnownTables } from './snapshot-file.ts';
 import { knownTables, SpoolError, Spools } from './spools.ts';
 import type { Settings } from '../config/settings.ts';
 
-export interface SpoolParts extends Context {
+export interface SpoolParts extends StageContext {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly keys: KeyRing;

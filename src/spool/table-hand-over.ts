@@ -9,7 +9,7 @@ import type { CommitPools } from '../commit/commit-pools.ts';
 import { passWith, readArrived } from '../commit/hand-over.ts';
 import { decodeRequest as decodeAtOnce, decodeWholes } from '../decode/decode.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import { keepSpooled } from '../reject/spool-refusals.ts';
 import type { Restraint } from './throttle.ts';
 import { unusableTarget } from '../catalog/snapshot.ts';
@@ -26,7 +26,7 @@ import type { Sealed } from './sealed-records.ts';
 import type { Place } from './spool.ts';
 
 /** What the hand-over of all tables of a database works with. */
-export interface HandOverStages extends Omit<Context, 'limits'> {
+export interface HandOverStages extends Omit<StageContext, 'limits'> {
   readonly database: string;
   readonly engine: Pick<Engine, 'unavailable'>;
   readonly catalog: Pick<Catalog, 'current' | 'isWatching' | 'refresh'>;

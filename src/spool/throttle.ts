@@ -8,10 +8,10 @@ import type { Pace } from '../batch/group-size.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { HandedOver, Passage, SpoolCommit } from '../commit/hand-over.ts';
 import type { Group } from '../types/rows.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 
 /** What it goes by. */
-export interface Watched extends Omit<Context, 'observe'> {
+export interface Watched extends Omit<StageContext, 'observe'> {
   readonly commit: Pick<SpoolCommit, 'handOver'>;
   /** Learns from the time that each group took. */
   readonly pace: Pick<Pace, 'groupRows' | 'record'>;
