@@ -26,7 +26,7 @@ import { observers } from '../observe/observations.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Keeper } from '../keep/retention.ts';
-import { destinationOf } from '../risingwave/destination.ts';
+import { destinationOf } from '../catalog/destination.ts';
 import { IntoRisingWave } from '../risingwave/into.ts';
 import { RequestsApart } from '../reject/apart.ts';
 import { Rejects } from '../reject/rejected-requests.ts';

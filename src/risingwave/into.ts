@@ -14,7 +14,7 @@ import type { Observe } from '../observe/observations.ts';
 import { Refused, refusal } from '../errors/refusals.ts';
 import { RwCommit } from './commit.ts';
 import type { Stored } from './commit.ts';
-import { poolConfigOf } from './destination.ts';
+import { poolConfigOf } from './asked-client.ts';
 import { causeOf } from './row-at-fault.ts';
 import { fillingOnly, openRwRelations } from './relations.ts';
 import type { RwConflict } from './relations.ts';

@@ -3,7 +3,7 @@ import type { ClientBase } from 'pg';
 import { Picture } from '../../src/catalog/snapshot-cache.ts';
 import { look } from '../../src/catalog/reading.ts';
 import type { Snapshot } from '../../src/catalog/snapshot.ts';
-import { destinationOf } from '../../src/risingwave/destination.ts';
+import { destinationOf } from '../../src/catalog/destination.ts';
 import type { Limits } from '../../src/config/limits.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 
