@@ -5,6 +5,7 @@
  */
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
+import { TableCompiler } from '../catalog/table-compiler.ts';
 import { Learning } from '../ingest/learning.ts';
 import { Sns } from '../ingest/sns.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
@@ -16,7 +17,6 @@ import type { Engine } from '../engine/engine.ts';
 import { writerName } from '../engine/login-names.ts';
 import { OwnerLogins } from '../engine/owner-logins.ts';
 import type { LoginPasswords } from '../engine/owner-logins.ts';
-import type { CheckRequest } from '../types/request.ts';
 import type { Stages } from '../ingest/ingest.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
@@ -26,7 +26,6 @@ import { observers } from '../observe/observations.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Keeper } from '../keep/retention.ts';
-import { destinationOf } from '../catalog/destination.ts';
 import { IntoRisingWave } from '../risingwave/into.ts';
 import { RequestsApart } from '../reject/apart.ts';
 import { Rejects } from '../reject/rejected-requests.ts';
@@ -36,9 +35,6 @@ import { createLoginPasswords } from '../secrets/login-passwords.ts';
 import { createSealing } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import type { Settings } from '../config/settings.ts';
-import { createCompileAnswers } from '../validate/answers.ts';
-import { explainRefusal } from '../validate/explain.ts';
-import { parseExpression } from '../validate/expression.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { SpoolLink } from './listeners/spool-client.ts';
 import { rememberTables, SpoolHolder } from '../spool/spool-holder.ts';
@@ -95,14 +91,16 @@ export async function openWebhookRooms<Door extends Closable>(
   closer.add('keep', () => keeper?.close());
   let confirmed: (database: string) => void = () => undefined;
   const catalog = await Catalog.open({
-    confirmed: (database) => confirmed(database),
-    served: (database) => {
+    onConfirmed: (database) => confirmed(database),
+    onServed: (database) => {
       rejects.serve(database);
       keeper?.serve(database);
     },
     engine,
-    retryAsked: (database) => rejects.wake(database),
-    deps: { ...catalogRooms(sealing, options.keys, settings), verifier },
+    onRetryAsked: (database) => rejects.wake(database),
+    compiler: new TableCompiler(sealing, settings, verifier),
+    sealing,
+    keys: options.keys,
     limits,
     observe,
     clock,
@@ -223,28 +221,4 @@ export async function releaseDatabase(
   await pools.release(database);
   await rejects.release(database);
   await keeper?.release(database);
-}
-
-function catalogRooms(sealing: Sealing, keys: KeyRing, settings: Settings) {
-  return {
-    open: sealing.open,
-    seal: sealing.seal,
-    makeKey: () => keys.make(),
-    compileAnswers: createCompileAnswers(settings.publicUrl),
-    destination: (value: string, trusted: boolean) => destinationOf(value, settings.intoHosts, trusted),
-    compile: (expression: string, payload: string, secrets: ReadonlyMap<string, string>) => {
-      const parsed = parseExpression(expression, { secrets: [...secrets.keys()] });
-      // CREATE decided what one more unknown name would mean; a renamed column changes nothing.
-      if (parsed.payloadName !== null && parsed.payloadName !== payload && parsed.payloadName !== 'payload') {
-        throw new Error(`the VALIDATE expression reads ${parsed.payloadName}, the body is ${payload}`);
-      }
-      return {
-        check: parsed.compile({ secrets, publicUrl: settings.publicUrl }),
-        why: (request: CheckRequest) =>
-          explainRefusal(expression, { secrets, publicUrl: settings.publicUrl }, request),
-        readsEncodedBody: parsed.readsEncodedBody,
-        headers: parsed.readsAllHeaders ? null : parsed.headersRead.map((name) => name.toLowerCase()),
-      };
-    },
-  };
 }

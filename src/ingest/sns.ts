@@ -37,7 +37,12 @@ export class Sns {
   #last: Promise<void> = Promise.resolve();
   #waiting = 0;
 
-  constructor(allows: Allowed, fetch: Fetch, learning: Pick<Learning, 'keepCertificate'>, context: StageContext) {
+  constructor(
+    allows: Allowed,
+    fetch: Fetch,
+    learning: Pick<Learning, 'keepCertificate'>,
+    context: StageContext,
+  ) {
     this.#allows = allows;
     this.#fetch = fetch;
     this.#learning = learning;

@@ -23,6 +23,7 @@ export async function readSnapshot(client: ClientBase, before: Snapshot = emptyS
     { rows, unread: [] },
     {
       open: () => '',
+      verifier: undefined,
       compileAnswers: createCompileAnswers(null),
       destination: (value, trusted) => destinationOf(value, ['rw:4566'], trusted),
       compile: () => ({ check: () => true, headers: [] }),
