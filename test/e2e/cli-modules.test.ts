@@ -64,7 +64,10 @@ suite('a command loads what it needs', () => {
 
   for (const args of [['--help'], ['start', '--help']]) {
     test(`headgate ${args.join(' ')}: the tables`, async () => {
-      assert.deepEqual(await loadedBy(...args), { deps: ['app', 'cli', 'config', 'kit'], packages: ['commander'] });
+      assert.deepEqual(await loadedBy(...args), {
+        deps: ['app', 'cli', 'config', 'kit'],
+        packages: ['commander'],
+      });
     });
   }
 
