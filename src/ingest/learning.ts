@@ -10,8 +10,8 @@ import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
-import { identities } from './seals.ts';
-import type { SealDeps } from './seals.ts';
+import { identities } from '../catalog/seals.ts';
+import type { SealDeps } from '../catalog/seals.ts';
 
 interface Lender {
   query(query: { text: string; values: unknown[]; query_timeout: number }): Promise<{ rows: unknown[] }>;

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Client } from 'pg';
 import { holdsTable } from '../../test/support/state-table.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { migrate, readMigrations } from './migrate.ts';
+import { migrate, readMigrations } from '../catalog/migrate.ts';
 
 /** The secret of one cell of the table: a new one each time, learned by the functions that Headgate calls. */
 class Bench {
