@@ -41,6 +41,27 @@ suite('behind PgBouncer', () => {
     for (const client of [again, second]) client.release();
   });
 
+  test('a pooler with fewer connections than the catalog needs is named by the log and by /readyz', async (t) => {
+    const program = requireTool(t, 'pgbouncer');
+    if (program === null) return;
+    const server = await startTcpServer();
+    onEnd(t, 'server', () => server.close());
+    const port = await openPgbouncer(t, program, server.port, 'session', undefined, 2);
+    const headgate = await startHeadgate(t, {
+      env: {
+        HEADGATE_DATABASE_URL: `postgresql://root@127.0.0.1:${port}/postgres?sslmode=disable`,
+        HEADGATE_MASTER_KEY: Buffer.alloc(32, 5).toString('base64'),
+      },
+    });
+    await within(20_000, async () => {
+      const { status, text } = await asked(`${headgate.adminUrl}/readyz`);
+      assert.equal(status, 503);
+      assert.match(text, /a pooler in front of it has fewer server connections/);
+    });
+    const { status } = await headgate.post('postgres/public/t', '{}');
+    assert.equal(status, 503);
+  });
+
   for (const mode of ['transaction', 'session'])
     test(`${mode} pooling: a changed key counts within a second, and nobody else hears of it`, async (t) => {
       const program = requireTool(t, 'pgbouncer');
