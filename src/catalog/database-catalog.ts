@@ -391,7 +391,7 @@ export class DatabaseCatalog {
   }
 
   #reasonOf(error: unknown): string {
-    const { engine, limits } = this.#options;
+    const { engine, limits } = this.#parts;
     if (engine.kind !== 'embedded' && isUnanswered(error)) return unservedReason(limits.catalogWaitMs);
     return error instanceof Error ? error.message : String(error);
   }
