@@ -1,8 +1,8 @@
 /** An events gateway in this process, in front of one test database, with one-line functions for its requests. */
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
-import { engineOf } from '../../src/app/wire-gateway.ts';
-import { otherRooms } from '../../src/app/wire-external-gateway.ts';
+import { engineOf } from '../../src/gateway/engines.ts';
+import { otherRooms } from '../../src/gateway/external-databases.ts';
 import { openGateway } from '../../src/gateway/door.ts';
 import type { Gateway, GatewayOptions, GatewayDeps } from '../../src/gateway/door.ts';
 import { Gate } from '../../src/access/gate.ts';

@@ -6,10 +6,10 @@ import type { ClientConfig } from 'pg';
 import { Lanes, nothingExpected } from '../batch/lanes.ts';
 import { Products } from '../engine/server-product.ts';
 import type { Product } from '../engine/server-product.ts';
-import type { GatewayDeps } from '../gateway/door.ts';
-import type { EventAnswer, EventDeps } from '../gateway/event-deps.ts';
-import { LineRefused, lineOf, reasonOf } from '../gateway/line-refused.ts';
-import { Skipped } from '../gateway/skipped-lines.ts';
+import type { GatewayDeps } from './door.ts';
+import type { EventAnswer, EventDeps } from './event-deps.ts';
+import { LineRefused, lineOf, reasonOf } from './line-refused.ts';
+import { Skipped } from './skipped-lines.ts';
 import type { Closer } from '../kit/closer.ts';
 import { RwCommit } from '../risingwave/commit.ts';
 import { openRwRelations } from '../risingwave/relations.ts';
@@ -19,9 +19,9 @@ import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Rows } from '../types/rows.ts';
 import { Refused } from '../errors/refusals.ts';
-import { asOneEngine, codec, eventRooms, openEventParts } from './gateway-events.ts';
-import { otherSqlRooms } from './wire-gateway.ts';
-import type { NamedEngine } from './wire-gateway.ts';
+import { asOneEngine, codec, eventRooms, openEventParts } from './postgres-events.ts';
+import { otherSqlRooms } from './engines.ts';
+import type { NamedEngine } from './engines.ts';
 
 export interface OtherOptions {
   readonly observe: Observe;
