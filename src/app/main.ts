@@ -31,10 +31,17 @@ import { createExplain } from '../ingest/explain.ts';
 import type { RewriteSql } from '../types/sql.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
-import { asRole, eventRooms, openEventParts } from '../gateway/postgres-events.ts';
-import { doorOptions, engineOf, openEventEngines, ownSqlRooms, refuseImpossible } from '../gateway/engines.ts';
-import { otherRooms } from '../gateway/external-databases.ts';
-import type { OtherOptions, OtherRooms } from '../gateway/external-databases.ts';
+import { asRole, openEventParts, PostgresEvents } from '../gateway/postgres-events.ts';
+import {
+  doorOptions,
+  engineOf,
+  openEventEngines,
+  ownSqlRooms,
+  refuseImpossible,
+} from '../gateway/engines.ts';
+import { externalDatabases } from '../gateway/external-databases.ts';
+import type { Databases } from '../gateway/external-databases.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { Closer } from '../kit/closer.ts';
 import { together } from '../kit/settle-both.ts';
 import { limits } from '../config/limits.ts';
@@ -249,8 +256,10 @@ async function openEvents(
   const others = await openEventEngines(settings.eventDatabases, observe, closer);
   const own = others.length === 0;
   const role = own ? await openGatewayRole(settings, engine, closer) : null;
-  const options = { observe, clock: () => performance.now(), bounds: boundsOf(settings) };
-  const rooms = own ? ownRooms(deps, rewrite, role, options, closer) : otherRooms(others, options, closer);
+  const context = { observe, clock: () => performance.now(), limits: boundsOf(settings) };
+  const rooms = own
+    ? ownDatabases(deps, rewrite, role, context, closer)
+    : externalDatabases(others, context, closer);
   const gateway = await openGateway({
     ...doorOptions(settings, deps.guards.gateway),
     version,
@@ -288,30 +297,29 @@ async function openGatewayRole(
 }
 
 /** Through the webhooks' lanes, or, with another role, through lanes of its own. */
-function ownRooms(
+function ownDatabases(
   { engine, logins, pools, lanes }: DoorDeps,
   rewrite: RewriteSql,
   role: GatewayRole | null,
-  options: OtherOptions,
+  context: StageContext,
   closer: Closer,
-): OtherRooms {
-  const { observe, clock, bounds } = options;
+): Databases {
   const sql = ownSqlRooms(engine, rewrite, role);
   if (role === null) {
-    const events = eventRooms(
+    const events = new PostgresEvents(
       {
         engine: { ...commitEngine(engine, logins), logsIn: null },
         ready: refuseImpossible,
         pools,
         lanes,
-        clock,
+        clock: context.clock,
       },
       closer,
     );
     return { sql, events, depths: () => [] };
   }
-  const parts = openEventParts(asRole(engine, role, logins), observe, clock, closer, bounds);
-  return { sql, events: eventRooms(parts, closer), depths: () => parts.lanes.depths() };
+  const parts = openEventParts(asRole(engine, role, logins), context, closer);
+  return { sql, events: new PostgresEvents(parts, closer), depths: () => parts.lanes.depths() };
 }
 
 function watchWrites(engine: Engine, { dataDir }: Settings, closer: Closer): WriteWatch {

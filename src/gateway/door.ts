@@ -14,7 +14,7 @@ import { limits as allLimits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { refusal } from '../errors/refusals.ts';
-import type { EventDeps } from './event-deps.ts';
+import type { EventStore } from './event-store.ts';
 import type { GuardOptions } from './guard.ts';
 import { GatewayHttp } from './http.ts';
 import { eventsPath } from './routes.ts';
@@ -51,7 +51,7 @@ export interface GatewayDeps {
   /** null: requests can be accepted; otherwise the reason, in one line without credentials. */
   readonly unavailable: () => string | null;
   readonly sql: Omit<SqlDeps, 'memory'>;
-  readonly events: EventDeps;
+  readonly events: EventStore;
   /** null: CREATE TOKEN has no tokens here. */
   readonly tokens: AskTokens | null;
 }

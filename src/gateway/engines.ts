@@ -6,7 +6,6 @@
 import type { DatabaseError } from 'pg';
 import { createTypeNameRewriter } from '../ddl/type-names.ts';
 import { withoutCopy } from '../ddl/no-copy.ts';
-import type { GatewayGuards } from '../app/door-guards.ts';
 import { doorAt } from '../host/ports.ts';
 import { EngineError } from '../engine/engine.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -25,7 +24,7 @@ import { translateFields } from '../wire/errors.ts';
 
 export function doorOptions(
   settings: Settings,
-  { tls, gate }: GatewayGuards,
+  { tls, gate }: Pick<GatewayOptions, 'tls' | 'gate'>,
 ): Pick<
   GatewayOptions,
   'host' | 'port' | 'fd' | 'fastPath' | 'token' | 'origins' | 'hosts' | 'tls' | 'gate'

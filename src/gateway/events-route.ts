@@ -3,14 +3,15 @@
  */
 import { limits } from '../config/limits.ts';
 import { ingestEvents } from './events.ts';
-import { conflicts } from './event-deps.ts';
-import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-deps.ts';
+import { conflicts } from './event-store.ts';
+import type { BodySource } from './event-body.ts';
+import type { EventAnswer, EventRequest, EventStore } from './event-store.ts';
 import type { GatewayExchange } from './exchange.ts';
 import type { Scope } from './tokens.ts';
 import { eventParameters, readQuery } from './query.ts';
 
 export interface EventsRouteDeps {
-  readonly events: EventDeps;
+  readonly events: EventStore;
   /** Parses a request target; throws Refused. */
   readonly eventOf: (target: string) => EventRequest;
 }

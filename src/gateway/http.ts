@@ -16,7 +16,7 @@ import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { GatewayOptions } from './door.ts';
 import { eventsRoute, readEvent } from './events-route.ts';
-import type { EventRequest } from './event-deps.ts';
+import type { EventRequest } from './event-store.ts';
 import { connectionWords, GatewayExchange } from './exchange.ts';
 import { Guard } from './guard.ts';
 import { openapiDocument } from './openapi.ts';

@@ -1,7 +1,6 @@
 /**
- * Connects the rooms that POST /v1/events passes through: relations of the catalog, the decode room, lanes and the
- * commit room. Takes an engine (Headgate's own, or several presented as one), returns EventDeps; opens connections only
- * when asked.
+ * Stores events in PostgreSQL: through lanes, or, if a body is large, in a transaction of its own. Takes an engine (Headgate's own, or several presented
+ * as one); refuses as catalog, lanes and commit do; opens connections only when asked.
  */
 import type { PoolClient, QueryResult } from 'pg';
 import { Lanes, nothingExpected } from '../batch/lanes.ts';
@@ -9,34 +8,27 @@ import { openRelations } from '../catalog/relations.ts';
 import { Commit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';
-import { LoginRefused } from '../engine/owner-logins.ts';
 import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { factsOf } from '../commit/session-properties.ts';
-import { askOn } from '../commit/transaction-status.ts';
-import { failedHere, isInDoubt, verdictOf } from '../commit/error-cause.ts';
-import { misfitRefusal, rowRefusal } from '../commit/refusal-messages.ts';
-import { partMessages, streamStatements } from '../commit/stream-statements.ts';
-import { decodeGoodLines, decodeLines, decodeObject } from '../decode/batches.ts';
-import { scanJson } from '../decode/json-scan.ts';
-import { LineSplitter } from '../decode/line-splitter.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { GatewayRole } from '../engine/gateway-role.ts';
 import { notConnected } from '../engine/connection-refusal.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
+import type { EventBody } from './event-body.ts';
 import { streamEvents } from './events-stream.ts';
+import type { LargeBodies } from './events-stream.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import { within } from '../kit/timeout.ts';
-import type { Column } from '../types/shape.ts';
-import type { EventCodec, EventDeps, EventStreamDeps, FailedRow, OnConflict } from './event-deps.ts';
+import type { EventAnswer, EventRequest, EventStore, OnConflict } from './event-store.ts';
 import type { NamedEngine } from './engines.ts';
 import { engineOf } from './engines.ts';
 import type { Closer } from '../kit/closer.ts';
 import { resources } from '../kit/cores.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import { limits } from '../config/limits.ts';
-import type { Limits } from '../config/limits.ts';
-import type { Observe } from '../observe/observations.ts';
+import type { StageContext } from '../observe/context.ts';
 import { Refused } from '../errors/refusals.ts';
-import type { Refusal } from '../errors/refusals.ts';
 
 /** What connections to the gateway's databases are made from. `logsIn`: see CodeChoice.asClient. */
 export type GatewayEngine = CommitEngine & { readonly logsIn: boolean | null };
@@ -54,10 +46,8 @@ export interface EventParts {
 /** For a gateway in front of other databases, or with another role: what it uses instead of Headgate's own lanes. */
 export function openEventParts(
   { engine, ready }: Pick<EventParts, 'engine' | 'ready'>,
-  observe: Observe,
-  clock: () => number,
+  { observe, clock, limits: bounds }: StageContext,
   closer: Closer,
-  bounds: Limits = limits,
 ): EventParts {
   // Its senders wait longer than those of webhooks, all equally long, and no transaction sets a timeout of its own.
   const waits = {
@@ -110,81 +100,98 @@ const ways = { error: 'insert', update: 'upsert', ignore: 'ignore' } as const sa
   string
 >;
 
-export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
-  const { engine, pools, lanes, clock } = parts;
-  // Separate from the lanes' connections: one of these is held for as long as a body takes to arrive.
-  const streams = new CommitPools(engine, {
-    commitConnectionsMax: limits.eventsStreamsMax,
-    commitStatementTimeoutMs: limits.eventsDeadlineMs,
-  });
-  closer.add('connections of large bodies', () => streams.close());
-  const databases = new Map<string, ReturnType<typeof openRelations>>();
-  const release = async (database: string): Promise<void> => {
-    databases.delete(database);
+export class PostgresEvents implements EventStore {
+  readonly clock: () => number;
+  readonly #parts: EventParts;
+  readonly #large: LargeBodies;
+  readonly #databases = new Map<string, ReturnType<typeof openRelations>>();
+
+  /** Closed by `closer`. */
+  constructor(parts: EventParts, closer: Closer) {
+    const { engine, clock } = parts;
+    this.clock = clock;
+    this.#parts = parts;
+    // Separate from the lanes' connections: one of these is held for as long as a body takes to arrive.
+    const pools = new CommitPools(engine, {
+      commitConnectionsMax: limits.eventsStreamsMax,
+      commitStatementTimeoutMs: limits.eventsDeadlineMs,
+    });
+    closer.add('connections of large bodies', () => pools.close());
+    this.#large = {
+      pools,
+      slots: new Semaphore(limits.eventsStreamsMax),
+      turns: new Semaphore(Math.max(1, Math.floor(resources().cores / 2))),
+      clock,
+      forget: (database, name) => this.forget(database, name),
+    };
+  }
+
+  find(
+    database: string,
+    name: string,
+    onConflict: OnConflict | null,
+    sinceMs?: number,
+  ): Target | Promise<Target> {
+    const found = this.#relationsOf(database).find(name, ways[onConflict ?? 'error'], sinceMs);
+    return found instanceof Promise
+      ? found.catch((error: unknown) => this.#refuseLookup(database, error))
+      : found;
+  }
+
+  forget(database: string, name: string): void {
+    this.#databases.get(database)?.forget(name);
+  }
+
+  admit(target: Target): void {
+    this.#parts.lanes.admit(target, nothingExpected, limits.eventsDeadlineMs);
+  }
+
+  submit(rows: Rows): Promise<Outcome> {
+    return this.#parts.lanes.submit(rows);
+  }
+
+  async release(database: string): Promise<void> {
+    this.#databases.delete(database);
     // Do not wait for a body that is still arriving; its connection holds the database as any other session does.
-    const released = Promise.all([streams.release(database), pools.release(database)]);
+    const pools = [this.#large.pools, this.#parts.pools];
+    const released = Promise.all(pools.map((it) => it.release(database)));
     await within(limits.engineFarewellMs, released, undefined);
-  };
-  const relationsOf = (database: string) => {
+  }
+
+  large(target: Target, request: EventRequest, body: EventBody): Promise<EventAnswer> {
+    return streamEvents(this.#large, target, request, body);
+  }
+
+  skipping(target: Target, request: EventRequest, body: EventBody, small: Buffer): Promise<EventAnswer> {
+    return streamEvents(this.#large, target, request, body.again(small));
+  }
+
+  /** A committed row can be read at once. */
+  readable(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  #relationsOf(database: string): ReturnType<typeof openRelations> {
+    const databases = this.#databases;
     const known = databases.get(database);
     if (known !== undefined) return known;
     // What is forgotten about a database can be looked up again.
     for (const [oldest] of databases) if (databases.size >= limits.databasesMax) databases.delete(oldest);
-    const asked = { database, query: ask(parts, database), logins: engine.logsIn };
-    const relations = openRelations({ ...asked, limits, clock });
+    const asked = { database, query: ask(this.#parts, database), logins: this.#parts.engine.logsIn };
+    const relations = openRelations({ ...asked, limits, clock: this.clock });
     databases.set(database, relations);
     return relations;
-  };
-  const refuseLookup = async (database: string, error: unknown): Promise<never> => {
+  }
+
+  async #refuseLookup(database: string, error: unknown): Promise<never> {
     if (error instanceof Refused) {
       // Not kept: strangers may name any number of databases.
-      if (['database_unknown', 'database_closed'].includes(error.refusal.code)) await release(database);
+      if (['database_unknown', 'database_closed'].includes(error.refusal.code)) await this.release(database);
       throw error;
     }
     if (isConnectionLost(error) || sqlstateOf(error) !== null) throw new Refused('engine_unavailable');
     throw error;
-  };
-  const forget: EventDeps['forget'] = (database, name) => databases.get(database)?.forget(name);
-  const apart: EventStreamDeps = {
-    forget,
-    streams: new Semaphore(limits.eventsStreamsMax),
-    transaction: {
-      turns: new Semaphore(Math.max(1, Math.floor(resources().cores / 2))),
-      connect: (target) => streams.connectFor(target).catch(refuseLogin),
-      sql: (target, client) => streamStatements(target, factsOf(client), streams.isShared(client)),
-      messages: partMessages,
-      explain,
-      verdict: verdictOf,
-      isInDoubt: (row) => isInDoubt({ ...failedHere(row.sqlstate, row.message), ...row, atCommit: true }),
-      fate: async (client, target, xid, leftMs) => {
-        const fate = await askOn(client, { ...target, xid }, { leftMs }).catch(() => null);
-        return fate === 'ask again' ? null : fate;
-      },
-      clock,
-    },
-  };
-  return {
-    clock,
-    find: (database, name, onConflict, sinceMs) => {
-      const found = relationsOf(database).find(name, ways[onConflict ?? 'error'], sinceMs);
-      return found instanceof Promise
-        ? found.catch((error: unknown) => refuseLookup(database, error))
-        : found;
-    },
-    forget,
-    admit: (target) => lanes.admit(target, nothingExpected, limits.eventsDeadlineMs),
-    submit: (rows) => lanes.submit(rows),
-    release,
-    codec,
-    large: (target, request, body) => streamEvents(apart, target, request, body),
-    skipping: (target, request, body, small) => streamEvents(apart, target, request, body.again(small)),
-    // A committed row can be read at once.
-    readable: () => Promise.resolve(),
-  };
-}
-
-function refuseLogin(error: unknown): never {
-  throw error instanceof LoginRefused ? new Refused('table_unusable', error.message) : error;
+  }
 }
 
 /** Each query is a transaction of its own. */
@@ -204,21 +211,4 @@ function ask({ ready, pools }: Pick<EventParts, 'ready' | 'pools'>, database: st
       throw error;
     }
   };
-}
-
-export const codec: EventCodec = {
-  opening: (text) => {
-    const problem = scanJson(text, { depthMax: limits.jsonDepthMax });
-    if (problem === null) return 'whole';
-    return problem.offset !== null && problem.offset >= text.length ? 'open' : 'broken';
-  },
-  object: decodeObject,
-  lines: decodeLines,
-  goodLines: decodeGoodLines,
-  splitter: (lineBytesMax) => new LineSplitter(lineBytesMax),
-};
-
-function explain(row: FailedRow, misfit: Column | null): Refusal {
-  const failed = { ...failedHere(row.sqlstate, row.message), ...row };
-  return misfit === null ? rowRefusal(failed) : misfitRefusal({ row: 0, column: misfit, failed });
 }

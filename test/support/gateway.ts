@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
 import { engineOf } from '../../src/gateway/engines.ts';
-import { otherRooms } from '../../src/gateway/external-databases.ts';
+import { externalDatabases } from '../../src/gateway/external-databases.ts';
 import { openGateway } from '../../src/gateway/door.ts';
 import type { Gateway, GatewayOptions, GatewayDeps } from '../../src/gateway/door.ts';
 import { Gate } from '../../src/access/gate.ts';
@@ -96,7 +96,7 @@ export async function openTestGateway(
   const spy = new Spy();
   const engines = [{ name: 'test', engine: database.engine }];
   const { clock = () => performance.now(), instead = (deps) => deps, ...given } = options;
-  const { sql, events } = otherRooms(engines, { observe: spy.observe, clock, bounds: limits }, closer);
+  const { sql, events } = externalDatabases(engines, { observe: spy.observe, clock, limits }, closer);
   const gateway = await openGateway({
     host: '127.0.0.1',
     port: 0,
