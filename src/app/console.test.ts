@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeAuthority } from '../../test/support/certificates.ts';
 import { findTool } from '../../test/support/tools.ts';
-import { resolveSettings } from '../config/settings.ts';
+import { resolveSettings } from '../config/resolve-settings.ts';
 import { healthOf } from '../console/health.ts';
 import { createMachine } from '../console/machine.ts';
 import { makeSecret, senderInfos, sendTest } from '../console/senders.ts';

@@ -71,7 +71,7 @@ async function open(
   const gateway = await openGateway({
     ...doorOptions(settings, guards),
     version,
-    deps: {
+    databases: {
       database: (name) => engineOf(engines, name).name,
       unavailable: () =>
         engines.find(({ engine }) => engine.unavailable !== null)?.engine.unavailable ?? null,

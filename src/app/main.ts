@@ -50,7 +50,7 @@ import { Refused, refusals, SqlFailure } from '../errors/refusals.ts';
 import { observers } from '../observe/observations.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
-import type { Service, Starting } from './start.ts';
+import type { Service, Starting } from './service.ts';
 import { stopService } from './stopping.ts';
 import type { Stopped } from './stopping.ts';
 import { SealError } from '../secrets/sealing.ts';
@@ -263,7 +263,7 @@ async function openEvents(
   const gateway = await openGateway({
     ...doorOptions(settings, deps.guards.gateway),
     version,
-    deps: {
+    databases: {
       database: own ? (name) => name ?? engine.defaultDatabase : (name) => engineOf(others, name).name,
       unavailable: () =>
         (own ? [engine] : others.map((it) => it.engine)).find((it) => it.unavailable !== null)?.unavailable ??

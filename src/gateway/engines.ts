@@ -14,7 +14,8 @@ import { openPostgresEngine } from '../engine/postgres.ts';
 import type { Products } from '../engine/server-product.ts';
 import { postgresDialect, risingwaveDialect } from './sql-dialect.ts';
 import type { RewriteSql, Rewritten } from '../types/sql.ts';
-import type { GatewayOptions, GatewayDeps } from './door.ts';
+import type { GatewayOptions } from './http.ts';
+import type { SqlSurroundings } from './sql-sessions.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
@@ -45,7 +46,7 @@ export function ownSqlRooms(
   engine: Engine,
   rewrite: RewriteSql,
   role: GatewayRole | null,
-): GatewayDeps['sql'] {
+): SqlSurroundings {
   const dialect = postgresDialect(withoutCopy(rewrite));
   return {
     clientConfig: (database) => (role ?? engine).clientConfig(database),
@@ -99,7 +100,7 @@ export async function openEventEngines(
 /** For json_to_recordset and to_regclass; RisingWave reports version 13. */
 const serverVersionMin = 100_000;
 
-export function otherSqlRooms(engines: readonly NamedEngine[], products: Products): GatewayDeps['sql'] {
+export function otherSqlRooms(engines: readonly NamedEngine[], products: Products): SqlSurroundings {
   const dialects = {
     postgresql: postgresDialect(withoutCopy(createTypeNameRewriter())),
     // RisingWave has a STRING type.

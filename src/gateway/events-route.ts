@@ -10,16 +10,14 @@ import type { GatewayExchange } from './exchange.ts';
 import type { Scope } from './tokens.ts';
 import { eventParameters, readQuery } from './query.ts';
 
-export interface EventsRouteDeps {
-  readonly events: EventStore;
-  /** Parses a request target; throws Refused. */
-  readonly eventOf: (target: string) => EventRequest;
-}
-
 const bytesMax = limits.eventsBodyBytesMax;
 const bounds = { bytesMax, tooLarge: `the body is larger than ${bytesMax} bytes` };
 
-export function eventsRoute({ events, eventOf }: EventsRouteDeps): (it: GatewayExchange) => Promise<void> {
+/** `eventOf`: parses a request target; throws Refused. */
+export function eventsRoute(
+  events: EventStore,
+  eventOf: (target: string) => EventRequest,
+): (it: GatewayExchange) => Promise<void> {
   return (exchange) => {
     const request = eventOf(exchange.target);
     const { scope } = exchange;

@@ -9,7 +9,7 @@ import type { Closer } from '../kit/closer.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { GatewayDeps } from './door.ts';
+import type { GatewayDatabases } from './http.ts';
 import { otherSqlRooms } from './engines.ts';
 import type { NamedEngine } from './engines.ts';
 import type { EventBody } from './event-body.ts';
@@ -18,7 +18,7 @@ import { asOneEngine, openEventParts, PostgresEvents } from './postgres-events.t
 import { RisingWaveEvents } from './risingwave-events.ts';
 
 /** What the gateway has of its databases. */
-export interface Databases extends Pick<GatewayDeps, 'sql' | 'events'> {
+export interface Databases extends Pick<GatewayDatabases, 'sql' | 'events'> {
   /** How many rows wait, for each table with waiting rows. */
   readonly depths: Lanes['depths'];
 }

@@ -4,7 +4,8 @@ import type { TestContext } from 'node:test';
 import { engineOf } from '../../src/gateway/engines.ts';
 import { externalDatabases } from '../../src/gateway/external-databases.ts';
 import { openGateway } from '../../src/gateway/door.ts';
-import type { Gateway, GatewayOptions, GatewayDeps } from '../../src/gateway/door.ts';
+import type { Gateway } from '../../src/gateway/door.ts';
+import type { GatewayDatabases, GatewayOptions } from '../../src/gateway/http.ts';
 import { Gate } from '../../src/access/gate.ts';
 import type { GateOptions } from '../../src/access/gate.ts';
 import { Closer } from '../../src/kit/closer.ts';
@@ -88,7 +89,7 @@ export async function openTestGateway(
   options: Partial<GatewayOptions> & {
     readonly clock?: () => number;
     /** Replaces its rooms. */
-    readonly instead?: (deps: GatewayDeps) => GatewayDeps;
+    readonly instead?: (databases: GatewayDatabases) => GatewayDatabases;
   } = {},
 ): Promise<TestGateway> {
   const closer = new Closer();
@@ -110,7 +111,7 @@ export async function openTestGateway(
     clock,
     metrics: null,
     observe: spy.observe,
-    deps: instead({
+    databases: instead({
       database: (name) => engineOf(engines, name).name,
       unavailable: () => database.engine.unavailable,
       sql,
