@@ -5,7 +5,14 @@
 import type { Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { strangersCode } from '../catalog/lock-code.ts';
-import { aborted, deliveredBefore, failedHere, isRaised, outcomeOfNoRows, tableChanged } from './error-cause.ts';
+import {
+  aborted,
+  deliveredBefore,
+  failedHere,
+  isRaised,
+  outcomeOfNoRows,
+  tableChanged,
+} from './error-cause.ts';
 import { isOfProtocol } from '../engine/sqlstate.ts';
 import type { Failed, Reply } from './round-trip.ts';
 import type { Step } from './table-statements.ts';

@@ -42,11 +42,7 @@ export function doorOptions(
 }
 
 /** All databases of Headgate's own engine; `rewrite` is that of the SQL door. `role` null: as Headgate's own role. */
-export function ownSqlRooms(
-  engine: Engine,
-  rewrite: RewriteSql,
-  role: GatewayRole | null,
-): SqlSurroundings {
+export function ownSqlRooms(engine: Engine, rewrite: RewriteSql, role: GatewayRole | null): SqlSurroundings {
   const dialect = postgresDialect(withoutCopy(rewrite));
   return {
     clientConfig: (database) => (role ?? engine).clientConfig(database),

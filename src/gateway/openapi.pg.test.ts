@@ -80,9 +80,6 @@ suite('the OpenAPI document', () => {
       assert(codes.includes(json.code ?? ''), `${path} ${status} ${json.code}: ${codes.join(' ')}`);
     }
     const served = await request(`${gateway.url}/v1/openapi.json`, {});
-    assert.deepEqual(
-      served.json,
-      JSON.parse(JSON.stringify(openapiDocument('0.0.0', false))),
-    );
+    assert.deepEqual(served.json, JSON.parse(JSON.stringify(openapiDocument('0.0.0', false))));
   });
 });

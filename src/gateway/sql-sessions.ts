@@ -182,7 +182,12 @@ export class SqlSessions {
     client: PoolClient,
     request: SqlRequest,
     result: SqlResult,
-  ): Promise<{ end: RunEnd; clean: boolean; rewritten: Rewritten | null; translate: SqlSurroundings['translate'] }> {
+  ): Promise<{
+    end: RunEnd;
+    clean: boolean;
+    rewritten: Rewritten | null;
+    translate: SqlSurroundings['translate'];
+  }> {
     const { translate } = this.#around;
     // Until the session is reset after the request, which may set something else.
     if (this.#sessions.get(client)?.isHostile === true) await client.query(madeReadable);
