@@ -60,6 +60,27 @@ suite('repository', () => {
     assert.deepEqual(wrong, []);
   });
 
+  test('no file imports itself, by however many others', () => {
+    const imported = new Map(
+      code.map((name) => [
+        name,
+        [...read(name).matchAll(/from '(\.[^']+)'/g)].map(([, path = '']) => join(dirname(name), path)),
+      ]),
+    );
+    const done = new Set<string>();
+    const circleFrom = (name: string, way: readonly string[]): readonly string[] | null => {
+      if (way.includes(name)) return [...way.slice(way.indexOf(name)), name];
+      if (done.has(name)) return null;
+      for (const next of imported.get(name) ?? []) {
+        const circle = circleFrom(next, [...way, name]);
+        if (circle !== null) return circle;
+      }
+      done.add(name);
+      return null;
+    };
+    for (const name of code) assert.equal(circleFrom(name, []), null);
+  });
+
   test('no file is above 600 lines', () => {
     const all = [...sources, ...filesBelow('test'), ...filesBelow('bench')].filter((name) =>
       name.endsWith('.ts'),
