@@ -1,4 +1,5 @@
 /** How rows of one JSONB column without a key are stored: the documents unchanged, in one binary COPY; a few by a prepared INSERT. */
+import { rememberedOf } from '../kit/memoize.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
@@ -29,10 +30,15 @@ interface CopyStatement extends GroupStatement {
   readonly message: Buffer;
 }
 
-const statements = new WeakMap<Target, CopyStatement>();
-const ways = new WeakMap<Target, Ways>();
-/** Tables, or engines, that accept a COPY but not that statement, for example because of a rule. It is not tried again for each group. */
-const onlyCopied = new WeakSet<Target>();
+/** What is known of how the rows of one table are stored. */
+class CopyPlan {
+  statement: CopyStatement | null = null;
+  ways: Ways | null = null;
+  /** The table, or the engine, accepts a COPY but not a prepared INSERT, for example because of a rule. It is not tried again for each group. */
+  isOnlyCopied = false;
+}
+
+const planOf = rememberedOf((_: Target) => new CopyPlan());
 
 export async function commitCopy(
   session: Session,
@@ -78,7 +84,7 @@ class CopyGroup {
     const inserted = await this.#insert(some);
     if (inserted !== null && !isTriedAgain(inserted)) return inserted;
     const copied = await this.#copy(some);
-    if (copied.kind === 'committed' && inserted !== null) onlyCopied.add(this.#target);
+    if (copied.kind === 'committed' && inserted !== null) planOf(this.#target).isOnlyCopied = true;
     if (copied.kind !== 'failed' || some.length > 1 || some[0]?.count !== 1) return copied;
     if (inserted?.kind === 'failed') return better(inserted, copied);
     // A row is not refused for an error of unknown cause that happened once.
@@ -90,7 +96,7 @@ class CopyGroup {
     const { shape } = this.#target;
     // A server of Citus copies the rows of such a statement to the others as well.
     if (this.#ways === null || shape.distributedByCitus === true) return null;
-    if (onlyCopied.has(this.#target) || !areFew(some)) return null;
+    if (planOf(this.#target).isOnlyCopied || !areFew(some)) return null;
     const stored = await this.#session.storePrepared(fewRows(this.#ways.few, some), fewRowsOpening);
     return stored === 'not worth it' ? null : stored;
   }
@@ -169,12 +175,12 @@ function better(insert: Failed, copy: Failed): Failed {
 function statementOf(session: Session, target: Target, settings: Settings): CopyStatement {
   // Almost every group has the same settings: those of the connection.
   const usual = settings.timeoutMs === null && !session.shared;
-  const known = usual ? statements.get(target) : undefined;
+  const known = usual ? planOf(target).statement : null;
   const { apart } = session.facts;
   if (known?.apart === apart) return known;
   const statement = groupStatement(target, settings, session.facts, session.shared);
   const made = { ...statement, apart, message: queryMessage(statement.sql) };
-  if (usual) statements.set(target, made);
+  if (usual) planOf(target).statement = made;
   return made;
 }
 
@@ -188,7 +194,8 @@ interface Ways {
 }
 
 function waysOf(target: Target, { facts }: Session): Ways {
-  const known = ways.get(target);
+  const plan = planOf(target);
+  const known = plan.ways;
   if (known?.apart === facts.apart) return known;
   const stays = staysStatement(target);
   const made = {
@@ -198,7 +205,7 @@ function waysOf(target: Target, { facts }: Session): Ways {
     copy: toStatement(copySql(target, facts), []),
     group: holdAndLook(target, stays),
   };
-  ways.set(target, made);
+  plan.ways = made;
   return made;
 }
 

@@ -21,7 +21,7 @@ import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from '../commit/commit-pools.ts';
 import { failedHere, isInDoubt, verdictOf } from '../commit/error-cause.ts';
 import { misfitRefusal, rowRefusal } from '../commit/refusal-messages.ts';
-import { factsOf } from '../commit/session-properties.ts';
+import { connectionOf } from '../commit/commit-connection.ts';
 import { partMessages, streamStatements } from '../commit/stream-statements.ts';
 import type { PartSql, StreamSql, StreamStatements } from '../commit/stream-statements.ts';
 import { askOn } from '../commit/transaction-status.ts';
@@ -86,7 +86,7 @@ export class EventTransaction {
     this.#stages = stages;
     this.#target = target;
     this.#skipped = skipped;
-    this.#sql = streamStatements(target, factsOf(client), stages.pools.isShared(client));
+    this.#sql = streamStatements(target, connectionOf(client).facts, stages.pools.isShared(client));
   }
 
   /** `skipped` collects the rows that are left out; null: the first bad row ends the transaction. */

@@ -9,7 +9,7 @@ import { Commit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';
 import type { OwnerLogins } from '../engine/owner-logins.ts';
-import { factsOf } from '../commit/session-properties.ts';
+import { connectionOf } from '../commit/commit-connection.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { GatewayRole } from '../engine/gateway-role.ts';
 import { notConnected } from '../engine/connection-refusal.ts';
@@ -203,7 +203,7 @@ function ask({ ready, pools }: Pick<EventParts, 'ready' | 'pools'>, database: st
     });
     try {
       // Several statements in one: a pooler sends them to one session.
-      const results: unknown = await client.query(sql(factsOf(client).path));
+      const results: unknown = await client.query(sql(connectionOf(client).facts.path));
       client.release();
       return (results as QueryResult<object>[]).at(-1)?.rows ?? [];
     } catch (error) {

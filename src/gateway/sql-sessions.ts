@@ -4,6 +4,7 @@
  * `commit_unknown`. A session is borrowed to one request at a time and reused only after DISCARD ALL; a session in any doubt is cut off. Bounded in
  * sessions, waiting requests, time and bytes.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
@@ -89,7 +90,7 @@ export class SqlSessions {
   readonly #around: SqlSurroundings;
   readonly #memory: ResultMemory;
   readonly #databases = new Map<string, Database>();
-  readonly #sessions = new WeakMap<ClientBase, Session>();
+  readonly #sessions = rememberedOf((_: ClientBase): { told: Session | null } => ({ told: null }));
   readonly #large = new Semaphore(1);
   readonly #left: LeftBehind;
   #closed = false;
@@ -190,7 +191,7 @@ export class SqlSessions {
   }> {
     const { translate } = this.#around;
     // Until the session is reset after the request, which may set something else.
-    if (this.#sessions.get(client)?.isHostile === true) await client.query(madeReadable);
+    if (this.#sessions(client).told?.isHostile === true) await client.query(madeReadable);
     const rewritten = await this.#rewrite(database, client, request.sql);
     const sql = rewritten === null ? request.sql : Buffer.from(rewritten.sql, 'latin1');
     let values: (string | null)[] | null = null;
@@ -220,7 +221,7 @@ export class SqlSessions {
     const rewrite = database.dialect.rewrite(sql.toString('latin1'), {
       database: database.config.database ?? database.name,
       user: database.config.user ?? '',
-      standardConformingStrings: this.#sessions.get(client)?.standardConformingStrings ?? true,
+      standardConformingStrings: this.#sessions(client).told?.standardConformingStrings ?? true,
       clientEncoding: 'UTF8',
     });
     if (rewrite === null) return null;
@@ -279,7 +280,7 @@ export class SqlSessions {
     const standardConformingStrings = rows[0]?.value !== 'off';
     const isHostile =
       !shared && streams && (await client.query<{ plain: boolean }>(isReadable)).rows[0]?.plain !== true;
-    this.#sessions.set(client, { standardConformingStrings, isHostile });
+    this.#sessions(client).told = { standardConformingStrings, isHostile };
   }
 
   async #borrow(database: Database): Promise<PoolClient> {

@@ -59,11 +59,14 @@ interface Found {
   readonly columns: readonly ColumnRow[];
 }
 
-const columnsOfTargets = new WeakMap<Target, readonly RwColumn[]>();
+/** A table that was found there. */
+interface RwTarget extends Target {
+  readonly rwColumns: readonly RwColumn[];
+}
 
 /** For a Target that was found here. */
 export function columnsOf(target: Target): readonly RwColumn[] {
-  return columnsOfTargets.get(target) ?? [];
+  return 'rwColumns' in target ? (target as RwTarget).rwColumns : [];
 }
 
 /** A table found there, for rows of a table here: its columns are filled, with NULL if a row omits one. A text: the column it lacks. */
@@ -76,8 +79,13 @@ export function fillingOnly(found: Target, { shape, into }: Target): Target | st
     columns.push({ ...column, hasDefault: false });
   }
   // The key identifies the server.
-  const made = { ...found, database: into?.key ?? '', shape: { ...found.shape, document: shape.document } };
-  columnsOfTargets.set(made, columns);
+  const database = into?.key ?? '';
+  const made: RwTarget = {
+    ...found,
+    database,
+    shape: { ...found.shape, document: shape.document },
+    rwColumns: columns,
+  };
   return made;
 }
 
@@ -143,7 +151,7 @@ function toTarget(
     return { name: it.name, type, nullable: it.is_nullable, hasDefault: defaults.has(it.name) };
   });
   if (known.length === 0) throw notWritable(name, 'cannot take rows: it has no column that can be written');
-  const target: Target = {
+  const target: RwTarget = {
     database,
     schema: relation.schema,
     table: relation.name,
@@ -175,8 +183,8 @@ function toTarget(
       functionsIn: null,
     },
     intake: plainIntake,
+    rwColumns: known,
   };
-  columnsOfTargets.set(target, known);
   return target;
 }
 
