@@ -61,4 +61,4 @@ export class CommitConnection {
   }
 }
 
-export const connectionOf = rememberedOf((_: ClientBase) => new CommitConnection());
+export const connectionOf = rememberedOf<ClientBase, CommitConnection>(() => new CommitConnection());

@@ -38,7 +38,7 @@ class CopyPlan {
   isOnlyCopied = false;
 }
 
-const planOf = rememberedOf((_: Target) => new CopyPlan());
+const planOf = rememberedOf<Target, CopyPlan>(() => new CopyPlan());
 
 export async function commitCopy(
   session: Session,

@@ -100,7 +100,7 @@ export class Sharing implements GroupCommit {
   readonly #transactions: Transactions;
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   readonly #lines = new Map<string, Line>();
-  readonly #tables = rememberedOf((_: Target): Shared => ({ apart: null, wasSlow: false }));
+  readonly #tables = rememberedOf<Target, Shared>(() => ({ apart: null, wasSlow: false }));
 
   constructor(transactions: Transactions, context: Pick<StageContext, 'clock' | 'limits'>) {
     this.#transactions = transactions;

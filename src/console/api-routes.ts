@@ -85,7 +85,7 @@ export class ConsoleApi {
   /** Watchers by role; '': of the owner of the data directory. */
   readonly #watching = new Map<string, number>();
   /** The last retry of each session. */
-  readonly #retries = rememberedOf((_: SqlRunner): { last: Retrying | null } => ({ last: null }));
+  readonly #retries = rememberedOf<SqlRunner, { last: Retrying | null }>(() => ({ last: null }));
 
   constructor(deps: ApiDeps) {
     this.#deps = deps;

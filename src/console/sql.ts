@@ -36,7 +36,7 @@ export class SqlRunner {
   readonly #running: { count: number };
   #idle: { readonly client: Client; readonly timer: NodeJS.Timeout }[] = [];
   /** Asked when it is opened, and remembered. */
-  readonly #openedMs = rememberedOf((_: Client) => performance.now());
+  readonly #openedMs = rememberedOf<Client, number>(() => performance.now());
   #closed = false;
 
   /** `running`: the number of running statements of all sessions. */

@@ -90,7 +90,7 @@ export class SqlSessions {
   readonly #around: SqlSurroundings;
   readonly #memory: ResultMemory;
   readonly #databases = new Map<string, Database>();
-  readonly #sessions = rememberedOf((_: ClientBase): { told: Session | null } => ({ told: null }));
+  readonly #sessions = rememberedOf<ClientBase, { told: Session | null }>(() => ({ told: null }));
   readonly #large = new Semaphore(1);
   readonly #left: LeftBehind;
   #closed = false;

@@ -43,7 +43,7 @@ export class Detour implements Way {
   readonly #observe: Observe;
   readonly #pause: (ms: number) => Promise<void>;
   /** A table has one gate, which outlives each Target of the table. */
-  readonly #gates = rememberedOf((_: Target): { known: TableGate | null } => ({ known: null }));
+  readonly #gates = rememberedOf<Target, { known: TableGate | null }>(() => ({ known: null }));
 
   /** `pause`: resolves after so many ms. */
   constructor(to: DetourTo, settings: SpoolChoices, observe: Observe, pause = unreferenced) {

@@ -41,7 +41,7 @@ export class IntoRisingWave implements GroupCommit {
     return poolConfigOf(server.into);
   });
   /** The table as it was found there, and what was made of it for a table here. */
-  readonly #made = rememberedOf((_: Target): { now: Made | null } => ({ now: null }));
+  readonly #made = rememberedOf<Target, { now: Made | null }>(() => ({ now: null }));
   readonly #awaited: RwCommit;
   readonly #kept: RwCommit;
 
