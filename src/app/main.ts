@@ -57,7 +57,7 @@ import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.
 import type { WebhookDoor } from './webhook-doors.ts';
 import { masterKeys } from '../secrets/master-key.ts';
 import { commitEngine, openWebhookRooms, releaseDatabase } from './wire-listener.ts';
-import type { WebhookDeps } from './wire-listener.ts';
+import type { OpenWebhooks } from './wire-listener.ts';
 import { openSqlDoor } from '../wire/door.ts';
 import type { SqlDoor } from '../wire/door.ts';
 
@@ -137,7 +137,7 @@ export async function openService({
   };
 }
 
-function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: WebhookDeps<WebhookDoor>) {
+function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: OpenWebhooks<WebhookDoor>) {
   const inProcesses = deps.listener.listeners?.unavailable ?? null;
   return (
     engine.unavailable ?? engine.readOnly ?? writes?.unavailable ?? deps.catalog.unavailable ?? inProcesses
@@ -146,7 +146,7 @@ function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: WebhookD
 
 /** For a listener whose certificate comes from an authority. */
 async function openCertificate(
-  { pools, sealing, settings, engine, observe }: DoorDeps,
+  { pools, sealing, settings, engine, observe }: OpenRooms,
   reload: Service['reload'],
   closer: Closer,
 ): Promise<CertificateOfDomains> {
@@ -157,7 +157,7 @@ async function openCertificate(
   return certificate.openCertificate(parts, closer);
 }
 
-interface DoorDeps extends WebhookDeps<WebhookDoor> {
+interface OpenRooms extends OpenWebhooks<WebhookDoor> {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly guards: DoorGuards;
@@ -168,7 +168,7 @@ interface DoorDeps extends WebhookDeps<WebhookDoor> {
 
 /** The two doors that accept SQL, with one rewriter. */
 async function openSqlAndEvents(
-  deps: DoorDeps,
+  deps: OpenRooms,
   closer: Closer,
 ): Promise<{ sqlDoor: SqlDoor; gateway: Gateway; eventDepths: Lanes['depths'] }> {
   const { settings, engine, guards, keys, observe } = deps;
@@ -191,7 +191,7 @@ async function openSqlAndEvents(
 }
 
 /** For the SQL door and for POST /v1/sql. `releaseMore` releases connections to a database that were opened later. */
-function createSqlRewriter(deps: DoorDeps, releaseMore: (database: string) => Promise<void>): RewriteSql {
+function createSqlRewriter(deps: OpenRooms, releaseMore: (database: string) => Promise<void>): RewriteSql {
   const { settings, catalog, sealing, listener } = deps;
   const context = new StatementContext({
     settings,
@@ -212,7 +212,7 @@ function createSqlRewriter(deps: DoorDeps, releaseMore: (database: string) => Pr
 
 /** The events gateway: in front of the databases of EVENTS_API_<DB>_DSN, or of Headgate's own if there are none. */
 async function openEvents(
-  deps: DoorDeps,
+  deps: OpenRooms,
   rewrite: RewriteSql,
   closer: Closer,
 ): Promise<{ gateway: Gateway; depths: Lanes['depths'] }> {
@@ -262,7 +262,7 @@ async function openGatewayRole(
 
 /** Through the webhooks' lanes, or, with another role, through lanes of its own. */
 function ownDatabases(
-  { engine, logins, pools, lanes }: DoorDeps,
+  { engine, logins, pools, lanes }: OpenRooms,
   rewrite: RewriteSql,
   role: GatewayRole | null,
   context: StageContext,

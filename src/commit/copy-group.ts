@@ -10,7 +10,7 @@ import { areFew, fewRows, fewRowsOpening, fewRowsStatement } from './few-rows.ts
 import { holdAndLook, isPlain, staysStatement } from './lock-table.ts';
 import type { Hold } from './lock-table.ts';
 import { commitIsolating } from './copy-row-at-fault.ts';
-import type { Judged } from './copy-row-at-fault.ts';
+import type { Judged, TriedCopy } from './copy-row-at-fault.ts';
 import { aborted, outcomeOf, verdictOf } from './error-cause.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
@@ -44,23 +44,14 @@ export async function commitCopy(
   session: Session,
   target: Target,
   members: readonly Rows[],
-  { groupNamedRefusalsMax, groupFruitlessMax }: Pick<Limits, 'groupNamedRefusalsMax' | 'groupFruitlessMax'>,
+  limits: Pick<Limits, 'groupNamedRefusalsMax' | 'groupFruitlessMax'>,
 ): Promise<readonly Outcome[]> {
-  const group = new CopyGroup(session, target);
-  return commitIsolating(
-    {
-      attempt: (some) => group.attempt(some),
-      judge: (failed) => group.judge(failed),
-      stands: () => group.stands(),
-      lineOf: (failed) => lineOf(failed, target.table),
-      namedRefusalsMax: groupNamedRefusalsMax,
-      fruitlessMax: groupFruitlessMax,
-    },
-    members,
-  );
+  return commitIsolating(new CopyGroup(session, target, limits), members);
 }
 
-class CopyGroup {
+class CopyGroup implements TriedCopy {
+  readonly namedRefusalsMax: number;
+  readonly fruitlessMax: number;
   readonly #session: Session;
   readonly #target: Target;
   readonly #settings: Settings;
@@ -72,12 +63,22 @@ class CopyGroup {
   /** The first refusal checks whether the table is at fault. */
   #standing: Promise<Outcome | null> | null = null;
 
-  constructor(session: Session, target: Target) {
+  constructor(
+    session: Session,
+    target: Target,
+    limits: Pick<Limits, 'groupNamedRefusalsMax' | 'groupFruitlessMax'>,
+  ) {
+    this.namedRefusalsMax = limits.groupNamedRefusalsMax;
+    this.fruitlessMax = limits.groupFruitlessMax;
     this.#session = session;
     this.#target = target;
     this.#settings = session.settings(target);
     this.#statement = statementOf(session, target, this.#settings);
     this.#ways = hasOwn(this.#settings) && isPlain(target) ? waysOf(target, session) : null;
+  }
+
+  lineOf(failed: Failed): number | null {
+    return lineOf(failed, this.#target.table);
   }
 
   async attempt(some: readonly Rows[]): Promise<Attempt> {

@@ -16,6 +16,7 @@ import { documentRefusal, misfitRefusal, rowRefusal } from './refusal-messages.t
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
 import { settle } from './row-at-fault.ts';
+import type { TriedGroup } from './row-at-fault.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Attempt } from './interpret-reply.ts';
 
@@ -39,7 +40,7 @@ const withoutKey = refusal(
 );
 
 /** The members of one group, tried in one session. */
-export class DecodedGroup {
+export class DecodedGroup implements TriedGroup {
   /** Values that were stored as NULL. */
   #nulled = 0;
   /** Requests whose delivery was stored before. */
