@@ -68,13 +68,11 @@ export async function openCertificate(
   let keeper: CertificateKeeper | null = null;
   const door =
     settings.listenAcmeChallenge === 'http-01'
-      ? await openChallengeDoor({
-          host,
-          port: settings.listenAcmeHttpPort,
-          fd: settings.sockets.challenge,
+      ? await openChallengeDoor(
+          { host, port: settings.listenAcmeHttpPort, fd: settings.sockets.challenge },
           domains,
-          answer: (token) => keeper?.answer(token) ?? null,
-        })
+          (token) => keeper?.answer(token) ?? null,
+        )
       : null;
   if (door !== null) closer.add('port of the authority', () => door.close());
   const opened = new CertificateKeeper({

@@ -288,11 +288,7 @@ function ownDatabases(
 
 function watchWrites(engine: Engine, { dataDir }: Settings, closer: Closer): WriteWatch {
   const embedded = engine.kind === 'embedded';
-  const watch = new WriteWatch({
-    clientConfig: () => engine.clientConfig(embedded ? 'postgres' : engine.defaultDatabase),
-    engineAway: () => engine.unavailable !== null,
-    folder: embedded ? resolve(dataDir) : null,
-  });
+  const watch = new WriteWatch(engine, embedded ? resolve(dataDir) : null);
   closer.add('watch of writes', () => watch.close());
   return watch;
 }

@@ -4,7 +4,9 @@
  */
 import type { PoolClient, QueryResult } from 'pg';
 import { Lanes, nothingExpected } from '../batch/lanes.ts';
-import { openRelations } from '../catalog/relations.ts';
+import { KnownRelations } from '../catalog/known-relations.ts';
+import { PostgresLookup } from '../catalog/relations.ts';
+import type { Relations } from '../catalog/relations.ts';
 import { Commit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';
@@ -104,7 +106,7 @@ export class PostgresEvents implements EventStore {
   readonly clock: () => number;
   readonly #parts: EventParts;
   readonly #large: LargeBodies;
-  readonly #databases = new Map<string, ReturnType<typeof openRelations>>();
+  readonly #databases = new Map<string, Relations>();
 
   /** Closed by `closer`. */
   constructor(parts: EventParts, closer: Closer) {
@@ -171,14 +173,14 @@ export class PostgresEvents implements EventStore {
     return Promise.resolve();
   }
 
-  #relationsOf(database: string): ReturnType<typeof openRelations> {
+  #relationsOf(database: string): Relations {
     const databases = this.#databases;
     const known = databases.get(database);
     if (known !== undefined) return known;
     // What is forgotten about a database can be looked up again.
     for (const [oldest] of databases) if (databases.size >= limits.databasesMax) databases.delete(oldest);
-    const asked = { database, query: ask(this.#parts, database), logins: this.#parts.engine.logsIn };
-    const relations = openRelations({ ...asked, limits, clock: this.clock });
+    const lookup = new PostgresLookup(database, ask(this.#parts, database), this.#parts.engine.logsIn);
+    const relations = new KnownRelations(lookup, { limits, clock: this.clock });
     databases.set(database, relations);
     return relations;
   }

@@ -9,7 +9,9 @@ import { Refused } from '../errors/refusals.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { StageContext } from '../observe/context.ts';
 import { RwCommit } from '../risingwave/commit.ts';
-import { openRwRelations } from '../risingwave/relations.ts';
+import { RisingWaveLookup } from '../risingwave/relations.ts';
+import type { RwRelations } from '../risingwave/relations.ts';
+import { KnownRelations } from '../catalog/known-relations.ts';
 import { RwSessions } from '../risingwave/sessions.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
@@ -23,7 +25,7 @@ export class RisingWaveEvents implements EventStore {
   readonly lanes: Lanes;
   readonly #sessions: RwSessions;
   readonly #commit: RwCommit;
-  readonly #databases = new Map<string, ReturnType<typeof openRwRelations>>();
+  readonly #databases = new Map<string, RwRelations>();
   readonly #flushes = new Map<string, Flushes>();
 
   /** Closed by `closer`. */
@@ -106,11 +108,12 @@ export class RisingWaveEvents implements EventStore {
     throw new Refused(outcome.refusal.code, outcome.refusal.message);
   }
 
-  #relationsOf(database: string): ReturnType<typeof openRwRelations> {
+  #relationsOf(database: string): RwRelations {
     const known = this.#databases.get(database);
     if (known !== undefined) return known;
     const query = (sql: string) => this.#ask(database, sql);
-    const relations = openRwRelations({ database, query, limits, clock: this.clock });
+    const lookup = new RisingWaveLookup(database, query);
+    const relations = new KnownRelations(lookup, { limits, clock: this.clock });
     this.#databases.set(database, relations);
     return relations;
   }

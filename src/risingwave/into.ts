@@ -3,7 +3,7 @@
  * or the result for a whole group to the spool. Refuses with what commit.ts does, and with `engine_unavailable` for any problem there that is not a
  * row's fault: the sender does not learn of it, and the reason is observed. Uses sessions of the tables' servers, at most `intoServersMax` of them.
  */
-import type { KnownRelations } from '../catalog/known-relations.ts';
+import { KnownRelations } from '../catalog/known-relations.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { relationName } from '../kit/sql-text.ts';
 import type { Group, GroupCommit, Outcome } from '../types/rows.ts';
@@ -17,7 +17,7 @@ import { RwCommit } from './commit.ts';
 import type { Stored } from './commit.ts';
 import { poolConfigOf } from './asked-client.ts';
 import { causeOf } from './row-at-fault.ts';
-import { fillingOnly, openRwRelations } from './relations.ts';
+import { fillingOnly, RisingWaveLookup } from './relations.ts';
 import type { RwConflict } from './relations.ts';
 import { RwSessions } from './sessions.ts';
 
@@ -137,7 +137,7 @@ export class IntoRisingWave implements GroupCommit {
       if (answer.kind === 'done') return answer.result.rows;
       throw answer.error;
     };
-    return openRwRelations({ database, query, limits, clock: this.#options.clock });
+    return new KnownRelations(new RisingWaveLookup(database, query), { limits, clock: this.#options.clock });
   }
 
   #away(

@@ -2,15 +2,9 @@
  * Tables of one RisingWave database, by the names that applications give them. Takes a name as SQL writes it, returns Targets; refuses
  * with `relation_not_found`, `relation_not_writable` and `key_missing`. Uses the database through the one function that it is given.
  */
-import {
-  keyMissing,
-  KnownRelations,
-  notFound,
-  notWritable,
-  plainIntake,
-} from '../catalog/known-relations.ts';
+import { keyMissing, notFound, notWritable, plainIntake } from '../catalog/known-relations.ts';
+import type { KnownRelations, Lookup } from '../catalog/known-relations.ts';
 import type { Target } from '../types/target.ts';
-import type { Limits } from '../config/limits.ts';
 import { parseDefinition } from './definition.ts';
 import { literal } from './literal.ts';
 import { parseType } from './types.ts';
@@ -27,14 +21,8 @@ export interface RwColumn {
 /** null: what the table was created with. */
 export type RwConflict = 'error' | 'update' | 'ignore' | null;
 
-export interface RwRelationsOptions {
-  readonly database: string;
-  /** Throws the engine's error, or Refused. */
-  readonly query: (sql: string) => Promise<readonly object[]>;
-  readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs' | 'catalogMissIntervalMs'>;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-}
+/** Throws the engine's error, or Refused. */
+type Query = (sql: string) => Promise<readonly object[]>;
 
 interface RelationRow {
   readonly id: number;
@@ -89,17 +77,29 @@ export function fillingOnly(found: Target, { shape, into }: Target): Target | st
   return made;
 }
 
-export function openRwRelations(options: RwRelationsOptions): KnownRelations<Found, RwConflict> {
-  return new KnownRelations({
-    ...options,
-    look: (name) => look(options, name),
-    toTarget: (name, found, conflict) => toTarget(options.database, name, found, conflict),
-  });
+export type RwRelations = KnownRelations<Found, RwConflict>;
+
+export class RisingWaveLookup implements Lookup<Found, RwConflict> {
+  readonly #database: string;
+  readonly #query: Query;
+
+  constructor(database: string, query: Query) {
+    this.#database = database;
+    this.#query = query;
+  }
+
+  look(name: string): Promise<Found> {
+    return look(this.#query, this.#database, name);
+  }
+
+  toTarget(name: string, found: Found, conflict: RwConflict): Target {
+    return toTarget(this.#database, name, found, conflict);
+  }
 }
 
 const systemSchemas = new Set(['rw_catalog', 'pg_catalog', 'information_schema']);
 
-async function look({ query, database }: RwRelationsOptions, name: string): Promise<Found> {
+async function look(query: Query, database: string, name: string): Promise<Found> {
   const { schema, table } = partsOf(name, database);
   const where = schema === null ? 's.name = any(current_schemas(false))' : `s.name = ${literal(schema)}`;
   const order = schema === null ? 'order by array_position(current_schemas(false), s.name)' : '';
