@@ -374,7 +374,7 @@ export class ConsoleApi {
       else this.#watching.set(role, left);
     });
     const { tail, clock, answers } = this.#deps;
-    streamTail(response, session, { tail, clock, ready: () => answers.ready() });
+    streamTail(response, session, tail, clock, () => answers.ready());
   }
 
   async #write({ request, response }: Asked, value: () => unknown): Promise<void> {
