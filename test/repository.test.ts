@@ -1,6 +1,6 @@
 /** The repository checks itself: who imports whom, how long a file is, who reads the environment. */
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -79,6 +79,22 @@ suite('repository', () => {
       return null;
     };
     for (const name of code) assert.equal(circleFrom(name, []), null);
+  });
+
+  test('ARCHITECTURE.md has every room, in the order of the layers, and names only files that exist', () => {
+    const rows = [...read('ARCHITECTURE.md').matchAll(/^\| `(\w+)\/` (\|.*)$/gm)];
+    assert.deepEqual(rows.map(([, room]) => room).toSorted(), layers.flat().toSorted());
+    const places = rows.map(([, room = '']) => layers.findIndex((rooms) => rooms.includes(room)));
+    assert.deepEqual(
+      places,
+      places.toSorted((a, b) => b - a),
+    );
+    const missing = rows.flatMap(([, room = '', text = '']) =>
+      [...text.matchAll(/`([\w/-]+\.(?:tsx?|cjs))`/g)]
+        .map(([, name = '']) => join('src', room, name))
+        .filter((name) => !existsSync(join(root, name))),
+    );
+    assert.deepEqual(missing, []);
   });
 
   test('no file is above 600 lines', () => {
