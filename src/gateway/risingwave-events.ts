@@ -1,6 +1,6 @@
 /**
  * Stores events in RisingWave, which has no transactions: a request is one INSERT, through lanes. Takes connections' settings; refuses with
- * `body_too_large`, `commit_unknown` and as the commit there does; opens connections only when asked.
+ * `body_too_large`, `commit_unknown`, `engine_unavailable`, and as the commit there does; opens connections only when asked.
  */
 import type { ClientConfig } from 'pg';
 import { Lanes, nothingExpected } from '../batch/lanes.ts';
