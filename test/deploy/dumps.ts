@@ -90,7 +90,7 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
       assert.equal((await headgate.post('dev/app/coded', '{"id":1}')).status, 200);
       const tool = async (name: string, ...args: readonly string[]) => {
         const ran = await run(join(bin, name), args);
-        return { code: ran.code, said: ran.stderr.split('\n').filter((line) => /error/i.test(line)) };
+        return { code: ran.code, said: ran.stderr.split('\n').filter((line) => /error: /.test(line)) };
       };
       const from = ['-h', '127.0.0.1', '-p', env.SQL_PORT, '-U', 'root', '-Fc', '-f', env.DUMP, 'dev'];
       assert.equal((await tool('pg_dump', ...from)).code, 0);
