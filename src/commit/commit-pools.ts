@@ -16,6 +16,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, PoolClient } from 'pg';
 import type { Engine } from '../engine/engine.ts';
+import { boundAnswers } from '../engine/close-client.ts';
 import { LeftBehind } from '../engine/orphaned-backends.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
 import { unservedReason } from '../engine/unserved-connection.ts';
@@ -280,6 +281,7 @@ export class CommitPools {
     pool.on('error', () => {});
     pool.on('connect', (client) => {
       opens.set(client, open);
+      if (kind === 'code') boundAnswers(client);
       client.on('error', () => {});
     });
     const learned = new Set<ClientBase>();

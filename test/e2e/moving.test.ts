@@ -15,6 +15,7 @@ import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { Ledger } from '../support/ledger.ts';
 import { run } from '../support/run.ts';
+import { breath } from '../support/sample.ts';
 import { debianBin, embeddedBin, startServer } from '../support/server.ts';
 import { within } from '../support/within.ts';
 import { until } from '../support/until.ts';
@@ -192,6 +193,50 @@ suite('headgate move', () => {
       await owner.query(`ALTER SECRET gh AS 'changed'`);
     },
   );
+
+  test('a table of another owner with code gets no row here any more, and goes on there in a session of its owner', async (t) => {
+    const there = await elsewhere(t);
+    await there.client.query('CREATE ROLE app');
+    const dataDir = await temporaryFolder(t);
+    const old = await startHeadgate(t, { dataDir });
+    await (await old.client(t)).query('CREATE ROLE app LOGIN; CREATE SCHEMA app AUTHORIZATION app');
+    await (
+      await old.clientAs(t, 'app')
+    ).query(`CREATE TABLE app.plain (data JSONB) WITH (connector = 'webhook');
+      CREATE TABLE app.coded (id INT, who NAME DEFAULT current_user, session NAME DEFAULT session_user) WITH (connector = 'webhook')`);
+    const stored: number[] = [];
+    let refused = 0;
+    const over = new AbortController();
+    const sending = (async () => {
+      for (let id = 0; !over.signal.aborted; id++) {
+        const { status } = await old.post('dev/app/coded', `{"id":${id}}`);
+        if (status === 200) stored.push(id);
+        else refused += 1;
+        await breath();
+      }
+    })();
+    await until(() => stored.length > 20);
+    const moved = await move(dataDir, there.url);
+    assert.equal(moved.code, 0, moved.stderr);
+    assert.doesNotMatch(moved.stderr, /headgate_/);
+    await until(() => refused > 20);
+    over.abort();
+    await sending;
+    const { rows } = await there.client.query<{ id: number }>('SELECT id FROM app.coded');
+    const found = new Set(rows.map(({ id }) => id));
+    assert.deepEqual(
+      stored.filter((id) => !found.has(id)),
+      [],
+    );
+    const env = { HEADGATE_DATABASE_URL: there.url, HEADGATE_MASTER_KEY: await keyOf(dataDir) };
+    const taker = await startHeadgate(t, { env });
+    assert.equal((await taker.post('dev/app/coded', '{"id":-1}')).status, 200);
+    assert.equal((await taker.post('dev/app/plain', '{}')).status, 200);
+    const { rows: last } = await there.client.query(
+      `SELECT who, session = 'headgate_as_' || 'app'::regrole::oid AS own FROM app.coded WHERE id = -1`,
+    );
+    assert.deepEqual(last, [{ who: 'app', own: true }]);
+  });
 
   test(
     'under load, as the page has it: no answered request is lost, and what is not answered comes again',

@@ -107,7 +107,7 @@ async function useTable(t: TestContext, port: number, admin: Client): Promise<vo
     /for whom Headgate cannot log in.*CREATE ROLE headgate_as_\d+ LOGIN; GRANT alice TO headgate_as_\d+; ALTER ROLE/,
   );
   const [, statements = ''] =
-    /let a superuser run (CREATE ROLE headgate_as_\d+ LOGIN PASSWORD 'SCRAM[^']+'; GRANT .*? TO headgate_as_\d+)/.exec(
+    /let a superuser run (CREATE ROLE headgate_as_\d+ LOGIN; GRANT .*? TO headgate_as_\d+; ALTER ROLE headgate_as_\d+ PASSWORD 'SCRAM[^']+')/.exec(
       headgate.stderr,
     ) ?? [];
   await admin.query(statements.replaceAll('\\"', '"'));
