@@ -29,7 +29,9 @@ export function timedHeaders(spec: TimedSpec): Sender {
     prefix = '',
     unit = 's',
     encoding = 'hex',
-    key, ...rest } = spec;
+    key,
+    ...rest
+  } = spec;
   const [signature = '', time = ''] = spec.headers;
   const tolerance = spec.toleranceS ?? null;
   const between = join === '' ? '' : ` || '${join}'`;
@@ -68,7 +70,7 @@ export function digestToken(spec: TokenSpec): Sender {
   const text = bearer ? `substr(${header(name)}, 8)` : header(name);
   return sender('A public key', {
     expression: (s) =>
-      `${bearer ? `lower(left(${header(name)}, 7)) = 'bearer '\n  AND ` : ''}` +
+      (bearer ? `lower(left(${header(name)}, 7)) = 'bearer '\n  AND ` : '') +
       `secure_compare(jwt_verify(${text}, ${s})->>'${claim}', encode(sha256(payload), 'hex'))` +
       (spec.toleranceS === undefined || spec.toleranceS === null
         ? ''

@@ -58,12 +58,7 @@ const facts = [
 ] as const;
 type Fact = (typeof facts)[number];
 
-function witnessesOf({
-  evidence,
-  delivery,
-  retries,
-  handshake,
-}: Sender): Readonly<Record<Fact, string>> {
+function witnessesOf({ evidence, delivery, retries, handshake }: Sender): Readonly<Record<Fact, string>> {
   return {
     signature: said(evidence.signature),
     'delivery id': delivery.kind === 'unverified' ? missing : `${delivery.kind}: ${said(delivery.from)}`,

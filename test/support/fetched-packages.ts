@@ -76,7 +76,7 @@ function judgedBy(config: Loaded, { body, headers, secret }: Judged): boolean {
   const at = lower(headers);
   const fields = new Map<string, string>();
   const parsed = config.signature;
-  const all = String(at[config.signatureHeader] ?? '')
+  const all = (at[config.signatureHeader] ?? '')
     .split(parsed.itemSeparator ?? '\n')
     .map((it) => it.trim());
   for (const item of all) {
