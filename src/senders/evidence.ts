@@ -80,7 +80,9 @@ export type Evidence = Readonly<
 /** As a sentence's end: “checked against the vendor’s package `stripe` 23.1.0”. */
 export function sourceText(source: Source): string {
   if ('package' in source) {
-    const { name = source.package, version } = packageOf(source.package);
+    const { name = source.package, version, others } = packageOf(source.package);
+    if (others)
+      return `checked against what the package \`${name}\` ${version}, of somebody else, says of it`;
     return `checked against the vendor’s package \`${name}\` ${version}`;
   }
   if ('code' in source) return `from the vendor’s source: ${source.code}`;

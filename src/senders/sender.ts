@@ -125,6 +125,8 @@ export interface Sender {
   readonly headers: readonly string[];
   /** The header with the signature or the token; null: it is in the body or in the URL. */
   readonly signatureHeader: string | null;
+  /** Whether that header may occur more than once, with a signature each. */
+  readonly repeatsSignature: boolean;
   /** Whether every byte of the body is signed. */
   readonly signsBody: boolean;
   /** How old a signature may be, in seconds; null: it has no time, or none that is checked. */
@@ -186,6 +188,7 @@ type Needed = 'expression' | 'sign';
 export function sender(theme: Theme, spec: SenderSpec & { readonly [K in Needed]: Sender[K] }): Sender {
   return {
     signatureHeader: spec.headers[0] ?? null,
+    repeatsSignature: false,
     signsBody: true,
     toleranceS: null,
     signsUrl: false,
