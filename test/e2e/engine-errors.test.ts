@@ -86,8 +86,8 @@ test('the owner reads why his own trigger failed, and the sender does not', asyn
     await alice.query(
       `CREATE OR REPLACE FUNCTION raised_f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'canary two'; END $$`,
     );
-    const [{ id = '' } = {}] = await kept(alice, 'raised');
-    await alice.query('SELECT headgate.retry_rejected($1)', [id]);
+    const [refused] = await kept(alice, 'raised');
+    await alice.query('SELECT headgate.retry_rejected($1)', [refused?.id]);
     await within(10_000, async () => {
       const [row] = await kept(alice, 'raised');
       assert.match(row?.engine_error ?? '', /^P0001 canary two/);
