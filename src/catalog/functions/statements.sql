@@ -69,6 +69,7 @@ BEGIN
   private := headgate.place_private(made, placed, NULL, (options ->> 'private')::jsonb);
   chosen := headgate.choose_document(made, placed || private, coalesce(options ->> 'format', 'json'), document);
   CALL headgate.refuse_unfilled_key(made, placed || private, chosen);
+  CALL headgate.try_condition(made, options ->> 'keep_if');
   IF options ? 'into' THEN
     PERFORM headgate.refuse_beside_into(made, options);
     CALL headgate.keep_empty(made, options ->> 'into');
@@ -90,6 +91,16 @@ BEGIN
     RAISE NOTICE USING
       MESSAGE = format('table "%s" has no VALIDATE clause: whoever reaches the listener can write into it', table_name),
       HINT = format('Add one with ALTER TABLE %s VALIDATE AS ...', identity);
+  END IF;
+END
+$body$;
+
+-- Whether PostgreSQL takes the option keep_if for a condition on this table's rows; raises what it says otherwise. It runs as whoever asks.
+CREATE OR REPLACE PROCEDURE headgate.try_condition(relation regclass, condition text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  IF condition <> '' THEN
+    EXECUTE format('EXPLAIN SELECT FROM ONLY %s WHERE (%s)', relation, condition);
   END IF;
 END
 $body$;
@@ -158,6 +169,10 @@ BEGIN
   relation := headgate.distribute(relation, made.includes, made.document, changes);
   -- null: as if it had never been set.
   merged := jsonb_strip_nulls(made.options || changes - '{distribute,shards}'::text[]);
+  IF changes ->> 'keep_if' = '' THEN
+    merged := merged - 'keep_if';
+  END IF;
+  CALL headgate.try_condition(relation, changes ->> 'keep_if');
   IF concat(merged ->> 'dedupe', merged ->> 'dedupe_compare') LIKE '%$%'
     AND (merged ->> 'is_batched' = 'true' OR coalesce(merged ->> 'format', 'json') IN ('text', 'bytes'))
   THEN
