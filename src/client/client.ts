@@ -7,10 +7,14 @@ import type { Followed } from './follow.ts';
 import { toJson } from './json.ts';
 import { canGzip, send } from './request.ts';
 import type { RequestOptions } from './request.ts';
+import { work } from './work.ts';
+import type { Handler, WorkOptions } from './work.ts';
 
 export { HeadgateError } from './request.ts';
 export type { HeadgateErrorFields } from './request.ts';
 export type { Followed } from './follow.ts';
+export type { LeaseColumns } from './lease.ts';
+export type { Effect, Handler, Job, WorkOptions } from './work.ts';
 
 export interface ClientOptions {
   /** The gateway's URL, e.g. `http://127.0.0.1:8000`. */
@@ -88,6 +92,15 @@ export interface Client {
     table: string,
     options?: FollowOptions,
   ): AsyncIterable<Followed<Row>>;
+  /**
+   * Acts on each row of a table at least once (docs/workers.md): claims rows for a time, runs the handler, marks them as done, and tries again later those whose
+   * handler throws. Resolves once `signal` has ended it and its handlers have ended; throws the gateway's refusals.
+   */
+  work<Row = Readonly<Record<string, SqlValue>>>(
+    table: string,
+    handler: Handler<Row>,
+    options?: WorkOptions,
+  ): Promise<void>;
   /** `` sql`select * from t where id = ${id}` ``: each value is a parameter, never a part of the text. */
   sql<Row = Readonly<Record<string, SqlValue>>>(
     strings: TemplateStringsArray,
@@ -123,21 +136,29 @@ export function createClient(options: ClientOptions): Client {
     const text = query.toString();
     return text === '' ? route : `${route}?${text}`;
   };
-  const query: Client['query'] = async <Row>(
+  const run = async <Row>(
     text: string,
-    params: readonly unknown[] = [],
-    { signal }: { readonly signal?: AbortSignal } = {},
-  ) =>
+    params: readonly unknown[],
+    repeatable: boolean,
+    signal?: AbortSignal,
+  ): Promise<SqlAnswer<Row>> =>
     (await send(request, {
       path: path('/v1/sql', {}),
       contentType: 'application/json',
       body: toJson(params.length === 0 ? { sql: text } : { sql: text, params: [...params] }),
       gzip: false,
-      repeatable: false,
+      repeatable,
       signal,
     })) as SqlAnswer<Row>;
+  const query: Client['query'] = <Row>(
+    text: string,
+    params: readonly unknown[] = [],
+    { signal }: { readonly signal?: AbortSignal } = {},
+  ) => run<Row>(text, params, false, signal);
   return {
     query,
+    work: (table, handler, workOptions) =>
+      work((text, params, repeatable) => run<object>(text, params, repeatable), table, handler, workOptions),
     follow: <Row>(table: string, { after, batch = 1, signal }: FollowOptions = {}) =>
       follow<Row>(
         request,
