@@ -39,8 +39,8 @@ export interface Lease {
 const name = String.raw`(?:"(?:[^"\0]|"")+"|[\p{L}_][\p{L}\p{N}_$]*)`;
 const qualified = new RegExp(`^${name}(?:\\.${name})?$`, 'u');
 
-/** `table`, `schema.table`, quoted as in SQL. Throws TypeError for anything else. `order`: what is claimed first, after the time. */
-export function leaseOn(table: string, columns: LeaseColumns = {}, only = 'true'): Lease {
+/** `table`, `schema.table`, quoted as in SQL. Throws TypeError for anything else. `only`: a condition on a row `o`. */
+export function leaseOn(table: string, columns: LeaseColumns = {}, only = 'true', returning = '*'): Lease {
   if (!qualified.test(table)) throw new TypeError(`"${table}" is no name of a table`);
   const quote = (text: string): string => `"${text.replaceAll('"', '""')}"`;
   const id = quote(columns.id ?? 'id');
@@ -56,7 +56,7 @@ export function leaseOn(table: string, columns: LeaseColumns = {}, only = 'true'
     claim: `UPDATE ${table} SET ${attempts} = ${attempts} + 1, ${runAfter} = now() + $2 * interval '1 second'
 WHERE ${id} = ANY (ARRAY(
   SELECT ${id} FROM ${table} o WHERE ${done} IS NULL AND ${runAfter} <= now() AND ${attempts} < $3 AND ${only}
-  ORDER BY ${runAfter} LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING *`,
+  ORDER BY ${runAfter} LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING ${returning}`,
     extend: `UPDATE ${table} SET ${runAfter} = now() + $3 * interval '1 second' WHERE ${mine(1)}`,
     done: doneAt(1),
     doneWith: (statement, first) => `WITH done AS (${doneAt(first)}) ${statement}`,
