@@ -461,4 +461,21 @@ suite('keep', () => {
     assert.equal(await count('hers_if'), 3);
     assert.match(String((await kept(mallory, 'hers_if')).at(-1)?.[2]), /keep_if is no condition on a row/);
   });
+
+  test('keep_if runs no cast of another role, in a superuser’s session least of all', async () => {
+    await mallory.run(`CREATE TYPE "it""s" AS (n INT); CREATE TABLE ran (who TEXT); GRANT INSERT ON ran TO PUBLIC;
+      CREATE FUNCTION public.told("it""s") RETURNS text LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.ran VALUES (current_user); RETURN 'x'; END $$;
+      CREATE CAST ("it""s" AS text) WITH FUNCTION public.told("it""s") AS IMPLICIT`);
+    await root.run(`CREATE TYPE state AS ENUM ('open', 'done');
+      CREATE TABLE cast_if (data JSONB, "a""B" "it""s", state state) INCLUDE TIMESTAMP AS arrived
+      WITH (connector = 'webhook', document = 'data', keep = '1 hour', keep_if = '"a""B" || state = ''xdone''')`);
+    await root.run(`INSERT INTO cast_if VALUES ('1', '(1)', 'done', now() - interval '2 hours')`);
+    await pass();
+    assert.equal(await count('cast_if'), 1);
+    assert.deepEqual(await root.run('SELECT * FROM ran'), []);
+    assert.match(String((await kept(root, 'cast_if')).at(-1)?.[2]), /its casts could be code/);
+    await root.run(`ALTER TABLE cast_if SET (keep_if = 'STATE = ''done''')`);
+    await pass();
+    assert.equal(await count('cast_if'), 0);
+  });
 });

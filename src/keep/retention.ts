@@ -217,10 +217,11 @@ class Keeping {
 
   async #safe(session: Talk, leaf: Leaf, arrival: string): Promise<Looked> {
     await session.rows(sql.hold(leaf, this.#table));
-    const [found] = await session.rows<Looked>(sql.looked(leaf, arrival, this.#table.own));
+    const [found] = await session.rows<Looked>(sql.looked(leaf, arrival, this.#table));
     if (found?.same !== true) throw new Left(null);
     if (found.landlord !== null) throw new Left(reasons.landlord(found.landlord));
     if (!found.timed) throw new Left(reasons.noTime);
+    if (found.strange !== null) throw new Left(reasons.strange(found.strange));
     return found;
   }
 

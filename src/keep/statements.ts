@@ -95,20 +95,37 @@ export interface Looked {
   readonly indexed: boolean;
   /** Locking its rows needs no right, and is subject to no policy, beyond those of removing them. */
   readonly lockable: boolean;
+  /** A column that keep_if names, of a type whose casts may be code of another role; null: none. */
+  readonly strange: string | null;
 }
+
+/** Casts belong to whoever owns a type. Comparisons of an enum or a plain domain are PostgreSQL's own. */
+const strangeSql = (condition: string | null): string =>
+  condition === null
+    ? 'null::text'
+    : `(select a.attname::text from pg_attribute a join pg_type t on t.oid = a.atttypid join pg_roles r on r.oid = t.typowner
+    cross join (select ${quoteLiteral(condition)}::text as text) k cross join lateral (select replace(a.attname, '"', '""') as text) n
+    where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and t.oid >= 16384
+      and (position(n.text in k.text) > 0 or position(n.text in lower(k.text)) > 0)
+      and not (t.typtype in ('e', 'd') and t.typbasetype < 16384 and (r.rolsuper or t.typowner = c.relowner)) limit 1)`;
 
 /** A schema has no lock. `public` belongs, by way of a role, to the owner of the database. */
 const landlordSql = `select r.rolname::text from pg_namespace n join pg_database d on d.datname = current_database()
     join pg_roles r on r.oid = case when pg_get_userbyid(n.nspowner) = 'pg_database_owner' then d.datdba else n.nspowner end
     where n.oid = c.relnamespace and not ${trustedSql('r.oid')}`;
 
-export function looked({ name, oid }: Leaf, arrival: string, own: boolean): string {
+export function looked(
+  { name, oid }: Leaf,
+  arrival: string,
+  { own, condition }: Pick<KeptTable, 'own' | 'condition'>,
+): string {
   return `select to_regclass(${quoteLiteral(name)})::oid = ${oid} as same,
   case when ${own} or (select r.rolsuper from pg_roles r where r.rolname = current_user) then (${landlordSql}) end as landlord,
   exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = ${quoteLiteral(arrival)} and a.atttypid = 'timestamptz'::regtype) as timed,
   exists (select from pg_index i join pg_class ic on ic.oid = i.indexrelid join pg_am m on m.oid = ic.relam join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
     where i.indrelid = c.oid and i.indisvalid and i.indpred is null and m.amname = 'btree' and a.attname = ${quoteLiteral(arrival)}) as indexed,
-  has_table_privilege(c.oid, 'UPDATE') and not (c.relrowsecurity and (c.relforcerowsecurity or not pg_has_role(c.relowner, 'USAGE'))) as lockable
+  has_table_privilege(c.oid, 'UPDATE') and not (c.relrowsecurity and (c.relforcerowsecurity or not pg_has_role(c.relowner, 'USAGE'))) as lockable,
+  ${strangeSql(condition)} as strange
 from pg_class c where c.oid = ${oid}`;
 }
 

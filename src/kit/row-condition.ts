@@ -29,7 +29,7 @@ const refused = new Set(
   ),
 );
 
-export const rowConditionCharsMax = 1_000;
+const rowConditionCharsMax = 1_000;
 
 /** null: it is one. Whether it fits the table is PostgreSQL's to say. */
 export function rowConditionProblem(text: string): string | null {

@@ -208,10 +208,8 @@ test(
     const dataDir = join(await temporaryFolder(t), 'second');
     let second = await startHeadgate(t, { dataDir });
     const { listen, sql } = second.ports;
-    await (
-      await second.client(t)
-    ).query(`CREATE SECRET s WITH (backend = 'meta') AS '${secret}';
-    CREATE TABLE copies (data JSONB) WITH (connector = 'webhook', dedupe = 'sender') VALIDATE SECRET s USING standard_webhooks`);
+    const receiver = (await commandsOf('docs/deliver.md', 'receiver')).replace('whsec_…', secret);
+    await (await second.client(t)).query(receiver);
     const count = times(300, 5_000);
     await root.query(
       `INSERT INTO orders (data) SELECT jsonb_build_object('n', g % 50, 'text', 'ä€😀') FROM generate_series(1, ${count}) g`,
