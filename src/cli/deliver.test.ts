@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { createDelivery } from '../access/outgoing.ts';
-import { keyOf, networkFor, receiver, retryAfterOf } from './deliver.ts';
+import { keyOf, networkFor, problemOf, receiver, retryAfterOf } from './deliver.ts';
 
 const bounds = { outgoingMs: 5_000, outgoingBytesMax: 65_536 };
 const body = { type: 'application/json', text: '{}' };
@@ -115,4 +115,11 @@ test('a secret is one of Standard Webhooks', () => {
     `whsec_${'A'.repeat(200)}`,
   ])
     assert.throws(() => keyOf(bad), /whsec_/, bad);
+});
+
+test('an id that could be read as another id and body is never signed', () => {
+  assert.equal(problemOf('orders_42', '{}'), null);
+  for (const id of ['', 'x.1700000000.{}', 'a b', 'a\r\nx: y', 'ä', 'a'.repeat(257)])
+    assert.match(problemOf(id, '{}') ?? '', /its id/, id);
+  assert.equal(problemOf('a', null), 'it has no body');
 });

@@ -146,7 +146,7 @@ class Delivering {
     this.#attempts = numberOf(options.attempts, 1_000, limits.leaseAttempts, '--attempts');
     const { deliverMs: outgoingMs, deliverAnswerBytesMax: outgoingBytesMax } = limits;
     this.#post = createDelivery(network, { outgoingMs, outgoingBytesMax });
-    const prefix = table.replaceAll(/[^\p{L}\p{N}_-]/gu, '_');
+    const prefix = table.replaceAll(/[^A-Za-z0-9_-]/g, '_');
     const id = options.idColumn === undefined ? `'${prefix}_' || id` : quote(options.idColumn);
     const returning = `id::text AS id, attempts::text AS attempts, (${id})::text AS delivery, ${quote(options.column ?? 'data')}::text AS body`;
     try {
@@ -166,10 +166,10 @@ class Delivering {
     const running = new Set<Promise<void>>();
     const run = (text: string, values: readonly unknown[]): Promise<Texts[]> =>
       this.#turn.run(limits.commandConnectMs, () => session.typed(text, values));
-    let lost: unknown = null;
+    const lost: unknown[] = [];
     let begun = false;
     try {
-      while (!signal.aborted && !this.gone && lost === null) {
+      while (!signal.aborted && !this.gone && lost.length === 0) {
         const restMs = this.#restUntilMs - Date.now();
         // After a rest one row shows whether the receiver is back.
         const most = (this.#failures >= limits.deliverFailuresMax ? 1 : this.#concurrency) - running.size;
@@ -181,7 +181,7 @@ class Delivering {
         begun = true;
         for (const row of rows) {
           const one = this.#one(row, run)
-            .catch((error: unknown) => void (lost = error))
+            .catch((error: unknown) => void lost.push(error))
             .finally(() => running.delete(one));
           running.add(one);
         }
@@ -195,7 +195,7 @@ class Delivering {
     } finally {
       await Promise.all(running);
     }
-    if (lost !== null) throw lost;
+    if (lost.length > 0) throw lost[0];
     if (!this.gone) return;
     this.#io.note(`${this.#to.host} answered 410: it wants no more\n`);
     this.#ended.abort();
@@ -204,11 +204,12 @@ class Delivering {
   async #one(row: Texts, run: (text: string, values: readonly unknown[]) => Promise<Texts[]>): Promise<void> {
     const { id = '', attempts = '0', delivery, body } = row;
     const mine = [id, Number(attempts)];
-    if (body === null || body === undefined || delivery === null || delivery === undefined) {
-      await run(this.#lease.dead, [...mine, 'it has no body, or no id', this.#attempts]);
-      return this.#say(id, attempts, 'dead', 'it has no body, or no id');
+    const problem = problemOf(delivery ?? '', body ?? null);
+    if (problem !== null) {
+      await run(this.#lease.dead, [...mine, problem, this.#attempts]);
+      return this.#say(id, attempts, 'dead', problem);
     }
-    const { why, retryAfterS } = await this.#send(delivery, body);
+    const { why, retryAfterS } = await this.#send(delivery ?? '', body ?? '');
     if (why === null) {
       this.#failures = 0;
       await run(this.#lease.done, mine);
@@ -261,6 +262,17 @@ class Delivering {
     if (this.#options.json === true) this.#io.print(jsonLine({ id, attempt: Number(attempt), outcome, why }));
     else if (why !== null) this.#io.note(`row ${id ?? ''}, attempt ${attempt ?? ''}: ${outcome}: ${why}\n`);
   }
+}
+
+/**
+ * Why a row can never be sent; null: it can. The signed text is `id.time.body`: an id with a full stop, which a sender may have chosen, could be read as
+ * another id with another body.
+ */
+export function problemOf(id: string, body: string | null): string | null {
+  if (body === null) return 'it has no body';
+  return /^[!-~]{1,256}$/.test(id) && !id.includes('.')
+    ? null
+    : 'its id is not up to 256 printable ASCII characters without a full stop';
 }
 
 /** No earlier row with the same key is open; the dead keep nobody waiting. $3: as of the claim. */

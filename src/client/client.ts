@@ -128,7 +128,7 @@ export function createClient(options: ClientOptions): Client {
     retryMs: options.retryMs ?? 60_000,
   };
   const gzips = (options.gzip ?? true) && canGzip();
-  const path = (route: string, parameters: Readonly<Record<string, string | undefined>>): string => {
+  const path: PathOf = (route, parameters) => {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries({ ...parameters, database: options.database })) {
       if (value !== undefined) query.set(name, value);
@@ -136,20 +136,7 @@ export function createClient(options: ClientOptions): Client {
     const text = query.toString();
     return text === '' ? route : `${route}?${text}`;
   };
-  const run = async <Row>(
-    text: string,
-    params: readonly unknown[],
-    repeatable: boolean,
-    signal?: AbortSignal,
-  ): Promise<SqlAnswer<Row>> =>
-    (await send(request, {
-      path: path('/v1/sql', {}),
-      contentType: 'application/json',
-      body: toJson(params.length === 0 ? { sql: text } : { sql: text, params: [...params] }),
-      gzip: false,
-      repeatable,
-      signal,
-    })) as SqlAnswer<Row>;
+  const run = sqlRunner(request, path);
   const query: Client['query'] = <Row>(
     text: string,
     params: readonly unknown[] = [],
@@ -194,6 +181,26 @@ export function createClient(options: ClientOptions): Client {
     },
   };
 }
+
+type PathOf = (route: string, parameters: Readonly<Record<string, string | undefined>>) => string;
+
+/** `repeatable`: the statement may take effect twice. */
+const sqlRunner =
+  (request: RequestOptions, path: PathOf) =>
+  async <Row>(
+    text: string,
+    params: readonly unknown[],
+    repeatable: boolean,
+    signal?: AbortSignal,
+  ): Promise<SqlAnswer<Row>> =>
+    (await send(request, {
+      path: path('/v1/sql', {}),
+      contentType: 'application/json',
+      body: toJson(params.length === 0 ? { sql: text } : { sql: text, params: [...params] }),
+      gzip: false,
+      repeatable,
+      signal,
+    })) as SqlAnswer<Row>;
 
 interface Batch {
   readonly body: string;
