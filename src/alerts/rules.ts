@@ -154,7 +154,11 @@ export const rules: readonly Rule[] = [
       byTable(of('headgate_requests_total')).flatMap(({ id, labels, samples }) => {
         const refused = samples.filter((it) => it.labels.get('status') === '422');
         const count = grown(`rows ${id}`, sum(refused), minutes(15));
-        return when(count > 10, `${count} bodies in 15 minutes do not fit the table`, labels);
+        return when(
+          count > 10,
+          `${count} bodies in 15 minutes do not fit the table, or its own code fails: engine_error in headgate.rejected_requests`,
+          labels,
+        );
       }),
   },
   {

@@ -31,14 +31,39 @@ const hasLocks = `exists (
     and (o.rolsuper or o.rolname operator(pg_catalog.=) current_user))`;
 
 /** Without compiling, which would take seconds for one row, and in a session that may be lent to others afterwards. */
-const lookup = (name: string, path: string) => `select pg_catalog.set_config('jit', 'off', true);
+const lookup = (
+  name: string,
+  path: string,
+  logins: boolean | null,
+) => `select pg_catalog.set_config('jit', 'off', true);
 select ${relationColumns}, pg_catalog.has_any_column_privilege(s.relation, 'INSERT') as permitted,
-  ${hasLocks} as has_locks, ${hasGatewayFunctions('s.relation')} as has_functions
+  ${hasLocks} as has_locks, ${hasWebhookTables(logins)} as has_webhook_tables, ${hasGatewayFunctions('s.relation')} as has_functions
   from (${relationsSql(`
     select pg_catalog.to_regclass(${quoteLiteral(name)})::pg_catalog.oid as relation
     from (select pg_catalog.set_config('search_path', ${quoteLiteral(path)}, true) as set offset 0) as path where path.set is not null`)}) as s`;
 
+/**
+ * Whether the database has webhook tables; a policy on their list would run code of the role that owns it. In front of a database that is not
+ * Headgate's own (`logins` false) the list is believed if it belongs to a superuser, or to a role that the current one is.
+ */
+const hasWebhookTables = (logins: boolean | null): string => `exists (
+  select from pg_catalog.pg_class l
+  join pg_catalog.pg_namespace ln on ln.oid operator(pg_catalog.=) l.relnamespace
+  join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) l.relowner and ln.nspowner operator(pg_catalog.=) o.oid
+  where ln.nspname operator(pg_catalog.=) 'headgate' and l.relname operator(pg_catalog.=) 'webhook_private'
+    and l.relkind operator(pg_catalog.=) 'r' and pg_catalog.has_schema_privilege(ln.oid, 'USAGE')
+    and (${logins !== false} or o.rolsuper or pg_catalog.pg_has_role(o.oid, 'USAGE')))`;
+
+/** Columns that no request fills, of the table or of one that it is a partition of. */
+const privateColumns = (relation: number): string => `select pg_catalog.set_config('jit', 'off', true);
+  select headgate.placed(w.relation, p.value)::pg_catalog.text as name
+  from headgate.webhook_private w cross join lateral pg_catalog.jsonb_array_elements(w.places) p
+  where w.relation operator(pg_catalog.=) ${relation}::pg_catalog.regclass
+    or w.relation operator(pg_catalog.=) any (array(select a.relid from pg_catalog.pg_partition_ancestors(${relation}::pg_catalog.regclass) a))`;
+
 interface FoundRow extends RelationRow {
+  readonly has_webhook_tables: boolean;
+  readonly private: readonly string[];
   /** The current role may insert into at least one column. */
   readonly permitted: boolean;
   readonly has_locks: boolean;
@@ -63,7 +88,7 @@ export class PostgresLookup implements Lookup<FoundRow, WriteMode> {
   }
 
   look(name: string): Promise<FoundRow> {
-    return look(this.#query, name);
+    return look(this.#query, this.#logins, name);
   }
 
   toTarget(name: string, row: FoundRow, writeMode: WriteMode): Target {
@@ -71,11 +96,11 @@ export class PostgresLookup implements Lookup<FoundRow, WriteMode> {
   }
 }
 
-async function look(query: Query, name: string): Promise<FoundRow> {
+async function look(query: Query, logins: boolean | null, name: string): Promise<FoundRow> {
   if (!mayNameRelation(name)) throw notFound(name);
   let rows: readonly FoundRow[];
   try {
-    rows = (await query((path) => lookup(name, path))) as readonly FoundRow[];
+    rows = (await query((path) => lookup(name, path, logins))) as readonly FoundRow[];
   } catch (error) {
     if (isMisnamed(error)) throw notFound(name);
     throw error;
@@ -85,7 +110,9 @@ async function look(query: Query, name: string): Promise<FoundRow> {
   if (!['r', 'p', 'v'].includes(row.relation_kind)) throw notWritable(name, 'is no table');
   if (!row.insertable) throw notWritable(name, 'is a view that is not updatable');
   if (!row.permitted) throw notWritable(name, 'may not be written by the role that the gateway logs in as');
-  return row;
+  if (!row.has_webhook_tables) return { ...row, private: [] };
+  const hidden = (await query(() => privateColumns(row.relation))) as readonly { name: string | null }[];
+  return { ...row, private: hidden.flatMap(({ name }) => name ?? []) };
 }
 
 function toTarget(
@@ -95,7 +122,8 @@ function toTarget(
   row: FoundRow,
   writeMode: WriteMode,
 ): Target {
-  const shape = toShape(row, { writeMode, document: null, includes: [], onTypeError: 'reject' });
+  const choice = { writeMode, document: null, includes: [], private: row.private } as const;
+  const shape = toShape(row, { ...choice, onTypeError: 'reject' });
   if (typeof shape === 'string') throw notWritable(name, `cannot take rows: ${shape}`);
   const code = toCode(row, { asClient: { logins } });
   if (typeof code === 'string') throw notWritable(name, `cannot take rows: ${code}`);

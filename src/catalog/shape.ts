@@ -192,6 +192,8 @@ export interface ShapeChoice {
   readonly document: string | null;
   /** Columns that are written in addition to the document. */
   readonly includes: readonly string[];
+  /** Columns that no request fills; absent: none. */
+  readonly private?: readonly string[];
   readonly onTypeError: Shape['onTypeError'];
 }
 
@@ -199,7 +201,10 @@ export interface ShapeChoice {
 export function toShape(row: RelationRow, choice: ShapeChoice): Shape | string {
   const { document, includes, onTypeError } = choice;
   const columns = row.columns.filter(
-    ({ name, writable }) => writable && (document === null || name === document || includes.includes(name)),
+    ({ name, writable }) =>
+      writable &&
+      choice.private?.includes(name) !== true &&
+      (document === null || name === document || includes.includes(name)),
   );
   if (columns.length === 0) return 'the table has no column that a row could fill';
   const key = keyOf(row, columns);

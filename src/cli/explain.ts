@@ -8,7 +8,7 @@ import { within } from './session.ts';
 import type { Texts } from './session.ts';
 import type { Where } from './find-headgate.ts';
 
-const read = `SELECT id::text AS id, received_at::text AS received_at, schema_name, table_name, door, status::text AS status, code, reason, authenticated::text AS authenticated,
+const read = `SELECT id::text AS id, received_at::text AS received_at, schema_name, table_name, door, status::text AS status, code, reason, engine_error, authenticated::text AS authenticated,
   remote_address, method, target, headers::text AS headers, array_to_json(headers_left_out)::text AS left_out, headers_masked::text AS masked,
   body_bytes::text AS body_bytes, encode(body, 'base64') AS body, retry_outcome, retry_reason
 FROM headgate.rejected_requests`;
@@ -77,6 +77,7 @@ function page(row: Texts, hint: string): string {
     `Request ${text('id')} to ${text('schema_name')}.${text('table_name')}, ${text('received_at')}, from ${text('remote_address')}`,
     '',
     `${text('status')} ${text('code')}: ${text('reason')}`,
+    ...(row['engine_error'] === null ? [] : [`PostgreSQL: ${text('engine_error')}`]),
     hint,
     '',
     `${text('method')} ${text('target')}`,

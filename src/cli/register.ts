@@ -8,6 +8,7 @@ import type { ExportOptions } from './export.ts';
 import type { InferOptions } from './infer.ts';
 import type { InitOptions } from './init.ts';
 import type { CommandIo } from '../kit/terminal.ts';
+import type { DeliverOptions } from './deliver.ts';
 import type { ListenOptions } from './listen.ts';
 import { pages } from './help-text.ts';
 import type { ReplayOptions } from './replay.ts';
@@ -153,6 +154,26 @@ function sendingCommands({ shell, command, placed, where }: Making): void {
     .action(async (tables: string[], options: Placed & ListenOptions) => {
       const { listenCommand } = await import('./listen.ts');
       await end(listenCommand(await where(options), tables, options, shell.io()));
+    });
+
+  placed(command('deliver <table>', 'send each row on, signed, until it has arrived (docs/deliver.md)'))
+    .requiredOption('--to <url>', 'the receiver; HEADGATE_DELIVER_HOSTS has to list its host')
+    .requiredOption('--secret-file <file>', 'the secret of the signature, whsec_… of Standard Webhooks')
+    .option('--column <name>', 'the column that is sent (default: data)')
+    .option(
+      '--id-column <name>',
+      "the column with the delivery's id (default: the table's name and the row's id)",
+    )
+    .option(
+      '--key <column>',
+      'rows with the same value are sent one after the other, in the order of their ids',
+    )
+    .option('--concurrency <n>', 'deliveries at one time, 1 to 100 (default: 8)')
+    .option('--attempts <n>', 'attempts for a row, 1 to 1000 (default: 10, over three days)')
+    .option('--json', 'print one JSON object per line')
+    .action(async (table: string, options: Placed & DeliverOptions) => {
+      const { deliverCommand } = await import('./deliver.ts');
+      await end(deliverCommand(await where(options), table, options, shell.settings({}), shell.io()));
     });
 
   signing(placed(command('replay <table>', 'send stored requests again')))

@@ -14,7 +14,7 @@ import type { Judged, TriedCopy } from './copy-row-at-fault.ts';
 import { aborted, outcomeOf, verdictOf } from './error-cause.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
-import { documentRefusal } from './refusal-messages.ts';
+import { documentRefusal, forOwner } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
 import { foundBy, isForgotten } from './interpret-reply.ts';
@@ -144,7 +144,10 @@ class CopyGroup implements TriedCopy {
     this.#standing ??= this.stands();
     const standing = await this.#standing;
     if (standing !== null) return { blame: 'group', outcome: standing };
-    return { blame: verdict === 'row' ? 'row' : 'suspect', outcome: aborted(documentRefusal(failed)) };
+    return {
+      blame: verdict === 'row' ? 'row' : 'suspect',
+      outcome: aborted(forOwner(documentRefusal(failed), failed)),
+    };
   }
 
   stands(): Promise<Outcome | null> {

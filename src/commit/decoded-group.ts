@@ -12,7 +12,7 @@ import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './error-cause.ts';
 import { withNulls } from './nulls.ts';
 import { Probes } from './probes.ts';
-import { documentRefusal, misfitRefusal, rowRefusal } from './refusal-messages.ts';
+import { documentRefusal, forOwner, misfitRefusal, rowRefusal } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
 import { settle } from './row-at-fault.ts';
@@ -126,7 +126,8 @@ export class DecodedGroup implements TriedGroup {
     )
       return aborted(refusal('table_changed'));
     const misfit = mayBeMisfit(failed) && !this.#whole ? await this.#probes.first(member) : null;
-    if (misfit !== null) return { ...aborted(misfitRefusal(misfit)), row: misfit.row };
+    if (misfit !== null)
+      return { ...aborted(forOwner(misfitRefusal(misfit), misfit.failed)), row: misfit.row };
     const row = await this.#rowAtFault(member);
     // No more questions may be asked: all that is certain is that a value of the row could not be decoded.
     const it = this.#whole
@@ -134,7 +135,8 @@ export class DecodedGroup implements TriedGroup {
       : this.#probes.exhausted && failed.sqlstate.startsWith('22')
         ? refusal('payload_undecodable')
         : rowRefusal(failed, shape.key);
-    return row === null ? aborted(it) : { ...aborted(it), row };
+    const outcome = aborted(forOwner(it, failed));
+    return row === null ? outcome : { ...outcome, row };
   }
 
   /**
@@ -172,7 +174,8 @@ export class DecodedGroup implements TriedGroup {
   /** The outcome of a member that holds a value which does not fit. */
   async #misfit(member: Rows): Promise<Outcome> {
     const misfit = await this.#probes.first(member);
-    if (misfit !== null) return { ...aborted(misfitRefusal(misfit)), row: misfit.row };
+    if (misfit !== null)
+      return { ...aborted(forOwner(misfitRefusal(misfit), misfit.failed)), row: misfit.row };
     // No more questions may be asked for this group.
     const it = aborted(refusal('payload_undecodable'));
     return member.count === 1 ? { ...it, row: 0 } : it;

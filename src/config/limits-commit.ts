@@ -92,6 +92,8 @@ export const commitLimits = {
   groupTriedRowsMax: 200_000,
   /** How much of the engine's reason a sender is told, in characters. */
   reasonCharsMax: 200,
+  /** Of the engine's own words about a refused row, for the owner of its table, in bytes. */
+  engineErrorBytesMax: 2_048,
 
   /** Databases served at one time. */
   databasesMax: 64,

@@ -162,7 +162,7 @@ LIMIT ${pageRows}`;
 
 export const readRefused = (
   id: string,
-): string => `SELECT id, received_at, schema_name, table_name, door, status, code, reason,
+): string => `SELECT id, received_at, schema_name, table_name, door, status, code, reason, engine_error,
   authenticated, remote_address, method, target,
   headers::text, pg_catalog.array_to_json(headers_left_out)::text AS headers_left_out, headers_masked::text,
   encode(body, 'base64') AS body_base64, body_bytes,

@@ -14,8 +14,9 @@ import {
 } from './dedupe-option.ts';
 import { refuseShards, shardsOf, waysOf } from './distribute-option.ts';
 import { type Include, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
-import { keepOf, refuseUntimedKeep } from './keep-option.ts';
+import { keepIfOf, keepOf, refuseUntimedKeep } from './keep-option.ts';
 import { type Option, booleanOf, oneOf, optionOf, parseOptions, refuseUnknown } from './options.ts';
+import { privateOf } from './private-option.ts';
 import { type Piece, type Plan, callPlan, callerPath, callerSchemas } from './plan.ts';
 import { answerFollows, parseAnswers } from './answer-clause.ts';
 import { guardOf, sealAnswers } from './answer-sealing.ts';
@@ -39,6 +40,8 @@ export const changeableOptions = [
   'sns_topics',
   'event_grid_subscriptions',
   'keep',
+  'keep_if',
+  'private',
   'inspect',
   'distribute',
   'shards',
@@ -232,6 +235,8 @@ export function changeableValue(option: Option, { using, context: { deliveryIdOf
   if (option.name === 'sns_topics') return topicsValue(option);
   if (option.name === 'event_grid_subscriptions') return subscriptionsValue(option);
   if (option.name === 'keep') return keepOf(option);
+  if (option.name === 'keep_if') return keepIfOf(option);
+  if (option.name === 'private') return privateOf(option);
   if (option.name === 'distribute') return waysOf(option);
   if (option.name === 'shards') return shardsOf(option);
   if (option.name === 'on_unstorable') return oneOf(option, 'reject', 'replace');

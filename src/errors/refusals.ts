@@ -350,6 +350,8 @@ export interface Refusal {
   readonly retryAfterSeconds?: number;
   /** The methods that are allowed, for method_not_allowed; POST if absent. */
   readonly allow?: string;
+  /** The engine's own words, for the owner of the table alone: no door writes them (docs/operating/monitoring.md). */
+  readonly engineError?: string;
 }
 
 const plain = Object.fromEntries(

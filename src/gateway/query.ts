@@ -33,6 +33,10 @@ export const streamParameters = {
   after: {
     description: 'the id of the last event that was read; 0: from the beginning; absent: from now on',
   },
+  batch: {
+    description:
+      'an event has an id at least every so many rows, 1 to 10000; absent: the last one of each batch',
+  },
 } as const satisfies Record<string, Parameter>;
 
 export const sqlParameters = { database } as const satisfies Record<string, Parameter>;

@@ -5,7 +5,7 @@ import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { GatewayExchange } from './exchange.ts';
 import { readQuery, streamParameters } from './query.ts';
-import { formFor } from './stream-formats.ts';
+import { formFor, stepOf } from './stream-formats.ts';
 import type { Streams } from './streams.ts';
 
 /** `readPauseMs`: how long its reader may pause. */
@@ -20,6 +20,9 @@ export function streamRoute(
     const after = exchange.headers['last-event-id'] ?? given.after ?? null;
     if (Array.isArray(after) || (after?.length ?? 0) > limits.streamPositionCharsMax)
       throw new Refused('malformed_query', 'the position is none that an event has had as its id');
+    const step = stepOf(given.batch);
+    if (step === undefined)
+      throw new Refused('malformed_query', 'the parameter batch is a number of rows from 1 to 10000');
     const gone = new AbortController();
     exchange.onEnded(() => gone.abort());
     const form = formFor(exchange.headers.accept);
@@ -28,6 +31,7 @@ export function streamRoute(
       database: database(given.database),
       name: given.name ?? '',
       after: after === '' ? null : after,
+      step,
     };
     await exchange.answerStream(form.type, await streams.follow(request, gone.signal), readPauseMs);
   };

@@ -300,6 +300,7 @@ export class Journal {
         taken.map(({ id }) => id),
         settled.map(({ outcome }) => outcome),
         settled.map(({ reason }) => reason),
+        settled.map(({ engineError }) => engineError),
       ];
       await this.#query(client, settleRetries, columns);
       taken.forEach(({ id }, i) => {
