@@ -21,6 +21,7 @@ import type { CertificateOfDomains } from './certificate.ts';
 import { openGuards } from './door-guards.ts';
 import { Endpoints } from './endpoints.ts';
 import { doorAt, writePorts } from './ports.ts';
+import { awaitReady } from './readiness.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import { gatewayFunctions } from '../catalog/gateway-functions.ts';
@@ -117,7 +118,7 @@ export async function openService({
   const tls = settings.listenTlsCert !== null;
   const doors = { listen: listen && { ...listen, tls }, sql, gateway: gateway.address, admin: admin.address };
   await writePorts(settings.dataDir, { ...doors, ...made.doors }, closer);
-  observe({ kind: 'service.ready' });
+  const { waiting, ready } = awaitReady(whyNotReady, observe, closer);
 
   let stopping: Promise<Stopped> | null = null;
   const stop = (reason: string) => {
@@ -131,6 +132,8 @@ export async function openService({
     engine,
     doors,
     console,
+    waiting,
+    ready,
     stop: (reason) => (stopping ??= stop(reason)),
     reload: made.reload,
   };

@@ -14,6 +14,7 @@ import type { Observation, Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
 import { problemsOf } from './check-settings.ts';
 import { allDoors, takenPorts } from './ports.ts';
+import type { Readiness } from './readiness.ts';
 import { runningAt } from './running.ts';
 import type { Stopped } from './stopping.ts';
 
@@ -22,7 +23,7 @@ export interface Address {
   readonly port: number;
 }
 
-export interface Service {
+export interface Service extends Readiness {
   readonly engine: Engine;
   /** `listen` is null if the webhook listener is off. */
   readonly doors: {

@@ -37,6 +37,7 @@ import type { WatcherOptions } from './watcher.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
 import type { KeyDeps } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
+import { CatalogError } from './rights.ts';
 import { letWriterIn } from './writer.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import type { Snapshot, SnapshotDeps } from './snapshot.ts';
@@ -274,7 +275,7 @@ export class DatabaseCatalog {
 
   /** Connects, watches, and reconnects until closed. Handles every error of the connection. */
   async #supervise(): Promise<void> {
-    const { observe, database, limits } = this.#options;
+    const { engine, observe, database, limits } = this.#options;
     let backoffMs = 25;
     while (!this.#isFinal()) {
       try {
@@ -284,7 +285,9 @@ export class DatabaseCatalog {
         this.#error = error;
         // The database is not unreachable but does not exist, so nothing that was known of it is true.
         if (sqlstateOf(error) === '3D000') this.#watcher.confirmedAtMs = -Infinity;
-        const reason = error instanceof Error ? error.message : String(error);
+        // Why the server cannot be reached is known better where it is watched.
+        const said = error instanceof Error ? error.message : String(error);
+        const reason = error instanceof CatalogError ? said : (engine.unavailable ?? said);
         // Reported once for a series of identical failures.
         if (reason !== this.#reason) observe({ kind: 'catalog.unreadable', database, reason });
         this.#become('connecting', reason);

@@ -41,7 +41,9 @@ export async function startGatewayProcess(
   const url = await new Promise<string>((resolve, reject) => {
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       stdout += text;
-      const found = /SQL +(https?:\/\/\S+)\/v1\/sql[^]*SELECT/.exec(stdout)?.[1];
+      const found =
+        /SQL +(https?:\/\/\S+)\/v1\/sql[^]*SELECT/.exec(stdout)?.[1] ??
+        /waits for a database[^]*events +(https?:\/\/\S+)\/v1\/events/.exec(stdout)?.[1];
       if (found !== undefined) resolve(found);
     });
     child.once('exit', (code) => reject(new Error(`ended with ${code}: ${stderr}`)));
