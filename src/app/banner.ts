@@ -58,7 +58,7 @@ Without psql: ${withoutPsql} -d '<any of these statements>'
 /** In place of the banner, which follows once the database can be used. */
 export function waitingBanner(service: Service, settings: Settings, reason: string): string {
   return `
-Headgate waits for its database (${engineOf(settings)}):
+Headgate is not ready yet (${engineOf(settings)}):
 
   ${reason}
 
@@ -115,7 +115,7 @@ export function consoleUrl({ host, port }: { readonly host: string; readonly por
 export function gatewayWaits({ gateway }: GatewayService, settings: Settings, reason: string): string {
   const { host, port } = gateway.address;
   return `
-The events gateway waits for a database:
+The events gateway is not ready yet:
 
   ${reason}
 

@@ -117,7 +117,9 @@ export async function openService({
 
   const tls = settings.listenTlsCert !== null;
   const doors = { listen: listen && { ...listen, tls }, sql, gateway: gateway.address, admin: admin.address };
-  await writePorts(settings.dataDir, { ...doors, ...made.doors }, closer);
+  const database = engine.defaultDatabase;
+  const { user: role } = engine.clientConfig(database);
+  await writePorts(settings.dataDir, { database, role, ...doors, ...made.doors }, closer);
   const { waiting, ready } = awaitReady(whyNotReady, observe, closer);
 
   let stopping: Promise<Stopped> | null = null;

@@ -296,8 +296,15 @@ async function askHidden(question: string, signal: AbortSignal): Promise<string 
   }
 }
 
-/** A signal interrupts it. */
+let io: CommandIo | null = null;
+
+/** The same for everything that one command does. A signal interrupts it. */
 function commandIo(): CommandIo {
+  io ??= openIo();
+  return io;
+}
+
+function openIo(): CommandIo {
   const interrupt = new AbortController();
   void firstSignal().then(() => interrupt.abort());
   return {

@@ -109,7 +109,7 @@ export class Headgate {
       const look = () => {
         // The last words of the banner, with the webhook listener and without, and while the database is away.
         if (
-          /SELECT event, count\(\*\) FROM github_events|webhooks {2}off|waits for its database[^]*\/metrics/.test(
+          /SELECT event, count\(\*\) FROM github_events|webhooks {2}off|is not ready yet[^]*\/metrics/.test(
             this.stdout,
           )
         )

@@ -61,14 +61,14 @@ export function registerCommands(program: Command, shell: Shell): void {
       .option('--url <url>', 'where that Headgate receives webhooks: scheme, host and port')
       .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json');
   const where = async ({ dataDir, ...options }: Placed): Promise<Where> => {
-    const { whereOf } = await import('./find-headgate.ts');
+    const [{ whereOf }, { withPassword }] = await Promise.all([
+      import('./find-headgate.ts'),
+      import('./password.ts'),
+    ]);
     const elsewhere = options.dsn !== undefined || options.profile !== undefined;
-    return whereOf(
-      options,
-      elsewhere
-        ? shell.settings({ dataDir }).dataDir
-        : await dataDirOf(dataDir === undefined ? {} : { dataDir }),
-    );
+    const flags = dataDir === undefined ? {} : { dataDir };
+    const found = await whereOf(options, elsewhere ? shell.settings(flags).dataDir : await dataDirOf(flags));
+    return withPassword(found, shell.settings(flags), shell.io());
   };
   /** The one that was named; or else the default one or, if no Headgate runs there, that of the only one that runs. */
   const dataDirOf = async ({ dataDir: given }: Placed): Promise<string> => {
@@ -180,8 +180,11 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
       const { tailCommand } = await import('../console-commands.ts');
       const dataDir = await dataDirOf(options);
       if (table !== undefined) {
-        const { refuseMissing } = await import('./tail.ts');
-        await refuseMissing(await where({ dataDir }), table);
+        const [{ refuseMissing }, { whereOf }] = await Promise.all([
+          import('./tail.ts'),
+          import('./find-headgate.ts'),
+        ]);
+        await refuseMissing(await whereOf({}, dataDir), table);
       }
       await end(tailCommand(dataDir, given, shell.io()));
     });
@@ -282,19 +285,23 @@ function machineCommands(program: Command, { shell, command }: Making): void {
     .option('--json', 'print one JSON object per line')
     .option('--alert', 'send a test message to HEADGATE_ALERT_URL')
     .action(async ({ dsn, url, profile, json, alert, ...flags }: Given) => {
-      const [{ doctorCommand }, { whereOf }] = await Promise.all([
+      const [{ doctorCommand }, { whereOf }, { withPassword }] = await Promise.all([
         import('./doctor.ts'),
         import('./find-headgate.ts'),
+        import('./password.ts'),
       ]);
       const settings = shell.settings(flags);
       const elsewhere = Object.entries({ dsn, url, profile }).filter(
         ([, value]) => typeof value === 'string',
       );
+      const io = shell.io();
       const at = whereOf(Object.fromEntries(elsewhere) as WhereOptions, settings.dataDir);
       const local = elsewhere.length === 0;
-      const found = local ? await at.catch(() => null) : await at;
+      const named = local ? await at.catch(() => null) : await at;
+      // A database that cannot be reached is a finding.
+      const found = named === null ? null : await withPassword(named, settings, io).catch(() => named);
       const about = { version: shell.version(), local, json: json === true, alert: alert === true };
-      await end(doctorCommand(found, settings, about, shell.io()));
+      await end(doctorCommand(found, settings, about, io));
     });
 
   command('completions <shell>', 'print the completion script for bash, zsh or fish').action(
