@@ -15,6 +15,7 @@ import { limits } from '../config/limits.ts';
 import { resolveSettings, settingsTable } from '../config/settings.ts';
 import type { ResolvedSettings, SettingName, Settings, SocketName } from '../config/settings.ts';
 import { registerCommands } from './commands/register.ts';
+import { wantsColours } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import type { Readiness } from './readiness.ts';
 import type { Service } from './start.ts';
@@ -311,6 +312,8 @@ function openIo(): CommandIo {
     print: (text) => void process.stdout.write(text),
     note: (text) => void process.stderr.write(text),
     terminal: process.stderr.isTTY,
+    ...(process.stdout.isTTY ? { columns: process.stdout.columns } : {}),
+    colours: wantsColours(invoked.env, process.stdout.isTTY),
     read: (path) => (path === '-' ? buffer(process.stdin) : readFile(path)),
     ...(process.stdin.isTTY && process.stderr.isTTY
       ? { ask: (question) => askHidden(question, interrupt.signal) }

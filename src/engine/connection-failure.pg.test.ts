@@ -126,10 +126,7 @@ test('a hot standby is reachable and says that nothing can be written', async (t
   writeFileSync(join(primary.data, 'standby.signal'), '');
   const standby = await startServer(embeddedBin, [], primary.data);
   onEnd(t, 'standby', () => standby.close());
-  const engine = await open(
-    t,
-    `postgresql://root@/postgres?host=${encodeURIComponent(standby.socketDir)}`,
-  );
+  const engine = await open(t, `postgresql://root@/postgres?host=${encodeURIComponent(standby.socketDir)}`);
   assert.deepEqual(
     [engine.unavailable, engine.readOnly],
     [null, 'nothing can be written: the database is a standby'],

@@ -30,6 +30,9 @@ export async function endpointsCommand(where: Where, json: boolean, io: CommandI
     for (const { 'rows, about': about, 'refused, 24 h': refused, ...row } of shown)
       io.print(jsonLine({ ...row, rows: about, refused }));
   else if (shown.length === 0) io.note('you own no webhook table in this database\n');
-  else io.print(tableOf(shown, ['schema', 'table', 'validate', 'rows, about', 'refused, 24 h', 'url']));
+  else {
+    const columns = ['schema', 'table', 'validate', 'rows, about', 'refused, 24 h', 'url'];
+    io.print(tableOf(shown, columns, io, 'url'));
+  }
   return 0;
 }

@@ -46,6 +46,8 @@ interface Making {
   readonly dataDirOf: (options: Placed) => Promise<string>;
 }
 
+const several = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
+
 const end = async (status: Promise<number>): Promise<void> => void (process.exitCode = await status);
 
 export function registerCommands(program: Command, shell: Shell): void {
@@ -106,6 +108,13 @@ function endpointCommands({ shell, command, placed, where }: Making): void {
     .action(async (options: Placed & { json?: boolean }) => {
       const { endpointsCommand } = await import('./endpoints.ts');
       await end(endpointsCommand(await where(options), options.json === true, shell.io()));
+    });
+
+  command('senders [word]', 'list the senders that Headgate knows, or those with this word in their name')
+    .option('--json', 'print one JSON object per line')
+    .action(async (word: string | undefined, { json }: { json?: boolean }) => {
+      const { sendersCommand } = await import('./senders.ts');
+      process.exitCode = sendersCommand(word, json === true, shell.io());
     });
 
   placed(command('init <sender>', 'create an endpoint for a known sender, and test it'))
@@ -170,6 +179,8 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
   placed(command('tail [table]', 'show requests and their outcomes as they arrive'))
     .option('--json', 'print one JSON object per line')
     .option('--failed', 'only refused requests')
+    .option('-n, --lines <n>', 'begin with so many earlier requests (default: 10)')
+    .option('--since <span>', 'begin with the earlier requests of this last span of time: 90s, 15m, 1h, 7d')
     .option('--body', "show their contents, too; on this machine only for tables with inspect = 'bodies'")
     .action(async (table: string | undefined, options: Placed & TailOptions) => {
       const given = { ...options, table };
@@ -221,7 +232,7 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
   placed(command('infer [file]', 'print a CREATE TABLE that accepts documents like these'))
     .option('--name <table>', 'the name of the new table')
     .option('--table <table>', 'read the documents of this table instead of a file')
-    .option('--column <column>', 'its column (default: data)')
+    .option('--column <column>', 'its column of documents (default: data or, without one, the whole row)')
     .option('--json', 'print one JSON object')
     .action(async (file: string | undefined, options: Placed & InferOptions) => {
       const { inferCommand } = await import('./infer.ts');
@@ -229,7 +240,7 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
     });
 
   placed(command('sql', 'open a prompt for SQL'))
-    .option('-c, --command <sql>', 'run this and exit')
+    .option('-c, --command <sql>', 'run this and exit; may be repeated', several)
     .option('--json', 'print each row as one JSON object')
     .action(async (options: Placed & SqlOptions) => {
       const { sqlCommand } = await import('./sql.ts');

@@ -66,7 +66,8 @@ export async function targetLacks({ source, target }: Sides): Promise<string[]> 
       'SELECT name FROM unnest($1::text[]) AS name WHERE to_regclass(name) IS NOT NULL',
       [named('relation')],
     );
-    for (const { name } of taken) lacks.push(`${name} exists there already: drop it, or move to an empty database`);
+    for (const { name } of taken)
+      lacks.push(`${name} exists there already: drop it, or move to an empty database`);
   }
   return lacks;
 }
