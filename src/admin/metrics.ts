@@ -255,7 +255,7 @@ function registerDoorEvents(registers: Registry[]) {
     }),
     loginFailures: new Counter({
       name: 'headgate_sql_login_failures_total',
-      help: 'Clients of the SQL door that did not show that they may come in',
+      help: 'Failed logins at the SQL port',
       registers,
     }),
   };

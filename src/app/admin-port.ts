@@ -11,14 +11,14 @@ import type { Closer } from '../kit/closer.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
-import { openAlerts } from './alerts/wire-alerts.ts';
-import type { AlertParts } from './alerts/wire-alerts.ts';
-import type { Signs } from './alerts/observed-conditions.ts';
+import { openAlerts } from './wire-alerts.ts';
+import type { AlertParts } from './wire-alerts.ts';
+import type { Signs } from '../alerts/observed-conditions.ts';
 import { openConsoleOf } from './console.ts';
-import type { ReplayDeps } from './console-replay.ts';
-import { healthOf } from './console-health.ts';
-import { createMachine } from './console-machine.ts';
-import { doorAt } from './ports.ts';
+import type { ReplayDeps } from '../console/replay.ts';
+import { healthOf } from '../console/health.ts';
+import { createMachine } from '../console/machine.ts';
+import { doorAt } from '../host/ports.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
 
 export interface AdminParts {

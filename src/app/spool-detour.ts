@@ -14,8 +14,7 @@ import type { Target } from '../types/target.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { Settings } from '../config/settings.ts';
-import { deadlineMsOf } from './wire-into.ts';
-import { isSpooling } from './wire-spool.ts';
+import { isSpooling } from '../spool/spool-settings.ts';
 
 interface Surroundings {
   readonly settings: Settings;
@@ -44,7 +43,7 @@ export function detourOf(surroundings: Surroundings): Detour {
   const stages = createSpooling({
     find: (name) => catalog.find(name),
     isStill: (target, sinceMs) => catalog.isStill(target, sinceMs),
-    admit: (target, bytes) => lanes.admit(target, deadlineMsOf(target), { bytes, inOrder: false }),
+    admit: (target, bytes) => lanes.admit(target, { bytes, inOrder: false }),
     submit: (rows) => lanes.submit(rows),
     isWatching: (database) => catalog.isWatching(database),
     remembered: (name) => {

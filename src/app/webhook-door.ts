@@ -2,19 +2,18 @@
  * Connects the webhook listener to the stages that a request or a batch passes through, and provides the same stages
  * for a refused request that its owner retries. Part of the composition root.
  */
-import { doorAt } from './ports.ts';
+import { doorAt } from '../host/ports.ts';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { itemsInSlices } from '../decode/batches.ts';
-import { decodeInSlices, decodeWhole } from '../decode/decode.ts';
+import { decode } from '../decode/decode.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { AskedHandshake, RejectedRequest, RetryRejected } from '../types/journal.ts';
-import type { DecodeRequest } from '../types/request.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Sns } from '../ingest/sns.ts';
-import type { Learn } from '../catalog/learning.ts';
+import type { Learn } from '../ingest/learning.ts';
 import { createStreams } from '../ingest/ingest-stream.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
 import { createHandshakes } from '../ingest/handshake.ts';
@@ -25,13 +24,12 @@ import { remembered } from '../kit/memoize.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { Limits } from '../config/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
-import { parseIngestTarget, parseWebhookTarget } from '../listen/routes.ts';
+import { parseIngestTarget, parseWebhookTarget } from '../ingest/routes.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { createRetry } from '../ingest/retry.ts';
 import type { Settings } from '../config/settings.ts';
-import { boundInto, deadlineMsOf } from './wire-into.ts';
 import type { Detour } from './spool-detour.ts';
 
 interface Stages {
@@ -78,7 +76,7 @@ export async function openWebhooks<Door extends Closable>(
     if (tooMany !== null) throw new Refused(tooMany);
   };
   const toLane = (inOrder: boolean) => (target: Target, bytes: number) =>
-    lanes.admit(target, deadlineMsOf(target), { bytes, inOrder });
+    lanes.admit(target, { bytes, inOrder });
   const admitting = (inOrder: boolean) => (target: Target, bytes: number) => {
     refuseTooMany(target);
     detour.refuseOvertaking(target);
@@ -125,13 +123,6 @@ export async function openWebhooks<Door extends Closable>(
     }),
   });
   return { listener, retry: createRetry({ ...stages, admit: admitting(false), decode }) };
-}
-
-function decode(target: Target, request: DecodeRequest) {
-  const whole = decodeWhole(target, request);
-  if (whole !== null) return whole;
-  const rows = longWork.slices(request.body.length, decodeInSlices(target, request));
-  return rows instanceof Promise ? rows.then(boundInto) : boundInto(rows);
 }
 
 function orRefuse<T extends object>(made: T | Refusal): T {

@@ -4,13 +4,13 @@
  * composition root.
  */
 import { randomUUID } from 'node:crypto';
-import { join } from 'node:path';
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
-import { createKeeping, createLearning } from '../catalog/learning.ts';
-import type { Learn, LearningDeps } from '../catalog/learning.ts';
+import { createKeeping, createLearning } from '../ingest/learning.ts';
+import type { Learn, LearningDeps } from '../ingest/learning.ts';
 import { Sns } from '../ingest/sns.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
+import { Commit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';
 import { runDurably } from '../commit/durable.ts';
@@ -21,8 +21,6 @@ import { OwnerLogins } from '../engine/owner-logins.ts';
 import type { LoginPasswords } from '../engine/owner-logins.ts';
 import type { AskedHandshake, RejectedRequest } from '../types/journal.ts';
 import type { CheckRequest } from '../types/request.ts';
-import type { Ignored } from '../types/rows.ts';
-import type { Target } from '../types/target.ts';
 import type { IngestDeps } from '../ingest/ingest.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
@@ -32,12 +30,12 @@ import { observers } from '../observe/observations.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Keeper } from '../keep/retention.ts';
 import { destinationOf } from '../risingwave/destination.ts';
+import { IntoRisingWave } from '../risingwave/into.ts';
 import { createKeepApart } from '../reject/apart.ts';
 import type { ApartOptions } from '../reject/apart.ts';
 import { Rejects } from '../reject/rejected-requests.ts';
 import type { RejectsOptions } from '../reject/rejected-requests.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
-import { loadMasterKeys, parseMasterKeys } from '../secrets/master-key.ts';
 import { createLoginPasswords } from '../secrets/login-passwords.ts';
 import { createSealing } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
@@ -48,7 +46,6 @@ import { parseExpression } from '../validate/expression.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { SpoolLink } from './listeners/spool-client.ts';
 import { detourOf } from './spool-detour.ts';
-import { openInto, paceOf } from './wire-into.ts';
 import { rememberTables, SpoolHolder } from './wire-spool.ts';
 import type { SpoolParts } from './wire-spool.ts';
 import { openWebhooks } from './webhook-door.ts';
@@ -119,21 +116,18 @@ export async function openWebhookRooms<Door extends Closable>(
   const name = options.oneOfSeveral?.commitName;
   const pools = new CommitPools(commitEngine(engine, logins), limits, name, observe);
   closer.add('commit connections', () => pools.close());
-  const commit = {
-    pools,
-    limits,
-    observe,
-    ignored: (target: Target, ignored: Ignored) => rejects.ignored(target, ignored),
-    clock,
-  };
-  const into = openInto(commit, closer);
-  const lanes = new Lanes({ commit: into.commit, paceOf, limits, clock, endOfTurn: setImmediate });
+  const told = observers(observe, rejects.observe);
+  const commit = { pools, limits, observe: told, clock };
+  const elsewhere = new IntoRisingWave({ observe, clock });
+  closer.add('RisingWave connections', () => elsewhere.close());
+  const lanes = new Lanes(new Commit(commit, elsewhere), { limits, clock });
   closer.add('lanes', () => lanes.close());
   const spool = await openSpool(
-    { ...options, sealing, catalog, commit, into, clock, direct: () => lanes.taken },
+    { ...options, sealing, catalog, commit, elsewhere, clock, direct: () => lanes.taken },
     closer,
   );
-  closer.add('hand-over into RisingWave', into.stop);
+  // Once the lanes are empty: a hand-over may take long.
+  closer.add('hand-over into RisingWave', () => elsewhere.stop());
   confirmed = (database) => spool?.confirmed(database);
 
   // Waits for an engine that is reachable, so that ready means ready, and a proxy sees a starting Headgate as down rather than
@@ -144,7 +138,6 @@ export async function openWebhookRooms<Door extends Closable>(
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
   const disk = spool ?? options.oneOfSeveral?.link ?? null;
   const detour = detourOf({ settings, catalog, lanes, observe, disk });
-  const told = observers(observe, rejects.observe);
   const fence = options.oneOfSeveral?.fence ?? null;
   const keepApart = keepingApart(pools, limits);
   const doing = { rejected, keepApart, hold: options.hold, asked, fence, clock, observe: told };
@@ -256,11 +249,6 @@ export async function releaseDatabase(
   await pools.release(database);
   await rejects.release(database);
   await keeper?.release(database);
-}
-
-export function masterKeys(settings: Settings): KeyRing {
-  if (settings.masterKey !== null) return parseMasterKeys(settings.masterKey, 'HEADGATE_MASTER_KEY');
-  return loadMasterKeys(settings.masterKeyFile ?? join(settings.dataDir, 'master.key'));
 }
 
 function catalogRooms(sealing: Sealing, keys: KeyRing, settings: Settings) {

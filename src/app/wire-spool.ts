@@ -5,23 +5,22 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pace } from '../batch/group-size.ts';
 import type { SpoolDetail } from '../admin/admin.ts';
 import type { SpoolState } from '../admin/spool-metrics.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogRow } from '../catalog/catalog-rows.ts';
-import type { CommitOptions } from '../commit/commit.ts';
-import { createHandOver, passWith, readArrived } from '../commit/hand-over.ts';
+import type { CommitContext } from '../commit/commit.ts';
+import { SpoolCommit, passWith, readArrived } from '../commit/hand-over.ts';
 import { decodeRequest, decodeWholes } from '../decode/decode.ts';
 import type { Engine } from '../engine/engine.ts';
 import { lockByKernel } from '../engine/folder-lock.ts';
 import type { Closable } from '../kit/closer.ts';
 import { Openings } from '../kit/opened-once.ts';
 import { rememberedOf } from '../kit/memoize.ts';
-import { segmentBytes } from './effective-limits.ts';
-import type { IntoRooms } from './wire-into.ts';
+import { segmentBytes } from '../config/effective-limits.ts';
+import type { IntoRisingWave } from '../risingwave/into.ts';
 import type { Target } from '../types/target.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
@@ -31,6 +30,7 @@ import type { Sealing } from '../secrets/sealing.ts';
 import { madeAtMs } from '../spool/database-spool.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import { Drainer } from '../spool/drainer.ts';
+import { isSpooling, spoolFolder } from '../spool/spool-settings.ts';
 import { realFiles } from '../spool/files.ts';
 import { Restraint } from '../spool/throttle.ts';
 import type { KnownTables } from '../spool/snapshot-file.ts';
@@ -43,8 +43,8 @@ export interface SpoolParts {
   readonly keys: KeyRing;
   readonly sealing: Sealing;
   readonly catalog: Catalog;
-  readonly commit: CommitOptions;
-  readonly into: Pick<IntoRooms, 'handOver'>;
+  readonly commit: CommitContext;
+  readonly elsewhere: IntoRisingWave;
   readonly limits: Limits;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
@@ -53,15 +53,6 @@ export interface SpoolParts {
   readonly direct: () => number;
   /** Called for each spool that is opened. */
   readonly opened: (kept: DatabaseSpool) => void;
-}
-
-export function spoolFolder({ spoolDir, dataDir }: Pick<Settings, 'spoolDir' | 'dataDir'>): string {
-  return resolve(spoolDir ?? join(dataDir, 'spool'));
-}
-
-/** Whether requests for a table are kept while its database is unreachable. */
-export function isSpooling({ spool }: Pick<Target, 'spool'>, settings: Pick<Settings, 'spool'>): boolean {
-  return (spool?.mode ?? settings.spool) === 'fallback';
 }
 
 /** Rejects with SpoolError or a system error. */
@@ -143,7 +134,7 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
   const { pools } = commit;
   const arrived = (spool: string) => readArrived(pools, database, spool, limits.catalogWaitMs);
   const restraint = new Restraint({
-    handOver: createHandOver(commit),
+    commit: new SpoolCommit(commit, parts.elsewhere),
     pace: new Pace({ ...limits, groupRowsMax: limits.spoolDrainRowsMax }),
     direct: parts.direct,
     kept: () => Number(kept.own?.lastSequence ?? 0n),
@@ -159,7 +150,7 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
     decode: (target, { requestTarget, ...head }, body) =>
       decodeRequest(target, { ...head, target: requestTarget, body, accepted: true }),
     decodeWholes,
-    handOver: parts.into.handOver(restraint.handOver),
+    handOver: (group, passage) => restraint.handOver(group, passage),
     groupRows: () => restraint.groupRows(),
     keepRefused: (request, oid, passage) =>
       passWith(pools, { database, oid }, passage, keepSpooled(request, limits), limits.ackDeadlineMs),

@@ -21,6 +21,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { hangUp } from '../engine/close-client.ts';
+import { isUnanswered, unservedReason } from '../engine/unserved-connection.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { within } from '../kit/timeout.ts';
 import type { Target } from '../types/target.ts';
@@ -275,7 +276,7 @@ export class DatabaseCatalog {
 
   /** Connects, watches, and reconnects until closed. Handles every error of the connection. */
   async #supervise(): Promise<void> {
-    const { engine, observe, database, limits } = this.#options;
+    const { observe, database, limits } = this.#options;
     let backoffMs = 25;
     while (!this.#isFinal()) {
       try {
@@ -285,9 +286,7 @@ export class DatabaseCatalog {
         this.#error = error;
         // The database is not unreachable but does not exist, so nothing that was known of it is true.
         if (sqlstateOf(error) === '3D000') this.#watcher.confirmedAtMs = -Infinity;
-        // Why the server cannot be reached is known better where it is watched.
-        const said = error instanceof Error ? error.message : String(error);
-        const reason = error instanceof CatalogError ? said : (engine.unavailable ?? said);
+        const reason = this.#reasonOf(error);
         // Reported once for a series of identical failures.
         if (reason !== this.#reason) observe({ kind: 'catalog.unreadable', database, reason });
         this.#become('connecting', reason);
@@ -392,6 +391,14 @@ export class DatabaseCatalog {
 
   #isFinal(): boolean {
     return this.#state === 'absent' || this.#state === 'closed';
+  }
+
+  #reasonOf(error: unknown): string {
+    const { engine, limits } = this.#options;
+    if (engine.kind !== 'embedded' && isUnanswered(error)) return unservedReason(limits.catalogWaitMs);
+    const said = error instanceof Error ? error.message : String(error);
+    // Why the server cannot be reached is known better where it is watched.
+    return error instanceof CatalogError ? said : (engine.unavailable ?? said);
   }
 
   #become(state: CatalogState, reason: string): void {

@@ -43,8 +43,6 @@ export class Watcher {
   #lookMs = 0;
   /** The last snapshot that was observed. */
   #observed;
-  /** The last look that was requested by a notification: any number of notifications are one. */
-  #told: Promise<void> | null = null;
 
   constructor(options: WatcherOptions) {
     this.#options = options;
@@ -83,11 +81,7 @@ export class Watcher {
   /** Looks now. Strangers may send any number of notifications. */
   hear(purpose: string): void {
     if (purpose === 'rejected') this.#options.retryAsked?.(this.#options.database);
-    if (purpose !== 'catalog') return;
-    const next = this.#looks.run();
-    if (next === this.#told) return;
-    this.#told = next;
-    next.catch(() => {});
+    if (purpose === 'catalog') this.#looks.run().catch(() => {});
   }
 
   /** Resolves after a look that began after the call. */

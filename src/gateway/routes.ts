@@ -133,7 +133,7 @@ export const routes: readonly Route[] = [
     path: '/v1/healthz',
     operation: {
       operationId: 'health',
-      summary: 'Is the gateway there, and can it reach its databases',
+      summary: 'Check that the gateway runs and reaches its databases',
       answer: { description: 'yes', schema: 'Health' },
       refusals: [],
       open: true,

@@ -29,7 +29,7 @@ import type { OriginRule } from './handshake.ts';
 import { handshakeRefusal, originRule } from './handshake.ts';
 import type { Reply } from './reply.ts';
 import { createRefusalReplies } from './reply.ts';
-import { isIngestTarget, isWebhookTarget, webhookPrefix } from './routes.ts';
+import { isIngestTarget, isWebhookTarget, webhookPrefix } from '../ingest/routes.ts';
 import { Backlogs } from './unacked.ts';
 import { WebSocketDoor } from './websocket.ts';
 

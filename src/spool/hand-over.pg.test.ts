@@ -9,7 +9,7 @@ import { FaultyProxy } from '../../test/support/faulty-proxy.ts';
 import { sampleOf, times } from '../../test/support/sample.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
-import { createHandOver, passWith, readArrived } from '../commit/hand-over.ts';
+import { SpoolCommit, passWith, readArrived } from '../commit/hand-over.ts';
 import { decodeRequest as decode, decodeWholes } from '../decode/decode.ts';
 import type { Engine } from '../engine/engine.ts';
 import { keepSpooled } from '../reject/spool-refusals.ts';
@@ -31,13 +31,14 @@ function roomsOn(t: TestContext, engine: Pick<Engine, 'clientConfig'>, target: T
   const pools = new CommitPools(engine, bounds, undefined, observe);
   onEnd(t, 'pools', () => pools.close());
   const { database, oid } = target;
+  const commit = new SpoolCommit({ pools, limits: bounds, observe, clock });
   return {
     current: () => target,
     ready: () => true,
     refresh: () => Promise.resolve(),
     decode: (of, kept, body) => decode(of, { ...kept, target: kept.requestTarget, body }),
     decodeWholes,
-    handOver: createHandOver({ pools, limits: bounds, observe, clock }),
+    handOver: (group, passage) => commit.handOver(group, passage),
     keepRefused: (request, _, passage) =>
       passWith(pools, { database, oid }, passage, keepSpooled(request, bounds), 5_000),
     position: async (id) => (await readArrived(pools, database, id, 5_000)).positions.get(oid) ?? 0n,

@@ -4,6 +4,7 @@
  * that the database refuses is cut in halves until the request at fault is alone; that one is put where refused requests are kept,
  * in the transaction that moves the position past it. Returns whether all of them have arrived, and if not why.
  */
+import type { HandedOver, Passage } from '../commit/hand-over.ts';
 import { unusableTarget } from '../catalog/snapshot.ts';
 import type { Group, Rows } from '../types/rows.ts';
 import type { RejectedRequest } from '../types/journal.ts';
@@ -18,12 +19,6 @@ import { apart, requestsOf } from './sealed-records.ts';
 import type { Sealed } from './sealed-records.ts';
 import type { Place } from './spool.ts';
 
-export interface Passage {
-  readonly spool: string;
-  readonly first: bigint;
-  readonly last: bigint;
-}
-
 export interface HandOverDeps {
   /** The table as it is now; null: there is none of this oid, or nothing is known. */
   current(oid: number): Target | null;
@@ -35,13 +30,7 @@ export interface HandOverDeps {
   /** The rows of several bodies, if each is stored unchanged; null: one is not. */
   decodeWholes(target: Target, payload: Buffer, spans: Uint32Array): Rows | null;
   /** Never rejects. */
-  handOver(
-    group: Group,
-    passage: Passage,
-  ): Promise<
-    | { readonly kind: 'committed' | 'unknown' | 'moved' | 'changed' }
-    | { readonly kind: 'away' | 'slow' | 'refused'; readonly refusal: Refusal }
-  >;
+  handOver(group: Group, passage: Passage): Promise<HandedOver>;
   /** Keeps a request for the owner of its table, and marks it as arrived; rejects with the engine's error. */
   keepRefused(request: RejectedRequest, oid: number, passage: Passage): Promise<void>;
   /** The last request of a table that has arrived; rejects if the database cannot be asked. */

@@ -21,9 +21,11 @@ function restrained() {
   const state = { direct: 0, kept: 0, awaited: false, ms: 0, rested: 0, takes: 0 };
   const restraint = new Restraint({
     pace: { groupRows: most, record: () => {} },
-    handOver: () => {
-      state.ms += state.takes;
-      return Promise.resolve({ kind: 'committed' });
+    commit: {
+      handOver: () => {
+        state.ms += state.takes;
+        return Promise.resolve({ kind: 'committed' });
+      },
     },
     direct: () => state.direct,
     kept: () => state.kept,

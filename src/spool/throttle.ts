@@ -4,9 +4,12 @@
  * become less. Nor while senders wait for the end of it. Takes the function that hands over and returns it limited; refuses nothing.
  */
 import type { Limits } from '../config/limits.ts';
+import type { HandedOver, Passage, SpoolCommit } from '../commit/hand-over.ts';
+import type { Group } from '../types/rows.ts';
 import type { HandOverDeps } from './table-hand-over.ts';
 
-export interface RestraintDeps extends Pick<HandOverDeps, 'handOver' | 'clock'> {
+export interface RestraintDeps extends Pick<HandOverDeps, 'clock'> {
+  readonly commit: Pick<SpoolCommit, 'handOver'>;
   /** Learns from the time that each group took. */
   readonly pace: { readonly groupRows: number; record(rows: number, ms: number): void };
   /** Requests that have ever gone to a lane; those of tables that are handed over do not. */
@@ -50,14 +53,16 @@ export class Restraint implements Pick<HandOverDeps, 'groupRows' | 'handOver'> {
     return this.#isGentle ? Math.min(pace.groupRows, limits.spoolGentleRowsMax) : pace.groupRows;
   }
 
-  readonly handOver: HandOverDeps['handOver'] = async (group, passage) => {
-    const { handOver, pause, clock } = this.#deps;
+  async handOver(group: Group, passage: Passage): Promise<HandedOver> {
+    const { commit, pause, clock } = this.#deps;
+    // Another database takes them.
+    if (group.target.into !== undefined) return commit.handOver(group, passage);
     if (this.#isGentle && this.#restMs > 0) await pause(this.#restMs);
     const startedMs = clock();
-    const end = await handOver(group, passage);
+    const end = await commit.handOver(group, passage);
     this.#record(group.rows, clock() - startedMs);
     return end;
-  };
+  }
 
   #record(rows: number, ms: number): void {
     const { pace, direct, limits } = this.#deps;

@@ -6,7 +6,7 @@ import type { Outcome, Rows } from '../../src/types/rows.ts';
 import type { Target } from '../../src/types/target.ts';
 import type { ItemsRequest, StreamDeps } from '../../src/ingest/ingest-stream.ts';
 import { limits } from '../../src/config/limits.ts';
-import { parseIngestTarget } from '../../src/listen/routes.ts';
+import { parseIngestTarget } from '../../src/ingest/routes.ts';
 import { Refused } from '../../src/errors/refusals.ts';
 import { targetOf } from './rows.ts';
 

@@ -4,7 +4,7 @@ import type { Outcome } from '../../src/types/rows.ts';
 import type { TlsSource } from '../../src/access/tls-source.ts';
 import type { Listener } from '../../src/listen/http.ts';
 import { openListener } from '../../src/listen/http.ts';
-import { parseWebhookTarget } from '../../src/listen/routes.ts';
+import { parseWebhookTarget } from '../../src/ingest/routes.ts';
 import type { OpenStream } from '../../src/ingest/ingest-stream.ts';
 import type { Limits } from '../../src/config/limits.ts';
 import { limits } from '../../src/config/limits.ts';
