@@ -33,6 +33,10 @@ export const streamParameters = {
   after: {
     description: 'the id of the last event that was read; 0: from the beginning; absent: from now on',
   },
+  token: {
+    description:
+      'a token of CREATE TOKEN … FOR SELECT, for clients that cannot send Authorization, such as EventSource',
+  },
 } as const satisfies Record<string, Parameter>;
 
 export const sqlParameters = { database } as const satisfies Record<string, Parameter>;
@@ -62,6 +66,11 @@ export function readQuery<Table extends Readonly<Record<string, Parameter>>>(
     if (value === '') throw refuse(`querystring/${name} must NOT have fewer than 1 characters`);
   }
   return Object.fromEntries(given) as Given<Table>;
+}
+
+/** The values of a parameter, before the others are read. */
+export function valuesOf(target: string, wanted: string): readonly string[] {
+  return [...pairsOf(target)].filter(([name]) => name === wanted).map(([, value]) => value);
 }
 
 function* pairsOf(target: string): Iterable<readonly [string, string]> {

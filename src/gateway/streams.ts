@@ -26,6 +26,8 @@ export interface StreamRequest {
   /** The id of an event; `0`: from the beginning; null: from now on. */
   readonly after: string | null;
   readonly form: StreamForm;
+  /** Whether a table that was found may be read; throws Refused. Absent: every one. */
+  readonly admit?: (oid: number) => void;
 }
 
 /** The next piece of a stream. */
@@ -76,6 +78,7 @@ export class Streams {
       const now = await this.#sessions.lend(request.database, ending.signal, (borrowed) =>
         tableNow(borrowed, named),
       );
+      request.admit?.(now.oid);
       const place = after === null ? wholly(now.oid, now.file, now.position) : resumed(after, now);
       const followed = this.#feed(request.database, now, request.form);
       followed.readers += 1;
