@@ -3,7 +3,8 @@
  * composition root.
  */
 import { openAdmin } from '../admin/admin.ts';
-import type { Admin, SpoolDetail } from '../admin/admin.ts';
+import type { Admin } from '../admin/admin.ts';
+import type { SpoolDetail } from '../spool/spool-state.ts';
 import type { Metrics } from '../admin/metrics.ts';
 import type { Console } from '../console/console.ts';
 import type { Engine } from '../engine/engine.ts';

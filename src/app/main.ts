@@ -157,9 +157,8 @@ async function openCertificate(
 ): Promise<CertificateOfDomains> {
   if (settings.listenAcmeDomains.length === 0) return { standing: () => null, doors: {}, reload };
   const certificate = await import('./certificate.ts');
-  const connect = (database: string) => pools.connect(database);
   const reread = async () => reload?.();
-  const parts = { settings, engine, connect, sealing, reload: reread, observe };
+  const parts = { settings, engine, pools, sealing, reload: reread, observe };
   return certificate.openCertificate(parts, closer);
 }
 

@@ -35,14 +35,14 @@ import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
 import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Pace } from './group-size.ts';
 
 export type LaneState = 'idle' | 'gathering' | 'committing';
 
 /** What all lanes share. */
-export interface OfAllLanes extends Pick<Context, 'clock' | 'limits'> {
+export interface OfAllLanes extends Pick<StageContext, 'clock' | 'limits'> {
   readonly commit: GroupCommit;
   /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
   readonly endOfTurn: (run: () => void) => void;

@@ -13,7 +13,7 @@ import { Semaphore } from '../kit/semaphore.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused, refusal } from '../errors/refusals.ts';
 import { limits as allLimits } from '../config/limits.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import { Lane } from './lane.ts';
 import type { OfAllLanes } from './lane.ts';
 import { boundsOf, Pace } from './group-size.ts';
@@ -43,7 +43,7 @@ interface Open {
 }
 
 export class Lanes {
-  readonly #context: Pick<Context, 'clock' | 'limits'>;
+  readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   readonly #ofLanes: OfAllLanes;
   readonly #lanes = new Map<string, Open>();
   /** For the large requests of all tables together. */
@@ -59,7 +59,7 @@ export class Lanes {
   /** `endOfTurn`: runs its argument when the current turn of the event loop has handled its sockets. */
   constructor(
     commit: GroupCommit,
-    context: Pick<Context, 'clock' | 'limits'>,
+    context: Pick<StageContext, 'clock' | 'limits'>,
     endOfTurn: OfAllLanes['endOfTurn'] = setImmediate,
   ) {
     const { limits, clock } = context;

@@ -14,7 +14,7 @@ import type { PoolClient } from 'pg';
 import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Limits } from '../config/limits.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
@@ -36,7 +36,7 @@ import { forRows } from './session-choice.ts';
 import { Turns } from './owner-scheduler.ts';
 import type { Done } from './owner-scheduler.ts';
 
-export interface CommitContext extends Context {
+export interface CommitContext extends StageContext {
   readonly pools: CommitPools;
 }
 
@@ -276,7 +276,7 @@ function tell(observe: Observe, group: Group, outcomes: readonly Outcome[], seco
 }
 
 export function tellIgnored(
-  { observe }: Pick<Context, 'observe'>,
+  { observe }: Pick<StageContext, 'observe'>,
   { target, members }: Group,
   outcomes: readonly Outcome[],
 ): void {

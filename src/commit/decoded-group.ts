@@ -5,7 +5,7 @@
  */
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import { refusal } from '../errors/refusals.ts';
 import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './error-cause.ts';
@@ -24,7 +24,7 @@ export async function commitDecoded(
   session: Session,
   target: Target,
   members: readonly Rows[],
-  options: Pick<Context, 'observe' | 'limits'>,
+  options: Pick<StageContext, 'observe' | 'limits'>,
 ): Promise<readonly Outcome[]> {
   let table = tables.get(target);
   if (table === undefined) {
@@ -52,12 +52,12 @@ export class DecodedGroup {
   #differing = 0;
   readonly #session: Session;
   readonly #table: TableStatements;
-  readonly #options: Pick<Context, 'observe' | 'limits'>;
+  readonly #options: Pick<StageContext, 'observe' | 'limits'>;
   readonly #probes: Probes;
   /** Documents go whole into one column: no questions can be asked about their values. */
   readonly #whole: boolean;
 
-  constructor(session: Session, table: TableStatements, options: Pick<Context, 'observe' | 'limits'>) {
+  constructor(session: Session, table: TableStatements, options: Pick<StageContext, 'observe' | 'limits'>) {
     this.#session = session;
     this.#table = table;
     this.#options = options;

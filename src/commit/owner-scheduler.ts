@@ -16,7 +16,7 @@
  */
 import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { ackTimeoutOf } from './multi-table-statement.ts';
 
@@ -59,10 +59,10 @@ interface Slow {
 
 export class Turns {
   readonly #pools: Pick<CommitPools, 'sizeOf'>;
-  readonly #context: Pick<Context, 'clock' | 'limits'>;
+  readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   readonly #lines = new Map<string, Line>();
 
-  constructor(pools: Pick<CommitPools, 'sizeOf'>, context: Pick<Context, 'clock' | 'limits'>) {
+  constructor(pools: Pick<CommitPools, 'sizeOf'>, context: Pick<StageContext, 'clock' | 'limits'>) {
     this.#pools = pools;
     this.#context = context;
   }

@@ -23,7 +23,7 @@
 import { Semaphore } from '../kit/semaphore.ts';
 import type { Group, GroupCommit, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { Done } from './owner-scheduler.ts';
 
 /** The ways to the engine, of which `Commit` (commit.ts) is the only one outside of tests. */
@@ -89,13 +89,13 @@ const usualStepsMax = 14;
 
 export class Sharing implements GroupCommit {
   readonly #transactions: Transactions;
-  readonly #context: Pick<Context, 'clock' | 'limits'>;
+  readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   readonly #lines = new Map<string, Line>();
   readonly #apart = new WeakMap<Target, Apart>();
   /** Tables whose last shared transaction was slow. */
   readonly #suspects = new WeakSet<Target>();
 
-  constructor(transactions: Transactions, context: Pick<Context, 'clock' | 'limits'>) {
+  constructor(transactions: Transactions, context: Pick<StageContext, 'clock' | 'limits'>) {
     this.#transactions = transactions;
     this.#context = context;
   }

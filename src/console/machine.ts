@@ -6,7 +6,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { stateAt, validityOf } from '../access/validity.ts';
-import type { SpoolDetail } from '../admin/admin.ts';
+import type { SpoolDetail } from '../spool/spool-state.ts';
 import type { CertificateInfo, Machine } from './api.ts';
 import { limits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';

@@ -55,7 +55,7 @@ function boundInto(rows: Rows): Rows {
 const tooLarge = `the rows of one request are one INSERT there, of at most ${limits.groupBytesMax} bytes`;
 
 /** The hot path: the single row of a small body that is stored unchanged; null: this body is not. */
-export function decodeWhole(target: Target, request: Pick<DecodeRequest, 'body'>): Rows | null {
+function decodeWhole(target: Target, request: Pick<DecodeRequest, 'body'>): Rows | null {
   const { shape, intake, dedupe } = target;
   if (shape.writeMode !== 'copy' || intake.format !== 'json' || intake.batched || dedupe !== undefined)
     return null;

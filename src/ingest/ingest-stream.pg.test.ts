@@ -6,7 +6,6 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { webhookRoom } from '../../test/support/commit-room.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
-import { decodeItems } from '../../test/support/documents.ts';
 import { listen, open } from '../../test/support/ws-listener.ts';
 import { WsSender } from '../../test/support/ws-client.ts';
 import { Lanes } from '../batch/lanes.ts';
@@ -30,7 +29,6 @@ async function room(t: TestContext) {
   const server = await listen(t, {
     find: () => target,
     admit: (it) => lanes.admit(it),
-    decode: decodeItems,
     submit: (rows) => lanes.submit(rows),
   });
   return { client, server };

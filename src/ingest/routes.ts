@@ -4,7 +4,9 @@
  */
 import type { TableName } from '../observe/observations.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { refusal } from '../errors/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
+import { remembered } from '../kit/memoize.ts';
+import { limits } from '../config/limits.ts';
 
 export const webhookPrefix = '/webhook/';
 const ingestPrefix = '/ingest/';
@@ -24,6 +26,22 @@ export function isIngestTarget(target: string): boolean {
 
 function isBelow(prefix: string, target: string): boolean {
   return target.startsWith(prefix) || (target.charCodeAt(0) !== 47 && originForm(target).startsWith(prefix));
+}
+
+/** The table that a webhook's target names. Throws `malformed_path`, `not_found`. */
+export const webhookRoute = remembered(
+  (target) => orRefuse(parseWebhookTarget(target)),
+  limits.targetsKnownMax,
+);
+
+/** The same for a WebSocket's. */
+export function ingestRoute(target: string): TableName {
+  return orRefuse(parseIngestTarget(target));
+}
+
+function orRefuse(made: TableName | Refusal): TableName {
+  if ('code' in made) throw new Refused(made.code, made.message);
+  return made;
 }
 
 /** Reads `/webhook/<database>/<schema>/<table>[?query]`. */

@@ -2,7 +2,7 @@
 import type { Limits } from '../config/limits.ts';
 import type { Observe } from './observations.ts';
 
-export interface Context {
+export interface StageContext {
   /** Where it reports what has happened. */
   readonly observe: Observe;
   /** A monotonic clock, ms. */

@@ -10,7 +10,7 @@
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { encodeRows, insertSql } from './encode.ts';
@@ -21,7 +21,7 @@ import { columnsOf } from './relations.ts';
 import type { RwSessions } from './sessions.ts';
 import { printType } from './types.ts';
 
-interface RwContext extends Pick<Context, 'observe' | 'clock'> {
+interface RwContext extends Pick<StageContext, 'observe' | 'clock'> {
   readonly sessions: Pick<RwSessions, 'run'>;
   /** How long a group may take, in ms. */
   readonly deadlineMs: number;
@@ -33,7 +33,7 @@ export class RwCommit implements GroupCommit {
   constructor(
     sessions: Pick<RwSessions, 'run'>,
     deadlineMs: number,
-    { observe, clock }: Pick<Context, 'observe' | 'clock'>,
+    { observe, clock }: Pick<StageContext, 'observe' | 'clock'>,
   ) {
     this.#context = { sessions, deadlineMs, observe, clock };
   }

@@ -9,12 +9,12 @@ import type { Group, GroupCommit, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Into } from '../types/into.ts';
 import { limits } from '../config/limits.ts';
-import type { Context } from '../observe/context.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Refused, refusal } from '../errors/refusals.ts';
 import { RwCommit } from './commit.ts';
 import type { Stored } from './commit.ts';
-import { poolConfigOf } from './destination.ts';
+import { poolConfigOf } from './asked-client.ts';
 import { causeOf } from './row-at-fault.ts';
 import { fillingOnly, openRwRelations } from './relations.ts';
 import type { RwConflict } from './relations.ts';
@@ -26,7 +26,7 @@ interface Server {
 }
 
 export class IntoRisingWave implements GroupCommit {
-  readonly #options: Pick<Context, 'observe' | 'clock'>;
+  readonly #options: Pick<StageContext, 'observe' | 'clock'>;
   /** By key; the first is the least recently used. */
   readonly #servers = new Map<string, Server>();
   readonly #sessions = new RwSessions((key) => {
@@ -39,7 +39,7 @@ export class IntoRisingWave implements GroupCommit {
   readonly #awaited: RwCommit;
   readonly #kept: RwCommit;
 
-  constructor(options: Pick<Context, 'observe' | 'clock'>) {
+  constructor(options: Pick<StageContext, 'observe' | 'clock'>) {
     const observe: Observe = (it) =>
       options.observe(it.kind === 'group.committed' ? { ...it, elsewhere: true } : it);
     this.#options = { ...options, observe };

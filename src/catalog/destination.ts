@@ -4,10 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
-import type { ClientBase, ClientConfig, PoolConfig } from 'pg';
 import { parseDsn } from '../engine/dsn.ts';
 import type { Into } from '../types/into.ts';
-import { GuardedClient } from './client.ts';
 
 const form = 'postgresql://user:password@host:port/database, with no other option than sslmode';
 /** Nothing that names a file, another host or another way to log in. */
@@ -43,42 +41,3 @@ export function destinationOf(text: string, hosts: readonly string[], trusted: b
 }
 
 const hasControls = (text: string): boolean => /\p{Cc}/u.test(text);
-
-/** For `pg`. */
-export function poolConfigOf({
-  host,
-  port,
-  user,
-  password,
-  database,
-  tls,
-  passwordRequired,
-}: Into): PoolConfig {
-  const ssl = tls === 'none' ? false : { rejectUnauthorized: tls === 'verified' };
-  const config = { host, port, user, password, database, ssl, application_name: 'headgate' };
-  return passwordRequired ? { ...config, Client: AskedClient } : config;
-}
-
-/** Records whether the server asked for the password: a client that is let in without one is let in because of where Headgate runs. */
-class AskedClient extends GuardedClient {
-  readonly asked: { readonly is: boolean };
-
-  constructor(config: ClientConfig = {}) {
-    const asked = { is: false };
-    const { password } = config;
-    super({
-      ...config,
-      password: () => {
-        asked.is = true;
-        return typeof password === 'string' ? password : '';
-      },
-    });
-    this.asked = asked;
-  }
-}
-
-/** Throws if only a superuser's secret may use the connection, and the secret is not a superuser's. */
-export function refuseUnasked(client: ClientBase): void {
-  if (client instanceof AskedClient && !client.asked.is)
-    throw new Error("the server did not ask for the password, and the secret is not a superuser's");
-}

@@ -1,19 +1,17 @@
 /**
- * Webhooks accepted while the database is unreachable: connects the spools to the catalog that knows the tables, the commit
- * room that stores what is handed over, and refused requests. Part of the composition root.
+ * Webhooks accepted while the database is unreachable: the spools, opened when the first table wants one or has left one behind, and what is shown of
+ * them. Takes settings, the catalog that knows the tables, and the commit stage; rejects with SpoolError. Touches the spool's folder.
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { setTimeout as delay } from 'node:timers/promises';
 import { Pace } from '../batch/group-size.ts';
-import type { SpoolDetail } from '../admin/admin.ts';
-import type { SpoolState } from '../admin/spool-metrics.ts';
+import type { Lanes } from '../batch/lanes.ts';
+import type { SpoolDetail, SpoolState } from './spool-state.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogRow } from '../catalog/catalog-rows.ts';
 import type { CommitContext } from '../commit/commit.ts';
-import { SpoolCommit, passWith, readArrived } from '../commit/hand-over.ts';
-import { decodeRequest, decodeWholes } from '../decode/decode.ts';
+import { SpoolCommit, readArrived } from '../commit/hand-over.ts';
 import type { Engine } from '../engine/engine.ts';
 import { lockByKernel } from '../engine/folder-lock.ts';
 import type { Closable } from '../kit/closer.ts';
@@ -22,22 +20,21 @@ import { rememberedOf } from '../kit/memoize.ts';
 import { segmentBytes } from '../config/effective-limits.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import type { Target } from '../types/target.ts';
-import type { Limits } from '../config/limits.ts';
-import type { Observe, TableName } from '../observe/observations.ts';
-import { keepSpooled } from '../reject/spool-refusals.ts';
+import type { StageContext } from '../observe/context.ts';
+import type { TableName } from '../observe/observations.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
-import { madeAtMs } from '../spool/database-spool.ts';
-import type { DatabaseSpool } from '../spool/database-spool.ts';
-import { Drainer } from '../spool/drainer.ts';
-import { isSpooling, spoolFolder } from '../spool/spool-settings.ts';
-import { realFiles } from '../spool/files.ts';
-import { Restraint } from '../spool/throttle.ts';
-import type { KnownTables } from '../spool/snapshot-file.ts';
-import { knownTables, SpoolError, Spools } from '../spool/spools.ts';
+import { madeAtMs } from './database-spool.ts';
+import type { DatabaseSpool } from './database-spool.ts';
+import { Drainer } from './drainer.ts';
+import { isSpooling, spoolFolder } from './spool-settings.ts';
+import { realFiles } from './files.ts';
+import { Restraint } from './throttle.ts';
+import type { KnownTables } from './snapshot-file.ts';
+import { knownTables, SpoolError, Spools } from './spools.ts';
 import type { Settings } from '../config/settings.ts';
 
-export interface SpoolParts {
+export interface SpoolParts extends StageContext {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly keys: KeyRing;
@@ -45,12 +42,7 @@ export interface SpoolParts {
   readonly catalog: Catalog;
   readonly commit: CommitContext;
   readonly elsewhere: IntoRisingWave;
-  readonly limits: Limits;
-  readonly observe: Observe;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-  /** The number of requests that have gone to a lane since the start. */
-  readonly direct: () => number;
+  readonly lanes: Pick<Lanes, 'taken'>;
   /** Called for each spool that is opened. */
   readonly opened: (kept: DatabaseSpool) => void;
 }
@@ -129,38 +121,19 @@ const ownersIn = rememberedOf(
 const noSpool = '0'.repeat(32);
 
 function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
-  const { engine, catalog, commit, limits, observe, clock } = parts;
+  const { engine, catalog, lanes, commit, limits, observe, clock } = parts;
   const { database } = kept;
-  const { pools } = commit;
-  const arrived = (spool: string) => readArrived(pools, database, spool, limits.catalogWaitMs);
   const restraint = new Restraint({
     commit: new SpoolCommit(commit, parts.elsewhere),
     pace: new Pace({ ...limits, groupRowsMax: limits.spoolDrainRowsMax }),
-    direct: parts.direct,
+    lanes,
     kept: () => Number(kept.own?.lastSequence ?? 0n),
     isAwaited: () => [...kept.gates].some(({ state }) => state === 'emptying'),
-    pause: (ms) => delay(ms, undefined, { ref: false }),
     clock,
     limits,
   });
-  return new Drainer(kept, {
-    ready: () => engine.unavailable === null && catalog.isWatching(database),
-    current: (oid) => catalog.current(database, oid),
-    refresh: (table) => catalog.refresh(table),
-    decode: (target, { requestTarget, ...head }, body) =>
-      decodeRequest(target, { ...head, target: requestTarget, body, accepted: true }),
-    decodeWholes,
-    handOver: (group, passage) => restraint.handOver(group, passage),
-    groupRows: () => restraint.groupRows(),
-    keepRefused: (request, oid, passage) =>
-      passWith(pools, { database, oid }, passage, keepSpooled(request, limits), limits.ackDeadlineMs),
-    position: async (spool, oid) => (await arrived(spool)).positions.get(oid) ?? 0n,
-    arrived,
-    observe,
-    clock,
-    nowMs: Date.now,
-    random: Math.random,
-  });
+  const { pools } = commit;
+  return new Drainer(kept, { database, engine, catalog, pools, commit: restraint, observe, clock });
 }
 
 /** The spools, opened when the first table wants one or has left one behind. */
