@@ -118,10 +118,8 @@ export async function openService({
 
   const tls = settings.listenTlsCert !== null;
   const doors = { listen: listen && { ...listen, tls }, sql, gateway: gateway.address, admin: admin.address };
-  const database = engine.defaultDatabase;
-  const { user: role } = engine.clientConfig(database);
-  await writePorts(settings.dataDir, { database, role, ...doors, ...made.doors }, closer);
-  const { waiting, ready } = awaitReady(whyNotReady, observe, closer);
+  await writePorts(settings.dataDir, { ...loginOf(engine), ...doors, ...made.doors }, closer);
+  const readiness = awaitReady(whyNotReady, observe, closer);
 
   let stopping: Promise<Stopped> | null = null;
   const stop = (reason: string) => {
@@ -135,11 +133,16 @@ export async function openService({
     engine,
     doors,
     console,
-    waiting,
-    ready,
+    ...readiness,
     stop: (reason) => (stopping ??= stop(reason)),
     reload: made.reload,
   };
+}
+
+/** As whom commands of this machine connect, and to what. */
+function loginOf(engine: Engine): { readonly database: string; readonly role: string | undefined } {
+  const { defaultDatabase: database } = engine;
+  return { database, role: engine.clientConfig(database).user };
 }
 
 function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: WebhookDeps<WebhookDoor>) {

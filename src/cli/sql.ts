@@ -248,7 +248,8 @@ const lineCharsMax = 60;
 
 /** As psql does: the line with the character at `position` (from 1), and a caret below it. */
 function markedLine(sql: string, position: number): string {
-  const chars = [...sql];
+  // PostgreSQL counts code points.
+  const chars = Array.from(sql);
   const at = position - 1;
   if (!Number.isInteger(at) || at < 0 || at > chars.length) return '';
   const begin = chars.lastIndexOf('\n', at - 1) + 1;
@@ -262,7 +263,7 @@ function markedLine(sql: string, position: number): string {
   const label = `LINE ${number}: ${from > 0 ? '...' : ''}`;
   const shown = plain(line.slice(from, to).join(''));
   const before = plain(line.slice(from, column).join(''));
-  return `${label}${shown}${to < line.length ? '...' : ''}\n${' '.repeat(label.length + [...before].length)}^\n`;
+  return `${label}${shown}${to < line.length ? '...' : ''}\n${' '.repeat(label.length + Array.from(before).length)}^\n`;
 }
 
 /**

@@ -113,6 +113,8 @@ export const gatewayLimits = {
   streamsMax: 100,
   /** … and tables that they follow. */
   streamTablesMax: 32,
+  /** Of the streams, those of tokens FOR SELECT, which strangers may hold: some are always left for others. */
+  streamsOfTokensMax: 80,
   /** How often the end of a table is searched for new rows while a reader waits for them, in ms. */
   streamLookMs: 100,
   /** How long the rest of a table is left alone after a piece of it was read, as a multiple of the time that took. */

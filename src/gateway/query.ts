@@ -21,7 +21,7 @@ export const eventParameters = {
   on_error: { description: 'skip: commit the good lines and list the bad ones', values: ['fail', 'skip'] },
   on_conflict: {
     description:
-      'what happens to a row whose primary key already exists; update replaces it: a column that the event does not have becomes NULL',
+      'for a row whose primary key already exists: error refuses it, ignore keeps the old row, update replaces it (a column that the event does not have becomes NULL)',
     values: conflicts,
   },
   flush: { description: 'true: answer when the rows can be read', values: ['false', 'true'] },

@@ -48,6 +48,7 @@ export class Streams {
   readonly #feeds = new Map<string, Followed>();
   readonly #catchingUp = new Semaphore(limits.streamCatchUpsMax);
   readonly #open = new Set<AbortController>();
+  readonly #ofTokens = new Set<AbortController>();
   #draining = false;
 
   /** `memory`: what all results together may hold. */
@@ -69,9 +70,13 @@ export class Streams {
     const named = byName(request.name);
     if (this.#draining) throw new Refused('draining');
     if (this.#open.size >= limits.streamsMax) throw new Refused('overloaded', 'too many streams are open');
+    const isOfToken = request.admit !== undefined;
+    if (isOfToken && this.#ofTokens.size >= limits.streamsOfTokensMax)
+      throw new Refused('overloaded', 'too many streams of tokens are open');
     const ending = new AbortController();
     const end = (): void => ending.abort();
     this.#open.add(ending);
+    if (isOfToken) this.#ofTokens.add(ending);
     try {
       gone.addEventListener('abort', end, { once: true });
       if (gone.aborted) end();
@@ -86,9 +91,14 @@ export class Streams {
         gone.removeEventListener('abort', end),
       );
     } catch (error) {
-      this.#open.delete(ending);
+      this.#leave(ending);
       throw error;
     }
+  }
+
+  #leave(ending: AbortController): void {
+    this.#open.delete(ending);
+    this.#ofTokens.delete(ending);
   }
 
   /** Ends all streams, asking their clients to reconnect. */
@@ -169,7 +179,7 @@ export class Streams {
       yield piece(passes(error) ? form.comeAgain : form.refused(answer.text));
     } finally {
       settle();
-      this.#open.delete(ending);
+      this.#leave(ending);
       followed.readers -= 1;
       if (followed.readers === 0) this.#forget(followed);
     }

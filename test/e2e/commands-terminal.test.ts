@@ -27,7 +27,7 @@ test('commands on a terminal and in a pipe', { timeout: 240_000 }, async (t) => 
   const headgateRuns = (args: readonly string[], more: Readonly<Record<string, string>> = {}, input = '') =>
     run(process.execPath, [cli, ...args], { env: { ...env, ...more }, input });
   const onTerminal = (step: TestContext, args: readonly string[], columns = 160, more = {}) =>
-    openTerminal(step, `${words([process.execPath, cli, ...args])}`, {
+    openTerminal(step, words([process.execPath, cli, ...args]), {
       cwd: home,
       env: { HOME: home, ...more },
       columns,

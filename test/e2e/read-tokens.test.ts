@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { request } from '../support/gateway.ts';
 import { startHeadgate } from '../support/headgate.ts';
@@ -181,6 +182,18 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     assert.equal(await refused(`name=clicks&token=${live}`), '403 token_scope');
     assert.equal((await open(step, `name=was_clicks&token=${live}`)).response.status, 200);
     await root.query('ALTER TABLE clicks RENAME TO other; ALTER TABLE was_clicks RENAME TO clicks');
+  });
+
+  await t.test('its holders cannot take the place of everybody else', async (step) => {
+    const live = await token('many FOR SELECT ON clicks');
+    const all = await Promise.all(
+      Array.from({ length: limits.streamsOfTokensMax + 5 }, () => open(step, `name=clicks&token=${live}`)),
+    );
+    const statuses = all.map(({ response }) => response.status).toSorted((a, b) => a - b);
+    assert.equal(statuses.at(-1), 503);
+    assert.ok(statuses.filter((status) => status === 200).length <= limits.streamsOfTokensMax);
+    const own = await open(step, 'name=other', { authorization: `Bearer ${main}` });
+    assert.equal(own.response.status, 200);
   });
 
   await t.test('who may create one, and for how long', async () => {
