@@ -6,6 +6,7 @@ import { limits } from '../../src/config/limits.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { request } from '../support/gateway.ts';
 import { startHeadgate } from '../support/headgate.ts';
+import { openPages } from '../support/pages.ts';
 import { within } from '../support/within.ts';
 
 const page = 'https://app.example';
@@ -98,6 +99,19 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
       await bearer.shows('data: {"n":11}');
     },
   );
+
+  await t.test('in a real browser: rows until the token expires, then no further attempt', async (step) => {
+    const pages = await openPages(step);
+    if (pages === null) return;
+    const { origin, other, follow } = pages;
+    const short = await token(
+      `browser FOR SELECT ON clicks WITH (expires = '3 seconds', origins = '${origin}')`,
+    );
+    assert.deepEqual(await follow(origin, urlOf(`name=clicks&after=0&token=${short}`)), ['{"n":11}']);
+    const longer = await token(`longer FOR SELECT ON clicks WITH (origins = '${origin}')`);
+    assert.deepEqual(await follow(other, urlOf(`name=clicks&after=0&token=${longer}`)), []);
+    assert.deepEqual(await follow(origin, urlOf(`name=other&after=0&token=${longer}`)), []);
+  });
 
   await t.test('nothing else: other tables, which are there or not, writing, SQL', async () => {
     const live = await token('narrow FOR SELECT ON clicks');
