@@ -12,13 +12,14 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { PlainError } from '../kit/plain-error.ts';
 import type { SendOptions } from '../senders/send-options.ts';
 import { limits } from '../config/limits.ts';
-import { resolveSettings, settingsTable } from '../config/settings.ts';
+import { resolveSettings } from '../config/resolve-settings.ts';
+import { settingsTable } from '../config/settings.ts';
 import type { ResolvedSettings, SettingName, Settings, SocketName } from '../config/settings.ts';
 import { registerCommands } from '../cli/register.ts';
 import { wantsColours } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import type { Readiness } from './readiness.ts';
-import type { Service } from './start.ts';
+import type { Service } from './service.ts';
 import type { Stopped } from './stopping.ts';
 import type { Terminal } from './terminal.ts';
 

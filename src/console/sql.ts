@@ -7,6 +7,7 @@
  * transaction and continue, and leaves no setting behind. Its connection is kept for the next one. A writing call runs as
  * given, on a connection of its own that is not reused. Bounded in time, rows and bytes; aborting `signal` cancels it.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import { Client } from 'pg';
 import type { ClientConfig, DatabaseError } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
@@ -34,7 +35,8 @@ export class SqlRunner {
   readonly #config: ClientConfig;
   readonly #running: { count: number };
   #idle: { readonly client: Client; readonly timer: NodeJS.Timeout }[] = [];
-  readonly #openedMs = new WeakMap<Client, number>();
+  /** Asked when it is opened, and remembered. */
+  readonly #openedMs = rememberedOf<Client, number>(() => performance.now());
   #closed = false;
 
   /** `running`: the number of running statements of all sessions. */
@@ -85,7 +87,7 @@ export class SqlRunner {
     client.on('error', () => {});
     try {
       await client.connect();
-      this.#openedMs.set(client, performance.now());
+      this.#openedMs(client);
       client.once('end', () => this.#drop(client));
       return client;
     } catch (error) {
@@ -132,7 +134,7 @@ export class SqlRunner {
   }
 
   #keep(client: Client): void {
-    const ageMs = performance.now() - (this.#openedMs.get(client) ?? 0);
+    const ageMs = performance.now() - this.#openedMs(client);
     const isOld = ageMs > limits.consoleConnectionMs;
     if (this.#closed || isOld || this.#idle.length >= limits.consoleConnectionsMax)
       return void hangUp(client);
