@@ -89,7 +89,7 @@ function registerListeners(registry: Registry, listeners: () => readonly Listene
 function restarts(registry: Registry): (observation: Observation) => void {
   const lost = new Counter({
     name: 'headgate_listener_restarts_total',
-    help: 'Times a listener process had ended that should not have',
+    help: 'Unexpected ends of listener processes',
     registers: [registry],
   });
   return (observation) => {
@@ -175,14 +175,14 @@ function rejected(registry: Registry): (observation: Observation) => void {
   const registers = [registry];
   const kept = new Counter({
     name: 'headgate_rejected_requests_total',
-    help: 'Refused requests that were stored for their owners, or why they were not',
+    help: 'Refused requests stored for their owners, and the reasons for those that were not',
     labelNames: ['result'],
     registers,
   });
   for (const result of ['stored', 'rate', 'queue', 'engine']) kept.inc({ result }, 0);
   const retries = new Counter({
     name: 'headgate_retries_total',
-    help: 'Refused requests that were retried, by what became of them',
+    help: 'Retried requests, by outcome',
     labelNames: ['outcome'],
     registers,
   });
@@ -219,7 +219,7 @@ function deliveries(registry: Registry): (observation: Observation) => void {
 function certificates(registry: Registry): (observation: Observation) => void {
   const attempts = new Counter({
     name: 'headgate_certificate_attempts_total',
-    help: 'Times an authority was asked for a certificate, by what became of it',
+    help: 'Requests for a certificate to an authority, by outcome',
     labelNames: ['outcome'],
     registers: [registry],
   });
@@ -234,13 +234,13 @@ function handshakes(registry: Registry): (observation: Observation) => void {
   const registers = [registry];
   const asked = new Counter({
     name: 'headgate_handshakes_total',
-    help: "Senders' questions to tables that answer some, by what they came to",
+    help: 'Handshakes of senders, by outcome',
     labelNames: ['database', 'schema', 'table', 'outcome'],
     registers,
   });
   const dropped = new Counter({
     name: 'headgate_handshakes_dropped_total',
-    help: 'Of them, those that were not written to headgate.handshakes, and why',
+    help: 'Handshakes that were not written to headgate.handshakes, by reason',
     labelNames: ['why'],
     registers,
   });

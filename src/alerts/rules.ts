@@ -214,7 +214,7 @@ export const rules: readonly Rule[] = [
     holdMs: 0,
     wrong: ({ of }) => {
       const [bytes, bytesMax] = [sum(of('headgate_spool_bytes')), sum(of('headgate_spool_limit_bytes'))];
-      return when(bytes > 0.5 * bytesMax, 'the spool is half full: soon senders read 503');
+      return when(bytes > 0.5 * bytesMax, 'the spool is half full: soon senders get 503');
     },
   },
   {

@@ -21,6 +21,7 @@ import type { CertificateOfDomains } from './certificate.ts';
 import { openGuards } from './door-guards.ts';
 import { Endpoints } from '../ddl/endpoints.ts';
 import { doorAt, writePorts } from '../host/ports.ts';
+import { awaitReady } from './readiness.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import { gatewayFunctions } from '../catalog/gateway-functions.ts';
@@ -117,8 +118,8 @@ export async function openService({
 
   const tls = settings.listenTlsCert !== null;
   const doors = { listen: listen && { ...listen, tls }, sql, gateway: gateway.address, admin: admin.address };
-  await writePorts(settings.dataDir, { ...doors, ...made.doors }, closer);
-  observe({ kind: 'service.ready' });
+  await writePorts(settings.dataDir, { ...loginOf(engine), ...doors, ...made.doors }, closer);
+  const readiness = awaitReady(whyNotReady, observe, closer);
 
   let stopping: Promise<Stopped> | null = null;
   const stop = (reason: string) => {
@@ -132,9 +133,16 @@ export async function openService({
     engine,
     doors,
     console,
+    ...readiness,
     stop: (reason) => (stopping ??= stop(reason)),
     reload: made.reload,
   };
+}
+
+/** As whom commands of this machine connect, and to what. */
+function loginOf(engine: Engine): { readonly database: string; readonly role: string | undefined } {
+  const { defaultDatabase: database } = engine;
+  return { database, role: engine.clientConfig(database).user };
 }
 
 function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: OpenWebhooks<WebhookDoor>) {

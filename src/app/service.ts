@@ -4,6 +4,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
+import type { Readiness } from './readiness.ts';
 import type { Stopped } from './stopping.ts';
 
 export interface Address {
@@ -11,7 +12,7 @@ export interface Address {
   readonly port: number;
 }
 
-export interface Service {
+export interface Service extends Readiness {
   readonly engine: Engine;
   /** `listen` is null if the webhook listener is off. */
   readonly doors: {

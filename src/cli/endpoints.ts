@@ -62,17 +62,10 @@ export async function endpointsCommand(where: Where, json: boolean, io: CommandI
     for (const { 'rows, about': about, 'refused, 24 h': refused, ...row } of shown)
       io.print(jsonLine({ ...row, rows: about, refused }));
   else if (shown.length === 0) io.note('you own no webhook table in this database\n');
-  else
-    io.print(
-      tableOf(shown, [
-        'schema',
-        'table',
-        'validate',
-        'rows, about',
-        'refused, 24 h',
-        ...(worked ? ['open', 'dead'] : []),
-        'url',
-      ]),
-    );
+  else {
+    const work = worked ? ['open', 'dead'] : [];
+    const columns = ['schema', 'table', 'validate', 'rows, about', 'refused, 24 h', ...work, 'url'];
+    io.print(tableOf(shown, columns, io, 'url'));
+  }
   return 0;
 }

@@ -70,6 +70,8 @@ function withRole(error: SqlError, role: string): SqlError {
 
 export interface NamedEngine {
   readonly name: string;
+  /** The setting with its connection string. */
+  readonly env: string;
   readonly engine: Engine;
 }
 
@@ -82,9 +84,9 @@ export async function openEventEngines(
   return Promise.all(
     databases.map(async ({ name, env, dsn }) => {
       try {
-        const engine = await openPostgresEngine({ databaseUrl: dsn, observe, serverVersionMin });
+        const engine = await openPostgresEngine({ name: env, databaseUrl: dsn, observe, serverVersionMin });
         closer.add(`database ${name}`, () => engine.close());
-        return { name, engine };
+        return { name, env, engine };
       } catch (error) {
         if (error instanceof EngineError) throw new EngineError(`${env}: ${error.message}`);
         throw error;

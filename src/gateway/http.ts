@@ -1,7 +1,7 @@
 /**
  * What happens to a request of the events gateway: guard → route → handler. Takes exchanges from the front, answers each; refuses as the guard,
- * the gate and the handlers do, and with `malformed_path`, `malformed_request` (two Authorizations), `route_unknown`, `method_not_allowed`,
- * `overloaded`, `draining`, `engine_unavailable` and `token_scope`.
+ * the gate and the handlers do, and with `malformed_path`, `malformed_request` (two Authorizations), `malformed_query` (two tokens), `route_unknown`,
+ * `method_not_allowed`, `overloaded`, `draining`, `engine_unavailable` and `token_scope`.
  */
 import { performance } from 'node:perf_hooks';
 import type { Gate } from '../access/gate.ts';
@@ -22,6 +22,7 @@ import { connectionWords, GatewayExchange } from './exchange.ts';
 import { Guard } from './guard.ts';
 import type { GuardOptions } from './guard.ts';
 import { openapiDocument } from './openapi.ts';
+import { valuesOf } from './query.ts';
 import { routeOf, targetRefusal } from './routes.ts';
 import type { Route, RouteName } from './routes.ts';
 import { ScopedTokens } from './tokens.ts';
@@ -147,7 +148,9 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
   #serve(exchange: GatewayExchange, route: Route | Refusal): Promise<void> | void {
     const name = 'code' in route ? null : route.name;
     if (name === 'events' || name === 'stream' || name === 'sql') exchange.route = name;
-    const asks = this.#admit(exchange, name === 'events' || isEventsPreflight(exchange));
+    const kind =
+      name === 'stream' ? 'stream' : name === 'events' || isEventsPreflight(exchange) ? 'events' : null;
+    const asks = this.#admit(exchange, kind);
     if (asks === null) return this.#handle(exchange, route);
     return this.#tokens.admit(asks).then((scope) => {
       exchange.scope = scope;
@@ -163,30 +166,37 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
   }
 
   /** null: the request is admitted; otherwise what remains to be checked of its token, or of its page. Throws Refused. */
-  #admit(exchange: GatewayExchange, isEvents: boolean): Shown | null {
+  #admit(exchange: GatewayExchange, kind: 'events' | 'stream' | null): Shown | null {
     const { method, target } = exchange;
     // A health check reveals nothing else, and may use any host name, as load balancers do.
     const isHealth = method === 'GET' && target === '/v1/healthz';
     const place = this.#guard.place(exchange);
     const [origin, authorization] = [exchange.one('origin'), exchange.one('authorization')];
     const isPreflight = method === 'OPTIONS';
-    const scoped = isHealth || isPreflight ? null : this.#guard.scopedToken(authorization);
+    const inQuery = kind === 'stream' ? tokenInQuery(target) : null;
+    const scoped = isHealth || isPreflight ? null : (inQuery ?? this.#guard.scopedToken(authorization));
     // Only the database knows which pages its tokens allow.
-    const isAsked = isEvents && (scoped !== null || (isPreflight && origin !== undefined && place !== null));
+    const isAsked =
+      kind !== null && (scoped !== null || (isPreflight && origin !== undefined && place !== null));
     const passes = place?.code === 'host_refused' ? isHealth : isAsked;
     if (place !== null && !passes) throw new Refused(place);
     if (origin !== undefined && this.#guard.allows(origin)) exchange.allowOrigin(origin);
     const unwelcome = this.#gate.refuses(exchange.remoteAddress);
     if (unwelcome !== null) throw new Refused(unwelcome);
-    if (scoped !== null && !isEvents) throw new Refused('token_scope', onlyEvents);
+    if (scoped !== null && kind === null) throw new Refused('token_scope', onlyEvents);
     // A preflight carries no credentials.
     const token = isHealth || isPreflight || isAsked ? null : this.#guard.token(authorization);
     if (token !== null) throw new Refused(token);
     const { load, limits } = this.#options;
     if (load() > limits.gatewayRequestsMax) throw new Refused('overloaded');
     if (!isAsked) return null;
-    const { database } = this.#eventOf(target);
-    return { database, token: scoped, origin, place, allowOrigin: (it) => exchange.allowOrigin(it) };
+    const reads = kind === 'stream';
+    // A preflight may be for either method.
+    const { database } =
+      reads || isPreflight
+        ? { database: this.#options.databases.database(valuesOf(target, 'database')[0]) }
+        : this.#eventOf(target);
+    return { database, reads, token: scoped, origin, place, allowOrigin: (it) => exchange.allowOrigin(it) };
   }
 }
 
@@ -207,7 +217,16 @@ function isStream(target: string): boolean {
   return !('code' in route) && route.name === 'stream';
 }
 
-const onlyEvents = 'with a token of CREATE TOKEN there is POST /v1/events, and nothing else';
+const onlyEvents =
+  'with a token of CREATE TOKEN there is POST /v1/events or, FOR SELECT, GET /v1/events, and nothing else';
+
+/** null: there is none. If there is one, no other credential of the request counts. Throws Refused. */
+function tokenInQuery(target: string): string | null {
+  const [token = null, another] = valuesOf(target, 'token');
+  if (another !== undefined)
+    throw new Refused('malformed_query', 'the parameter token is given more than once');
+  return token;
+}
 
 function isEventsPreflight({ method, target }: GatewayExchange): boolean {
   const route = method === 'OPTIONS' ? routeOf('POST', target) : null;

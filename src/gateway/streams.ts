@@ -29,6 +29,8 @@ export interface StreamRequest {
   readonly form: StreamForm;
   /** How many rows have one id at most; null: those of a batch. */
   readonly step: number | null;
+  /** Whether a table that was found may be read; throws Refused. Absent: every one. */
+  readonly admit?: (oid: number) => void;
 }
 
 /** The next piece of a stream. */
@@ -49,6 +51,7 @@ export class Streams {
   readonly #feeds = new Map<string, Followed>();
   readonly #catchingUp = new Semaphore(limits.streamCatchUpsMax);
   readonly #open = new Set<AbortController>();
+  readonly #ofTokens = new Set<AbortController>();
   #draining = false;
 
   /** `memory`: what all results together may hold. */
@@ -70,15 +73,20 @@ export class Streams {
     const named = byName(request.name);
     if (this.#draining) throw new Refused('draining');
     if (this.#open.size >= limits.streamsMax) throw new Refused('overloaded', 'too many streams are open');
+    const isOfToken = request.admit !== undefined;
+    if (isOfToken && this.#ofTokens.size >= limits.streamsOfTokensMax)
+      throw new Refused('overloaded', 'too many streams of tokens are open');
     const ending = new AbortController();
     const end = (): void => ending.abort();
     this.#open.add(ending);
+    if (isOfToken) this.#ofTokens.add(ending);
     try {
       gone.addEventListener('abort', end, { once: true });
       if (gone.aborted) end();
       const now = await this.#sessions.lend(request.database, ending.signal, (borrowed) =>
         tableNow(borrowed, named),
       );
+      request.admit?.(now.oid);
       const place = after === null ? wholly(now.oid, now.file, now.position) : resumed(after, now);
       const followed = this.#feed(request, now);
       followed.readers += 1;
@@ -86,9 +94,14 @@ export class Streams {
         gone.removeEventListener('abort', end),
       );
     } catch (error) {
-      this.#open.delete(ending);
+      this.#leave(ending);
       throw error;
     }
+  }
+
+  #leave(ending: AbortController): void {
+    this.#open.delete(ending);
+    this.#ofTokens.delete(ending);
   }
 
   /** Ends all streams, asking their clients to reconnect. */
@@ -170,7 +183,7 @@ export class Streams {
       yield piece(passes(error) ? form.comeAgain : form.refused(answer.text));
     } finally {
       settle();
-      this.#open.delete(ending);
+      this.#leave(ending);
       followed.readers -= 1;
       if (followed.readers === 0) this.#forget(followed);
     }

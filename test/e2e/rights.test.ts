@@ -43,7 +43,7 @@ test('what the page grants is enough for tables of other roles, and less is refu
     [
       'rights-made',
       /^CREATE SCHEMA/,
-      /may not make the schema headgate in database "app": let the owner of the database run CREATE SCHEMA/,
+      /may not make the schema headgate in database "app": let the owner of the database run GRANT CREATE ON DATABASE "app" TO "headgate"/,
     ],
     ['rights-made', /CONNECT/, /permission denied for database "app"/],
   ];

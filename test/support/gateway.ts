@@ -95,7 +95,7 @@ export async function openTestGateway(
   const closer = new Closer();
   onEnd(t, 'gateway', () => closer.close());
   const spy = new Spy();
-  const engines = [{ name: 'test', engine: database.engine }];
+  const engines = [{ name: 'test', env: 'EVENTS_API_TEST_DSN', engine: database.engine }];
   const { clock = () => performance.now(), instead = (deps) => deps, ...given } = options;
   const { sql, events } = externalDatabases(engines, { observe: spy.observe, clock, limits }, closer);
   const gateway = await openGateway({
