@@ -67,7 +67,7 @@ function checkOf({ check, secret, answer }: NewEndpoint): readonly string[] {
   return [`  VALIDATE SECRET ${name} AS\n  ${expression}`];
 }
 
-export function createTable(it: NewEndpoint): string {
+function createTable(it: NewEndpoint): string {
   const includes = [
     ...it.includes,
     ...(it.arrival ? ['INCLUDE TIMESTAMP AS received_at'] : []),

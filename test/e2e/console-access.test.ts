@@ -99,9 +99,7 @@ suite('getting into the console', () => {
     await page.getByText('No database').waitFor();
     await page.goto(`${base}#/dev/secrets`);
     await page.getByRole('heading', { name: 'Secrets' }).waitFor();
-    await within(5_000, async () =>
-      assert.equal(await page.getByLabel('Database').inputValue(), 'dev'),
-    );
+    await within(5_000, async () => assert.equal(await page.getByLabel('Database').inputValue(), 'dev'));
     await second.getByLabel('SQL', { exact: true }).click();
     assert.equal((await post(port, 'tab', { database: 'no such one' }, tokens[0])).status, 422);
     assert.equal((await post(port, 'tab', { database: 'template0' }, tokens[0])).status, 422);

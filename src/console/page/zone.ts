@@ -43,7 +43,7 @@ export const minuteText = (ms: number): string => format(minute).format(ms);
 /** `Wed 25 Nov` */
 export const dayText = (ms: number): string => format(day).format(ms).replace(',', '');
 /** `Wed 25 Nov 14:09:13` */
-export const timeText = (ms: number): string => `${dayText(ms)} ${clockText(ms)}`;
+const timeText = (ms: number): string => `${dayText(ms)} ${clockText(ms)}`;
 /** For a tooltip: the time here, in ISO 8601, and in seconds since 1970. */
 export const wholeText = (ms: number): string =>
   `${timeText(ms)} (${zoneName.value})\n${new Date(ms).toISOString()}\n${ms / 1_000}`;
