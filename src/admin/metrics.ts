@@ -10,7 +10,8 @@ import { registerGateway } from './gateway-metrics.ts';
 import type { MetricFamily } from './merged-metrics.ts';
 import { answerBuckets, PlainHistogram } from './plain-histogram.ts';
 import { registerWatch } from './watch-metrics.ts';
-import type { ListenerState, WatchOptions } from './watch-metrics.ts';
+import type { ListenerState } from './watch-metrics.ts';
+import type { SpoolState } from '../spool/spool-state.ts';
 
 export interface MetricsOptions {
   readonly tablesMax?: number;
@@ -22,7 +23,7 @@ export interface MetricsOptions {
   readonly ready?: () => boolean;
   /** The listener processes, if there are any besides the main one. */
   readonly listeners?: () => readonly ListenerState[];
-  readonly spool?: WatchOptions['spool'];
+  readonly spool?: () => SpoolState | null;
 }
 
 export interface Metrics {
@@ -102,7 +103,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   registerGauges(registry, counts, options);
   const events = registerEvents(registry);
   const { ready = () => true, listeners = null, spool = () => null } = options;
-  const watch = registerWatch(registry, { ready, listeners, spool });
+  const watch = registerWatch(registry, ready, listeners, spool);
   return {
     observe: (observation) => {
       if (observation.kind === 'request.answered') {

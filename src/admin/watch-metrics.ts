@@ -10,15 +10,6 @@ import type { Observation, TableName } from '../observe/observations.ts';
 import { registerSpool } from './spool-metrics.ts';
 import type { SpoolState } from '../spool/spool-state.ts';
 
-export interface WatchOptions {
-  /** What `/readyz` answers. */
-  readonly ready: () => boolean;
-  /** null: this process itself listens. */
-  readonly listeners: (() => readonly ListenerState[]) | null;
-  /** What is kept on the disk. */
-  readonly spool: () => SpoolState | null;
-}
-
 /** One slot of a listener process, as seen from the main process. */
 export interface ListenerState {
   readonly listener: number;
@@ -26,10 +17,16 @@ export interface ListenerState {
   readonly connections: number;
 }
 
-/** Returns the reader of observations. */
-export function registerWatch(registry: Registry, options: WatchOptions): (observation: Observation) => void {
-  registerReady(registry, options);
-  const { listeners } = options;
+/**
+ * Returns the reader of observations. `ready`: what `/readyz` answers; `listeners` null: this process itself listens; `spool`: what is kept on the disk.
+ */
+export function registerWatch(
+  registry: Registry,
+  ready: () => boolean,
+  listeners: (() => readonly ListenerState[]) | null,
+  spool: () => SpoolState | null,
+): (observation: Observation) => void {
+  registerReady(registry, ready);
   if (listeners !== null) registerListeners(registry, listeners);
   const readers = [
     webSockets(registry),
@@ -40,14 +37,14 @@ export function registerWatch(registry: Registry, options: WatchOptions): (obser
     deliveries(registry),
     certificates(registry),
     restarts(registry),
-    registerSpool(registry, options.spool),
+    registerSpool(registry, spool),
   ];
   return (observation) => {
     for (const read of readers) read(observation);
   };
 }
 
-function registerReady(registry: Registry, options: WatchOptions): void {
+function registerReady(registry: Registry, ready: () => boolean): void {
   registry.registerMetric(
     new Gauge({
       name: 'headgate_ready',
@@ -55,7 +52,7 @@ function registerReady(registry: Registry, options: WatchOptions): void {
       registers: [],
       aggregator: 'first',
       collect() {
-        this.set(options.ready() ? 1 : 0);
+        this.set(ready() ? 1 : 0);
       },
     }),
   );

@@ -1,6 +1,6 @@
 /** What `headgate start` prints once its doors are open: their addresses, and a first table and request to try. */
 import type { GatewayService } from './gateway-main.ts';
-import type { Service } from './start.ts';
+import type { Service } from './service.ts';
 import { consoleUrl, reachable } from '../host/console-address.ts';
 import type { Settings } from '../config/settings.ts';
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeAuthority } from '../../test/support/certificates.ts';
 import { findTool } from '../../test/support/tools.ts';
-import { resolveSettings } from '../config/settings.ts';
+import { resolveSettings } from '../config/resolve-settings.ts';
 import { healthOf } from '../console/health.ts';
 import { createMachine } from '../console/machine.ts';
 import { makeSecret, senderInfos, sendTest, wrongSecret } from '../console/senders.ts';
@@ -104,16 +104,16 @@ test('the machine: disk, a flush once a minute, and what the certificates of the
   const folder = mkdtempSync(join(tmpdir(), 'headgate-machine-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const pair = findTool('openssl') === null ? null : makeAuthority(folder).issue('server', 'server');
-  const machine = createMachine({
-    settings: settings({
+  const machine = createMachine(
+    settings({
       HEADGATE_DATA_DIR: folder,
       HEADGATE_SQL_TLS_CERT: join(folder, 'missing.crt'),
       HEADGATE_SQL_TLS_KEY: join(folder, 'missing.key'),
       ...(pair === null ? {} : { HEADGATE_LISTEN_TLS_CERT: pair.cert, HEADGATE_LISTEN_TLS_KEY: pair.key }),
     }),
-    embedded: true,
-    spool: () => null,
-  });
+    true,
+    () => null,
+  );
   const { disk, certificates, spool } = await machine();
   assert(disk !== null && disk.freeBytes > 0 && disk.freeBytes <= disk.totalBytes, JSON.stringify(disk));
   assert(disk.flushMs !== null && disk.flushMs >= 0);

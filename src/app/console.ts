@@ -17,7 +17,7 @@ import type { Settings } from '../config/settings.ts';
 import { ownerKeyFile } from '../host/console-address.ts';
 import { consoleIsOn } from '../host/door-settings.ts';
 import { pageFolder } from './program-files.ts';
-import { ownBase } from './endpoints.ts';
+import { ownBase } from '../ddl/endpoints.ts';
 import { replayed } from '../console/replay.ts';
 import type { ReplayDeps } from '../console/replay.ts';
 import { makeSecret, senderInfos, sendTest, whichSender, wrongSecret } from '../console/senders.ts';

@@ -9,8 +9,8 @@ import { openGatewayGuards } from './door-guards.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
 import { boundsOf } from '../config/effective-limits.ts';
-import { doorOptions, engineOf, openEventEngines } from './wire-gateway.ts';
-import { otherRooms } from './wire-external-gateway.ts';
+import { doorOptions, engineOf, openEventEngines } from '../gateway/engines.ts';
+import { externalDatabases } from '../gateway/external-databases.ts';
 import { Closer } from '../kit/closer.ts';
 import { gatewayProblemsOf } from '../host/check-settings.ts';
 import { refuse, StartError } from './start.ts';
@@ -67,11 +67,11 @@ async function open(
   const engines = await openEventEngines(settings.eventDatabases, observe, closer);
   const clock = () => performance.now();
   const bounds = boundsOf(settings);
-  const { depths, ...rooms } = otherRooms(engines, { observe, clock, bounds }, closer);
+  const { depths, ...rooms } = externalDatabases(engines, { observe, clock, limits: bounds }, closer);
   const gateway = await openGateway({
     ...doorOptions(settings, guards),
     version,
-    deps: {
+    databases: {
       database: (name) => engineOf(engines, name).name,
       unavailable: () =>
         engines.find(({ engine }) => engine.unavailable !== null)?.engine.unavailable ?? null,

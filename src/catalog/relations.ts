@@ -9,25 +9,17 @@
 import { isMisnamed } from '../engine/sqlstate.ts';
 import { mayNameRelation, quoteLiteral } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
-import type { Limits } from '../config/limits.ts';
 import { hasGatewayFunctions } from './gateway-functions.ts';
-import { keyMissing, KnownRelations, notFound, notWritable, plainIntake } from './known-relations.ts';
+import { keyMissing, notFound, notWritable, plainIntake } from './known-relations.ts';
+import type { KnownRelations, Lookup } from './known-relations.ts';
 import { relationColumns, relationsSql, toCode, toShape } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
 /** What happens to a row whose key already exists: refused by the engine, replaced, or left out. */
 export type WriteMode = 'insert' | 'upsert' | 'ignore';
 
-export interface RelationsOptions {
-  readonly database: string;
-  /** Runs statements, given the search_path that a client of that role has; returns the rows of the last. Throws the engine's error. */
-  readonly query: (sql: (path: string) => string) => Promise<readonly object[]>;
-  readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs' | 'catalogMissIntervalMs'>;
-  /** See CodeChoice.asClient. */
-  readonly logins: boolean | null;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-}
+/** Runs statements, given the search_path that a client of that role has; returns the rows of the last. Throws the engine's error. */
+export type Query = (sql: (path: string) => string) => Promise<readonly object[]>;
 
 /** Lock tables created by some other role are not used: that role could lock them. */
 const hasLocks = `exists (
@@ -56,16 +48,30 @@ interface FoundRow extends RelationRow {
 /** PostgreSQL's own schemas, including those of temporary tables, and Headgate's. */
 const systemSchemas = /^(?:pg_.*|information_schema|headgate)$/;
 
-/** Looks relations up, and remembers those it found. */
-export function openRelations(options: RelationsOptions): KnownRelations<FoundRow, WriteMode> {
-  return new KnownRelations({
-    ...options,
-    look: (name) => look(options, name),
-    toTarget: (name, row, writeMode) => toTarget(options, name, row, writeMode),
-  });
+export type Relations = KnownRelations<FoundRow, WriteMode>;
+
+export class PostgresLookup implements Lookup<FoundRow, WriteMode> {
+  readonly #database: string;
+  readonly #query: Query;
+  readonly #logins: boolean | null;
+
+  /** `logins`: see CodeChoice.asClient. */
+  constructor(database: string, query: Query, logins: boolean | null) {
+    this.#database = database;
+    this.#query = query;
+    this.#logins = logins;
+  }
+
+  look(name: string): Promise<FoundRow> {
+    return look(this.#query, name);
+  }
+
+  toTarget(name: string, row: FoundRow, writeMode: WriteMode): Target {
+    return toTarget(this.#database, this.#logins, name, row, writeMode);
+  }
 }
 
-async function look({ query }: RelationsOptions, name: string): Promise<FoundRow> {
+async function look(query: Query, name: string): Promise<FoundRow> {
   if (!mayNameRelation(name)) throw notFound(name);
   let rows: readonly FoundRow[];
   try {
@@ -83,7 +89,8 @@ async function look({ query }: RelationsOptions, name: string): Promise<FoundRow
 }
 
 function toTarget(
-  { database, logins }: RelationsOptions,
+  database: string,
+  logins: boolean | null,
   name: string,
   row: FoundRow,
   writeMode: WriteMode,

@@ -28,7 +28,7 @@ import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { OwnerSessions } from './owner-sessions.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 import type { Target } from '../types/target.ts';
-import { preparedForMany } from './prepared.ts';
+import { connectionOf } from './commit-connection.ts';
 import type { PreparedStatements } from './prepared.ts';
 import { lendForCode, LentSession, lookAtSession, prepareSession } from './session-properties.ts';
 
@@ -198,7 +198,7 @@ export class CommitPools {
     const open = opens.get(client);
     if (open === undefined || isStranger(open, client)) return null;
     open.learned.add(client);
-    return preparedForMany(client);
+    return connectionOf(client).preparedForMany;
   }
 
   /** Takes back a connection for the next group: one of this turn of the event loop continues with it at once. */

@@ -3,6 +3,7 @@
  * If they cannot be stored together, they are settled member by member (row-at-fault.ts); a sender is told which of its own values
  * does not fit, as far as the group's questions and time allow.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
@@ -15,10 +16,11 @@ import { documentRefusal, misfitRefusal, rowRefusal } from './refusal-messages.t
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
 import { settle } from './row-at-fault.ts';
+import type { TriedGroup } from './row-at-fault.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Attempt } from './interpret-reply.ts';
 
-const tables = new WeakMap<Target, TableStatements>();
+const statementsOf = rememberedOf((target: Target) => new TableStatements(target));
 
 export async function commitDecoded(
   session: Session,
@@ -26,12 +28,7 @@ export async function commitDecoded(
   members: readonly Rows[],
   options: Pick<StageContext, 'observe' | 'limits'>,
 ): Promise<readonly Outcome[]> {
-  let table = tables.get(target);
-  if (table === undefined) {
-    table = new TableStatements(target);
-    tables.set(target, table);
-  }
-  const group = new DecodedGroup(session, table, options);
+  const group = new DecodedGroup(session, statementsOf(target), options);
   const outcomes = await settle(group, members);
   group.tell();
   return outcomes;
@@ -43,7 +40,7 @@ const withoutKey = refusal(
 );
 
 /** The members of one group, tried in one session. */
-export class DecodedGroup {
+export class DecodedGroup implements TriedGroup {
   /** Values that were stored as NULL. */
   #nulled = 0;
   /** Requests whose delivery was stored before. */

@@ -3,6 +3,7 @@
  * events. Clients send a token in `Authorization`, never in a cookie; a page of another site cannot do that, and is refused
  * in any case. Every statement runs as the role of the token's session.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../config/limits.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
@@ -105,7 +106,7 @@ export class ConsoleApi {
   /** Watchers by role; '': of the owner of the data directory. */
   readonly #watching = new Map<string, number>();
   /** The last retry of each session. */
-  readonly #retries = new WeakMap<SqlRunner, Retrying>();
+  readonly #retries = rememberedOf<SqlRunner, { last: Retrying | null }>(() => ({ last: null }));
 
   constructor(deps: ApiDeps) {
     this.#deps = deps;
@@ -385,22 +386,22 @@ export class ConsoleApi {
   async #retry({ request, response }: Asked): Promise<void> {
     const { runner, ended } = this.#ofRole(request);
     const { filter, force } = readRetry(await readObject(request));
-    if (this.#retries.get(runner)?.state.kind === 'running')
+    if (this.#retries(runner).last?.state.kind === 'running')
       throw new Refused('overloaded', 'a retry is running already: wait for it, or cancel it');
     const run = async (call: SqlCall) => (await runner.run(call, ended)).tables.at(-1);
     const retrying = new Retrying(run, filter, force, ended);
-    this.#retries.set(runner, retrying);
+    this.#retries(runner).last = retrying;
     writeJson(response, 200, retrying.state);
   }
 
   async #retryState({ request, response }: Asked): Promise<void> {
     const { runner } = this.#ofRole(request);
-    writeJson(response, 200, this.#retries.get(runner)?.state ?? null);
+    writeJson(response, 200, this.#retries(runner).last?.state ?? null);
   }
 
   async #cancelRetry({ request, response }: Asked): Promise<void> {
     const { runner } = this.#ofRole(request);
-    this.#retries.get(runner)?.cancel();
+    this.#retries(runner).last?.cancel();
     writeJson(response, 200, {});
   }
 
@@ -433,7 +434,7 @@ export class ConsoleApi {
       else this.#watching.set(role, left);
     });
     const { tail, clock, answers } = this.#deps;
-    streamTail(response, session, { tail, clock, ready: () => answers.ready() });
+    streamTail(response, session, tail, clock, () => answers.ready());
   }
 
   async #write({ request, response }: Asked, value: () => unknown): Promise<void> {

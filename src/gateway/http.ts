@@ -5,6 +5,8 @@
  */
 import { performance } from 'node:perf_hooks';
 import type { Gate } from '../access/gate.ts';
+import type { TlsSource } from '../access/tls-source.ts';
+import type { ListenAt } from '../kit/listen-at.ts';
 import { remembered } from '../kit/memoize.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest, Incoming } from '../http/exchange.ts';
@@ -14,25 +16,58 @@ import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import type { GatewayOptions } from './door.ts';
 import { eventsRoute, readEvent } from './events-route.ts';
-import type { EventRequest } from './event-deps.ts';
+import type { EventRequest, EventStore } from './event-store.ts';
 import { connectionWords, GatewayExchange } from './exchange.ts';
 import { Guard } from './guard.ts';
+import type { GuardOptions } from './guard.ts';
 import { openapiDocument } from './openapi.ts';
 import { routeOf, targetRefusal } from './routes.ts';
 import type { Route, RouteName } from './routes.ts';
 import { ScopedTokens } from './tokens.ts';
-import type { Shown } from './tokens.ts';
+import type { AskTokens, Shown } from './tokens.ts';
 import { sqlRoute } from './sql-route.ts';
 import { streamRoute } from './stream-route.ts';
 import type { Streams } from './streams.ts';
-import type { SqlSessions } from './sql-sessions.ts';
+import type { SqlSessions, SqlSurroundings } from './sql-sessions.ts';
 
 /** Throws or rejects with Refused. */
 type Handler = (exchange: GatewayExchange) => Promise<void> | void;
 
-export interface GatewayHttpOptions extends GatewayOptions {
+export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
+  /** null: plain HTTP. */
+  readonly tls: TlsSource | null;
+  /** Decides who may connect and how often, and identifies the client behind a proxy. */
+  readonly gate: Gate;
+  readonly observe: Observe;
+  /** For sockets and what arrives on them. */
+  readonly limits?: Limits;
+  /** false: Node's parser reads every request. Default: true. */
+  readonly fastPath?: boolean;
+  /** 0: any free port. */
+  readonly port: number;
+  readonly fd?: ListenAt['fd'];
+  readonly version: string;
+  /** Monotonic, ms. */
+  readonly clock?: () => number;
+  readonly databases: GatewayDatabases;
+  /** The text of GET /v1/metrics; null: served elsewhere. */
+  readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> } | null;
+}
+
+export interface GatewayDatabases {
+  /** The database named by `?database=`, or the default one; throws Refused if it does not exist. */
+  readonly database: (name: string | undefined) => string;
+  /** null: requests can be accepted; otherwise the reason, in one line without credentials. */
+  readonly unavailable: () => string | null;
+  readonly sql: SqlSurroundings;
+  readonly events: EventStore;
+  /** null: CREATE TOKEN has no tokens here. */
+  readonly tokens: AskTokens | null;
+}
+
+/** What the door has opened for its requests. */
+interface Opened {
   readonly limits: Limits;
   readonly sessions: SqlSessions;
   readonly streams: Streams;
@@ -42,7 +77,7 @@ export interface GatewayHttpOptions extends GatewayOptions {
 
 export class GatewayHttp implements HttpHandler<GatewayExchange> {
   readonly offers = null;
-  readonly #options: GatewayHttpOptions;
+  readonly #options: GatewayOptions & Opened;
   readonly #guard: Guard;
   readonly #gate: Gate;
   readonly #observe: Observe;
@@ -52,10 +87,10 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
   /** null: served elsewhere. */
   readonly #handlers: { readonly [name in RouteName]: Handler | null };
 
-  constructor(options: GatewayHttpOptions) {
-    const { gate, observe, sessions, streams, limits, version, token, metrics, deps } = options;
+  constructor(options: GatewayOptions & Opened) {
+    const { gate, observe, sessions, streams, limits, version, token, metrics, databases } = options;
     const { clock = () => performance.now() } = options;
-    const { events, database, unavailable, tokens } = deps;
+    const { events, database, unavailable, tokens } = databases;
     this.#options = options;
     this.#gate = gate;
     this.#observe = observe;
@@ -63,11 +98,11 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
     this.#eventOf = remembered((target) => readEvent(target, database), limits.eventsTargetsMax);
     this.#posted = remembered((target) => soughtBy('POST', target), limits.eventsTargetsMax);
     this.#guard = new Guard({ ...options, secure: options.tls !== null });
-    const document = JSON.stringify(openapiDocument({ version, asksForToken: token !== null }));
+    const document = JSON.stringify(openapiDocument(version, token !== null));
     this.#handlers = {
-      events: eventsRoute({ events, eventOf: this.#eventOf }),
-      stream: streamRoute({ streams, database, readPauseMs: limits.gatewayReadPauseMs }),
-      sql: sqlRoute({ sessions, database, readPauseMs: limits.gatewayReadPauseMs }),
+      events: eventsRoute(events, this.#eventOf),
+      stream: streamRoute(streams, database, limits.gatewayReadPauseMs),
+      sql: sqlRoute(sessions, database, limits.gatewayReadPauseMs),
       health: (exchange) => {
         if (unavailable() !== null) throw new Refused('engine_unavailable');
         exchange.answerJson('{"status":"ok"}');

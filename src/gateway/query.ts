@@ -4,7 +4,7 @@
  * prints the same table. Pure.
  */
 import { Refused } from '../errors/refusals.ts';
-import { conflicts } from './event-deps.ts';
+import { conflicts } from './event-store.ts';
 
 export interface Parameter {
   readonly description: string;

@@ -8,15 +8,12 @@ import { readQuery, streamParameters } from './query.ts';
 import { formFor } from './stream-formats.ts';
 import type { Streams } from './streams.ts';
 
-export interface StreamRouteDeps {
-  readonly streams: Streams;
-  readonly database: (name: string | undefined) => string;
-  /** How long the reader of a stream may pause, in ms. */
-  readonly readPauseMs: number;
-}
-
-export function streamRoute(deps: StreamRouteDeps): (exchange: GatewayExchange) => Promise<void> {
-  const { streams, database, readPauseMs } = deps;
+/** `readPauseMs`: how long its reader may pause. */
+export function streamRoute(
+  streams: Streams,
+  database: (name: string | undefined) => string,
+  readPauseMs: number,
+): (exchange: GatewayExchange) => Promise<void> {
   return async (exchange) => {
     const given = readQuery(exchange.target, streamParameters);
     // A client that reconnects has the newer position in its header, and still the older one in its URL.

@@ -10,7 +10,7 @@ import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import type { EventDeps, EventRequest } from './event-deps.ts';
+import type { EventStore, EventRequest } from './event-store.ts';
 
 export interface TokenQuestion {
   /** SHA-256 of the token, in hex; null: no token. */
@@ -151,22 +151,22 @@ export class Scope {
 
   /** The table that a request names, if the token covers it; throws Refused. */
   async find(
-    { find, forget }: Pick<EventDeps, 'find' | 'forget'>,
+    store: Pick<EventStore, 'find' | 'forget'>,
     { database, name, onConflict }: EventRequest,
     sinceMs?: number,
   ): Promise<Target> {
     if (onConflict === 'update') throw new Refused('token_scope', noUpdates);
-    const isInside = async () => this.#relations.has((await find(database, name, 'error')).oid);
+    const isInside = async () => this.#relations.has((await store.find(database, name, 'error')).oid);
     try {
       if (!(await isInside())) {
         // Names are cached for a moment, and may mean another table by now.
-        forget(database, name);
+        store.forget(database, name);
         if (!(await isInside())) throw new Refused('token_scope');
       }
     } catch (error) {
       throw asOutside(error);
     }
-    const target = await find(database, name, onConflict, sinceMs);
+    const target = await store.find(database, name, onConflict, sinceMs);
     if (!this.#relations.has(target.oid)) throw new Refused('token_scope');
     this.#found = target.oid;
     return target;

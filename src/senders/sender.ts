@@ -41,19 +41,6 @@ export interface Keys {
   readonly signingKey: string;
 }
 
-/**
- * Where the id is that a delivery keeps when it is sent again: in a header, in values of the body (paths of keys) or,
- * if one body contains several events, in each of them.
- */
-export type DeliveryId =
-  | { readonly header: string }
-  | {
-      readonly fields: readonly (readonly string[])[];
-      /** What remains the same when a delivery is repeated, if other parts of the body change; absent: all of it. */
-      readonly stays?: readonly (readonly string[])[];
-    }
-  | { readonly ofEach: string };
-
 /** Where the events are, if one body contains several. `json`: the list at `at` is itself a JSON text. */
 export interface EventList {
   readonly what: string;

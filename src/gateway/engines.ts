@@ -6,16 +6,16 @@
 import type { DatabaseError } from 'pg';
 import { createTypeNameRewriter } from '../ddl/type-names.ts';
 import { withoutCopy } from '../ddl/no-copy.ts';
-import type { GatewayGuards } from './door-guards.ts';
 import { doorAt } from '../host/ports.ts';
 import { EngineError } from '../engine/engine.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { GatewayRole } from '../engine/gateway-role.ts';
 import { openPostgresEngine } from '../engine/postgres.ts';
 import type { Products } from '../engine/server-product.ts';
-import { postgresDialect, risingwaveDialect } from '../gateway/sql-dialect.ts';
+import { postgresDialect, risingwaveDialect } from './sql-dialect.ts';
 import type { RewriteSql, Rewritten } from '../types/sql.ts';
-import type { GatewayOptions, GatewayDeps } from '../gateway/door.ts';
+import type { GatewayOptions } from './http.ts';
+import type { SqlSurroundings } from './sql-sessions.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
@@ -25,7 +25,7 @@ import { translateFields } from '../wire/errors.ts';
 
 export function doorOptions(
   settings: Settings,
-  { tls, gate }: GatewayGuards,
+  { tls, gate }: Pick<GatewayOptions, 'tls' | 'gate'>,
 ): Pick<
   GatewayOptions,
   'host' | 'port' | 'fd' | 'fastPath' | 'token' | 'origins' | 'hosts' | 'tls' | 'gate'
@@ -42,11 +42,7 @@ export function doorOptions(
 }
 
 /** All databases of Headgate's own engine; `rewrite` is that of the SQL door. `role` null: as Headgate's own role. */
-export function ownSqlRooms(
-  engine: Engine,
-  rewrite: RewriteSql,
-  role: GatewayRole | null,
-): GatewayDeps['sql'] {
+export function ownSqlRooms(engine: Engine, rewrite: RewriteSql, role: GatewayRole | null): SqlSurroundings {
   const dialect = postgresDialect(withoutCopy(rewrite));
   return {
     clientConfig: (database) => (role ?? engine).clientConfig(database),
@@ -100,7 +96,7 @@ export async function openEventEngines(
 /** For json_to_recordset and to_regclass; RisingWave reports version 13. */
 const serverVersionMin = 100_000;
 
-export function otherSqlRooms(engines: readonly NamedEngine[], products: Products): GatewayDeps['sql'] {
+export function otherSqlRooms(engines: readonly NamedEngine[], products: Products): SqlSurroundings {
   const dialects = {
     postgresql: postgresDialect(withoutCopy(createTypeNameRewriter())),
     // RisingWave has a STRING type.
