@@ -8,7 +8,7 @@ import { findTool } from '../../test/support/tools.ts';
 import { resolveSettings } from '../config/resolve-settings.ts';
 import { healthOf } from '../console/health.ts';
 import { createMachine } from '../console/machine.ts';
-import { makeSecret, senderInfos, sendTest } from '../console/senders.ts';
+import { makeSecret, senderInfos, sendTest, wrongSecret } from '../console/senders.ts';
 import { consoleIsOn, consoleProblem } from '../host/door-settings.ts';
 
 const settings = (env: Readonly<Record<string, string>>) => resolveSettings({ env, flags: {} }).settings;
@@ -74,10 +74,30 @@ process_resident_memory_bytes{listener="1"} 50
 
 test('the wizard knows every sender, and makes only secrets that can be made up', async () => {
   assert(senderInfos().length > 90);
-  for (const { id, paired } of senderInfos()) assert.equal(makeSecret(id) === null, paired, id);
-  assert.equal(makeSecret('constructor'), null);
+  for (const { id, paired, rank, form } of senderInfos()) {
+    assert.equal(makeSecret(id, false) === null, paired, id);
+    // The one that nobody knows has the sender's form, too.
+    if (form !== null) assert.equal(wrongSecret(id, makeSecret(id, true) ?? ''), null, id);
+    if (form !== null) assert.equal(wrongSecret(id, '?'), form, id);
+    assert(rank === null || rank <= 12, id);
+  }
+  assert.deepEqual(
+    senderInfos().flatMap(({ id, rank }) => (rank === 1 || rank === 2 ? [[id, rank]] : [])),
+    [
+      ['github', 2],
+      ['stripe', 1],
+    ],
+  );
+  assert.equal(makeSecret('constructor', true), null);
+  const who = { user: 'root', database: 'dev' };
+  const at = {
+    own: 'http://127.0.0.1:1',
+    base: 'http://127.0.0.1:1',
+    catalog: { signing: async () => null },
+  };
   const test = { sender: 'nobody', secret: 'x', database: 'dev', schema: 'public', table: 't' };
-  assert.equal(await sendTest(test, { own: 'http://127.0.0.1:1', base: 'http://127.0.0.1:1' }), null);
+  assert.equal(await sendTest(test, who, at), null);
+  assert.equal(await sendTest({ ...test, secret: '' }, who, at), null);
 });
 
 test('the machine: disk, a flush once a minute, and what the certificates of the doors are for', async (t) => {

@@ -97,7 +97,7 @@ function copyOf({ schema, table }: TableRef, request: ReplayRequest, body: strin
 }
 
 /** The listener's answer. */
-export function Answered({
+function Answered({
   answer,
   table,
 }: {
