@@ -76,9 +76,7 @@ function judgedBy(config: Loaded, { body, headers, secret }: Judged): boolean {
   const at = lower(headers);
   const fields = new Map<string, string>();
   const parsed = config.signature;
-  const all = (at[config.signatureHeader] ?? '')
-    .split(parsed.itemSeparator ?? '\n')
-    .map((it) => it.trim());
+  const all = (at[config.signatureHeader] ?? '').split(parsed.itemSeparator ?? '\n').map((it) => it.trim());
   for (const item of all) {
     const place = item.indexOf(parsed.fieldSeparator ?? '=');
     if (place > 0) fields.set(item.slice(0, place), item.slice(place + 1));

@@ -57,8 +57,7 @@ export function RangeMenu({ range }: { readonly range: Range }): JSX.Element {
 }
 
 /** Some 60 to 100 bars, of whole minutes. */
-const barSOf = ({ hours }: Span): number =>
-  [60, 300, 900].find((s) => (hours * 3_600) / s <= 100) ?? 900;
+const barSOf = ({ hours }: Span): number => [60, 300, 900].find((s) => (hours * 3_600) / s <= 100) ?? 900;
 
 export function useTraffic(
   of: TableRef | null,
