@@ -14,7 +14,7 @@ import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { factsOf } from '../commit/session-properties.ts';
 import { askOn } from '../commit/transaction-status.ts';
 import { failedHere, isInDoubt, verdictOf } from '../commit/error-cause.ts';
-import { misfitRefusal, rowRefusal } from '../commit/refusal-messages.ts';
+import { isVersionMissing, misfitRefusal, rowRefusal } from '../commit/refusal-messages.ts';
 import { partMessages, streamStatements } from '../commit/stream-statements.ts';
 import { decodeGoodLines, decodeLines, decodeObject } from '../decode/batches.ts';
 import { scanJson } from '../decode/json-scan.ts';
@@ -35,7 +35,7 @@ import { Semaphore } from '../kit/semaphore.ts';
 import { limits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
-import { Refused } from '../errors/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 
 /** What connections to the gateway's databases are made from. `logsIn`: see CodeChoice.asClient. */
@@ -220,5 +220,6 @@ export const codec: EventCodec = {
 
 function explain(row: FailedRow, misfit: Column | null): Refusal {
   const failed = { ...failedHere(row.sqlstate, row.message), ...row };
+  if (misfit === null && isVersionMissing(row)) return refusal('version_missing');
   return misfit === null ? rowRefusal(failed) : misfitRefusal({ row: 0, column: misfit, failed });
 }

@@ -43,6 +43,8 @@ export class EventTransaction {
   readonly #skipped: Skipped | null;
   readonly #sql: TransactionSql;
   #rows = 0;
+  /** Of these, rows that were not newer than what the table has. */
+  #stale = 0;
   #confirmed = false;
   /** The table itself was found to accept rows. */
   #stands = false;
@@ -90,7 +92,11 @@ export class EventTransaction {
   }
 
   get rows(): number {
-    return this.#rows;
+    return this.#rows - this.#stale;
+  }
+
+  get stale(): number {
+    return this.#stale;
   }
 
   /** The last byte has arrived, and the sender waits. */
@@ -189,8 +195,11 @@ export class EventTransaction {
 
   async #store(rows: Rows, from: number, to: number): Promise<void> {
     await this.#run('savepoint headgate');
+    let said: string | null;
     try {
-      for (const message of await this.#send(this.#sql.store(someOf(rows, from, to)))) freeBuffer(message);
+      const { messages, value } = await this.#send(this.#sql.store(someOf(rows, from, to)));
+      said = value;
+      for (const message of messages) freeBuffer(message);
     } catch (error) {
       if (sqlstateOf(error) === null || !this.#mayBeRow(asFailedRow(error))) throw this.#failure(error);
       await this.#run('rollback to savepoint headgate');
@@ -203,6 +212,7 @@ export class EventTransaction {
     await this.#runAfter(this.#sql.stored);
     await this.#run('release savepoint headgate');
     this.#rows += to - from;
+    if (said?.startsWith('stale ') === true) this.#stale += said.split(' ').length - 1;
   }
 
   #mayBeRow(failed: FailedRow): boolean {
@@ -284,11 +294,13 @@ export class EventTransaction {
     return this.#inTime(() => this.#client.query<object>({ text, values: [...values] }));
   }
 
-  /** Returns the messages sent, which the engine has read. */
-  async #send(sql: RowsSql): Promise<readonly Buffer[]> {
+  /** Returns the messages sent, which the engine has read, and the value that it returned. */
+  async #send(
+    sql: RowsSql,
+  ): Promise<{ readonly messages: readonly Buffer[]; readonly value: string | null }> {
     const messages = this.#deps.messages(sql);
-    await this.#inTime(() => runMessages(this.#client, messages));
-    return messages;
+    const value = await this.#inTime(() => runMessages(this.#client, messages));
+    return { messages, value };
   }
 
   /** Does not wait for a silent engine: its own statement timeout is slightly shorter. */

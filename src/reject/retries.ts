@@ -44,7 +44,11 @@ export async function runRetry(row: TakenRow, database: string, retry: RetryReje
 }
 
 function settledAs(outcome: Outcome): Settled {
-  if (outcome.kind === 'committed') return { outcome: 'committed', reason: null };
+  if (outcome.kind === 'committed')
+    return {
+      outcome: 'committed',
+      reason: outcome.stale === undefined ? null : `${outcome.stale} not newer than what the table has`,
+    };
   if (outcome.kind === 'unknown') return { outcome: 'unknown', reason: outcome.refusal.message };
   return { outcome: outcome.refusal.code, reason: outcome.refusal.message };
 }
