@@ -14,6 +14,7 @@ import { limits } from '../config/limits.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { Metrics } from './metrics.ts';
+import type { SpoolDetail } from '../spool/spool-state.ts';
 
 export interface AdminOptions extends ListenAt {
   /** What `/healthz` reports in addition to its status, e.g. the version. */
@@ -32,17 +33,6 @@ export interface AdminOptions extends ListenAt {
 /** Answers the request, or returns false to leave it. Never throws. */
 export type AdminHandler = (request: IncomingMessage, response: ServerResponse) => boolean;
 /** What `/readyz` reports about the spool. */
-export interface SpoolDetail {
-  /** Requests for tables that spool are accepted, whatever the database does. */
-  readonly takes: boolean;
-  readonly bytes: number;
-  readonly tables: number;
-  /** Spools, by table, whose requests do not arrive: another database's, or without their master key. */
-  readonly held: number;
-  /** Parts of files that could not be read, and are kept aside. */
-  readonly damaged: number;
-}
-
 export interface Admin extends Closable {
   readonly address: { readonly host: string; readonly port: number };
 }

@@ -5,24 +5,8 @@
 import { Counter, Gauge } from 'prom-client';
 import type { Registry } from 'prom-client';
 import { limits } from '../config/limits.ts';
-import type { Observation, TableName } from '../observe/observations.ts';
-
-export interface SpoolState {
-  /** Of all files, including those created ahead. */
-  readonly bytes: number;
-  /** The limit for `bytes`. */
-  readonly bytesMax: number;
-  /** Spools left as they are: another database's, or without their key. */
-  readonly held: number;
-  /** Parts of files that could not be read, and are kept aside until a person removes them. */
-  readonly quarantined: number;
-  /** Tables with requests kept, or that wait until everything has arrived. */
-  readonly tables: readonly {
-    readonly name: TableName;
-    readonly requests: number;
-    readonly seconds: number;
-  }[];
-}
+import type { Observation } from '../observe/observations.ts';
+import type { SpoolState } from '../spool/spool-state.ts';
 
 /** `state` returns null if nothing is kept here. Returns the reader of observations. */
 export function registerSpool(

@@ -8,7 +8,7 @@ import type { Registry } from 'prom-client';
 import { limits } from '../config/limits.ts';
 import type { Observation, TableName } from '../observe/observations.ts';
 import { registerSpool } from './spool-metrics.ts';
-import type { SpoolState } from './spool-metrics.ts';
+import type { SpoolState } from '../spool/spool-state.ts';
 
 export interface WatchOptions {
   /** What `/readyz` answers. */

@@ -3,7 +3,8 @@
  * composition root.
  */
 import { openAdmin } from '../admin/admin.ts';
-import type { Admin, SpoolDetail } from '../admin/admin.ts';
+import type { Admin } from '../admin/admin.ts';
+import type { SpoolDetail } from '../spool/spool-state.ts';
 import type { Metrics } from '../admin/metrics.ts';
 import type { Console } from '../console/console.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -11,14 +12,14 @@ import type { Closer } from '../kit/closer.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
-import { openAlerts } from './alerts/wire-alerts.ts';
-import type { AlertParts } from './alerts/wire-alerts.ts';
-import type { Signs } from './alerts/observed-conditions.ts';
+import { openAlerts } from './wire-alerts.ts';
+import type { AlertParts } from './wire-alerts.ts';
+import type { Signs } from '../alerts/observed-conditions.ts';
 import { openConsoleOf } from './console.ts';
-import type { ReplayDeps } from './console-replay.ts';
-import { healthOf } from './console-health.ts';
-import { createMachine } from './console-machine.ts';
-import { doorAt } from './ports.ts';
+import type { ReplayDeps } from '../console/replay.ts';
+import { healthOf } from '../console/health.ts';
+import { createMachine } from '../console/machine.ts';
+import { doorAt } from '../host/ports.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
 
 export interface AdminParts {

@@ -1,9 +1,8 @@
 /** What `headgate start` prints once its doors are open: their addresses, and a first table and request to try. */
 import type { GatewayService } from './gateway-main.ts';
 import type { Service } from './start.ts';
+import { consoleUrl, reachable } from '../host/console-address.ts';
 import type { Settings } from '../config/settings.ts';
-
-const reachable = (host: string): string => (host === '0.0.0.0' || host === '::' ? 'localhost' : host);
 
 const schemeOf = (certificate: string | null): string => (certificate === null ? 'http' : 'https');
 
@@ -81,12 +80,6 @@ function consoleLineOf({ console, doors: { admin } }: Service, terminal: boolean
   return link === ''
     ? `\n  console   ${url}  (headgate console shows how to log in)`
     : `\n  console   ${url}${link}`;
-}
-
-/** The console's URL for a browser on this machine. */
-export function consoleUrl({ host, port }: { readonly host: string; readonly port: number }): string {
-  const name = host.includes(':') && host !== '::' ? `[${host}]` : reachable(host);
-  return `http://${name}:${port}/console/`;
 }
 
 /** What `headgate gateway` prints once its door is open. */

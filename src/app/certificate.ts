@@ -20,8 +20,8 @@ import { CertificateKeeper } from '../acme/renewal.ts';
 import type { KeeperOptions, Standing } from '../acme/renewal.ts';
 import { storeInCatalog } from '../acme/catalog-store.ts';
 import type { Store } from '../acme/store.ts';
-import { asked } from '../catalog/learning.ts';
-import type { LearningDeps } from '../catalog/learning.ts';
+import { asked } from '../ingest/learning.ts';
+import type { Lends } from '../ingest/learning.ts';
 import { identities } from '../catalog/seals.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Closer } from '../kit/closer.ts';
@@ -41,7 +41,7 @@ export async function withTlsFile(settings: Settings): Promise<Settings> {
 export interface CertificateParts {
   readonly settings: Settings;
   readonly engine: Engine;
-  readonly connect: LearningDeps['connect'];
+  readonly pools: Lends;
   readonly sealing: Sealing;
   /** Makes the listener read its certificate again. */
   readonly reload: () => Promise<void>;
@@ -101,7 +101,7 @@ export async function openCertificate(
   };
 }
 
-function storeOf({ settings, engine, connect, sealing }: CertificateParts, dataDir: string): Store {
+function storeOf({ settings, engine, pools, sealing }: CertificateParts, dataDir: string): Store {
   const of = `${settings.listenAcmeDirectory} ${settings.listenAcmeDomains.toSorted().join()}`;
   if (engine.kind === 'embedded') return storeInFolder(dataDir, of);
   return storeInCatalog({
@@ -110,7 +110,7 @@ function storeOf({ settings, engine, connect, sealing }: CertificateParts, dataD
     newId: randomUUID,
     open: (sealed, id) => sealing.open(sealed, identities.acme(id)),
     seal: (text, id) => sealing.seal(text, identities.acme(id)),
-    ask: (sql, values) => asked({ connect }, engine.defaultDatabase, sql, values),
+    ask: (sql, values) => asked(pools, engine.defaultDatabase, sql, values),
   });
 }
 

@@ -6,10 +6,10 @@ import { test } from 'node:test';
 import { makeAuthority } from '../../test/support/certificates.ts';
 import { findTool } from '../../test/support/tools.ts';
 import { resolveSettings } from '../config/settings.ts';
-import { healthOf } from './console-health.ts';
-import { createMachine } from './console-machine.ts';
-import { makeSecret, senderInfos, sendTest } from './console-senders.ts';
-import { consoleIsOn, consoleProblem } from './door-settings.ts';
+import { healthOf } from '../console/health.ts';
+import { createMachine } from '../console/machine.ts';
+import { makeSecret, senderInfos, sendTest } from '../console/senders.ts';
+import { consoleIsOn, consoleProblem } from '../host/door-settings.ts';
 
 const settings = (env: Readonly<Record<string, string>>) => resolveSettings({ env, flags: {} }).settings;
 const asking = {

@@ -14,12 +14,13 @@ import type { Closer } from '../kit/closer.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
-import { consoleIsOn } from './door-settings.ts';
+import { ownerKeyFile } from '../host/console-address.ts';
+import { consoleIsOn } from '../host/door-settings.ts';
 import { pageFolder } from './program-files.ts';
 import { ownBase } from './endpoints.ts';
-import { replayed } from './console-replay.ts';
-import type { ReplayDeps } from './console-replay.ts';
-import { makeSecret, senderInfos, sendTest } from './console-senders.ts';
+import { replayed } from '../console/replay.ts';
+import type { ReplayDeps } from '../console/replay.ts';
+import { makeSecret, senderInfos, sendTest } from '../console/senders.ts';
 
 export interface ConsoleParts {
   readonly settings: Settings;
@@ -37,9 +38,6 @@ export interface ConsoleParts {
   readonly machine: () => Promise<Machine>;
   readonly observe: Observe;
 }
-
-/** The file whose content authenticates the commands of this machine; it exists while Headgate runs. */
-export const ownerKeyFile = 'console.key';
 
 /** null: the console is off. */
 export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promise<Console | null> {

@@ -4,9 +4,9 @@
  * when asked.
  */
 import type { PoolClient, QueryResult } from 'pg';
-import { Lanes } from '../batch/lanes.ts';
+import { Lanes, nothingExpected } from '../batch/lanes.ts';
 import { openRelations } from '../catalog/relations.ts';
-import { createCommit } from '../commit/commit.ts';
+import { Commit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
@@ -67,8 +67,8 @@ export function openEventParts(
   };
   const pools = new CommitPools(engine, bounds, undefined, observe, waits.commitStatementTimeoutMs);
   closer.add('commit connections of the gateway', () => pools.close());
-  const commit = createCommit({ pools, limits: { ...bounds, ...waits }, observe, clock });
-  const lanes = new Lanes({ commit, limits: bounds, clock, endOfTurn: setImmediate });
+  const commit = new Commit({ pools, limits: { ...bounds, ...waits }, observe, clock });
+  const lanes = new Lanes(commit, { limits: bounds, clock });
   closer.add('lanes of the gateway', () => lanes.close());
   return { engine, ready, pools, lanes, clock };
 }
@@ -172,7 +172,7 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
         : found;
     },
     forget,
-    admit: (target) => lanes.admit(target, limits.eventsDeadlineMs),
+    admit: (target) => lanes.admit(target, nothingExpected, limits.eventsDeadlineMs),
     submit: (rows) => lanes.submit(rows),
     release,
     codec,

@@ -12,15 +12,15 @@ import { createMetrics } from '../admin/metrics.ts';
 import { Held } from '../console/accepted-requests.ts';
 import { Ring } from '../console/ring-buffer.ts';
 import { openAdminPort } from './admin-port.ts';
-import { Signs } from './alerts/observed-conditions.ts';
+import { Signs } from '../alerts/observed-conditions.ts';
 import { askTokens } from '../catalog/tokens.ts';
 import { StatementError } from '../ddl/cursor.ts';
 import { createRewriter } from '../ddl/rewrite.ts';
-import { boundsOf } from './effective-limits.ts';
+import { boundsOf } from '../config/effective-limits.ts';
 import type { CertificateOfDomains } from './certificate.ts';
 import { openGuards } from './door-guards.ts';
 import { Endpoints } from './endpoints.ts';
-import { doorAt, writePorts } from './ports.ts';
+import { doorAt, writePorts } from '../host/ports.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import { gatewayFunctions } from '../catalog/gateway-functions.ts';
@@ -55,7 +55,8 @@ import { parseAnswer } from '../validate/answer.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
-import { commitEngine, masterKeys, openWebhookRooms, releaseDatabase } from './wire-listener.ts';
+import { masterKeys } from '../secrets/master-key.ts';
+import { commitEngine, openWebhookRooms, releaseDatabase } from './wire-listener.ts';
 import type { WebhookDeps } from './wire-listener.ts';
 import { openSqlDoor } from '../wire/door.ts';
 import type { SqlDoor } from '../wire/door.ts';
@@ -151,9 +152,8 @@ async function openCertificate(
 ): Promise<CertificateOfDomains> {
   if (settings.listenAcmeDomains.length === 0) return { standing: () => null, doors: {}, reload };
   const certificate = await import('./certificate.ts');
-  const connect = (database: string) => pools.connect(database);
   const reread = async () => reload?.();
-  const parts = { settings, engine, connect, sealing, reload: reread, observe };
+  const parts = { settings, engine, pools, sealing, reload: reread, observe };
   return certificate.openCertificate(parts, closer);
 }
 

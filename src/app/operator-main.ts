@@ -9,7 +9,7 @@ import type { KubeConfig } from '@kubernetes/client-node';
 import { openAdmin } from '../admin/admin.ts';
 import { createMetrics } from '../admin/metrics.ts';
 import { Closer } from '../kit/closer.ts';
-import { openDoors } from './check-settings.ts';
+import { openDoors } from '../host/check-settings.ts';
 import { refuse, StartError } from './start.ts';
 import { stopService } from './stopping.ts';
 import type { Stopped } from './stopping.ts';

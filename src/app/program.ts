@@ -14,7 +14,7 @@ import type { SendOptions } from '../senders/send-options.ts';
 import { limits } from '../config/limits.ts';
 import { resolveSettings, settingsTable } from '../config/settings.ts';
 import type { ResolvedSettings, SettingName, Settings, SocketName } from '../config/settings.ts';
-import { registerCommands } from './commands/register.ts';
+import { registerCommands } from '../cli/register.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import type { Stopped } from './stopping.ts';
 import type { Terminal } from './terminal.ts';
@@ -104,7 +104,7 @@ function settingsToRun(options: Record<string, string | true | undefined>): Sett
 /** With the sockets that the parent process passed on, which is rare. */
 async function withSockets(settings: Settings, doors: readonly SocketName[]): Promise<Settings> {
   if (invoked.env['LISTEN_FDS'] === undefined) return settings;
-  const sockets = await import('./sockets.ts');
+  const sockets = await import('../host/sockets.ts');
   return sockets.withSockets(settings, { env: invoked.env, pid: process.pid }, doors);
 }
 
@@ -199,13 +199,13 @@ async function config(options: Record<string, string | true | undefined>): Promi
   }
   const [{ refuse }, { problemsOf }] = await Promise.all([
     import('./start.ts'),
-    import('./check-settings.ts'),
+    import('../host/check-settings.ts'),
   ]);
   await refuse(problemsOf(settings));
 }
 
 async function rotate(options: Record<string, string | true | undefined>): Promise<void> {
-  const { rotateKey } = await import('./rotate-key.ts');
+  const { rotateKey } = await import('../cli/rotate-key.ts');
   await rotateKey(settingsOf(options).settings, {
     say: (line) => void process.stdout.write(`${line}\n`),
     warn: (line) => void process.stderr.write(`headgate: ${line}\n`),
@@ -216,7 +216,7 @@ async function reveal(
   name: string,
   { database, ...rest }: Record<string, string | true | undefined>,
 ): Promise<void> {
-  const { revealSecret } = await import('./reveal-secret.ts');
+  const { revealSecret } = await import('../cli/reveal-secret.ts');
   const value = await revealSecret(
     settingsOf(rest).settings,
     name,
@@ -227,7 +227,7 @@ async function reveal(
 
 async function moveTo(options: Record<string, string | true | undefined>): Promise<void> {
   const { to, database, leaveOut, ...rest } = options;
-  const { move } = await import('./move/move.ts');
+  const { move } = await import('../cli/move/move.ts');
   await move(
     settingsOf(rest).settings,
     { to: String(to), database: database === true ? undefined : database, leaveOut: leaveOut === true },

@@ -12,9 +12,9 @@ import { limits } from '../config/limits.ts';
 import { observers } from '../observe/observations.ts';
 import type { Observation, Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
-import { problemsOf } from './check-settings.ts';
-import { allDoors, takenPorts } from './ports.ts';
-import { runningAt } from './running.ts';
+import { problemsOf } from '../host/check-settings.ts';
+import { allDoors, takenPorts } from '../host/ports.ts';
+import { runningAt } from '../host/running.ts';
 import type { Stopped } from './stopping.ts';
 
 export interface Address {

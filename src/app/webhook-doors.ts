@@ -13,7 +13,7 @@ import { Listeners } from './listeners/listeners.ts';
 import { listenersOf } from './listeners/resource-share.ts';
 import type { SpoolDesk } from './listeners/spool-server.ts';
 import { settingsOfListener } from './listeners/settings-of-listener.ts';
-import { doorAt } from './ports.ts';
+import { doorAt } from '../host/ports.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
 

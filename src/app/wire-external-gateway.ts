@@ -3,7 +3,7 @@
  * what a database reports about itself. Takes engines, returns EventDeps; opens connections only when asked.
  */
 import type { ClientConfig } from 'pg';
-import { Lanes } from '../batch/lanes.ts';
+import { Lanes, nothingExpected } from '../batch/lanes.ts';
 import { Products } from '../engine/server-product.ts';
 import type { Product } from '../engine/server-product.ts';
 import type { GatewayDeps } from '../gateway/door.ts';
@@ -11,7 +11,7 @@ import type { EventAnswer, EventDeps } from '../gateway/event-deps.ts';
 import { LineRefused, lineOf, reasonOf } from '../gateway/line-refused.ts';
 import { Skipped } from '../gateway/skipped-lines.ts';
 import type { Closer } from '../kit/closer.ts';
-import { createRwCommit } from '../risingwave/commit.ts';
+import { RwCommit } from '../risingwave/commit.ts';
 import { openRwRelations } from '../risingwave/relations.ts';
 import { RwSessions } from '../risingwave/sessions.ts';
 import { limits } from '../config/limits.ts';
@@ -84,19 +84,14 @@ function risingWaveEvents(
   const { observe, clock } = options;
   const sessions = new RwSessions(clientConfig);
   closer.add('RisingWave connections of the gateway', () => sessions.close());
-  const { commit, badRows } = createRwCommit({
-    sessions,
-    deadlineMs: limits.eventsDeadlineMs,
-    observe,
-    clock,
-  });
+  const commit = new RwCommit(sessions, limits.eventsDeadlineMs, { observe, clock });
   // An INSERT takes as long as a checkpoint, whatever its size.
   const bounds = {
     ...options.bounds,
     groupRowsMax: limits.risingwaveGroupRowsMax,
     groupTargetMs: limits.risingwaveGroupTargetMs,
   };
-  const lanes = new Lanes({ commit, limits: bounds, clock, endOfTurn: setImmediate });
+  const lanes = new Lanes(commit, { limits: bounds, clock });
   closer.add('RisingWave lanes of the gateway', () => lanes.close());
   const databases = new Map<string, ReturnType<typeof openRwRelations>>();
   const ask = async (
@@ -123,7 +118,7 @@ function risingWaveEvents(
     clock,
     find: (database, name, onConflict, sinceMs) => relationsOf(database).find(name, onConflict, sinceMs),
     forget: (database, name) => databases.get(database)?.forget(name),
-    admit: (target) => lanes.admit(target, limits.eventsDeadlineMs),
+    admit: (target) => lanes.admit(target, nothingExpected, limits.eventsDeadlineMs),
     submit: (rows) => lanes.submit(rows),
     release: async (database) => {
       databases.delete(database);
@@ -133,7 +128,7 @@ function risingWaveEvents(
     skipping: async (target, _request, body, small) => {
       const skipped = new Skipped(limits.eventsSkippedMax);
       const rows = body.decodeSmall(target, small, skipped);
-      return rows === null ? { rows: 0, skipped } : submitGood({ rows, skipped, badRows, lanes });
+      return rows === null ? { rows: 0, skipped } : submitGood({ rows, skipped, commit, lanes });
     },
     readable: (database) => {
       const own = flushes.get(database) ?? new Flushes(() => ask(database, 'flush', limits.eventsDeadlineMs));
@@ -150,14 +145,12 @@ const tooLarge = `the body is larger than ${limits.eventsLaneBytesMax} bytes, wh
 interface Good {
   readonly rows: Rows;
   readonly skipped: Skipped;
-  readonly badRows: (
-    rows: Rows,
-  ) => Promise<readonly { readonly row: number; readonly refusal: { readonly message: string } }[] | null>;
+  readonly commit: Pick<RwCommit, 'badRows'>;
   readonly lanes: Lanes;
 }
 
-async function submitGood({ rows, skipped, badRows, lanes }: Good): Promise<EventAnswer> {
-  const bad = await badRows(rows);
+async function submitGood({ rows, skipped, commit, lanes }: Good): Promise<EventAnswer> {
+  const bad = await commit.badRows(rows);
   if (bad === null) throw new Refused('engine_unavailable');
   for (const { row, refusal } of bad) skipped.add(lineOf(rows, row), reasonOf(refusal.message));
   const good = without(rows, new Set(bad.map(({ row }) => row)));

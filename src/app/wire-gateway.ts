@@ -7,7 +7,7 @@ import type { DatabaseError } from 'pg';
 import { createTypeNameRewriter } from '../ddl/type-names.ts';
 import { withoutCopy } from '../ddl/no-copy.ts';
 import type { GatewayGuards } from './door-guards.ts';
-import { doorAt } from './ports.ts';
+import { doorAt } from '../host/ports.ts';
 import { EngineError } from '../engine/engine.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { GatewayRole } from '../engine/gateway-role.ts';

@@ -3,54 +3,42 @@
  * the listener is opened; returns the rooms. Opened by main.ts, and by each listener process if there are several. Part of the
  * composition root.
  */
-import { randomUUID } from 'node:crypto';
-import { join } from 'node:path';
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
-import { createKeeping, createLearning } from '../catalog/learning.ts';
-import type { Learn, LearningDeps } from '../catalog/learning.ts';
+import { TableCompiler } from '../catalog/table-compiler.ts';
+import { Learning } from '../ingest/learning.ts';
 import { Sns } from '../ingest/sns.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
+import { Commit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';
-import { runDurably } from '../commit/durable.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import { writerName } from '../engine/login-names.ts';
 import { OwnerLogins } from '../engine/owner-logins.ts';
 import type { LoginPasswords } from '../engine/owner-logins.ts';
-import type { AskedHandshake, RejectedRequest } from '../types/journal.ts';
-import type { CheckRequest } from '../types/request.ts';
-import type { Ignored } from '../types/rows.ts';
-import type { Target } from '../types/target.ts';
-import type { IngestDeps } from '../ingest/ingest.ts';
+import type { Stages } from '../ingest/ingest.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { Limits } from '../config/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
 import { observers } from '../observe/observations.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Keeper } from '../keep/retention.ts';
-import { destinationOf } from '../risingwave/destination.ts';
-import { createKeepApart } from '../reject/apart.ts';
-import type { ApartOptions } from '../reject/apart.ts';
+import { IntoRisingWave } from '../risingwave/into.ts';
+import { RequestsApart } from '../reject/apart.ts';
 import { Rejects } from '../reject/rejected-requests.ts';
 import type { RejectsOptions } from '../reject/rejected-requests.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
-import { loadMasterKeys, parseMasterKeys } from '../secrets/master-key.ts';
 import { createLoginPasswords } from '../secrets/login-passwords.ts';
 import { createSealing } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import type { Settings } from '../config/settings.ts';
-import { createCompileAnswers } from '../validate/answers.ts';
-import { explainRefusal } from '../validate/explain.ts';
-import { parseExpression } from '../validate/expression.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { SpoolLink } from './listeners/spool-client.ts';
-import { detourOf } from './spool-detour.ts';
-import { openInto, paceOf } from './wire-into.ts';
-import { rememberTables, SpoolHolder } from './wire-spool.ts';
-import type { SpoolParts } from './wire-spool.ts';
+import { rememberTables, SpoolHolder } from '../spool/spool-holder.ts';
+import type { SpoolParts } from '../spool/spool-holder.ts';
 import { openWebhooks } from './webhook-door.ts';
 
 export interface WebhookRoomsOptions<Door extends Closable> {
@@ -70,7 +58,7 @@ export interface WebhookRoomsOptions<Door extends Closable> {
     readonly link: SpoolLink;
   } | null;
   /** Receives what accepted requests of inspected tables held. */
-  readonly hold: NonNullable<IngestDeps['hold']>;
+  readonly hold: NonNullable<Stages['hold']>;
   /** Called for each spool that is opened here. */
   readonly spoolOpened?: (kept: DatabaseSpool) => void;
 }
@@ -103,14 +91,16 @@ export async function openWebhookRooms<Door extends Closable>(
   closer.add('keep', () => keeper?.close());
   let confirmed: (database: string) => void = () => undefined;
   const catalog = await Catalog.open({
-    confirmed: (database) => confirmed(database),
-    served: (database) => {
+    onConfirmed: (database) => confirmed(database),
+    onServed: (database) => {
       rejects.serve(database);
       keeper?.serve(database);
     },
     engine,
-    retryAsked: (database) => rejects.wake(database),
-    deps: { ...catalogRooms(sealing, options.keys, settings), verifier },
+    onRetryAsked: (database) => rejects.wake(database),
+    compiler: new TableCompiler(sealing, settings, verifier),
+    sealing,
+    keys: options.keys,
     limits,
     observe,
     clock,
@@ -119,37 +109,28 @@ export async function openWebhookRooms<Door extends Closable>(
   const name = options.oneOfSeveral?.commitName;
   const pools = new CommitPools(commitEngine(engine, logins), limits, name, observe);
   closer.add('commit connections', () => pools.close());
-  const commit = {
-    pools,
-    limits,
-    observe,
-    ignored: (target: Target, ignored: Ignored) => rejects.ignored(target, ignored),
-    clock,
-  };
-  const into = openInto(commit, closer);
-  const lanes = new Lanes({ commit: into.commit, paceOf, limits, clock, endOfTurn: setImmediate });
+  const told = observers(observe, rejects.observe);
+  const commit = { pools, limits, observe: told, clock };
+  const elsewhere = new IntoRisingWave({ observe, clock });
+  closer.add('RisingWave connections', () => elsewhere.close());
+  const lanes = new Lanes(new Commit(commit, elsewhere), { limits, clock });
   closer.add('lanes', () => lanes.close());
-  const spool = await openSpool(
-    { ...options, sealing, catalog, commit, into, clock, direct: () => lanes.taken },
-    closer,
-  );
-  closer.add('hand-over into RisingWave', into.stop);
+  const spool = await openSpool({ ...options, sealing, catalog, commit, elsewhere, clock, lanes }, closer);
+  // Once the lanes are empty: a hand-over may take long.
+  closer.add('hand-over into RisingWave', () => elsewhere.stop());
   confirmed = (database) => spool?.confirmed(database);
 
   // Waits for an engine that is reachable, so that ready means ready, and a proxy sees a starting Headgate as down rather than
   // failing; if the engine is unreachable, requests are answered 503.
   await catalog.opened();
   confirmed(engine.defaultDatabase);
-  const rejected = (request: RejectedRequest) => rejects.keep(request);
-  const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
   const disk = spool ?? options.oneOfSeveral?.link ?? null;
-  const detour = detourOf({ settings, catalog, lanes, observe, disk });
-  const told = observers(observe, rejects.observe);
   const fence = options.oneOfSeveral?.fence ?? null;
-  const keepApart = keepingApart(pools, limits);
-  const doing = { rejected, keepApart, hold: options.hold, asked, fence, clock, observe: told };
-  const calling = outward({ sealing, pools, catalog, settings, limits, observe, clock });
-  const stages = { settings, catalog, lanes, detour, guards, limits, ...calling, ...doing };
+  const apart = new RequestsApart(pools, limits);
+  const learning = new Learning(sealing, pools, catalog, observe);
+  const sns = openSns(settings, learning, { observe, clock, limits });
+  const kept = { rejects, apart, hold: options.hold, disk, fence };
+  const stages = { settings, catalog, lanes, guards, learning, sns, ...kept, observe: told, clock, limits };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
   return { sealing, rejects, keeper, catalog, logins, pools, lanes, spool, listener };
@@ -198,32 +179,16 @@ export function commitEngine(engine: Engine, logins: OwnerLogins): CommitEngine 
   };
 }
 
-function keepingApart(pools: CommitPools, limits: Limits) {
-  const run: ApartOptions['run'] = (database, statement) =>
-    runDurably(pools, database, [statement], limits.rejectedStatementMs);
-  return createKeepApart({ run, limits });
-}
-
-/** What is learned from a sender's first request, and the calls that Headgate makes because of it. */
-function outward(
-  deps: Pick<WebhookDeps<Closable>, 'sealing' | 'pools' | 'catalog'> &
-    Pick<WebhookRoomsOptions<Closable>, 'settings' | 'limits' | 'observe'> & { readonly clock: () => number },
-): { learn: Learn; sns: Sns | null } {
-  const { sealing, pools, catalog, settings, limits, observe, clock } = deps;
-  const learning: LearningDeps = {
-    open: sealing.open,
-    seal: sealing.seal,
-    newId: randomUUID,
-    connect: (database) => pools.connect(database),
-    refresh: (table) => catalog.refresh(table),
-    observe,
-  };
-  const learn = createLearning(learning);
-  if (settings.confirmSubscriptions === 'off') return { learn, sns: null };
-  const fetch = createFetch(publicNetwork, limits);
-  const allowed = settings.confirmSubscriptions.split(',');
-  const allows = { sns: allowed.includes('sns'), eventGrid: allowed.includes('event_grid') };
-  return { learn, sns: new Sns({ allows, fetch, keep: createKeeping(learning), observe, clock, limits }) };
+/** null: Headgate calls nobody over the network. */
+function openSns(
+  { confirmSubscriptions: allowed }: Settings,
+  learning: Learning,
+  context: StageContext,
+): Sns | null {
+  if (allowed === 'off') return null;
+  const services = allowed.split(',');
+  const allows = { sns: services.includes('sns'), eventGrid: services.includes('event_grid') };
+  return new Sns(allows, createFetch(publicNetwork, context.limits), learning, context);
 }
 
 /** null: another process keeps the spool. */
@@ -256,33 +221,4 @@ export async function releaseDatabase(
   await pools.release(database);
   await rejects.release(database);
   await keeper?.release(database);
-}
-
-export function masterKeys(settings: Settings): KeyRing {
-  if (settings.masterKey !== null) return parseMasterKeys(settings.masterKey, 'HEADGATE_MASTER_KEY');
-  return loadMasterKeys(settings.masterKeyFile ?? join(settings.dataDir, 'master.key'));
-}
-
-function catalogRooms(sealing: Sealing, keys: KeyRing, settings: Settings) {
-  return {
-    open: sealing.open,
-    seal: sealing.seal,
-    makeKey: () => keys.make(),
-    compileAnswers: createCompileAnswers(settings.publicUrl),
-    destination: (value: string, trusted: boolean) => destinationOf(value, settings.intoHosts, trusted),
-    compile: (expression: string, payload: string, secrets: ReadonlyMap<string, string>) => {
-      const parsed = parseExpression(expression, { secrets: [...secrets.keys()] });
-      // CREATE decided what one more unknown name would mean; a renamed column changes nothing.
-      if (parsed.payloadName !== null && parsed.payloadName !== payload && parsed.payloadName !== 'payload') {
-        throw new Error(`the VALIDATE expression reads ${parsed.payloadName}, the body is ${payload}`);
-      }
-      return {
-        check: parsed.compile({ secrets, publicUrl: settings.publicUrl }),
-        why: (request: CheckRequest) =>
-          explainRefusal(expression, { secrets, publicUrl: settings.publicUrl }, request),
-        readsEncodedBody: parsed.readsEncodedBody,
-        headers: parsed.readsAllHeaders ? null : parsed.headersRead.map((name) => name.toLowerCase()),
-      };
-    },
-  };
 }

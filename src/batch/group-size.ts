@@ -7,7 +7,18 @@
  * twice as many rows would take less makes them twice as large. The wait of a row is taken to have grown only when two
  * consecutive groups say so: a hiccup (of a disk, of a lock) makes a few groups smaller, and refuses nobody.
  */
+import { limits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
+import type { Target } from '../types/target.ts';
+
+/** The bounds of a table's groups. In RisingWave a checkpoint takes the same time whatever it holds. */
+export function boundsOf(
+  { into }: Target,
+  bounds: Pick<Limits, 'groupRowsMax' | 'groupTargetMs'>,
+): Pick<Limits, 'groupRowsMax' | 'groupTargetMs'> {
+  if (into === undefined) return bounds;
+  return { groupRowsMax: limits.risingwaveGroupRowsMax, groupTargetMs: limits.risingwaveGroupTargetMs };
+}
 
 export class Pace {
   readonly #limits: Pick<Limits, 'groupRowsMax' | 'groupTargetMs'>;

@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { holdsTable } from '../../test/support/state-table.ts';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
+import { limits as allLimits } from '../config/limits.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import type { Chain, Outcome } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { Lane } from './lane.ts';
-import type { LaneOptions } from './lane.ts';
+import type { OfAllLanes } from './lane.ts';
 import { Pace } from './group-size.ts';
 
 /** A lane of two requests, whose turns, clock and engine are moved by hand, with those that were given to it. */
@@ -21,18 +22,21 @@ class Bench {
 
   constructor() {
     const limits = {
+      ...allLimits,
       laneRowsMax: 2,
       laneBytesMax: 1_000,
       groupBytesMax: 400,
       groupRowsMax: 4,
       groupTargetMs: 1_000,
     };
-    const options: LaneOptions = {
-      commit: async ({ members }) => {
-        const done = deferred<Outcome>();
-        this.#groups.push(done);
-        const outcome = await done.promise;
-        return members.map(() => outcome);
+    const options: OfAllLanes = {
+      commit: {
+        commit: async ({ members }) => {
+          const done = deferred<Outcome>();
+          this.#groups.push(done);
+          const outcome = await done.promise;
+          return members.map(() => outcome);
+        },
       },
       limits,
       clock: () => this.#nowMs,

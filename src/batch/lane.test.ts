@@ -9,7 +9,8 @@ import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import { Lane } from './lane.ts';
 import { Lanes } from './lanes.ts';
-import type { LanesOptions } from './lanes.ts';
+import { limits as allLimits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import { Pace } from './group-size.ts';
 
 const table = (oid = 1): Target => targetOf({ oid });
@@ -20,11 +21,12 @@ const rowsOf = (target: Target, size: number, count = 1, ackTimeoutMs = 100): Ro
 });
 
 /** A lane whose turns, clock and engine are moved by hand. */
-function bench(given: Partial<LanesOptions['limits']> = {}) {
+function bench(given: Partial<Limits> = {}) {
   const turns: (() => void)[] = [];
   const groups: { group: Group; done: Deferred<readonly Outcome[]> }[] = [];
   const at = { now: 0, idle: 0 };
   const limits = {
+    ...allLimits,
     laneRowsMax: 10,
     laneBytesMax: 1_000,
     groupRowsMax: 4,
@@ -35,10 +37,12 @@ function bench(given: Partial<LanesOptions['limits']> = {}) {
     ...given,
   };
   const options = {
-    commit: (group: Group) => {
-      const done = deferred<readonly Outcome[]>();
-      groups.push({ group, done });
-      return done.promise;
+    commit: {
+      commit: (group: Group) => {
+        const done = deferred<readonly Outcome[]>();
+        groups.push({ group, done });
+        return done.promise;
+      },
     },
     limits,
     clock: () => at.now,
@@ -329,7 +333,7 @@ suite('lane', () => {
 suite('lanes', () => {
   test('tables commit side by side; drain commits what waits and refuses what comes', async () => {
     const { options, groups, endTurn, finish } = bench();
-    const lanes = new Lanes(options);
+    const lanes = new Lanes(options.commit, options, options.endOfTurn);
     const two = table(2);
     const first = lanes.submit(rowsOf(one, 1));
     const second = lanes.submit(rowsOf(two, 1));
@@ -356,7 +360,7 @@ suite('lanes', () => {
   test('what a lane has learnt of its table is kept while requests come, and a minute or two behind the last', async (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] });
     const { options, groups, at, endTurn, finish } = bench({ groupTargetMs: 100 });
-    const lanes = new Lanes(options);
+    const lanes = new Lanes(options.commit, options, options.endOfTurn);
     /** How many of three rows the first group takes; each group takes a second. */
     const firstOfThree = async () => {
       for (let i = 0; i < 3; i++) void lanes.submit(rowsOf(one, 1, 1, 60_000));

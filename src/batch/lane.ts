@@ -34,19 +34,16 @@
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
-import type { CommitGroup, Group, Outcome, Rows } from '../types/rows.ts';
-import type { Limits } from '../config/limits.ts';
+import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
+import type { StageContext } from '../observe/context.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Pace } from './group-size.ts';
 
 export type LaneState = 'idle' | 'gathering' | 'committing';
 
 /** What all lanes share. */
-export interface LaneOptions {
-  readonly commit: CommitGroup;
-  readonly limits: Pick<Limits, 'laneRowsMax' | 'laneBytesMax' | 'groupBytesMax'>;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
+export interface OfAllLanes extends Pick<StageContext, 'clock' | 'limits'> {
+  readonly commit: GroupCommit;
   /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
   readonly endOfTurn: (run: () => void) => void;
   /** Called when a lane has nothing left. */
@@ -63,7 +60,7 @@ interface Waiting {
 }
 
 export class Lane {
-  readonly #options: LaneOptions;
+  readonly #all: OfAllLanes;
   readonly #pace: Pace;
   readonly #passes: Semaphore | null;
   #state: LaneState = 'idle';
@@ -84,8 +81,8 @@ export class Lane {
   #watchers: { readonly upTo: number; readonly tell: () => void }[] = [];
 
   /** `pace`: what is known of the table's speed. `passes`: a group is committed only while it holds one of them; null: none is needed. */
-  constructor(options: LaneOptions, pace: Pace, passes: Semaphore | null = null) {
-    this.#options = options;
+  constructor(all: OfAllLanes, pace: Pace, passes: Semaphore | null = null) {
+    this.#all = all;
     this.#pace = pace;
     this.#passes = passes;
   }
@@ -101,7 +98,7 @@ export class Lane {
 
   /** Whether a request of this size would be refused now. Called before its body is read. */
   isFull(bytes: number, ackTimeoutMs: number): boolean {
-    const { laneRowsMax, laneBytesMax } = this.#options.limits;
+    const { laneRowsMax, laneBytesMax } = this.#all.limits;
     // A lane in which nothing waits accepts one request of any size that the listener let through.
     if (this.#rows === 0) return false;
     if (this.#rows >= laneRowsMax || this.#bytes + bytes > laneBytesMax) return true;
@@ -119,7 +116,7 @@ export class Lane {
       return Promise.resolve({ kind: 'aborted', refusal: refusal(refused) });
     }
     const receipt = deferred<Outcome>();
-    const deadline = this.#options.clock() + rows.ackTimeoutMs;
+    const deadline = this.#all.clock() + rows.ackTimeoutMs;
     const ordinal = ++this.#ordinals;
     if (rows.chain !== null) this.#lastInOrder = ordinal;
     this.#queue.push({ rows, receipt, deadline, ordinal, settled: false });
@@ -194,13 +191,13 @@ export class Lane {
     }
     this.#tell();
     this.#become('idle');
-    this.#options.onIdle();
+    this.#all.onIdle();
   }
 
   /** Requests that belong together have arrived when this turn of the event loop has read every socket that was ready. */
   #gather(goOn: () => void): void {
     this.#become('gathering');
-    this.#options.endOfTurn(goOn);
+    this.#all.endOfTurn(goOn);
   }
 
   #tell(): void {
@@ -221,9 +218,9 @@ export class Lane {
     this.#become('committing');
     this.#committing = members;
     const group = toGroup(members);
-    const started = this.#options.clock();
-    const outcomes = await this.#options.commit(group);
-    this.#pace.record(group.rows, this.#options.clock() - started);
+    const started = this.#all.clock();
+    const outcomes = await this.#all.commit.commit(group);
+    this.#pace.record(group.rows, this.#all.clock() - started);
     // Before the next group is taken.
     members.forEach(({ rows: { chain } }, i) => {
       if (chain !== null && outcomes[i]?.kind !== 'committed') chain.broken = true;
@@ -234,9 +231,9 @@ export class Lane {
 
   /** The next requests that fit one transaction: of one version of the table, within the group's bounds. */
   #takeGroup(most: number): Waiting[] {
-    const { groupBytesMax } = this.#options.limits;
+    const { groupBytesMax } = this.#all.limits;
     const { groupRows, groupMs } = this.#pace;
-    const latest = this.#options.clock() + groupMs;
+    const latest = this.#all.clock() + groupMs;
     const members: Waiting[] = [];
     let rows = 0;
     let bytes = 0;

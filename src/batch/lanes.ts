@@ -5,30 +5,24 @@
  * Takes Rows and returns receipts (see lane.ts); refuses with `lane_full`, `draining`, `deadline`, `chain_broken`.
  * Owns the only timer of the batch room, which settles receipts past their deadline.
  */
-import type { Outcome, Rows } from '../types/rows.ts';
+import type { GroupCommit, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { allAtOnce } from '../kit/batch-callbacks.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused, refusal } from '../errors/refusals.ts';
-import type { Limits } from '../config/limits.ts';
+import { limits as allLimits } from '../config/limits.ts';
+import type { StageContext } from '../observe/context.ts';
 import { Lane } from './lane.ts';
-import type { LaneOptions } from './lane.ts';
-import { Pace } from './group-size.ts';
+import type { OfAllLanes } from './lane.ts';
+import { boundsOf, Pace } from './group-size.ts';
 import { goesAside } from './large-requests.ts';
 
 /** How often receipts are compared with their deadline, ms: an answer is late by at most this much. */
 const sweepIntervalMs = 50;
 /** How often unused lanes are looked for, in sweeps: a minute. Making a lane costs more than keeping it. */
 const sweepsToRest = 1_200;
-
-export interface LanesOptions extends Omit<LaneOptions, 'onIdle' | 'limits'> {
-  readonly limits: LaneOptions['limits'] &
-    Pick<Limits, 'ackDeadlineMs' | 'groupRowsMax' | 'groupTargetMs' | 'largeCommitsMax'>;
-  /** The bounds of a table's groups; null, or absent: those of `limits`. */
-  readonly paceOf?: (target: Target) => Pick<Limits, 'groupRowsMax' | 'groupTargetMs'> | null;
-}
 
 /** What is known of a request before its body is read. */
 export interface Expected {
@@ -37,7 +31,8 @@ export interface Expected {
   readonly inOrder: boolean;
 }
 
-const nothingExpected: Expected = { bytes: 0, inOrder: false };
+/** Of a request of which nothing is known. */
+export const nothingExpected: Expected = { bytes: 0, inOrder: false };
 
 interface Open {
   readonly lane: Lane;
@@ -48,8 +43,8 @@ interface Open {
 }
 
 export class Lanes {
-  readonly #options: LanesOptions;
-  readonly #ofLanes: LaneOptions;
+  readonly #context: Pick<StageContext, 'clock' | 'limits'>;
+  readonly #ofLanes: OfAllLanes;
   readonly #lanes = new Map<string, Open>();
   /** For the large requests of all tables together. */
   readonly #passes: Semaphore;
@@ -61,11 +56,16 @@ export class Lanes {
   #draining = false;
   #whenIdle: (() => void)[] = [];
 
-  constructor(options: LanesOptions) {
-    const { commit, limits, clock, endOfTurn } = options;
-    this.#options = options;
+  /** `endOfTurn`: runs its argument when the current turn of the event loop has handled its sockets. */
+  constructor(
+    commit: GroupCommit,
+    context: Pick<StageContext, 'clock' | 'limits'>,
+    endOfTurn: OfAllLanes['endOfTurn'] = setImmediate,
+  ) {
+    const { limits, clock } = context;
+    this.#context = context;
     this.#ofLanes = { commit, limits, clock, endOfTurn: allAtOnce(endOfTurn), onIdle: () => this.#onIdle() };
-    this.#passes = new Semaphore(options.limits.largeCommitsMax);
+    this.#passes = new Semaphore(limits.largeCommitsMax);
     this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs);
     this.#sweeper.unref();
   }
@@ -84,15 +84,20 @@ export class Lanes {
   /** Throws Refused if a request for this table would wait in vain. Called before its body is read. */
   admit(
     target: Target,
-    ackTimeoutMs: number = this.#options.limits.ackDeadlineMs,
     expected: Expected = nothingExpected,
+    ackTimeoutMs: number = this.#deadlineMsOf(target),
   ): void {
     if (this.#draining) throw new Refused('draining');
     const { bytes, inOrder } = expected;
-    const aside = !inOrder && bytes > this.#options.limits.groupBytesMax && target.shape.key.length === 0;
+    const aside = !inOrder && bytes > this.#context.limits.groupBytesMax && target.shape.key.length === 0;
     const lane = this.#lanes.get(laneKey(target, aside))?.lane;
     // For small requests, how much room will be left once they have arrived cannot be known.
     if (lane?.isFull(aside || inOrder ? bytes : 0, ackTimeoutMs) === true) throw new Refused('lane_full');
+  }
+
+  /** How long a request of this table waits at least, in ms. */
+  #deadlineMsOf({ into }: Target): number {
+    return into === undefined ? this.#context.limits.ackDeadlineMs : allLimits.intoDeadlineMs;
   }
 
   /** Requests submitted so far. */
@@ -107,7 +112,7 @@ export class Lanes {
       if (rows.chain !== null) rows.chain.broken = true;
       return Promise.resolve({ kind: 'aborted', refusal: refusal('draining') });
     }
-    const aside = goesAside(rows, this.#options.limits);
+    const aside = goesAside(rows, this.#context.limits);
     const open = this.#open(rows.target, aside);
     open.table = rows.target;
     open.used = true;
@@ -122,7 +127,7 @@ export class Lanes {
     const key = laneKey(target, aside);
     const known = this.#lanes.get(key);
     if (known !== undefined) return known;
-    const pace = new Pace(this.#options.paceOf?.(target) ?? this.#options.limits);
+    const pace = new Pace(boundsOf(target, this.#context.limits));
     const passes = aside ? this.#passes : null;
     const lane = new Lane(this.#ofLanes, pace, passes);
     const made = { lane, table: target, used: true };
@@ -156,7 +161,7 @@ export class Lanes {
   }
 
   #sweep(): void {
-    const now = this.#options.clock();
+    const now = this.#context.clock();
     for (const { lane } of this.#lanes.values()) lane.expire(now);
     this.#sweeps += 1;
     if (this.#sweeps % sweepsToRest === 0) this.#forgetRested();

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { rowsOf as documentsOf, targetOf } from '../../test/support/rows.ts';
 import type { Chain, Group, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
+import { limits as allLimits } from '../config/limits.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import { Lanes } from './lanes.ts';
@@ -22,6 +23,7 @@ function bench() {
   const groups: { group: Group; done: Deferred<readonly Outcome[]> }[] = [];
   const at = { now: 0 };
   const limits = {
+    ...allLimits,
     laneRowsMax: 10,
     laneBytesMax: 1_000,
     groupRowsMax: 4,
@@ -35,7 +37,7 @@ function bench() {
     groups.push({ group, done });
     return done.promise;
   };
-  const lanes = new Lanes({ commit, limits, clock: () => at.now, endOfTurn: (run) => void turns.push(run) });
+  const lanes = new Lanes({ commit }, { limits, clock: () => at.now }, (run) => void turns.push(run));
   return {
     lanes,
     groups,
@@ -108,9 +110,9 @@ test('a large request is refused before it is read where those beside its table 
   await Promise.resolve();
   receipts.push(lanes.submit(rowsOf(one, 450)), lanes.submit(rowsOf(one, 450)));
   const expected = { bytes: 450, inOrder: false };
-  assert.throws(() => lanes.admit(one, 100, expected), /too many requests are waiting/);
-  assert.throws(() => lanes.admit(one, 100, { ...expected, bytes: 1_001 }), /too many requests are waiting/);
-  assert.doesNotThrow(() => lanes.admit(one, 100, { bytes: 1_001, inOrder: true }), 'its own lane is empty');
+  assert.throws(() => lanes.admit(one, expected, 100), /too many requests are waiting/);
+  assert.throws(() => lanes.admit(one, { ...expected, bytes: 1_001 }, 100), /too many requests are waiting/);
+  assert.doesNotThrow(() => lanes.admit(one, { bytes: 1_001, inOrder: true }, 100), 'its own lane is empty');
   assert.doesNotThrow(() => lanes.admit(one));
   await finishAll();
   assert.ok((await Promise.all(receipts)).every(({ kind }) => kind === 'committed'));

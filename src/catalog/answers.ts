@@ -6,6 +6,7 @@
 import type { Answers, HandshakeRule } from '../types/answers.ts';
 import type { Intake } from '../types/target.ts';
 import { identities, openAnswer, openCheck } from './seals.ts';
+import type { TableCompiler } from './table-compiler.ts';
 import type { AnswerRow, CheckRow, SealedAnswer } from './seals.ts';
 
 interface SealedSecretRow {
@@ -27,31 +28,11 @@ export interface AnswerSource extends SealedAnswer {
   readonly values: ReadonlyMap<string, string>;
 }
 
-export interface GuardSource {
-  readonly expression: string;
-  readonly secrets: ReadonlyMap<string, string>;
-  readonly format: Intake['format'];
-}
-
-export interface CompiledAnswers {
-  readonly answers: Answers;
-  /** Why some clauses are left out; never contains a secret. */
-  readonly problems: readonly string[];
-}
-
-/** `guard`: the VALIDATE of the table; null: it has none. */
-export type CompileAnswers = (sources: readonly AnswerSource[], guard: GuardSource | null) => CompiledAnswers;
-
 /** What an UNCHECKED answer is judged against, for a statement that adds one. */
 export interface TableGuard {
   readonly format: Intake['format'];
   /** null: no VALIDATE. */
   readonly validate: { readonly expression: string; readonly secrets: readonly string[] } | null;
-}
-
-interface Deps {
-  open(sealed: string, identity: string): string;
-  readonly compileAnswers: CompileAnswers;
 }
 
 interface TableRow extends CheckRow {
@@ -69,13 +50,13 @@ interface Made {
 export const noAnswers: Made = { made: null, problem: null };
 
 /** VALIDATE is known to open. */
-export function makeAnswers(row: TableRow, deps: Deps): Made {
+export function makeAnswers(row: TableRow, compiler: Pick<TableCompiler, 'open' | 'compileAnswers'>): Made {
   if (row.answers.length === 0) return noAnswers;
   const problems: string[] = [];
   const sources = row.answers.flatMap((answer, index): AnswerSource[] => {
     const place = index + 1;
     try {
-      return [{ ...openAnswer(answer, deps), place, values: openSecrets(answer.secrets, deps) }];
+      return [{ ...openAnswer(answer, compiler), place, values: openSecrets(answer.secrets, compiler) }];
     } catch (error) {
       problems.push(`ANSWER ${place}: ${(error as Error).message}`);
       return [];
@@ -85,11 +66,11 @@ export function makeAnswers(row: TableRow, deps: Deps): Made {
     row.expression === null
       ? null
       : {
-          expression: openCheck(row, deps),
-          secrets: openSecrets(row.secrets, deps),
+          expression: openCheck(row, compiler),
+          secrets: openSecrets(row.secrets, compiler),
           format: formatOf(row.options),
         };
-  const compiled = deps.compileAnswers(sources, guard);
+  const compiled = compiler.compileAnswers(sources, guard);
   problems.push(...compiled.problems);
   const unchecked = compiled.answers.unchecked.map((rule) => learning(rule, row, sources));
   const made = {
@@ -117,11 +98,11 @@ function learning(
 /** A secret of the check has no value yet. */
 export class StillToLearn extends Error {}
 
-export function guardOf(row: TableRow, deps: Pick<Deps, 'open'>): TableGuard {
+export function guardOf(row: TableRow, compiler: Pick<TableCompiler, 'open'>): TableGuard {
   const format = formatOf(row.options);
   if (row.expression === null) return { format, validate: null };
   const secrets = row.secrets.map(({ alias }) => alias);
-  return { format, validate: { expression: openCheck(row, deps), secrets } };
+  return { format, validate: { expression: openCheck(row, compiler), secrets } };
 }
 
 export function formatOf({ format }: Readonly<Record<string, unknown>>): Intake['format'] {
@@ -131,7 +112,7 @@ export function formatOf({ format }: Readonly<Record<string, unknown>>): Intake[
 /** By their names in the expression. Throws, naming the secret that does not open. */
 export function openSecrets(
   rows: readonly SealedSecretRow[],
-  { open }: Pick<Deps, 'open'>,
+  { open }: Pick<TableCompiler, 'open'>,
 ): ReadonlyMap<string, string> {
   const secrets = new Map<string, string>();
   for (const { alias, name, seal_id, sealed } of rows) {

@@ -14,7 +14,7 @@ import type { Target } from '../types/target.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import { DatabaseCatalog } from './database-catalog.ts';
-import type { DatabaseCatalogOptions, Known } from './database-catalog.ts';
+import type { CatalogParts, Known } from './database-catalog.ts';
 import { readMigrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
 import { guardOf, makeAnswers, noAnswers } from './answers.ts';
@@ -24,14 +24,6 @@ import type { Dedupe } from '../types/delivery-id.ts';
 import { openSource, shapeProblem } from './snapshot.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import type { CheckSource } from './snapshot.ts';
-
-export interface CatalogOptions extends Omit<DatabaseCatalogOptions, 'database' | 'migrations' | 'limits'> {
-  readonly limits: DatabaseCatalogOptions['limits'] & {
-    readonly databasesMax: number;
-    readonly catalogHoldMs: number;
-    readonly engineStartMs: number;
-  };
-}
 
 export interface SourceQuestion {
   readonly database: string;
@@ -69,10 +61,8 @@ export interface ShownTable {
   readonly unusable: string | null;
 }
 
-type OpenOptions = CatalogOptions & Pick<DatabaseCatalogOptions, 'migrations'>;
-
 export class Catalog {
-  readonly #options: OpenOptions;
+  readonly #parts: CatalogParts;
   readonly #engine: Engine;
   readonly #databases = new Map<string, DatabaseCatalog>();
   /** Databases that are about to be dropped or renamed, and until when they are left alone. */
@@ -83,16 +73,16 @@ export class Catalog {
   #existing = new Set<string>();
   #closed = false;
 
-  private constructor(options: OpenOptions) {
-    this.#options = options;
-    this.#engine = options.engine;
-    this.#lister = new Refresher(() => this.#list(), options.clock);
-    this.#open(options.engine.defaultDatabase, true);
+  private constructor(parts: CatalogParts) {
+    this.#parts = parts;
+    this.#engine = parts.engine;
+    this.#lister = new Refresher(() => this.#list(), parts.clock);
+    this.#open(parts.engine.defaultDatabase, true);
   }
 
   /** Does not wait for the engine: until the engine is up, `find` waits and then refuses. */
-  static async open(options: CatalogOptions): Promise<Catalog> {
-    return new Catalog({ ...options, migrations: readMigrations() });
+  static async open(parts: Omit<CatalogParts, 'migrations'>): Promise<Catalog> {
+    return new Catalog({ ...parts, migrations: readMigrations() });
   }
 
   /** null: every table of the default database can be found; otherwise the reason why not. */
@@ -103,7 +93,7 @@ export class Catalog {
   /** Waits for the default database, at most `catalogWaitMs`. Never throws: see `unavailable`. */
   async opened(): Promise<void> {
     const catalog = this.#databases.get(this.#engine.defaultDatabase);
-    await catalog?.opened(this.#options.limits.catalogWaitMs).catch(() => {});
+    await catalog?.opened(this.#parts.limits.catalogWaitMs).catch(() => {});
   }
 
   /** Whether what is known of this database is what the engine has now. */
@@ -169,8 +159,8 @@ export class Catalog {
       const name = { oid: row.relation, database, schema: row.schema_name, table: row.table_name };
       const unusable = shapeProblem(row);
       try {
-        const source = openSource(row, this.#options.deps);
-        const { made: answers } = unusable === null ? makeAnswers(row, this.#options.deps) : noAnswers;
+        const source = openSource(row, this.#parts.compiler);
+        const { made: answers } = unusable === null ? makeAnswers(row, this.#parts.compiler) : noAnswers;
         return { ...name, unusable, source, answers, dedupe: dedupeOf(row.options) };
       } catch (error) {
         const reason = error instanceof Error ? error.message : String(error);
@@ -196,7 +186,7 @@ export class Catalog {
     const foreignSecrets = await catalog.foreignSecrets(user, row.relation);
     return {
       foreignSecrets,
-      source: foreignSecrets.length > 0 ? null : openSource(row, this.#options.deps),
+      source: foreignSecrets.length > 0 ? null : openSource(row, this.#parts.compiler),
     };
   }
 
@@ -223,14 +213,14 @@ export class Catalog {
     const { database, user, schema, table } = question;
     await this.ensure(database);
     const rows = (await this.#databases.get(database)?.ownedRows(user, schema, table)) ?? [];
-    return rows.map((row) => guardOf(row, this.#options.deps));
+    return rows.map((row) => guardOf(row, this.#parts.compiler));
   }
 
   /** Runs one statement on the connection of a database's catalog; null: the database does not exist, or has no catalog. Throws Refused. */
   async asked<Row extends object>(database: string, sql: string): Promise<readonly Row[] | null> {
     try {
       const catalog = await this.#serving(database);
-      await catalog.opened(this.#options.limits.catalogWaitMs);
+      await catalog.opened(this.#parts.limits.catalogWaitMs);
       return catalog.state === 'absent' ? null : await catalog.query<Row>(sql);
     } catch (error) {
       if (error instanceof Refused && error.refusal.code === 'not_found') return null;
@@ -260,16 +250,16 @@ export class Catalog {
       catalog = undefined;
     }
     this.#absent.delete(database);
-    if (catalog === undefined && this.#databases.size >= this.#options.limits.databasesMax) {
-      throw new Refused('overloaded', `more than ${this.#options.limits.databasesMax} databases are in use`);
+    if (catalog === undefined && this.#databases.size >= this.#parts.limits.databasesMax) {
+      throw new Refused('overloaded', `more than ${this.#parts.limits.databasesMax} databases are in use`);
     }
     catalog ??= this.#open(database, true);
-    await catalog.opened(this.#options.limits.catalogWaitMs);
+    await catalog.opened(this.#parts.limits.catalogWaitMs);
   }
 
   /** Lets go of a database that is about to be dropped or renamed. The default database is opened again automatically. */
   async release(database: string): Promise<void> {
-    this.#held.set(database, this.#options.clock() + this.#options.limits.catalogHoldMs);
+    this.#held.set(database, this.#parts.clock() + this.#parts.limits.catalogHoldMs);
     const catalog = this.#databases.get(database);
     if (catalog === undefined) return;
     this.#databases.delete(database);
@@ -285,14 +275,14 @@ export class Catalog {
   async #findSlowly(name: TableName): Promise<Target> {
     const found = this.#serving(name.database).then((catalog) => catalog.find(name));
     const kept = found.finally(() => this.#forgetAbsent(name.database));
-    const target = await within(this.#options.limits.catalogWaitMs, kept, null);
+    const target = await within(this.#parts.limits.catalogWaitMs, kept, null);
     if (target === null) throw new Refused('engine_unavailable');
     return target;
   }
 
   /** The catalog of a database that exists; the database may turn out to have none. Throws Refused. */
   async #serving(database: string): Promise<DatabaseCatalog> {
-    const now = this.#options.clock();
+    const now = this.#parts.clock();
     if ((this.#held.get(database) ?? 0) > now) throw new Refused('engine_unavailable');
     this.#held.delete(database);
     // It may have got a catalog since it was looked at.
@@ -300,23 +290,23 @@ export class Catalog {
     if (restMs > 0) await delay(restMs);
     const known = this.#databases.get(database);
     if (known !== undefined) return known;
-    await this.#lister.run(this.#options.limits.catalogMissIntervalMs).catch(() => {
+    await this.#lister.run(this.#parts.limits.catalogMissIntervalMs).catch(() => {
       throw new Refused('engine_unavailable');
     });
     if (!this.#existing.has(database)) throw new Refused('not_found');
-    if (this.#databases.size >= this.#options.limits.databasesMax) throw new Refused('overloaded');
+    if (this.#databases.size >= this.#parts.limits.databasesMax) throw new Refused('overloaded');
     return this.#databases.get(database) ?? this.#open(database, database === this.#engine.defaultDatabase);
   }
 
   #forgetAbsent(database: string): void {
     if (this.#databases.get(database)?.state !== 'absent') return;
     this.#databases.delete(database);
-    this.#absent.set(database, this.#options.clock() + this.#options.limits.catalogPollIntervalMs);
+    this.#absent.set(database, this.#parts.clock() + this.#parts.limits.catalogPollIntervalMs);
   }
 
   #open(database: string, create: boolean): DatabaseCatalog {
     if (this.#closed) throw new Refused('draining');
-    const catalog = new DatabaseCatalog({ ...this.#options, database }, create);
+    const catalog = new DatabaseCatalog(database, this.#parts, create);
     this.#databases.set(database, catalog);
     return catalog;
   }

@@ -21,11 +21,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { hangUp } from '../engine/close-client.ts';
+import { isUnanswered, unservedReason } from '../engine/unserved-connection.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { within } from '../kit/timeout.ts';
 import type { Target } from '../types/target.ts';
 import { deferred } from '../kit/deferred.ts';
-import type { Limits } from '../config/limits.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
@@ -33,13 +33,14 @@ import type { Migrations } from './migrate.ts';
 import { listen } from './listening.ts';
 import { isRetryWaiting, pinned, readForeignSecrets, readOwned, readOwnedBy } from './reading.ts';
 import { Watcher } from './watcher.ts';
-import type { WatcherOptions } from './watcher.ts';
+import type { Watched } from './watcher.ts';
+import type { KeyRing } from '../secrets/key-ring.ts';
+import type { Sealing } from '../secrets/sealing.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
-import type { KeyDeps } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
 import { letWriterIn } from './writer.ts';
 import type { CatalogRow } from './catalog-rows.ts';
-import type { Snapshot, SnapshotDeps } from './snapshot.ts';
+import type { Snapshot } from './snapshot.ts';
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
 
@@ -48,26 +49,19 @@ export interface Known {
   readonly ageMs: number;
 }
 
-export interface DatabaseCatalogOptions extends WatcherOptions {
+/** What the catalogs of all databases share. */
+export interface CatalogParts extends Watched {
   readonly engine: Engine;
   readonly migrations: Migrations;
-  readonly deps: SnapshotDeps & KeyDeps;
-  readonly limits: WatcherOptions['limits'] &
-    Pick<
-      Limits,
-      | 'catalogWaitMs'
-      | 'catalogStaleMs'
-      | 'catalogKeyMs'
-      | 'handshakeStaleMs'
-      | 'explainTablesMax'
-      | 'engineBackoffMs'
-    >;
-  /** Called whenever the catalog of this database exists and has been read. */
-  readonly served?: (database: string) => void;
+  readonly sealing: Pick<Sealing, 'open' | 'seal'>;
+  readonly keys: Pick<KeyRing, 'make'>;
+  /** Called whenever the catalog of a database exists and has been read. */
+  readonly onServed?: (database: string) => void;
 }
 
 export class DatabaseCatalog {
-  readonly #options: DatabaseCatalogOptions;
+  readonly #database: string;
+  readonly #parts: CatalogParts;
   readonly #watcher: Watcher;
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
@@ -87,10 +81,11 @@ export class DatabaseCatalog {
   #error: unknown = null;
 
   /** `create`: create the catalog if the database has none. */
-  constructor(options: DatabaseCatalogOptions, create: boolean) {
-    this.#options = options;
+  constructor(database: string, parts: CatalogParts, create: boolean) {
+    this.#database = database;
+    this.#parts = parts;
     this.#create = create;
-    this.#watcher = new Watcher(options);
+    this.#watcher = new Watcher(database, parts);
     this.#ended = this.#supervise();
   }
 
@@ -100,7 +95,7 @@ export class DatabaseCatalog {
 
   /** What is known of all tables but those in doubt is what the engine has, or had a moment ago. */
   get isCurrent(): boolean {
-    const { clock, limits } = this.#options;
+    const { clock, limits } = this.#parts;
     return this.#state === 'watching' && clock() - this.#watcher.confirmedAtMs <= limits.catalogStaleMs;
   }
 
@@ -115,14 +110,14 @@ export class DatabaseCatalog {
 
   /** The snapshot, and how long ago the engine last confirmed it, in ms. */
   get known(): Known {
-    return { snapshot: this.snapshot, ageMs: this.#options.clock() - this.#watcher.confirmedAtMs };
+    return { snapshot: this.snapshot, ageMs: this.#parts.clock() - this.#watcher.confirmedAtMs };
   }
 
   /** What an earlier process knew; ignored once this process has read the catalog. */
   remember(rows: readonly CatalogRow[], ageMs: number): void {
     if (this.#watcher.picture.isWhole) return;
     this.#watcher.picture.remember(rows);
-    this.#watcher.confirmedAtMs = this.#options.clock() - ageMs;
+    this.#watcher.confirmedAtMs = this.#parts.clock() - ageMs;
   }
 
   /** Does not wait on the hot path. Throws Refused. */
@@ -148,7 +143,7 @@ export class DatabaseCatalog {
    * exist; undefined: nothing is known. For answers that store nothing.
    */
   lastKnown(name: TableName): Target | null | undefined {
-    const { clock, limits } = this.#options;
+    const { clock, limits } = this.#parts;
     if (!this.#watcher.picture.isWhole || this.#isFinal()) return undefined;
     if (clock() - this.#watcher.confirmedAtMs > limits.handshakeStaleMs) return undefined;
     return this.snapshot.tables.get(keyOfName(name)) ?? null;
@@ -156,7 +151,7 @@ export class DatabaseCatalog {
 
   /** For how long it has been known that the table may have changed, in ms; 0: it has not. */
   doubtMs({ oid }: Pick<Target, 'oid'>): number {
-    const { clock } = this.#options;
+    const { clock } = this.#parts;
     return clock() - (this.#watcher.picture.doubts.get(oid) ?? clock());
   }
 
@@ -176,9 +171,9 @@ export class DatabaseCatalog {
 
   /** Resolves in state watching or absent; throws the error that kept the catalog from being read or created. */
   async opened(timeoutMs: number): Promise<void> {
-    const deadline = this.#options.clock() + timeoutMs;
+    const deadline = this.#parts.clock() + timeoutMs;
     while (this.#state === 'connecting') {
-      const left = deadline - this.#options.clock();
+      const left = deadline - this.#parts.clock();
       const changed = this.#changed.promise.then(() => true);
       if (left <= 0 || !(await within(left, changed, false)))
         throw this.#error ?? new Refused('engine_unavailable');
@@ -194,7 +189,7 @@ export class DatabaseCatalog {
   /** Queries the engine, not the snapshot: the tables of that name that `user` may own, as they are committed. */
   ownedRows(user: string, schema: string | null, table: string): Promise<readonly CatalogRow[]> {
     if (this.#client === null) throw new Refused('engine_unavailable');
-    return readOwned(this.#client, user, schema, table, this.#options.limits.explainTablesMax);
+    return readOwned(this.#client, user, schema, table, this.#parts.limits.explainTablesMax);
   }
 
   /** Webhook tables, by oid, whose owner `user` is or can become. */
@@ -227,7 +222,7 @@ export class DatabaseCatalog {
 
   /** Refuses if it takes longer than a request waits for the catalog. */
   async #inTime<T>(wait: (deadlineMs: number) => Promise<T>): Promise<T> {
-    const { clock, limits } = this.#options;
+    const { clock, limits } = this.#parts;
     const waited = wait(clock() + limits.catalogWaitMs).then(
       (answer) => ({ answer }),
       (error: unknown) => {
@@ -240,7 +235,7 @@ export class DatabaseCatalog {
   }
 
   async #search(name: TableName, deadlineMs: number): Promise<Target> {
-    const { clock } = this.#options;
+    const { clock } = this.#parts;
     let isAsked = false;
     for (let attempt = 1; clock() < deadlineMs; attempt++) {
       const target = this.#answering(name);
@@ -260,7 +255,7 @@ export class DatabaseCatalog {
 
   /** Resolves after a look that began after the call, once there is a connection. Throws Refused. */
   async #ask(deadlineMs: number): Promise<void> {
-    const { clock } = this.#options;
+    const { clock } = this.#parts;
     await this.opened(deadlineMs - clock()).catch(() => {
       throw new Refused('engine_unavailable');
     });
@@ -274,7 +269,8 @@ export class DatabaseCatalog {
 
   /** Connects, watches, and reconnects until closed. Handles every error of the connection. */
   async #supervise(): Promise<void> {
-    const { observe, database, limits } = this.#options;
+    const database = this.#database;
+    const { observe, limits } = this.#parts;
     let backoffMs = 25;
     while (!this.#isFinal()) {
       try {
@@ -284,7 +280,7 @@ export class DatabaseCatalog {
         this.#error = error;
         // The database is not unreachable but does not exist, so nothing that was known of it is true.
         if (sqlstateOf(error) === '3D000') this.#watcher.confirmedAtMs = -Infinity;
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = this.#reasonOf(error);
         // Reported once for a series of identical failures.
         if (reason !== this.#reason) observe({ kind: 'catalog.unreadable', database, reason });
         this.#become('connecting', reason);
@@ -297,7 +293,8 @@ export class DatabaseCatalog {
 
   /** Two connections from start to end; throws the reason for their end. */
   async #watch(onWatching: () => void): Promise<void> {
-    const { engine, database, observe, migrations } = this.#options;
+    const database = this.#database;
+    const { engine, observe, migrations } = this.#parts;
     const failed = deferred<never>();
     // The races below may already have ended with another error.
     failed.promise.catch(() => {});
@@ -324,7 +321,7 @@ export class DatabaseCatalog {
       await all(this.#watcher.begin({ looking, reading: client, fail: failed.reject }));
       this.#become('watching', '');
       onWatching();
-      this.#options.served?.(database);
+      this.#parts.onServed?.(database);
       if (migrated) engine.checkpoint?.();
       await all(this.#watcher.keepLooking(this.#closing.signal, () => this.#afterLook(client)));
     } finally {
@@ -341,12 +338,12 @@ export class DatabaseCatalog {
 
   /** For engines that send no notifications. Never rejects: what could not be asked is asked after the next look. */
   async #lookForRetries(client: Client): Promise<void> {
-    const { engine, database, retryAsked } = this.#options;
+    const { engine, onRetryAsked } = this.#parts;
     if (engine.kind === 'embedded' || this.#isAskingForRetries || !this.#watcher.hasChanged) return;
     this.#isAskingForRetries = true;
     this.#watcher.hasChanged = false;
     try {
-      if (await isRetryWaiting(client)) retryAsked?.(database);
+      if (await isRetryWaiting(client)) onRetryAsked?.(this.#database);
     } catch {
       this.#watcher.hasChanged = true;
     } finally {
@@ -355,7 +352,8 @@ export class DatabaseCatalog {
   }
 
   #newClient(): Client {
-    const { engine, database, limits } = this.#options;
+    const database = this.#database;
+    const { engine, limits } = this.#parts;
     const client = new Client({
       ...engine.clientConfig(database),
       application_name: 'headgate catalog',
@@ -370,18 +368,19 @@ export class DatabaseCatalog {
 
   /** Reports what keeps the sealed values closed; a key that comes back later is noticed as well. */
   async #lookAfterSeals(client: Client): Promise<void> {
-    const { database, deps, observe, clock } = this.#options;
+    const database = this.#database;
+    const { sealing, keys, observe, clock } = this.#parts;
     this.#keyAskedAtMs = clock();
-    const problem = await keyProblem(client, database, deps);
+    const problem = await keyProblem(client, database, sealing, keys);
     if (problem !== null && problem !== this.#keyProblem)
       observe({ kind: 'catalog.sealed_otherwise', database, reason: problem });
     this.#keyProblem = problem;
-    if (problem === null) await sealOldChecks(client, deps);
+    if (problem === null) await sealOldChecks(client, sealing);
   }
 
   /** Everything is read again: what did not open may open now. */
   async #lookForKey(client: Client): Promise<void> {
-    const { limits, clock } = this.#options;
+    const { limits, clock } = this.#parts;
     if (this.#keyProblem === null || clock() - this.#keyAskedAtMs < limits.catalogKeyMs) return;
     await this.#lookAfterSeals(client);
     this.#watcher.picture.doubtAll();
@@ -389,6 +388,12 @@ export class DatabaseCatalog {
 
   #isFinal(): boolean {
     return this.#state === 'absent' || this.#state === 'closed';
+  }
+
+  #reasonOf(error: unknown): string {
+    const { engine, limits } = this.#parts;
+    if (engine.kind !== 'embedded' && isUnanswered(error)) return unservedReason(limits.catalogWaitMs);
+    return error instanceof Error ? error.message : String(error);
   }
 
   #become(state: CatalogState, reason: string): void {

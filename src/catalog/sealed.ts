@@ -9,12 +9,11 @@ import { sqlstateOf } from '../engine/sqlstate.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { pinned } from './reading.ts';
 import { identities, oldChecksSql, sealOldCheck } from './seals.ts';
-import type { OldCheckRow, SealDeps } from './seals.ts';
+import type { OldCheckRow } from './seals.ts';
+import type { KeyRing } from '../secrets/key-ring.ts';
+import type { Sealing } from '../secrets/sealing.ts';
 
-export interface KeyDeps extends SealDeps {
-  /** Creates the master key if there is none. Called only if nothing is sealed with another key. */
-  makeKey(): Promise<void>;
-}
+type Seals = Pick<Sealing, 'open' | 'seal'>;
 
 interface KeyCheckRow {
   readonly seal_id: string;
@@ -37,18 +36,25 @@ union all
  from headgate.webhook_table w where w.sealed_expression is not null and octet_length(w.sealed_expression) <= 1048576 limit 64)`;
 
 /** null: the sealed values of this database open, or there are none. */
-export async function keyProblem(client: Client, database: string, deps: KeyDeps): Promise<string | null> {
+export async function keyProblem(
+  client: Client,
+  database: string,
+  sealing: Seals,
+  keys: Pick<KeyRing, 'make'>,
+): Promise<string | null> {
   const problem = `the sealed values of database ${JSON.stringify(database)} do not open: start Headgate with the master key that they were sealed with`;
   const [there] = await pinned<KeyCheckRow>(client, readKeyCheck);
-  if (there !== undefined) return opens(deps, there.sealed, identities.key(there.seal_id)) ? null : problem;
+  if (there !== undefined)
+    return opens(sealing, there.sealed, identities.key(there.seal_id)) ? null : problem;
   const sample = await pinned<SampleRow>(client, readSample);
   const some = sample.some(({ what, name, seal_id: id, sealed }) =>
-    opens(deps, sealed, what === 'secret' ? identities.secret(name, id) : identities[what](id)),
+    opens(sealing, sealed, what === 'secret' ? identities.secret(name, id) : identities[what](id)),
   );
   if (sample.length > 0 && !some) return problem;
-  await deps.makeKey();
+  // Nothing is sealed with another key.
+  await keys.make();
   const id = randomUUID();
-  const sealed = quoteLiteral(deps.seal(known, identities.key(id)));
+  const sealed = quoteLiteral(sealing.seal(known, identities.key(id)));
   try {
     await pinned(
       client,
@@ -60,11 +66,11 @@ export async function keyProblem(client: Client, database: string, deps: KeyDeps
     throw error;
   }
   const [row] = await pinned<KeyCheckRow>(client, readKeyCheck);
-  return row !== undefined && opens(deps, row.sealed, identities.key(row.seal_id)) ? null : problem;
+  return row !== undefined && opens(sealing, row.sealed, identities.key(row.seal_id)) ? null : problem;
 }
 
 /** Checks that do not open stay as they are, and their tables unusable: their key may come back. */
-export async function sealOldChecks(client: Client, deps: SealDeps): Promise<void> {
+export async function sealOldChecks(client: Client, sealing: Seals): Promise<void> {
   for (let after = 0; ;) {
     const rows = await pinned<OldCheckRow>(client, oldChecksSql(after));
     const last = rows.at(-1);
@@ -72,7 +78,7 @@ export async function sealOldChecks(client: Client, deps: SealDeps): Promise<voi
     after = last.relation;
     const statements = rows.flatMap((row) => {
       try {
-        return [sealOldCheck(row, randomUUID(), deps)];
+        return [sealOldCheck(row, randomUUID(), sealing)];
       } catch {
         return [];
       }
@@ -81,9 +87,9 @@ export async function sealOldChecks(client: Client, deps: SealDeps): Promise<voi
   }
 }
 
-function opens(deps: SealDeps, sealed: string, identity: string): boolean {
+function opens(sealing: Seals, sealed: string, identity: string): boolean {
   try {
-    deps.open(sealed, identity);
+    sealing.open(sealed, identity);
     return true;
   } catch {
     return false;

@@ -1,9 +1,10 @@
 /**
  * What is sealed in the catalog, and under which identity. A check is sealed as a whole, as Headgate has compiled and
  * judged it: the other columns of its row may have been written by a role by hand, and are believed only if they say
- * the same. Pure; sealing and opening are passed in as functions. Throws, never with a secret in the message.
+ * the same. Pure; sealing and opening are passed in. Throws, never with a secret in the message.
  */
 import type { AnswerText } from '../types/answers.ts';
+import type { Sealing } from '../secrets/sealing.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 
 /** The identities that sealed texts are bound to. */
@@ -39,12 +40,7 @@ export interface Check {
   readonly secrets: readonly string[];
 }
 
-export interface SealDeps {
-  open(sealed: string, identity: string): string;
-  seal(plaintext: string, identity: string): string;
-}
-
-export function sealCheck(check: Check, sealId: string, { seal }: Pick<SealDeps, 'seal'>): string {
+export function sealCheck(check: Check, sealId: string, { seal }: Pick<Sealing, 'seal'>): string {
   const { expression, shown, payload, secrets } = check;
   const sealed: SealedCheck = {
     expression,
@@ -64,7 +60,7 @@ export interface CheckRow {
 }
 
 /** The expression. Throws if the row is not what was sealed. */
-export function openCheck(row: CheckRow, { open }: Pick<SealDeps, 'open'>): string {
+export function openCheck(row: CheckRow, { open }: Pick<Sealing, 'open'>): string {
   if (row.sealed_expression === null || row.seal_id === null)
     throw new Error(
       'it was not written by Headgate, and is not believed: give it again with ALTER TABLE ... VALIDATE',
@@ -98,12 +94,16 @@ where w.seal_form = 1 and w.expression is not null and w.relation::pg_catalog.oi
 order by w.relation::pg_catalog.oid limit ${oldChecksMax}`;
 
 /** A statement that puts the check of a version 2 catalog under a current seal. Throws if the old seal does not open. */
-export function sealOldCheck(row: OldCheckRow, sealId: string, deps: SealDeps): string {
+export function sealOldCheck(
+  row: OldCheckRow,
+  sealId: string,
+  sealing: Pick<Sealing, 'open' | 'seal'>,
+): string {
   const { relation, payload, expression: shown, sealed_expression: sealed, seal_id: oldId, secrets } = row;
   if (shown === null) throw new Error('there is no expression');
-  const expression = sealed === null ? shown : deps.open(sealed, identities.expression(oldId ?? ''));
+  const expression = sealed === null ? shown : sealing.open(sealed, identities.expression(oldId ?? ''));
   const check = { expression, shown, payload, secrets: secrets.map(({ alias }) => alias) };
-  const text = quoteLiteral(sealCheck(check, sealId, deps));
+  const text = quoteLiteral(sealCheck(check, sealId, sealing));
   return `update headgate.webhook_table set sealed_expression = ${text}, seal_id = '${sealId}', seal_form = 2
     where relation = ${relation}::pg_catalog.oid::pg_catalog.regclass and seal_form = 1`;
 }
@@ -116,7 +116,7 @@ export interface SealedAnswer extends AnswerText {
   readonly shown: string;
 }
 
-export function sealAnswer(answer: SealedAnswer, sealId: string, { seal }: Pick<SealDeps, 'seal'>): string {
+export function sealAnswer(answer: SealedAnswer, sealId: string, { seal }: Pick<Sealing, 'seal'>): string {
   return seal(JSON.stringify(answer), identities.answer(sealId));
 }
 
@@ -130,7 +130,7 @@ export interface AnswerRow {
 }
 
 /** Throws if the row is not what was sealed. */
-export function openAnswer(row: AnswerRow, { open }: Pick<SealDeps, 'open'>): SealedAnswer {
+export function openAnswer(row: AnswerRow, { open }: Pick<Sealing, 'open'>): SealedAnswer {
   const sealed = JSON.parse(open(row.sealed, identities.answer(row.seal_id))) as SealedAnswer;
   const same =
     sealed.shown === row.expression &&

@@ -5,27 +5,21 @@
  * while, and when a group asks the engine whether the table is still what its requests were checked for (functions/committing.sql).
  */
 import type { ClientBase } from 'pg';
-import type { Limits } from '../config/limits.ts';
+import type { StageContext } from '../observe/context.ts';
 import { readAround } from './read-unlocked-tables.ts';
 import type { LeftOut } from './read-unlocked-tables.ts';
 import { pinned, readLocked, readSizes, readTables } from './reading.ts';
 import type { Look, Mark, SizeRow, TableRows, TableVersions } from './reading.ts';
 import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
-import type { Snapshot, SnapshotDeps } from './snapshot.ts';
-
-export interface PictureOptions {
-  readonly database: string;
-  readonly deps: SnapshotDeps;
-  readonly limits: Pick<Limits, 'catalogTablesMax' | 'catalogWholeMs'>;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-}
+import type { Compiles, Snapshot } from './snapshot.ts';
 
 const nothing: Mark = { snapshot: '', fingerprint: '' };
 
 export class Picture {
-  readonly #options: PictureOptions;
+  readonly #database: string;
+  readonly #compiler: Compiles;
+  readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   #snapshot: Snapshot = emptySnapshot;
   #mark = nothing;
   /** As of the last look. */
@@ -51,8 +45,10 @@ export class Picture {
   /** When the first of the faulty tables was left out. */
   #faultyAtMs = 0;
 
-  constructor(options: PictureOptions) {
-    this.#options = options;
+  constructor(database: string, compiler: Compiles, context: Pick<StageContext, 'clock' | 'limits'>) {
+    this.#database = database;
+    this.#compiler = compiler;
+    this.#context = context;
   }
 
   get snapshot(): Snapshot {
@@ -89,13 +85,12 @@ export class Picture {
   get #isWholeDue(): boolean {
     if (this.#wholeAtMs === null) return true;
     const isDoubtful = this.#isPatched || this.#snapshot.unusable.size > 0;
-    return isDoubtful && this.#options.clock() - this.#wholeAtMs > this.#options.limits.catalogWholeMs;
+    return isDoubtful && this.#context.clock() - this.#wholeAtMs > this.#context.limits.catalogWholeMs;
   }
 
   /** What an earlier process knew; for a process that has read nothing yet. */
   remember(rows: readonly CatalogRow[]): void {
-    const { database, deps } = this.#options;
-    this.#snapshot = nextSnapshot(this.#snapshot, database, { rows, unread: [] }, deps);
+    this.#snapshot = nextSnapshot(this.#snapshot, this.#database, { rows, unread: [] }, this.#compiler);
     this.#isWhole = true;
   }
 
@@ -140,7 +135,7 @@ export class Picture {
 
   /** Reads what is due. Throws the error that breaks the connection. */
   async read(client: ClientBase): Promise<void> {
-    const { clock, limits } = this.#options;
+    const { clock, limits } = this.#context;
     const [isWhole, isChanged] = [this.#isWholeDue, this.#isChanged];
     this.#isChanged = false;
     this.#asked.clear();
@@ -173,7 +168,7 @@ export class Picture {
     const { read, ...left } = await readAround(client, oids, this.#known(), (which) =>
       readTables(client, which),
     );
-    if (this.#left.faulty.size === 0 || left.faulty.size === 0) this.#faultyAtMs = this.#options.clock();
+    if (this.#left.faulty.size === 0 || left.faulty.size === 0) this.#faultyAtMs = this.#context.clock();
     this.#left = left;
     const out = some.filter(({ relation }) => left.locked.includes(relation) || left.faulty.has(relation));
     // What is known of a table that was left out stays if its version is the same; a commit asks again, once it has the lock.
@@ -221,12 +216,11 @@ export class Picture {
     unread: readonly UnreadRow[],
     stays: Parameters<typeof nextSnapshot>[4],
   ): void {
-    const { database, deps } = this.#options;
-    this.#snapshot = nextSnapshot(this.#snapshot, database, { rows, unread }, deps, stays);
+    this.#snapshot = nextSnapshot(this.#snapshot, this.#database, { rows, unread }, this.#compiler, stays);
   }
 
   #suspect(oid: number): void {
-    if (!this.#doubts.has(oid)) this.#doubts.set(oid, this.#options.clock());
+    if (!this.#doubts.has(oid)) this.#doubts.set(oid, this.#context.clock());
   }
 
   async #isAnyFree(client: ClientBase): Promise<boolean> {
@@ -236,7 +230,7 @@ export class Picture {
 
   /** Faulty tables are left out without another try for some time, whatever becomes of them: finding them takes many readings. */
   #known(): LeftOut {
-    const { clock, limits } = this.#options;
+    const { clock, limits } = this.#context;
     const isDue = clock() - this.#faultyAtMs > limits.catalogWholeMs;
     if (isDue) this.#faultyAtMs = clock();
     return isDue ? { ...this.#left, faulty: new Map() } : this.#left;

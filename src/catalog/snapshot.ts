@@ -1,20 +1,12 @@
 /**
- * An immutable picture of one database's webhook tables. Pure: takes rows of the catalog, returns Targets; compiling a
- * VALIDATE expression and opening sealed texts are passed in as functions. A table whose check cannot be compiled, or
+ * An immutable picture of one database's webhook tables. Pure: takes rows of the catalog and a compiler, returns Targets. A table whose check cannot be compiled, or
  * whose columns no longer fit what it was created for, is in the snapshot as unusable: its requests are answered 503,
  * never accepted unchecked, and never stored in another form.
  */
-import type { Check, WhyRefused } from '../types/request.ts';
+import type { Check } from '../types/request.ts';
 import type { Include, Intake, SnsTopics, SpoolChoice, Target } from '../types/target.ts';
 import type { Shape } from '../types/shape.ts';
-import {
-  type CompileAnswers,
-  StillToLearn,
-  formatOf,
-  makeAnswers,
-  noAnswers,
-  openSecrets,
-} from './answers.ts';
+import { StillToLearn, formatOf, makeAnswers, noAnswers, openSecrets } from './answers.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { dedupeOf } from '../types/delivery-id.ts';
 import { newestOf } from '../types/newest.ts';
@@ -25,6 +17,7 @@ import { toNewest } from './newest.ts';
 import { openCheck } from './seals.ts';
 import { parseSubscriptions, parseTopics, readMessage, topicOf } from './sns-topics.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
+import type { CompiledCheck, TableCompiler } from './table-compiler.ts';
 import { toCode, toShape, typeOids } from './shape.ts';
 import type { CodeChoice } from './shape.ts';
 
@@ -36,26 +29,8 @@ const locked = 'somebody has locked it (ACCESS EXCLUSIVE), or waits to; it is re
 const unreadable = (why: string): string =>
   `the engine fails to read its definition: ${why}; it is tried again every minute`;
 
-export interface SnapshotDeps {
-  /** Opens what `seal` sealed; throws. */
-  open(sealed: string, identity: string): string;
-  /** Compiles an expression; throws with the reason. */
-  compile(expression: string, payload: string, secrets: ReadonlyMap<string, string>): CompiledCheck;
-  /** Where rows go, as a secret says; throws with the reason. `trusted`: it belongs to a superuser. */
-  destination(value: string, trusted: boolean): Into;
-  /** Compiles the ANSWER clauses of a table; clauses that cannot be used are left out, and reported with the reason. */
-  readonly compileAnswers: CompileAnswers;
-  /** See CodeChoice. */
-  readonly verifier?: CodeChoice['verifier'] | undefined;
-}
-
-export interface CompiledCheck {
-  readonly check: Check;
-  readonly why?: WhyRefused;
-  /** Lower-case names of the headers that it reads; null: it reads all of them. */
-  readonly headers: readonly string[] | null;
-  readonly readsEncodedBody?: boolean;
-}
+/** Of a TableCompiler, which a test may replace. */
+export type Compiles = Pick<TableCompiler, keyof TableCompiler>;
 
 export interface Snapshot {
   readonly version: number;
@@ -94,7 +69,7 @@ export function nextSnapshot(
   before: Snapshot,
   database: string,
   { rows, unread }: { readonly rows: readonly CatalogRow[]; readonly unread: readonly UnreadRow[] },
-  deps: SnapshotDeps,
+  compiler: Compiles,
   stays: (target: Target) => boolean = () => false,
 ): Snapshot {
   const left = <V>(all: ReadonlyMap<string, V>): Map<string, V> =>
@@ -119,7 +94,7 @@ export function nextSnapshot(
       tables.set(key, kept);
       continue;
     }
-    const made = toTarget(database, row, deps);
+    const made = toTarget(database, row, compiler);
     tables.set(key, made.target);
     if (made.unusable !== null) unusable.set(key, made.unusable);
     if (made.unanswering !== null) unanswering.set(key, made.unanswering);
@@ -205,20 +180,20 @@ const bodyTypes: { readonly [format in Intake['format']]: readonly number[] } = 
 function toTarget(
   database: string,
   row: CatalogRow,
-  deps: SnapshotDeps,
+  compiler: Compiles,
 ): { target: Target; unusable: string | null; unanswering: string | null } {
   const shape = shapeOf(row);
   let compiled: CompiledCheck | null = null;
-  const code = toCode(row, deps);
-  let unusable = shapeProblem(row, deps);
+  const code = toCode(row, compiler);
+  let unusable = shapeProblem(row, compiler);
   let learns = false;
-  const sns = snsOf(row, deps);
+  const sns = snsOf(row, compiler);
   let dedupe: Dedupe | undefined;
   let into: Into | undefined;
   if (unusable === null) {
     try {
-      compiled = makeCheck(row, deps);
-      into = intoOf(row, deps);
+      compiled = makeCheck(row, compiler);
+      into = intoOf(row, compiler);
       dedupe = into === undefined ? (dedupeOf(row.options) ?? undefined) : undefined;
       if (sns !== undefined && compiled !== null)
         compiled = { ...compiled, check: ofTopics(compiled.check, sns) };
@@ -229,7 +204,7 @@ function toTarget(
   }
   const { schema_name: schema, table_name: table, relation: oid } = row;
   const usable = typeof shape === 'string' ? unusableShape(row.version) : shape;
-  const answers = unusable === null || learns ? makeAnswers(row, deps) : noAnswers;
+  const answers = unusable === null || learns ? makeAnswers(row, compiler) : noAnswers;
   return {
     unanswering: answers.problem,
     target: {
@@ -269,21 +244,21 @@ function toTarget(
   };
 }
 
-function intoOf({ target }: CatalogRow, deps: SnapshotDeps): Into | undefined {
+function intoOf({ target }: CatalogRow, compiler: Compiles): Into | undefined {
   if (target === undefined || target === null) return undefined;
   if (target.allowed !== true)
     throw new Error(`its owner may not use the secret "${target.name}", which says where its rows go`);
-  const [value = ''] = openSecrets([{ ...target, alias: target.name }], deps).values();
-  return deps.destination(value, target.trusted);
+  const [value = ''] = openSecrets([{ ...target, alias: target.name }], compiler).values();
+  return compiler.destination(value, target.trusted);
 }
 
-function snsOf({ options, secrets }: CatalogRow, deps: SnapshotDeps): SnsTopics | undefined {
+function snsOf({ options, secrets }: CatalogRow, compiler: Compiles): SnsTopics | undefined {
   const { sns_topics: given } = options;
   const topics = typeof given === 'string' ? parseTopics(given) : null;
   const [first] = secrets;
   if (topics === null || first === undefined) return undefined;
   try {
-    const [value = ''] = openSecrets([first], deps).values();
+    const [value = ''] = openSecrets([first], compiler).values();
     return { topics, secret: { name: first.name, sealId: first.seal_id, value } };
   } catch {
     // It does not open, which makes the table unusable.
@@ -350,9 +325,9 @@ function hiddenHeaders(compiled: CompiledCheck | null): ReadonlySet<string> | nu
   return new Set([...credentialHeaders, ...(compiled?.headers ?? [])]);
 }
 
-function makeCheck(row: CatalogRow, deps: SnapshotDeps): CompiledCheck | null {
-  const source = openSource(row, deps);
-  return source === null ? null : deps.compile(source.expression, source.payload, source.secrets);
+function makeCheck(row: CatalogRow, compiler: Compiles): CompiledCheck | null {
+  const source = openSource(row, compiler);
+  return source === null ? null : compiler.compile(source.expression, source.payload, source.secrets);
 }
 
 /** The source of a check, in clear text: never stored, never logged. */
@@ -363,13 +338,13 @@ export interface CheckSource {
 }
 
 /** null: the table has no VALIDATE. Throws, naming what does not open. */
-export function openSource(row: CatalogRow, deps: Pick<SnapshotDeps, 'open'>): CheckSource | null {
+export function openSource(row: CatalogRow, compiler: Pick<Compiles, 'open'>): CheckSource | null {
   if (row.expression === null) return null;
-  const secrets = openSecrets(row.secrets, deps);
+  const secrets = openSecrets(row.secrets, compiler);
   for (const [name, value] of secrets)
     if (value === '') throw new StillToLearn(`secret ${name} is still to be learned`);
   try {
-    return { expression: openCheck(row, deps), payload: row.payload, secrets };
+    return { expression: openCheck(row, compiler), payload: row.payload, secrets };
   } catch (error) {
     throw new Error(`VALIDATE expression: ${(error as Error).message}`, { cause: error });
   }

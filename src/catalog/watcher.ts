@@ -5,21 +5,19 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
-import type { Limits } from '../config/limits.ts';
-import type { Observe } from '../observe/observations.ts';
+import type { StageContext } from '../observe/context.ts';
 import { Picture } from './snapshot-cache.ts';
-import type { PictureOptions } from './snapshot-cache.ts';
+import type { Compiles } from './snapshot.ts';
 import { look } from './reading.ts';
 import { Refresher } from './refresher.ts';
 
-export interface WatcherOptions extends PictureOptions {
-  readonly limits: PictureOptions['limits'] &
-    Pick<Limits, 'catalogMissIntervalMs' | 'catalogMissRestTimes' | 'catalogPollIntervalMs'>;
-  readonly observe: Observe;
+/** What is made of the tables, and who is told of it. */
+export interface Watched extends StageContext {
+  readonly compiler: Compiles;
   /** Called whenever the engine has confirmed the snapshot, with no table in doubt. */
-  readonly confirmed?: (database: string) => void;
+  readonly onConfirmed?: (database: string) => void;
   /** Called when a retry of a refused request has been requested. */
-  readonly retryAsked?: (database: string) => void;
+  readonly onRetryAsked?: (database: string) => void;
 }
 
 interface Sessions {
@@ -35,7 +33,8 @@ export class Watcher {
   confirmedAtMs = -Infinity;
   /** A look has seen that something in the database has changed since this was last set to false. */
   hasChanged = true;
-  readonly #options: WatcherOptions;
+  readonly #database: string;
+  readonly #watched: Watched;
   readonly #looks: Refresher;
   readonly #reads: Refresher;
   #sessions: Sessions | null = null;
@@ -43,15 +42,14 @@ export class Watcher {
   #lookMs = 0;
   /** The last snapshot that was observed. */
   #observed;
-  /** The last look that was requested by a notification: any number of notifications are one. */
-  #told: Promise<void> | null = null;
 
-  constructor(options: WatcherOptions) {
-    this.#options = options;
-    this.picture = new Picture(options);
+  constructor(database: string, watched: Watched) {
+    this.#database = database;
+    this.#watched = watched;
+    this.picture = new Picture(database, watched.compiler, watched);
     this.#observed = this.picture.snapshot;
-    this.#looks = new Refresher(() => this.#look(), options.clock);
-    this.#reads = new Refresher(() => this.#read(), options.clock);
+    this.#looks = new Refresher(() => this.#look(), watched.clock);
+    this.#reads = new Refresher(() => this.#read(), watched.clock);
   }
 
   /** Resolves when everything is read. */
@@ -68,7 +66,7 @@ export class Watcher {
 
   /** Looks every `catalogPollIntervalMs` until the sessions end; `after` is called in between. */
   async keepLooking(closing: AbortSignal, after: () => Promise<void>): Promise<void> {
-    const { limits, clock } = this.#options;
+    const { limits, clock } = this.#watched;
     const sessions = this.#sessions;
     while (this.#sessions === sessions) {
       const startedAtMs = clock();
@@ -82,17 +80,13 @@ export class Watcher {
 
   /** Looks now. Strangers may send any number of notifications. */
   hear(purpose: string): void {
-    if (purpose === 'rejected') this.#options.retryAsked?.(this.#options.database);
-    if (purpose !== 'catalog') return;
-    const next = this.#looks.run();
-    if (next === this.#told) return;
-    this.#told = next;
-    next.catch(() => {});
+    if (purpose === 'rejected') this.#watched.onRetryAsked?.(this.#database);
+    if (purpose === 'catalog') this.#looks.run().catch(() => {});
   }
 
   /** Resolves after a look that began after the call. */
   ask(): Promise<void> {
-    const { catalogMissIntervalMs, catalogMissRestTimes } = this.#options.limits;
+    const { catalogMissIntervalMs, catalogMissRestTimes } = this.#watched.limits;
     return this.#looks.run(Math.max(catalogMissIntervalMs, this.#lookMs * catalogMissRestTimes));
   }
 
@@ -103,11 +97,11 @@ export class Watcher {
 
   /** Resolves when what is being read has been read, or after one more reading. */
   async wait(isPatient: boolean): Promise<void> {
-    await (isPatient ? this.#reads.run(this.#options.limits.catalogMissIntervalMs) : this.#reads.current());
+    await (isPatient ? this.#reads.run(this.#watched.limits.catalogMissIntervalMs) : this.#reads.current());
   }
 
   async #look(): Promise<void> {
-    const { clock } = this.#options;
+    const { clock } = this.#watched;
     await this.#over('looking', async (client) => {
       const askedAtMs = clock();
       const seen = await look(client, this.picture.mark);
@@ -138,9 +132,10 @@ export class Watcher {
 
   /** Everything that was seen has been read, as far as it can be. */
   #tell(): void {
-    const { database, observe, confirmed } = this.#options;
+    const database = this.#database;
+    const { observe, onConfirmed } = this.#watched;
     const { snapshot, isWhole, doubts } = this.picture;
-    if (isWhole && doubts.size === 0) confirmed?.(database);
+    if (isWhole && doubts.size === 0) onConfirmed?.(database);
     const before = this.#observed;
     if (before === snapshot) return;
     this.#observed = snapshot;

@@ -20,7 +20,7 @@ import { toShape } from '../catalog/shape.ts';
 import { openPostgresEngine } from '../engine/postgres.ts';
 import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
-import { createCommit } from './commit.ts';
+import { Commit } from './commit.ts';
 
 suite('tables and connections that change', () => {
   test('no row enters a table of another shape, whatever was altered since it was looked at', async (t) => {
@@ -190,10 +190,10 @@ suite('tables and connections that change', () => {
     const target = await tableOf('t');
     const pools = new CommitPools(database.engine, { ...limits, commitConnectionsMax: 1 });
     onEnd(t, 'one connection', () => pools.close());
-    const commit = createCommit({ pools, limits, observe: () => {}, clock: () => performance.now() });
+    const commit = new Commit({ pools, limits, observe: () => {}, clock: () => performance.now() });
     for (let id = 0; id < 4; id++) {
       const member = rowsOf(target, `{"id":${id}}`);
-      assert.deepEqual(codes(await commit({ target, members: [member], rows: 1, bytes: 1 })), [1]);
+      assert.deepEqual(codes(await commit.commit({ target, members: [member], rows: 1, bytes: 1 })), [1]);
       const only = await pools.connect(database.name);
       await only.query('discard all');
       only.release();

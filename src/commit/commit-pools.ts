@@ -18,6 +18,7 @@ import type { ClientBase, ClientConfig, PoolClient } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { LeftBehind } from '../engine/orphaned-backends.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
+import { unservedReason } from '../engine/unserved-connection.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { within } from '../kit/timeout.ts';
 import { limits as allLimits } from '../config/limits.ts';
@@ -243,7 +244,7 @@ export class CommitPools {
       return;
     const { connection } = client as unknown as { readonly connection: { readonly stream: Socket } };
     connection.stream.destroy();
-    throw Object.assign(new Error(noServer(ms)), { code: '53300', severity: 'FATAL' });
+    throw Object.assign(new Error(unservedReason(ms)), { code: '53300', severity: 'FATAL' });
   }
 
   #configOf(database: string, kind: Kind): ClientConfig {
@@ -294,9 +295,6 @@ export class CommitPools {
 
 /** In PostgreSQL's protocol a zero byte ends a name. */
 const keyOf = (database: string, kind: Kind): string => `${database}\0${kind}`;
-
-const noServer = (ms: number): string =>
-  `a new connection was accepted and not served in ${ms} ms: the server is overloaded, or a pooler in front of it has fewer server connections (PgBouncer: default_pool_size) than Headgate opens (HEADGATE_COMMIT_CONNECTIONS, and some 8 others)`;
 
 const opens = new WeakMap<ClientBase, Open>();
 

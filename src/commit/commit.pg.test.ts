@@ -13,7 +13,7 @@ import { within } from '../../test/support/within.ts';
 import type { Endpoint } from '../engine/engine.ts';
 import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
-import { createCommit } from './commit.ts';
+import { Commit } from './commit.ts';
 
 const stored = async (client: Client, table: string) =>
   (await client.query<{ text: string }>(`select data::text as text from "${table}" order by ctid`)).rows.map(
@@ -161,10 +161,10 @@ suite('commit', () => {
     };
     const pools = new CommitPools(engine, limits);
     onEnd(t, 'proxied pools', () => pools.close());
-    const commit = createCommit({ pools, limits, observe: () => {}, clock: () => performance.now() });
+    const commit = new Commit({ pools, limits, observe: () => {}, clock: () => performance.now() });
     const send = (...documents: string[]) => {
       const members = documents.map((document) => rowsOf(target, document));
-      return commit({ target, members, rows: members.length, bytes: 0 });
+      return commit.commit({ target, members, rows: members.length, bytes: 0 });
     };
     assert.deepEqual(codes(await send('1')), [1]);
     const holder = await database.connect();

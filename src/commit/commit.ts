@@ -11,10 +11,12 @@
  * session stores the rows is decided in session-choice.ts.
  */
 import type { PoolClient } from 'pg';
-import type { CommitGroup, Group, Ignored, Outcome, Rows } from '../types/rows.ts';
+import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Limits } from '../config/limits.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
+import type { IntoRisingWave } from '../risingwave/into.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from './commit-pools.ts';
@@ -27,46 +29,57 @@ import { incarnationOf } from './session-properties.ts';
 import { Session } from './session.ts';
 import type { Fate } from './session.ts';
 import { Sharing } from './shared-transaction.ts';
-import type { SharingOptions } from './shared-transaction.ts';
+import type { Transactions } from './shared-transaction.ts';
 import { ackTimeoutOf, mayShare, sharesOf, storeTogether } from './multi-table-statement.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 import { forRows } from './session-choice.ts';
 import { Turns } from './owner-scheduler.ts';
-import type { Done, TurnsOptions } from './owner-scheduler.ts';
+import type { Done } from './owner-scheduler.ts';
 
-export interface CommitOptions {
+export interface CommitContext extends StageContext {
   readonly pools: CommitPools;
-  readonly limits: SharingOptions['limits'] &
-    TurnsOptions['limits'] &
-    Pick<
-      Limits,
-      | 'groupNamedRefusalsMax'
-      | 'groupFruitlessMax'
-      | 'groupProbesMax'
-      | 'groupNulledProbesMax'
-      | 'groupTriedRowsMax'
-    >;
-  readonly observe: Observe;
-  /** Called for documents that were stored without some of their members. */
-  readonly ignored?: (target: Target, ignored: Ignored) => void;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
 }
 
-export function createCommit(options: CommitOptions): CommitGroup {
-  const { pools } = options;
-  const turns = new Turns({ ...options, connections: (database) => pools.sizeOf(database) });
-  const sharing = new Sharing({
-    ...options,
-    alone: async (group) =>
-      (await turns.run(group, () => commitAlone(options, group))) ?? tooLate(options, group),
-    together: (groups, boundMs) => commitTogether(options, groups, boundMs),
-    mayShare: (group) => mayShare(group, options.limits) && !pools.sharesWriters(group.target.database),
-  });
-  return (group) => {
-    turns.saw(group.target);
-    return sharing.commit(group);
-  };
+export class Commit implements GroupCommit, Transactions {
+  readonly #context: CommitContext;
+  /** Where rows of tables with `into` go; null: there are none. */
+  readonly #elsewhere: Pick<IntoRisingWave, 'commit'> | null;
+  readonly #turns: Turns;
+  readonly #sharing: Sharing;
+
+  constructor(context: CommitContext, elsewhere: Pick<IntoRisingWave, 'commit'> | null = null) {
+    this.#context = context;
+    this.#elsewhere = elsewhere;
+    this.#turns = new Turns(context.pools, context);
+    this.#sharing = new Sharing(this, context);
+  }
+
+  commit(group: Group): Promise<readonly Outcome[]> {
+    if (group.target.into !== undefined && this.#elsewhere !== null)
+      return this.#away(group, this.#elsewhere);
+    this.#turns.saw(group.target);
+    return this.#sharing.commit(group);
+  }
+
+  async #away(group: Group, elsewhere: GroupCommit): Promise<readonly Outcome[]> {
+    const outcomes = await elsewhere.commit(group);
+    tellIgnored(this.#context, group, outcomes);
+    return outcomes;
+  }
+
+  async alone(group: Group): Promise<Done> {
+    const done = await this.#turns.run(group, () => commitAlone(this.#context, group));
+    return done ?? tooLate(this.#context, group);
+  }
+
+  together(groups: readonly Group[], boundMs: number): ReturnType<Transactions['together']> {
+    return commitTogether(this.#context, groups, boundMs);
+  }
+
+  mayShare(group: Group): boolean {
+    const { pools, limits } = this.#context;
+    return mayShare(group, limits) && !pools.sharesWriters(group.target.database);
+  }
 }
 
 /** Whether the rows of a table are stored by one COPY. */
@@ -74,7 +87,7 @@ export function isCopied({ shape, dedupe }: Target): boolean {
   return shape.writeMode === 'copy' && dedupe === undefined;
 }
 
-async function commitAlone(options: CommitOptions, group: Group): Promise<Done> {
+async function commitAlone(options: CommitContext, group: Group): Promise<Done> {
   const target = forRows(group);
   const { members } = group;
   const { limits, clock } = options;
@@ -91,7 +104,7 @@ async function commitAlone(options: CommitOptions, group: Group): Promise<Done> 
 }
 
 /** Its turn did not come in time. */
-function tooLate({ observe }: CommitOptions, group: Group): Done {
+function tooLate({ observe }: CommitContext, group: Group): Done {
   const outcomes = all(group, aborted(refusal('deadline')));
   tell(observe, group, outcomes, 0);
   return { outcomes, ms: null };
@@ -99,7 +112,7 @@ function tooLate({ observe }: CommitOptions, group: Group): Done {
 
 /** null: nothing is stored, of all groups or of this one, and each may go alone. */
 function commitTogether(
-  options: CommitOptions,
+  options: CommitContext,
   groups: readonly Group[],
   boundMs: number,
 ): Promise<readonly (readonly Outcome[] | null)[] | null> {
@@ -124,7 +137,7 @@ function commitTogether(
  * transaction. The tables of the groups wait for the disk in the same way.
  */
 async function onSession<T extends readonly (readonly Outcome[] | null)[] | null>(
-  options: CommitOptions,
+  options: CommitContext,
   groups: readonly Group[],
   only: Target | null,
   work: (session: Session, lent: Lent) => Promise<T>,
@@ -227,7 +240,7 @@ class Lent {
 export function statementTimeoutMs(
   ackTimeoutMs: number,
   shared: boolean,
-  { ackDeadlineMs, commitStatementTimeoutMs }: CommitOptions['limits'],
+  { ackDeadlineMs, commitStatementTimeoutMs }: Pick<Limits, 'ackDeadlineMs' | 'commitStatementTimeoutMs'>,
 ): number | null {
   if (ackTimeoutMs <= ackDeadlineMs) return shared ? commitStatementTimeoutMs : null;
   return ackTimeoutMs - (ackDeadlineMs - commitStatementTimeoutMs);
@@ -263,7 +276,7 @@ function tell(observe: Observe, group: Group, outcomes: readonly Outcome[], seco
 }
 
 export function tellIgnored(
-  { observe, ignored: told }: Pick<CommitOptions, 'observe' | 'ignored'>,
+  { observe }: Pick<StageContext, 'observe'>,
   { target, members }: Group,
   outcomes: readonly Outcome[],
 ): void {
@@ -276,5 +289,4 @@ export function tellIgnored(
   });
   if (documents === 0) return;
   observe({ kind: 'keys.ignored', table: target, documents, keys });
-  told?.(target, { documents, keys });
 }

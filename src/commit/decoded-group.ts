@@ -5,8 +5,7 @@
  */
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { Limits } from '../config/limits.ts';
-import type { Observe } from '../observe/observations.ts';
+import type { StageContext } from '../observe/context.ts';
 import { refusal } from '../errors/refusals.ts';
 import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './error-cause.ts';
@@ -21,16 +20,11 @@ import type { Attempt } from './interpret-reply.ts';
 
 const tables = new WeakMap<Target, TableStatements>();
 
-export interface DecodedOptions {
-  readonly limits: Pick<Limits, 'groupProbesMax' | 'groupNulledProbesMax' | 'groupTriedRowsMax'>;
-  readonly observe: Observe;
-}
-
 export async function commitDecoded(
   session: Session,
   target: Target,
   members: readonly Rows[],
-  options: DecodedOptions,
+  options: Pick<StageContext, 'observe' | 'limits'>,
 ): Promise<readonly Outcome[]> {
   let table = tables.get(target);
   if (table === undefined) {
@@ -60,12 +54,12 @@ export class DecodedGroup {
   #stale = 0;
   readonly #session: Session;
   readonly #table: TableStatements;
-  readonly #options: DecodedOptions;
+  readonly #options: Pick<StageContext, 'observe' | 'limits'>;
   readonly #probes: Probes;
   /** Documents go whole into one column: no questions can be asked about their values. */
   readonly #whole: boolean;
 
-  constructor(session: Session, table: TableStatements, options: DecodedOptions) {
+  constructor(session: Session, table: TableStatements, options: Pick<StageContext, 'observe' | 'limits'>) {
     this.#session = session;
     this.#table = table;
     this.#options = options;

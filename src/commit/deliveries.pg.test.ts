@@ -12,7 +12,7 @@ import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { limits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
-import { createHandOver } from './hand-over.ts';
+import { SpoolCommit } from './hand-over.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
@@ -187,10 +187,10 @@ suite('deliveries that are stored once', () => {
     await send([sent(target, 'a', '1')]);
     const pools = new CommitPools(database.engine, limits);
     onEnd(t, 'pools', () => pools.close());
-    const over = createHandOver({ pools, limits, observe: () => undefined, clock: () => performance.now() });
+    const over = new SpoolCommit({ pools, limits, observe: () => undefined, clock: () => performance.now() });
     const hand = (first: bigint, last: bigint, ...members: Rows[]) => {
       const passage = { spool: '0123456789abcdef0123456789abcdef', first, last };
-      return over({ target, members, rows: members.length, bytes: 1 }, passage);
+      return over.handOver({ target, members, rows: members.length, bytes: 1 }, passage);
     };
     assert.deepEqual(await hand(1n, 2n, sent(target, 'a', '1'), sent(target, 'b', '2')), {
       kind: 'committed',
@@ -338,10 +338,10 @@ suite('deliveries that are stored once', () => {
     await send([whole(target, 'a', '1')]);
     const pools = new CommitPools(database.engine, limits);
     onEnd(t, 'pools', () => pools.close());
-    const over = createHandOver({ pools, limits, observe: () => undefined, clock: () => performance.now() });
+    const over = new SpoolCommit({ pools, limits, observe: () => undefined, clock: () => performance.now() });
     const hand = async (first: bigint, last: bigint, ...members: Rows[]) => {
       const passage = { spool: '0123456789abcdef0123456789abcde0', first, last };
-      const end = await over({ target, members, rows: members.length, bytes: 1 }, passage);
+      const end = await over.handOver({ target, members, rows: members.length, bytes: 1 }, passage);
       return 'refusal' in end ? `${end.kind} ${end.refusal.code}` : end.kind;
     };
     assert.match(

@@ -15,7 +15,10 @@ import { copyMessages, groupStatement } from './copy-message.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { isCopied, notConnected, statementTimeoutMs } from './commit.ts';
 import { askSql, askStep } from './asks.ts';
-import type { CommitOptions } from './commit.ts';
+import { tellIgnored } from './commit.ts';
+import type { CommitContext } from './commit.ts';
+import type { IntoRisingWave } from '../risingwave/into.ts';
+import { limits as allLimits } from '../config/limits.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { lent, runDurably } from './durable.ts';
 import { textOf } from './lock-table.ts';
@@ -53,8 +56,6 @@ export type HandedOver =
   /** A row of it is refused; with the reason if the request was alone. */
   | { readonly kind: 'refused'; readonly refusal: Refusal };
 
-export type HandOver = (group: Group, passage: Passage) => Promise<HandedOver>;
-
 const movedState = 'HG002';
 /** Attempts that the engine ended through no fault of the rows (deadlock, serialization). */
 const conflictAttemptsMax = 3;
@@ -66,9 +67,40 @@ const advance = toStatement('select headgate.advance($1, $2, $3, $4)', [
   typeOids.int8,
 ]);
 
-export function createHandOver(options: CommitOptions): HandOver {
-  const { pools, limits, observe, clock } = options;
-  return async (group, passage) => {
+export class SpoolCommit {
+  readonly #context: CommitContext;
+  /** Where rows of tables with `into` go; null: there are none. */
+  readonly #elsewhere: Pick<IntoRisingWave, 'store'> | null;
+
+  constructor(context: CommitContext, elsewhere: Pick<IntoRisingWave, 'store'> | null = null) {
+    this.#context = context;
+    this.#elsewhere = elsewhere;
+  }
+
+  handOver(group: Group, passage: Passage): Promise<HandedOver> {
+    if (group.target.into !== undefined && this.#elsewhere !== null)
+      return this.#away(group, passage, this.#elsewhere);
+    return this.#here(group, passage);
+  }
+
+  /** The position is written after the rows, which may be there twice. */
+  async #away(group: Group, passage: Passage, elsewhere: Pick<IntoRisingWave, 'store'>): Promise<HandedOver> {
+    const { target, members } = group;
+    const stored = await elsewhere.store(group);
+    if (stored.kind !== 'stored') return stored;
+    try {
+      await passWith(this.#context.pools, target, passage, null, allLimits.catalogWaitMs);
+    } catch {
+      // The position is read again; if it is still the old one, the rows are stored again.
+      return away;
+    }
+    const committed = members.map(({ count }) => ({ kind: 'committed', rows: count }) as const);
+    tellIgnored(this.#context, group, committed);
+    return { kind: 'committed' };
+  }
+
+  async #here(group: Group, passage: Passage): Promise<HandedOver> {
+    const { pools, limits, observe, clock } = this.#context;
     const target = waiting(forRows(group));
     let client: PoolClient;
     try {
@@ -94,11 +126,11 @@ export function createHandOver(options: CommitOptions): HandOver {
     const started = clock();
     let changed = true;
     try {
-      const passing = new Passing(session, new PassingStatements(target, passage), options);
+      const passing = new Passing(session, new PassingStatements(target, passage), this.#context);
       let end = (await copy(session, target, passage, group.members)) ?? (await passing.run(group.members));
       if (end.kind === 'away' && end.refusal.code === 'deadline' && session.usable) {
         session = open();
-        const others = new DecodedGroup(session, new TableStatements(target), options);
+        const others = new DecodedGroup(session, new TableStatements(target), this.#context);
         if ((await others.stands()) === null) end = { kind: 'slow', refusal: end.refusal };
       }
       changed = end.kind === 'changed';
@@ -112,7 +144,7 @@ export function createHandOver(options: CommitOptions): HandOver {
     } finally {
       client.release(changed || !session.usable);
     }
-  };
+  }
 }
 
 const durable = new WeakMap<Target, Target>();
@@ -163,7 +195,7 @@ async function copy(
 class Passing {
   readonly #group: DecodedGroup;
 
-  constructor(session: Session, table: TableStatements, options: CommitOptions) {
+  constructor(session: Session, table: TableStatements, options: CommitContext) {
     this.#group = new DecodedGroup(session, table, options);
   }
 

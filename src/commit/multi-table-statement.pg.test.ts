@@ -11,7 +11,7 @@ import { runOurs } from '../../test/support/webhook-tables.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
-import { createCommit } from './commit.ts';
+import { Commit } from './commit.ts';
 import { staysSql } from './lock-table.ts';
 import { PreparedStatements } from './prepared.ts';
 
@@ -210,7 +210,7 @@ suite('together', () => {
     onEnd(t, 'pools', () => pools.close());
     const full = new PreparedStatements(2);
     Object.assign(pools, { statementsForMany: () => full });
-    const send = createCommit({
+    const commit = new Commit({
       pools,
       limits: { ...limits, ...bounds },
       observe: new Spy().observe,
@@ -220,7 +220,7 @@ suite('together', () => {
       await Promise.all(
         targets.map((target) => {
           const rows = rowsOf(target, String(n));
-          return send({ target, members: [rows], rows: 1, bytes: rows.bytes });
+          return commit.commit({ target, members: [rows], rows: 1, bytes: rows.bytes });
         }),
       );
     assert.equal(full.size, 2);

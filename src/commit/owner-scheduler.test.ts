@@ -14,7 +14,7 @@ const spareMs = ackDeadlineMs - commitStatementTimeoutMs;
 function room(t: TestContext, connections = 8) {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const at = { now: 1, connections };
-  const turns = new Turns({ clock: () => at.now, connections: () => at.connections, limits });
+  const turns = new Turns({ sizeOf: () => at.connections }, { clock: () => at.now, limits });
   const begun: string[] = [];
   const late: string[] = [];
   const ends = new Map<string, () => void>();

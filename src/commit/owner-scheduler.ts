@@ -16,7 +16,8 @@
  */
 import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { Limits } from '../config/limits.ts';
+import type { StageContext } from '../observe/context.ts';
+import type { CommitPools } from './commit-pools.ts';
 import { ackTimeoutOf } from './multi-table-statement.ts';
 
 /** What became of a group that went alone. */
@@ -25,17 +26,6 @@ export interface Done {
   readonly outcomes: readonly Outcome[];
   /** How long it had a connection, in ms; null: it never had one, which says nothing about its table. */
   readonly ms: number | null;
-}
-
-export interface TurnsOptions {
-  /** How many connections a database has for commits, now. */
-  readonly connections: (database: string) => number;
-  readonly limits: Pick<
-    Limits,
-    'ackDeadlineMs' | 'commitStatementTimeoutMs' | 'commitConnectionsLeft' | 'slowGroupMs' | 'slowOwnerMs'
-  >;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
 }
 
 interface Owner {
@@ -68,11 +58,13 @@ interface Slow {
 }
 
 export class Turns {
-  readonly #options: TurnsOptions;
+  readonly #pools: Pick<CommitPools, 'sizeOf'>;
+  readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   readonly #lines = new Map<string, Line>();
 
-  constructor(options: TurnsOptions) {
-    this.#options = options;
+  constructor(pools: Pick<CommitPools, 'sizeOf'>, context: Pick<StageContext, 'clock' | 'limits'>) {
+    this.#pools = pools;
+    this.#context = context;
   }
 
   /** There is a group of this table's owner, whichever way it goes. */
@@ -91,7 +83,7 @@ export class Turns {
     const line = this.#lineOf(database);
     const owner = ownerOf(line, code.owner);
     const ackTimeoutMs = ackTimeoutOf(group);
-    if (ackTimeoutMs > 2 * this.#options.limits.ackDeadlineMs) this.#slowDown(line, owner);
+    if (ackTimeoutMs > 2 * this.#context.limits.ackDeadlineMs) this.#slowDown(line, owner);
     if (owner.waiting.size === 0 && this.#mayGo(line, owner)) begin(line, owner);
     else if (!(await this.#turn(line, owner, ackTimeoutMs))) {
       this.#forget(line, code.owner, owner);
@@ -105,7 +97,7 @@ export class Turns {
     } finally {
       line.held -= 1;
       owner.held -= 1;
-      if (ms !== null && ms > this.#options.limits.slowGroupMs) this.#slowDown(line, owner);
+      if (ms !== null && ms > this.#context.limits.slowGroupMs) this.#slowDown(line, owner);
       this.#goOn(line);
       this.#forget(line, code.owner, owner);
     }
@@ -121,7 +113,7 @@ export class Turns {
 
   /** false: its turn did not come in time. */
   #turn(line: Line, owner: Owner, ackTimeoutMs: number): Promise<boolean> {
-    const { ackDeadlineMs, commitStatementTimeoutMs } = this.#options.limits;
+    const { ackDeadlineMs, commitStatementTimeoutMs } = this.#context.limits;
     const spareMs = ackDeadlineMs - commitStatementTimeoutMs;
     const waitMs = this.#isSlow(owner) ? spareMs : ackTimeoutMs - spareMs;
     return new Promise((resolve) => {
@@ -158,7 +150,7 @@ export class Turns {
   }
 
   #mayGo(line: Line, owner: Owner, known: Slow | null = null): boolean {
-    const connections = this.#options.connections(line.database);
+    const connections = this.#pools.sizeOf(line.database);
     if (line.held >= connections) return false;
     if (!line.hasSeveral) return true;
     if (owner.held > 0 && line.held >= this.#most(connections)) return false;
@@ -169,7 +161,7 @@ export class Turns {
 
   /** How many connections there are without those that are left. */
   #most(connections: number): number {
-    return connections - Math.min(this.#options.limits.commitConnectionsLeft, connections >> 1);
+    return connections - Math.min(this.#context.limits.commitConnectionsLeft, connections >> 1);
   }
 
   #slowOf(line: Line): Slow {
@@ -179,16 +171,16 @@ export class Turns {
         owners += 1;
         held += owner.held;
       }
-    const max = this.#most(this.#options.connections(line.database));
+    const max = this.#most(this.#pools.sizeOf(line.database));
     return { held, max, part: Math.max(1, Math.floor(max / Math.max(2, owners))) };
   }
 
   #isSlow({ slowUntilMs }: Owner): boolean {
-    return slowUntilMs > 0 && slowUntilMs > this.#options.clock();
+    return slowUntilMs > 0 && slowUntilMs > this.#context.clock();
   }
 
   #slowDown(line: Line, owner: Owner): void {
-    owner.slowUntilMs = this.#options.clock() + this.#options.limits.slowOwnerMs;
+    owner.slowUntilMs = this.#context.clock() + this.#context.limits.slowOwnerMs;
     for (const [oid, other] of line.owners) this.#forget(line, oid, other);
   }
 

@@ -6,7 +6,9 @@ import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import { aborted } from './error-cause.ts';
+import { limits } from '../config/limits.ts';
 import { Sharing } from './shared-transaction.ts';
+import type { Transactions } from './shared-transaction.ts';
 
 const tables = Array.from({ length: 9 }, (_, i) => targetOf({ oid: i, table: `t${i}` }));
 const tableAt = (i: number): Target => tables[i] ?? targetOf();
@@ -38,15 +40,18 @@ function room() {
     });
     return done.promise;
   };
-  const sharing = new Sharing({
-    clock: () => at.now,
+  const transactions: Transactions = {
     mayShare: ({ target }) => target.code.inert,
     alone: (group) => {
       const started = at.now;
       return begin([group], (_, outcomes) => ({ outcomes: outcomes ?? stored(group), ms: at.now - started }));
     },
     together: (groups) => begin(groups, (isStored) => (isStored ? groups.map(stored) : null)),
+  };
+  const sharing = new Sharing(transactions, {
+    clock: () => at.now,
     limits: {
+      ...limits,
       sharedTransactionsMax: 1,
       sharedTablesMax: 4,
       sharedGroupRowsMax: 3,

@@ -21,40 +21,21 @@
  * for everybody blames nobody. Shared transactions then become smaller, and larger again when they are quick.
  */
 import { Semaphore } from '../kit/semaphore.ts';
-import type { CommitGroup, Group, Outcome } from '../types/rows.ts';
+import type { Group, GroupCommit, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { Limits } from '../config/limits.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { Done } from './owner-scheduler.ts';
 
-/**
- * One outcome per member of each group; null: nothing is stored, of this group or of all, and it may go alone. Storing the rows of
- * a table takes `boundMs` at most, or everything fails.
- */
-export type CommitTogether = (
-  groups: readonly Group[],
-  boundMs: number,
-) => Promise<readonly (readonly Outcome[] | null)[] | null>;
-
-export interface SharingOptions {
-  readonly alone: (group: Group) => Promise<Done>;
-  readonly together: CommitTogether;
+/** The ways to the engine, of which `Commit` (commit.ts) is the only one outside of tests. */
+export interface Transactions {
+  alone(group: Group): Promise<Done>;
+  /**
+   * One outcome per member of each group; null: nothing is stored, of this group or of all, and it may go alone. Storing the rows of
+   * a table takes `boundMs` at most, or everything fails.
+   */
+  together(groups: readonly Group[], boundMs: number): Promise<readonly (readonly Outcome[] | null)[] | null>;
   /** Whether a table's groups may ever share. */
-  readonly mayShare: (group: Group) => boolean;
-  readonly limits: Pick<
-    Limits,
-    | 'sharedTransactionsMax'
-    | 'sharedTablesMax'
-    | 'sharedGroupRowsMax'
-    | 'sharedGroupBytesMax'
-    | 'sharedBytesMax'
-    | 'sharedQuickMs'
-    | 'sharedStatementMinMs'
-    | 'sharedStatementMs'
-    | 'apartMinMs'
-    | 'apartMaxMs'
-  >;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
+  mayShare(group: Group): boolean;
 }
 
 interface Waiting {
@@ -106,30 +87,32 @@ const slowTimes = 4;
 const usualStep = 1.05;
 const usualStepsMax = 14;
 
-export class Sharing {
-  readonly #options: SharingOptions;
+export class Sharing implements GroupCommit {
+  readonly #transactions: Transactions;
+  readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   readonly #lines = new Map<string, Line>();
   readonly #apart = new WeakMap<Target, Apart>();
   /** Tables whose last shared transaction was slow. */
   readonly #suspects = new WeakSet<Target>();
 
-  constructor(options: SharingOptions) {
-    this.#options = options;
+  constructor(transactions: Transactions, context: Pick<StageContext, 'clock' | 'limits'>) {
+    this.#transactions = transactions;
+    this.#context = context;
   }
 
-  readonly commit: CommitGroup = (group) => {
+  commit(group: Group): Promise<readonly Outcome[]> {
     const line = this.#lineOf(group.target);
-    if (line.pausedUntilMs > this.#options.clock() || !this.#shares(group)) return this.#alone(line, group);
+    if (line.pausedUntilMs > this.#context.clock() || !this.#shares(group)) return this.#alone(line, group);
     return new Promise((resolve) => {
       // When all lanes whose turn ends now have submitted theirs.
       if (line.waiting.push({ group, resolve }) === 1) queueMicrotask(() => this.#goOn(line));
     });
-  };
+  }
 
   #lineOf({ database }: Target): Line {
     const known = this.#lines.get(database);
     if (known !== undefined) return known;
-    const { sharedTransactionsMax, sharedTablesMax, sharedQuickMs: usualMs } = this.#options.limits;
+    const { sharedTransactionsMax, sharedTablesMax, sharedQuickMs: usualMs } = this.#context.limits;
     const slots = new Semaphore(sharedTransactionsMax);
     const tables = Math.min(tablesAtFirst, sharedTablesMax);
     const atFirst = { waiting: [], held: new Set<Held>(), isWatched: false, failures: 0, pausedUntilMs: 0 };
@@ -139,7 +122,7 @@ export class Sharing {
   }
 
   #slowMs({ usualMs }: Line): number {
-    return Math.max(this.#options.limits.sharedQuickMs, slowTimes * usualMs);
+    return Math.max(this.#context.limits.sharedQuickMs, slowTimes * usualMs);
   }
 
   #learn(line: Line, groups: number, ms: number): void {
@@ -151,11 +134,11 @@ export class Sharing {
   }
 
   #shares(group: Group): boolean {
-    const { sharedGroupRowsMax, sharedGroupBytesMax } = this.#options.limits;
+    const { sharedGroupRowsMax, sharedGroupBytesMax } = this.#context.limits;
     if (group.rows > sharedGroupRowsMax || group.bytes > sharedGroupBytesMax) return false;
-    if (!this.#options.mayShare(group)) return false;
+    if (!this.#transactions.mayShare(group)) return false;
     const apart = this.#apart.get(group.target);
-    return apart === undefined || apart.untilMs <= this.#options.clock();
+    return apart === undefined || apart.untilMs <= this.#context.clock();
   }
 
   /** Starts waiting groups if there is a slot. */
@@ -163,7 +146,7 @@ export class Sharing {
     if (line.waiting.length === 0) return;
     const done = line.slots.takeNow();
     if (done === null) return;
-    const held = { sinceMs: this.#options.clock(), done };
+    const held = { sinceMs: this.#context.clock(), done };
     line.held.add(held);
     this.#watch(line);
     const taken = this.#take(line);
@@ -189,7 +172,7 @@ export class Sharing {
     const slowMs = this.#slowMs(line);
     setTimeout(() => {
       line.isWatched = false;
-      const latestMs = this.#options.clock() - slowMs;
+      const latestMs = this.#context.clock() - slowMs;
       for (const held of line.held) if (held.sinceMs <= latestMs) this.#let(line, held);
       if (line.held.size > 0) this.#watch(line);
     }, slowMs).unref();
@@ -197,7 +180,7 @@ export class Sharing {
 
   /** The first waiting groups, as many as fit one transaction. */
   #take(line: Line): readonly Waiting[] {
-    const { sharedBytesMax } = this.#options.limits;
+    const { sharedBytesMax } = this.#context.limits;
     let bytes = 0;
     let count = 0;
     for (const { group } of line.waiting) {
@@ -220,11 +203,11 @@ export class Sharing {
       await outcomes;
       return nothing;
     }
-    const { clock, together, limits } = this.#options;
+    const { clock, limits } = this.#context;
     const slowMs = this.#slowMs(line);
     const boundMs = Math.min(Math.max(limits.sharedStatementMinMs, slowMs), limits.sharedStatementMs);
     const started = clock();
-    const outcomes = await together(
+    const outcomes = await this.#transactions.together(
       taken.map(({ group }) => group),
       boundMs,
     );
@@ -252,9 +235,9 @@ export class Sharing {
   }
 
   async #alone(line: Line, group: Group): Promise<readonly Outcome[]> {
-    const { alone, clock, limits } = this.#options;
+    const { clock, limits } = this.#context;
     const { target } = group;
-    const { outcomes, ms } = await alone(group);
+    const { outcomes, ms } = await this.#transactions.alone(group);
     // Others were in its way.
     if (ms === null) return outcomes;
     const now = clock();

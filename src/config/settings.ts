@@ -314,7 +314,7 @@ export type Settings = {
 } & {
   /** The databases of the events gateway, ordered by name; the first is its default. Empty: none are set. */
   readonly eventDatabases: readonly EventDatabase[];
-  /** File descriptors of sockets that were open before this process started (app/sockets.ts). */
+  /** File descriptors of sockets that were open before this process started (host/sockets.ts). */
   readonly sockets: { readonly [door in SocketName]?: number };
 };
 

@@ -14,6 +14,7 @@ import type { Target } from '../types/target.ts';
 import { withoutMark } from '../kit/byte-order-mark.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { skipSpace } from '../kit/json-walk.ts';
+import { longWork } from '../kit/time-slices.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { checkDocument, lineRows, oneRow } from './decode.ts';
@@ -45,6 +46,11 @@ export interface ItemsRequest extends DecodeHead {
   readonly documents: Documents & { readonly spans: Uint32Array };
   /** 1 for an item that deletes; null: none does. */
   readonly deletes: Uint8Array | null;
+}
+
+/** At once if the batch is small; otherwise with pauses for others. Errors name the item, from 1: `item 2: …`. */
+export function decodeItems(target: Target, items: ItemsRequest): Rows | Promise<Rows> {
+  return longWork.slices(items.documents.bytes.length, itemsInSlices(target, items));
 }
 
 /** Errors name the item, from 1: `item 2: …`. Pauses for others now and then, if there are many items. */

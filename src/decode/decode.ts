@@ -9,7 +9,8 @@ import type { Target } from '../types/target.ts';
 import { withoutMark } from '../kit/byte-order-mark.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
-import { atOnce } from '../kit/time-slices.ts';
+import { atOnce, longWork } from '../kit/time-slices.ts';
+import { Refused } from '../errors/refusals.ts';
 import { limits } from '../config/limits.ts';
 import { documentOf } from './bodies.ts';
 import { deliveryOf } from './delivery.ts';
@@ -36,8 +37,25 @@ export function decodeRequest(target: Target, request: DecodeRequest): Rows {
   return atOnce(decodeInSlices(target, request));
 }
 
+/** At once if the body is small; otherwise with pauses for others. Throws Refused. */
+export function decode(target: Target, request: DecodeRequest): Rows | Promise<Rows> {
+  const whole = decodeWhole(target, request);
+  if (whole !== null) return whole;
+  const rows = longWork.slices(request.body.length, decodeInSlices(target, request));
+  return rows instanceof Promise ? rows.then(boundInto) : boundInto(rows);
+}
+
+/** Rows of one request that go into RisingWave are one INSERT, of a bounded size. Throws Refused. */
+function boundInto(rows: Rows): Rows {
+  if (rows.target.into === undefined) return rows;
+  if (rows.documents.bytes.length > limits.groupBytesMax) throw new Refused('body_too_large', tooLarge);
+  return { ...rows, ackTimeoutMs: Math.max(rows.ackTimeoutMs, limits.intoDeadlineMs) };
+}
+
+const tooLarge = `the rows of one request are one INSERT there, of at most ${limits.groupBytesMax} bytes`;
+
 /** The hot path: the single row of a small body that is stored unchanged; null: this body is not. */
-export function decodeWhole(target: Target, request: Pick<DecodeRequest, 'body'>): Rows | null {
+function decodeWhole(target: Target, request: Pick<DecodeRequest, 'body'>): Rows | null {
   const { shape, intake, dedupe } = target;
   if (shape.writeMode !== 'copy' || intake.format !== 'json' || intake.batched || dedupe !== undefined)
     return null;

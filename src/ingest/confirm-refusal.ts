@@ -7,26 +7,20 @@ import type { Target } from '../types/target.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import { ofCatalog } from '../errors/refusals-of-catalog.ts';
 import type { Refusal } from '../errors/refusals.ts';
-
-export interface Standing {
-  /** Whether it is what `find` would return, as the engine says after `sinceMs` of the clock; throws `engine_unavailable`. */
-  isStill(target: Target, sinceMs: number): boolean | Promise<boolean>;
-  /** A monotonic clock, ms. */
-  clock(): number;
-}
+import type { Way } from './way.ts';
 
 /** How many times one request is tried while its table keeps changing. */
 export const changedAttemptsMax = 3;
 
 export async function standing(
   why: Refusal,
-  deps: Pick<Standing, 'isStill'>,
+  way: Pick<Way, 'isStill'>,
   target: Target | null,
   sinceMs: number,
 ): Promise<Refusal> {
   if (target === null || !ofCatalog.has(why.code)) return why;
   try {
-    return (await deps.isStill(target, sinceMs)) ? why : refusal('table_changed');
+    return (await way.isStill(target, sinceMs)) ? why : refusal('table_changed');
   } catch (error) {
     if (error instanceof Refused) return error.refusal;
     throw error;

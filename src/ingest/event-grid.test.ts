@@ -1,14 +1,14 @@
 /** The one URL that is opened for Event Grid, every other that is not, and requests that ask for none. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { rowsOf, targetOf } from '../../test/support/rows.ts';
+import { targetOf } from '../../test/support/rows.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
 import { parseSubscriptions } from '../catalog/sns-topics.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import type { Observation } from '../observe/observations.ts';
 import { validationUrl } from './event-grid.ts';
-import { createIngest } from './ingest.ts';
+import { Ingest } from './ingest.ts';
 import { Sns } from './sns.ts';
 
 const code = '512d38b6-c7b8-40c8-89fe-f46f9e9622b6';
@@ -76,32 +76,33 @@ test('it is opened once the message is stored, where the setting, the table and 
   const opened: string[] = [];
   const ask = async (change: Partial<Target>, eventGrid: boolean, url = right) => {
     const told: Observation[] = [];
-    const sns = new Sns({
-      allows: { sns: true, eventGrid },
-      fetch: async ({ href }) => {
-        opened.push(href);
-        return Buffer.alloc(0);
-      },
-      keep: () => assert.fail(),
-      observe: (it) => void told.push(it),
-      clock: () => 0,
-      limits,
-    });
+    const fetch = async ({ href }: URL) => {
+      opened.push(href);
+      return Buffer.alloc(0);
+    };
+    const context = { observe: (it: Observation) => void told.push(it), clock: () => 0, limits };
+    const sns = new Sns({ sns: true, eventGrid }, fetch, { keepCertificate: () => assert.fail() }, context);
     const target = targetOf({ check: () => true, eventGrid: names, ...change });
     const body = message(url);
-    const ingest = createIngest({
-      route: () => ({ database: 'dev', schema: 'public', table: 't' }),
-      find: () => target,
-      isStill: () => true,
+    const ingest = new Ingest({
+      way: {
+        find: () => target,
+        isStill: () => true,
+        admit: () => undefined,
+        submit: async () => ({ kind: 'committed', rows: 1 }),
+      },
+      catalog: { refresh: () => assert.fail() },
       clock: () => 0,
-      admit: () => undefined,
-      decode: (to, request) => rowsOf(to, request.body.toString()),
-      submit: async () => ({ kind: 'committed', rows: 1 }),
-      refresh: () => assert.fail(),
       sns,
     });
-    const request = { method: 'POST', target: '/', rawHeaders: [], arrivedAtMs: 0, remoteAddress: '' };
-    await ingest({ ...request, body: () => body }, { target: () => undefined });
+    const request = {
+      method: 'POST',
+      target: '/webhook/dev/public/t',
+      rawHeaders: [],
+      arrivedAtMs: 0,
+      remoteAddress: '',
+    };
+    await ingest.submit({ ...request, body: () => body }, { target: () => undefined });
     await new Promise(setImmediate);
     return told.map(({ kind }) => kind);
   };

@@ -6,7 +6,7 @@ import type { AskedHandshake } from '../types/journal.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { createHandshakes } from './handshake.ts';
+import { Handshakes } from './handshake.ts';
 
 const name = { database: 'dev', schema: 'public', table: 't' };
 
@@ -30,16 +30,15 @@ function target(answers: Partial<Answers>, check: Target['check'] = null): Targe
 function deps(known: Target | null | undefined) {
   const told: AskedHandshake[] = [];
   let nowMs = 0;
-  const handshakes = createHandshakes({
-    route: (path) => {
-      if (path.includes('%')) throw new Refused('malformed_path');
-      return name;
+  const handshakes = new Handshakes({
+    catalog: {
+      lastKnown: () => known,
+      find: () => Promise.reject(new Refused('engine_unavailable')),
+      isStill: () => true,
     },
-    lastKnown: () => known,
-    find: () => Promise.reject(new Refused('engine_unavailable')),
-    isStill: () => true,
-    learn: () => Promise.resolve(false),
-    asked: (handshake) => void told.push(handshake),
+    learning: { learn: () => Promise.resolve(false) },
+    rejects: { asked: (handshake) => void told.push(handshake) },
+    observe: () => undefined,
     clock: () => nowMs,
     limits,
   });
@@ -100,9 +99,10 @@ test('what is no table of its own, or cannot be known', async () => {
 test('a table answers so many at once, strangers apart from those whom VALIDATE accepted', async () => {
   const known = target({ unchecked: [rule(1, 'open')], checked: [rule(2, 'signed')] }, () => true);
   const { handshakes, told, pass } = deps(known);
-  const ask = async (word: string) => (await handshakes.ask(arrival({ target: `/?${word}` })))?.kind;
+  const ask = async (word: string) =>
+    (await handshakes.ask(arrival({ target: `/webhook/dev/public/t?${word}` })))?.kind;
   for (let n = 0; n < limits.handshakesBurst; n++) assert.equal(await ask('open'), 'asked');
-  const tooMany = await handshakes.ask(arrival({ target: '/?open' }));
+  const tooMany = await handshakes.ask(arrival({ target: '/webhook/dev/public/t?open' }));
   assert.ok(tooMany?.kind === 'askedTooOften' && tooMany.refusal.retryAfterSeconds === 1);
   assert.equal(await ask('signed'), 'asked');
   pass(1_000 / limits.handshakesPerSecond);

@@ -10,42 +10,88 @@
  * with `rate_limited`, and with `engine_unavailable` as long as nothing is known of its database.
  */
 import { RateLimit } from '../access/rate-limit.ts';
-import type { Answers, HandshakeAnswer, HandshakeRule, Learns } from '../types/answers.ts';
+import type { Answers, HandshakeAnswer, HandshakeRule } from '../types/answers.ts';
 import type { Arrival, CheckRequest } from '../types/request.ts';
 import type { AskedHandshake } from '../types/journal.ts';
 import type { Target } from '../types/target.ts';
-import type { Limits } from '../config/limits.ts';
+import { limits } from '../config/limits.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused, refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { changedAttemptsMax } from './confirm-refusal.ts';
-import type { Standing } from './confirm-refusal.ts';
-
-export interface HandshakeDeps extends Standing {
-  /** The table that a request target names; throws `malformed_path`, `not_found`. */
-  route(target: string): TableName;
-  /** The table as the catalog knows it, or knew it last; null: no such table; undefined: nothing was ever known of the database. */
-  lastKnown(name: TableName): Target | null | undefined;
-  /** As for a row; throws `not_found`, `engine_unavailable`. */
-  find(name: TableName): Target | Promise<Target>;
-  /** Called for every handshake to a table that answers some. Never throws, returns at once. */
-  asked(handshake: AskedHandshake): void;
-  /** Gives a secret this value if it has none; resolves with whether it has the value now, committed. Throws Refused. */
-  learn(target: Target, learns: Learns, value: string, remoteAddress: string): Promise<boolean>;
-  readonly limits: Pick<
-    Limits,
-    'handshakesPerSecond' | 'handshakesBurst' | 'handshakeTablesMax' | 'handshakeBodyBytesMax'
-  >;
-}
+import type { Learning } from './learning.ts';
+import { webhookRoute } from './routes.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { StageContext } from '../observe/context.ts';
+import type { Rejects } from '../reject/rejected-requests.ts';
 
 /** How a handshake ended. */
 export type Asked =
   | { readonly kind: 'asked'; readonly target: Target; readonly answer: HandshakeAnswer }
   | { readonly kind: 'askedTooOften'; readonly target: Target; readonly refusal: Refusal };
 
-export interface Handshakes {
+type Which = 'unchecked' | 'checked';
+
+/** Where the tables are found, who keeps what was asked, and who stores a secret that a sender brings. */
+interface Around extends StageContext {
+  readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'lastKnown'>;
+  readonly rejects: Pick<Rejects, 'asked'>;
+  readonly learning: Pick<Learning, 'learn'>;
+}
+
+const { handshakeBodyBytesMax: bytesMax } = limits;
+
+export class Handshakes {
+  readonly #around: Around;
+  readonly #matcher: Matcher;
+
+  constructor(around: Around) {
+    this.#around = around;
+    this.#matcher = new Matcher(around);
+  }
+
+  lastKnown(name: TableName): Target | null | undefined {
+    return this.#around.catalog.lastKnown(name);
+  }
+
   /** A request that is no POST; null: refuse it as for any other table. */
-  ask(arrival: Arrival): Promise<Asked | null>;
+  async ask(arrival: Arrival): Promise<Asked | null> {
+    const { catalog, clock } = this.#around;
+    const sinceMs = clock();
+    const read = async () => arrival.body();
+    let target = await found(arrival, catalog);
+    for (let attempt = 1; target !== null; attempt++) {
+      const { answers } = target;
+      const { method, remoteAddress, arrivedAtMs: askedAtMs } = arrival;
+      const asks =
+        answers !== undefined && (canMatch(answers.unchecked, method) || canMatch(answers.checked, method));
+      const body = asks ? await smallBody(arrival, read, bytesMax) : null;
+      const asked =
+        body === null || !asks
+          ? null
+          : this.#matcher.all(target, answers, requestOf(arrival, body), remoteAddress);
+      if (asked !== null) return asked;
+      // The clause that answers it may be a millisecond old.
+      if (attempt < changedAttemptsMax && !(await isStill(target, sinceMs, catalog))) {
+        target = await catalog.find(target);
+        continue;
+      }
+      const { status } = refusals.method_not_allowed;
+      if (asks)
+        tell(this.#around, {
+          target,
+          method,
+          remoteAddress,
+          askedAtMs,
+          place: null,
+          status,
+          outcome: 'unmatched',
+        });
+      return null;
+    }
+    return null;
+  }
+
   /** A POST whose body has been read, before VALIDATE (`unchecked`) or once it has accepted; null: the request continues. */
   posted(
     target: Target,
@@ -53,79 +99,44 @@ export interface Handshakes {
     request: CheckRequest,
     remoteAddress: string,
     which: Which,
-  ): Asked | null;
+  ): Asked | null {
+    if (which === 'unchecked' && request.body.length > bytesMax) return null;
+    return this.#matcher.first(target, answers, request, remoteAddress, which);
+  }
+
   /** A POST that may bring a secret of the table; null: the request continues. */
-  learning(target: Target, request: CheckRequest, remoteAddress: string): Promise<Asked | null>;
+  async learning(target: Target, request: CheckRequest, remoteAddress: string): Promise<Asked | null> {
+    return request.body.length > bytesMax ? null : this.#matcher.learning(target, request, remoteAddress);
+  }
+
   /** A POST that cannot be stored at present; null: refuse it for that reason. */
-  meanwhile(
+  async meanwhile(
     target: Target | null | undefined,
     arrival: Arrival,
-    body: () => Promise<Buffer>,
-  ): Promise<Asked | null>;
-  lastKnown(name: TableName): Target | null | undefined;
+    read: () => Promise<Buffer>,
+  ): Promise<Asked | null> {
+    const answers = target?.answers;
+    if (target === null || target === undefined || answers?.asksByPost !== true) return null;
+    const body = await smallBody(arrival, read, bytesMax);
+    if (body === null) return null;
+    return this.#matcher.all(target, answers, requestOf(arrival, body), arrival.remoteAddress);
+  }
 }
 
-type Which = 'unchecked' | 'checked';
-
-export function createHandshakes(deps: HandshakeDeps): Handshakes {
-  const { handshakeBodyBytesMax: bytesMax } = deps.limits;
-  const matcher = new Matcher(deps);
-  return {
-    lastKnown: (name) => deps.lastKnown(name),
-    ask: async (arrival) => {
-      const sinceMs = deps.clock();
-      const read = async () => arrival.body();
-      let target = await found(arrival, deps);
-      for (let attempt = 1; target !== null; attempt++) {
-        const { answers } = target;
-        const { method, remoteAddress, arrivedAtMs: askedAtMs } = arrival;
-        const asks =
-          answers !== undefined && (canMatch(answers.unchecked, method) || canMatch(answers.checked, method));
-        const body = asks ? await smallBody(arrival, read, bytesMax) : null;
-        const asked =
-          body === null || !asks
-            ? null
-            : matcher.all(target, answers, requestOf(arrival, body), remoteAddress);
-        if (asked !== null) return asked;
-        // The clause that answers it may be a millisecond old.
-        if (attempt < changedAttemptsMax && !(await isStill(target, sinceMs, deps))) {
-          target = await deps.find(target);
-          continue;
-        }
-        const { status } = refusals.method_not_allowed;
-        if (asks)
-          deps.asked({ target, method, remoteAddress, askedAtMs, place: null, status, outcome: 'unmatched' });
-        return null;
-      }
-      return null;
-    },
-    posted: (target, answers, request, remoteAddress, which) =>
-      which === 'unchecked' && request.body.length > bytesMax
-        ? null
-        : matcher.first(target, answers, request, remoteAddress, which),
-    learning: (target, request, remoteAddress) =>
-      request.body.length > bytesMax
-        ? Promise.resolve(null)
-        : matcher.learning(target, request, remoteAddress),
-    meanwhile: async (target, arrival, read) => {
-      const answers = target?.answers;
-      if (target === null || target === undefined || answers?.asksByPost !== true) return null;
-      const body = await smallBody(arrival, read, bytesMax);
-      if (body === null) return null;
-      return matcher.all(target, answers, requestOf(arrival, body), arrival.remoteAddress);
-    },
-  };
+function tell({ observe, rejects }: Around, handshake: AskedHandshake): void {
+  observe({ kind: 'handshake.asked', table: handshake.target, outcome: handshake.outcome });
+  rejects.asked(handshake);
 }
 
 /** Finds the rule that a handshake matches, and enforces the rate of its table. */
 class Matcher {
-  readonly #deps: HandshakeDeps;
+  readonly #around: Around;
   /** Separate, so that strangers cannot use up the rate of senders whom VALIDATE has accepted. */
   readonly #rates: { readonly [which in Which]: RateLimit };
 
-  constructor(deps: HandshakeDeps) {
-    this.#deps = deps;
-    const { handshakesPerSecond: count, handshakesBurst: burst, handshakeTablesMax } = deps.limits;
+  constructor(around: Around) {
+    this.#around = around;
+    const { handshakesPerSecond: count, handshakesBurst: burst, handshakeTablesMax } = around.limits;
     const rate = () => new RateLimit({ count, perMs: 1_000, burst }, handshakeTablesMax);
     this.#rates = { unchecked: rate(), checked: rate() };
   }
@@ -166,7 +177,7 @@ class Matcher {
       const asked = { target, request, remoteAddress, place };
       const refused = this.#tooOften(asked, 'unchecked');
       if (refused !== null) return refused;
-      const known = await this.#deps.learn(target, learns, answer.learned, remoteAddress);
+      const known = await this.#around.learning.learn(target, learns, answer.learned, remoteAddress);
       return known ? this.#answered(asked, answer) : null;
     }
     return null;
@@ -174,7 +185,7 @@ class Matcher {
 
   #tooOften(asked: Question, which: Which): Asked | null {
     const { target } = asked;
-    const waitMs = this.#rates[which].take(`${target.database}/${target.oid}`, this.#deps.clock());
+    const waitMs = this.#rates[which].take(`${target.database}/${target.oid}`, this.#around.clock());
     if (waitMs <= 0) return null;
     this.#tell(asked, refusals.rate_limited.status, 'too_many');
     return { kind: 'askedTooOften', target, refusal: tooMany(waitMs) };
@@ -191,7 +202,7 @@ class Matcher {
     outcome: AskedHandshake['outcome'],
   ): void {
     const { method, arrivedAtMs: askedAtMs } = request;
-    this.#deps.asked({ target, method, remoteAddress, askedAtMs, place, status, outcome });
+    tell(this.#around, { target, method, remoteAddress, askedAtMs, place, status, outcome });
   }
 }
 
@@ -208,9 +219,9 @@ function tooMany(waitMs: number): Refusal {
 }
 
 /** Also while the engine is away: then handshakes are answered by what was known last. */
-async function isStill(target: Target, sinceMs: number, deps: HandshakeDeps): Promise<boolean> {
+async function isStill(target: Target, sinceMs: number, catalog: Pick<Catalog, 'isStill'>): Promise<boolean> {
   try {
-    return await deps.isStill(target, sinceMs);
+    return await catalog.isStill(target, sinceMs);
   } catch (error) {
     if (error instanceof Refused && refusals[error.refusal.code].status >= 500) return true;
     throw error;
@@ -218,13 +229,13 @@ async function isStill(target: Target, sinceMs: number, deps: HandshakeDeps): Pr
 }
 
 /** Does not wait if the table is known; null: there is no such table. */
-async function found(arrival: Arrival, deps: HandshakeDeps): Promise<Target | null> {
+async function found(arrival: Arrival, catalog: Pick<Catalog, 'find' | 'lastKnown'>): Promise<Target | null> {
   let known: Target | null | undefined;
   try {
-    const name = deps.route(arrival.target);
-    known = deps.lastKnown(name);
+    const name = webhookRoute(arrival.target);
+    known = catalog.lastKnown(name);
     // The table may be a millisecond old: its URL is given to the sender as soon as CREATE TABLE returns.
-    return known ?? (await deps.find(name));
+    return known ?? (await catalog.find(name));
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     if (known === null || refusals[error.refusal.code].status < 500) return null;

@@ -6,12 +6,11 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { webhookRoom } from '../../test/support/commit-room.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
-import { decodeItems } from '../../test/support/documents.ts';
 import { listen, open } from '../../test/support/ws-listener.ts';
 import { WsSender } from '../../test/support/ws-client.ts';
 import { Lanes } from '../batch/lanes.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
-import { createCommit } from '../commit/commit.ts';
+import { Commit } from '../commit/commit.ts';
 import { limits } from '../config/limits.ts';
 
 async function room(t: TestContext) {
@@ -19,8 +18,8 @@ async function room(t: TestContext) {
   const clock = () => performance.now();
   const pools = new CommitPools(database.engine, limits);
   onEnd(t, 'pools', () => pools.close());
-  const commit = createCommit({ pools, limits, observe: spy.observe, clock });
-  const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
+  const commit = new Commit({ pools, limits, observe: spy.observe, clock });
+  const lanes = new Lanes(commit, { limits, clock });
   onEnd(t, 'lanes', () => lanes.close());
   await runOurs(
     client,
@@ -30,7 +29,6 @@ async function room(t: TestContext) {
   const server = await listen(t, {
     find: () => target,
     admit: (it) => lanes.admit(it),
-    decode: decodeItems,
     submit: (rows) => lanes.submit(rows),
   });
   return { client, server };

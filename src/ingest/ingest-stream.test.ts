@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import * as fc from 'fast-check';
-import { streamRooms, textsOf } from '../../test/support/streams.ts';
+import { testStreams, textsOf } from '../../test/support/streams.ts';
+import type { TestStreams } from '../../test/support/streams.ts';
 import { targetOf } from '../../test/support/rows.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { createStreams } from './ingest-stream.ts';
-import type { Batch, Stream, StreamDeps } from './ingest-stream.ts';
+import type { Batch, Stream } from './ingest-stream.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
@@ -66,8 +66,8 @@ class Lane {
   }
 }
 
-async function open(deps: Partial<StreamDeps>): Promise<Stream> {
-  return createStreams(streamRooms({ pause: () => Promise.resolve(), ...deps }))(opening, hooks);
+async function open(deps: Partial<TestStreams>): Promise<Stream> {
+  return testStreams({ pause: () => Promise.resolve(), ...deps }).open(opening, hooks);
 }
 
 suite('ingest stream', () => {
@@ -152,7 +152,7 @@ suite('ingest stream', () => {
 
   test('a bug is rejected, and nothing behind it is handed over', async () => {
     const stream = await open({
-      decode: () => {
+      admit: () => {
         throw new TypeError('a bug');
       },
     });
@@ -164,11 +164,12 @@ suite('ingest stream', () => {
     const refused = await stream.submit(batch('1', [1]));
     assert.ok(refused.kind === 'aborted');
     assert.equal(refused.refusal.message, 'item 1: delete needs a table with a PRIMARY KEY');
-    const keyed = await createStreams(streamRooms())({ ...opening, target: '/ingest/a/b/keyed' }, hooks);
+    const keyed = await testStreams().open({ ...opening, target: '/ingest/a/b/keyed' }, hooks);
     assert.equal(say(await keyed.submit(batch('1', [1]))), 'committed');
   });
 
-  test('waits where nothing can be handed over, as long as its patience lasts', async () => {
+  test('waits where nothing can be handed over, as long as its patience lasts', async (t) => {
+    t.mock.method(Math, 'random', () => 0);
     let now = 0;
     const pauses: number[] = [];
     let full = 5;

@@ -9,54 +9,40 @@
  * full, the engine is unreachable), the stream starts a new chain with the first batch that was not committed, for at most
  * `streamPatienceMs`. An unknown outcome is never retried. Touches nothing itself.
  */
-import type { Chain, Documents, Outcome, Rows } from '../types/rows.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import type { CheckRequest, DecodeHead } from '../types/request.ts';
-import type { RejectedRequest } from '../types/journal.ts';
 import type { Target } from '../types/target.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import { freeMade } from '../kit/free-buffer.ts';
-import type { Limits } from '../config/limits.ts';
 import type { TableName } from '../observe/observations.ts';
 import { refusal, Refused, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { clientOf } from './stream-fence.ts';
 import type { FencedStream, StreamFence } from './stream-fence.ts';
 import { changedAttemptsMax, standing } from './confirm-refusal.ts';
-import type { Standing } from './confirm-refusal.ts';
+import { ingestRoute } from './routes.ts';
+import type { Direct, Way } from './way.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import { decodeItems } from '../decode/batches.ts';
+import type { ItemsRequest } from '../decode/batches.ts';
+import type { StageContext } from '../observe/context.ts';
+import type { Rejects } from '../reject/rejected-requests.ts';
 
-/** The items of one batch, as received, with the head of the upgrade, which names the decoder's options and fills INCLUDE columns. */
-export interface ItemsRequest extends DecodeHead {
-  /** The `data` of each item. */
-  readonly documents: Documents & { readonly spans: Uint32Array };
-  /** 1 for an item that deletes; null: none does. */
-  readonly deletes: Uint8Array | null;
-}
-
+/** The items of one batch, as received. */
 export type Batch = Omit<ItemsRequest, Exclude<keyof DecodeHead, 'arrivedAtMs'>>;
 
-export interface StreamDeps extends Standing {
-  /** The table that a request target names; throws `malformed_path`, `not_found`. */
-  route(target: string): TableName;
-  /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
-  find(name: TableName): Target | Promise<Target>;
-  /** `bytes`: the size of the batch. Throws `lane_full`, `draining`. */
-  admit(target: Target, bytes: number): void;
-  /** Throws Refused, with a message that begins with `item N: ` (from 1). */
-  decode(target: Target, items: ItemsRequest): Rows | Promise<Rows>;
-  submit(rows: Rows): Promise<Outcome>;
-  /** Reads the catalog again, because the engine reported that the table has changed. */
-  refresh(table: Pick<Target, 'database' | 'oid'>): Promise<void>;
-  /** Called for every refused stream and batch. Never throws, returns at once. */
-  rejected?(request: RejectedRequest): void;
-  /** Resolves after `ms`. */
-  pause(ms: number): Promise<void>;
-  /** 0 ≤ random() < 1 */
-  random(): number;
-  readonly limits: Pick<Limits, 'streamPatienceMs' | 'streamRetryMs' | 'streamRetryMinMs'>;
-  /** Absent: this process takes all streams of a table, and its lane keeps their order. */
-  readonly fence?: StreamFence;
+/** What all streams work with. */
+interface StreamStages extends Omit<StageContext, 'observe'> {
+  readonly way: Pick<Direct, keyof Way>;
+  /** Read again when the engine has reported that the table has changed. */
+  readonly catalog: Pick<Catalog, 'refresh'>;
+  /** Keeps refused streams and batches for the owners of their tables; null: nobody does. */
+  readonly rejects: Pick<Rejects, 'keep'> | null;
+  /** null: this process takes all streams of a table, and its lane keeps their order. */
+  readonly fence: StreamFence | null;
 }
 
 /** The upgrade as it arrived, with the first frame in place of a body. */
@@ -71,19 +57,27 @@ export interface Stream {
   end(): void;
 }
 
-/** Rejects with Refused or with a bug. */
-export type OpenStream = (opening: Opening, hooks: StreamHooks) => Promise<Stream>;
-
 export interface StreamHooks {
   /** Called with the table that the stream is for, as soon as it is known. */
   target(name: TableName): void;
 }
 
-export function createStreams(deps: StreamDeps): OpenStream {
-  return async (opening, hooks) => {
-    const sinceMs = deps.clock();
-    const name = deps.route(opening.target);
-    let target = await deps.find(name);
+export class Streams {
+  readonly #stages: StreamStages;
+  readonly #pause: (ms: number) => Promise<void>;
+
+  /** `pause`: resolves after so many ms. */
+  constructor(stages: StreamStages, pause: (ms: number) => Promise<void> = delay) {
+    this.#stages = stages;
+    this.#pause = pause;
+  }
+
+  /** Rejects with Refused or with a bug. */
+  async open(opening: Opening, hooks: StreamHooks): Promise<Stream> {
+    const { way, clock, fence } = this.#stages;
+    const sinceMs = clock();
+    const name = ingestRoute(opening.target);
+    let target = await way.find(name);
     for (let attempt = 1; ; attempt++) {
       hooks.target(target);
       try {
@@ -92,29 +86,29 @@ export function createStreams(deps: StreamDeps): OpenStream {
         break;
       } catch (error) {
         if (!(error instanceof Refused)) throw error;
-        const why = await standing(error.refusal, deps, target, sinceMs);
+        const why = await standing(error.refusal, way, target, sinceMs);
         if (why.code !== 'table_changed' || attempt === changedAttemptsMax) {
-          tellRejected(deps, opening, target, why, null);
+          tellRejected(this.#stages, opening, target, why, null);
           throw new Refused(why);
         }
-        target = await deps.find(name);
+        target = await way.find(name);
       }
     }
     const client = clientOf(opening.target);
-    if (deps.fence !== undefined) await deps.fence.pass(target, client);
-    return new IngestStream(deps, opening, target, client);
-  };
+    await fence?.pass(target, client);
+    return new IngestStream(this.#stages, this.#pause, opening, target, client);
+  }
 }
 
 /** `batch` null: the first frame was refused, and with it the stream. */
 function tellRejected(
-  deps: StreamDeps,
+  { rejects }: StreamStages,
   opening: Opening,
   target: Target,
   why: Refusal,
   batch: Batch | null,
 ): void {
-  deps.rejected?.({
+  rejects?.keep({
     target,
     refusal: why,
     door: 'websocket',
@@ -179,7 +173,8 @@ type Failure = Exclude<Outcome, { kind: 'committed' }> | { readonly kind: 'bug';
 type State = 'idle' | 'handing' | 'broken' | 'recovering' | 'ended';
 
 class IngestStream implements Stream, FencedStream {
-  readonly #deps: StreamDeps;
+  readonly #stages: StreamStages;
+  readonly #pause: (ms: number) => Promise<void>;
   readonly #opening: Opening;
   readonly client: string | null;
   decided = 0;
@@ -194,12 +189,19 @@ class IngestStream implements Stream, FencedStream {
   /** The loop of `#handOver` is still running. */
   #looping = false;
 
-  constructor(deps: StreamDeps, opening: Opening, target: Target, client: string | null) {
+  constructor(
+    stages: StreamStages,
+    pause: (ms: number) => Promise<void>,
+    opening: Opening,
+    target: Target,
+    client: string | null,
+  ) {
     this.client = client;
-    this.#deps = deps;
+    this.#stages = stages;
+    this.#pause = pause;
     this.#opening = opening;
     this.#target = target;
-    deps.fence?.streams.add(this);
+    stages.fence?.streams.add(this);
   }
 
   get target(): Target {
@@ -215,7 +217,7 @@ class IngestStream implements Stream, FencedStream {
 
   submit(batch: Batch): Promise<Outcome> {
     const answer = deferred<Outcome>();
-    const sinceMs = this.#deps.clock();
+    const sinceMs = this.#stages.clock();
     this.#entries.push({
       batch,
       sinceMs,
@@ -247,8 +249,8 @@ class IngestStream implements Stream, FencedStream {
   }
 
   async #hand(entry: Entry): Promise<void> {
-    const deps = this.#deps;
-    const found = deps.find(this.#target);
+    const { way } = this.#stages;
+    const found = way.find(this.#target);
     const target = found instanceof Promise ? await found : found;
     entry.found = target;
     // A new version of the table may have another check or another secret, and has to accept the client, too.
@@ -258,11 +260,11 @@ class IngestStream implements Stream, FencedStream {
     }
     this.#target = target;
     // Before it is decoded: this is retried every few ms as long as the lane is full.
-    deps.admit(target, entry.batch.documents.bytes.length);
+    way.admit(target, entry.batch.documents.bytes.length);
     const decoded = this.#decode(target, entry.batch);
     const rows = decoded instanceof Promise ? await decoded : decoded;
     if (this.#state !== 'handing') return;
-    const receipt = deps.submit({ ...rows, chain: this.#chain });
+    const receipt = way.submit({ ...rows, chain: this.#chain });
     this.#handed += 1;
     this.#owed += 1;
     void receipt.then((outcome) => {
@@ -290,7 +292,7 @@ class IngestStream implements Stream, FencedStream {
     if (at !== -1)
       throw new Refused('row_refused', `item ${at + 1}: delete needs a table with a PRIMARY KEY`);
     const { method, target: requestTarget, rawHeaders, remoteAddress = '' } = this.#opening;
-    return this.#deps.decode(target, { ...batch, method, target: requestTarget, rawHeaders, remoteAddress });
+    return decodeItems(target, { ...batch, method, target: requestTarget, rawHeaders, remoteAddress });
   }
 
   #settled(entry: Entry, outcome: Outcome): void {
@@ -350,41 +352,40 @@ class IngestStream implements Stream, FencedStream {
   async #standing({ failure, found, sinceMs }: Entry): Promise<Failure> {
     if (failure === null) return { kind: 'bug', error: new Error('the failure is not the first one') };
     if (failure.kind !== 'aborted') return failure;
-    const why = await standing(failure.refusal, this.#deps, found, sinceMs);
+    const why = await standing(failure.refusal, this.#stages.way, found, sinceMs);
     return why === failure.refusal ? failure : { kind: 'aborted', refusal: why };
   }
 
   #tellRejected(batch: Batch, { refusal: why, row }: Extract<Outcome, { kind: 'aborted' }>): void {
     const message = row === undefined ? why.message : `item ${row + 1}: ${why.message}`;
-    tellRejected(this.#deps, this.#opening, this.#target, { ...why, message }, batch);
+    tellRejected(this.#stages, this.#opening, this.#target, { ...why, message }, batch);
   }
 
   #mayPass(entry: Entry, failure: Failure): boolean {
     if (failure.kind !== 'aborted' || failure.refusal.code === 'draining') return false;
     if (!refusals[failure.refusal.code].retryable) return false;
-    const now = this.#deps.clock();
+    const now = this.#stages.clock();
     entry.failedAtMs ??= now;
-    return now - entry.failedAtMs < this.#deps.limits.streamPatienceMs;
+    return now - entry.failedAtMs < this.#stages.limits.streamPatienceMs;
   }
 
   /** Waits for what has to happen before a retry makes sense; if that fails, the retry will tell. */
   async #waitFor(entry: Entry, failure: Failure): Promise<void> {
-    const deps = this.#deps;
-    const { streamRetryMinMs, streamRetryMs } = deps.limits;
+    const { streamRetryMinMs, streamRetryMs } = this.#stages.limits;
     const code = failure.kind === 'aborted' ? failure.refusal.code : null;
     entry.attempts += 1;
-    if (code === 'table_changed') await deps.refresh(this.#target).catch(() => {});
+    if (code === 'table_changed') await this.#stages.catalog.refresh(this.#target).catch(() => {});
     if (code === 'table_changed' && entry.attempts === 1) return;
     // A lane has room again after its next group; other causes take longer.
-    if (code === 'lane_full') return deps.pause(streamRetryMinMs);
-    return deps.pause(backoffMs(entry.attempts, streamRetryMinMs, streamRetryMs, () => deps.random()));
+    if (code === 'lane_full') return this.#pause(streamRetryMinMs);
+    return this.#pause(backoffMs(entry.attempts, streamRetryMinMs, streamRetryMs, Math.random));
   }
 
   #become(state: State): void {
     if (this.#state === 'ended') return;
     this.#state = state;
     if (state !== 'ended') return;
-    this.#deps.fence?.streams.delete(this);
+    this.#stages.fence?.streams.delete(this);
     for (const { passed } of this.#entries) passed?.resolve();
   }
 }

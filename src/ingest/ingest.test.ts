@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { targetOf } from '../../test/support/rows.ts';
+import type { Target } from '../types/target.ts';
 import type { Arrival } from '../types/request.ts';
-import type { Outcome, Rows } from '../types/rows.ts';
-import { createIngest } from './ingest.ts';
+import type { Outcome } from '../types/rows.ts';
+import { Ingest } from './ingest.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 
 const large = 1024 * 1024;
@@ -13,7 +14,7 @@ const target = targetOf();
 function arrival(body: Buffer): Arrival {
   return {
     method: 'POST',
-    target: '/',
+    target: '/webhook/d/s/t',
     rawHeaders: [],
     arrivedAtMs: 0,
     remoteAddress: '',
@@ -21,53 +22,52 @@ function arrival(body: Buffer): Arrival {
   };
 }
 
-const rowsOf = (bytes: Buffer): Rows => ({
-  target,
-  documents: { bytes, spans: null },
-  count: 1,
-  bytes: bytes.length,
-  deletes: null,
-  keeps: null,
-  lines: null,
-  ackTimeoutMs: 1_000,
-  chain: null,
-  ignored: null,
-});
-
-const deps = (outcome: Outcome, decode: (body: Buffer) => Rows = rowsOf) =>
-  createIngest({
-    route: () => ({ database: 'd', schema: 's', table: 't' }),
-    find: () => target,
-    isStill: () => true,
+/** `seen` receives the memory of the rows. */
+const deps = (outcome: Outcome, of: Target = target, seen: Buffer[] = []) =>
+  new Ingest({
+    way: {
+      find: () => of,
+      isStill: () => true,
+      admit: () => undefined,
+      submit: ({ documents: { bytes } }) => {
+        seen.push(bytes);
+        return Promise.resolve(outcome);
+      },
+    },
+    catalog: { refresh: () => Promise.resolve() },
     clock: () => 0,
-    admit: () => undefined,
-    decode: (_target, { body }) => decode(body),
-    submit: () => Promise.resolve(outcome),
-    refresh: () => Promise.resolve(),
   });
 
+/** A document of so many bytes. */
+const json = (bytes: number): Buffer => Buffer.alloc(bytes, ' ').fill('[1]', bytes - 3);
+
 test('the memory of a body is given back when its rows are committed, and that of the rows with it', async () => {
-  const body = Buffer.alloc(large);
-  const written = Buffer.alloc(large);
-  const ingest = deps({ kind: 'committed', rows: 1 }, () => rowsOf(written.subarray(1, 10)));
-  assert.deepEqual(await ingest(arrival(body), hooks), { kind: 'committed', rows: 1 });
+  const body = Buffer.from(`{"a":"${'x'.repeat(large)}"}`);
+  const included: Target = {
+    ...target,
+    intake: { ...target.intake, document: null, includes: [{ what: 'method', column: 'm' }] },
+  };
+  const written: Buffer[] = [];
+  const ingest = deps({ kind: 'committed', rows: 1 }, included, written);
+  assert.deepEqual(await ingest.submit(arrival(body), hooks), { kind: 'committed', rows: 1 });
   assert.equal(body.length, 0);
-  assert.equal(written.length, 0);
+  assert.deepEqual(
+    written.map(({ length }) => length),
+    [0],
+  );
 });
 
 test('and when it was refused before anybody else had it', async () => {
   const body = Buffer.alloc(large);
-  const ingest = deps({ kind: 'committed', rows: 1 }, () => {
-    throw new Refused('body_not_json');
-  });
-  await assert.rejects(ingest(arrival(body), hooks), Refused);
+  const ingest = deps({ kind: 'committed', rows: 1 });
+  await assert.rejects(ingest.submit(arrival(body), hooks), Refused);
   assert.equal(body.length, 0);
 });
 
 test('but not while some of it may wait to be written to the engine', async () => {
   for (const kind of ['aborted', 'unknown'] as const) {
-    const body = Buffer.alloc(large, 1);
-    await deps({ kind, refusal: refusal('deadline') })(arrival(body), hooks);
-    assert.equal(body[large - 1], 1);
+    const body = json(large);
+    await deps({ kind, refusal: refusal('deadline') }).submit(arrival(body), hooks);
+    assert.equal(body[large - 1], ']'.charCodeAt(0));
   }
 });

@@ -10,131 +10,133 @@
  */
 import type { Arrival, CheckRequest, DecodeRequest, HeaderReader } from '../types/request.ts';
 import type { KeptApart, Outcome, Rows, Spooled } from '../types/rows.ts';
-import type { RejectedRequest } from '../types/journal.ts';
 import type { Target } from '../types/target.ts';
 import type { Asked, Handshakes } from './handshake.ts';
 import type { Sns } from './sns.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import { decode } from '../decode/decode.ts';
+import type { StageContext } from '../observe/context.ts';
+import type { RequestsApart } from '../reject/apart.ts';
+import type { Rejects } from '../reject/rejected-requests.ts';
 import { freeBuffer, freeMade } from '../kit/free-buffer.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { changedAttemptsMax, standing } from './confirm-refusal.ts';
-import type { Standing } from './confirm-refusal.ts';
+import { webhookRoute } from './routes.ts';
+import type { Way } from './way.ts';
 
-export interface IngestDeps extends Standing {
-  /** The table that a request target names; throws `malformed_path`, `not_found`. */
-  route(target: string): TableName;
-  /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
-  find(name: TableName): Target | Promise<Target>;
-  /** Called before the body is read; throws `lane_full`, `draining`. */
-  admit(target: Target, announcedBytes: number): void;
-  /** Throws `body_not_json`; a body with many rows is decoded in slices. */
-  decode(target: Target, request: DecodeRequest): Rows | Promise<Rows>;
-  /** `arrival` and `body`: what the rows were made from, for spooling.ts, which stores the request instead of the rows. */
-  submit(rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled>;
-  /** Reads the catalog again, because the engine reported that the table has changed. */
-  refresh(table: Pick<Target, 'database' | 'oid'>): Promise<void>;
-  /** Called for every refused request to a table, before the sender gets its answer. Never throws, returns at once. */
-  rejected?(request: RejectedRequest): void;
-  /**
-   * Keeps a request with the id of another delivery for the owner of its table; false: it is not certain that it is kept. Never rejects.
-   * Absent: such a request is refused.
-   */
-  keepApart?(request: RejectedRequest, rows: Rows, status: number): Promise<boolean>;
+/** Who takes part besides the way to the table; a retry has none of the optional ones. */
+export interface Stages {
+  readonly way: Way;
+  /** Read again when the engine has reported that the table has changed. */
+  readonly catalog: Pick<Catalog, 'refresh'>;
+  /** A monotonic clock, ms. */
+  readonly clock: StageContext['clock'];
+  /** Keeps refused requests for the owners of their tables. */
+  readonly rejects?: Pick<Rejects, 'keep'>;
+  /** Keeps requests with the id of another delivery; absent: they are refused. */
+  readonly apart?: Pick<RequestsApart, 'keep'>;
   /** Called with what a request to an inspected table held, once it is stored; returns the id to look it up by. Never throws. */
-  hold?(target: Target, arrival: Arrival, body: Buffer): string;
+  readonly hold?: (target: Target, arrival: Arrival, body: Buffer) => string;
   /** Certificates and confirmations of SNS, and confirmations of Event Grid; absent: off. */
   readonly sns?: Pick<Sns, 'certify' | 'stored'>;
   /** Answers the handshakes of senders; absent: none is answered. */
   readonly handshakes?: Handshakes;
 }
 
-/** Rejects with Refused, which is answered from refusals.ts, or because of a bug, which is answered 500 with a request id. */
-export type Ingest = (arrival: Arrival, hooks: IngestHooks) => Promise<Outcome | Asked | Spooled | KeptApart>;
-
 export interface IngestHooks {
   /** Called with the table that the request is for, as soon as it is known. */
   target(table: TableName & Pick<Target, 'answers'>): void;
 }
 
-export function createIngest(deps: IngestDeps): Ingest {
-  return async (arrival, hooks) => {
-    const progress = begun(deps.clock());
-    const name = deps.route(arrival.target);
+export class Ingest {
+  readonly #stages: Stages;
+
+  constructor(stages: Stages) {
+    this.#stages = stages;
+  }
+
+  /**
+   * `named`: the table, if not the request's target names it. Rejects with Refused, which is answered from refusals.ts, or because of a bug, which is
+   * answered 500 with a request id.
+   */
+  async submit(
+    arrival: Arrival,
+    hooks: IngestHooks,
+    named: TableName | null = null,
+  ): Promise<Outcome | Asked | Spooled | KeptApart> {
+    const stages = this.#stages;
+    const { way } = stages;
+    const progress = begun(stages.clock());
+    const name = named ?? webhookRoute(arrival.target);
     for (let attempt = 1; ; attempt++) {
       // Whatever `find` refuses with, it has asked.
       progress.found = null;
       try {
-        const found = deps.find(name);
-        const late = found instanceof Promise ? await findLate(found, name, deps, arrival, progress) : null;
+        const found = way.find(name);
+        const late = found instanceof Promise ? await findLate(found, name, stages, arrival, progress) : null;
         if (late !== null && 'kind' in late) return late;
         const target = late ?? (found as Target);
         progress.target = progress.found = target;
         hooks.target(target);
-        deps.admit(target, arrival.announcedBytes ?? 0);
+        way.admit(target, arrival.announcedBytes ?? 0);
         const reading = progress.body ?? arrival.body(target.readsEncodedBody);
         const body = (progress.body = reading instanceof Promise ? await reading : reading);
         // It may have taken long to arrive, and the table may have another check by now.
-        if (reading instanceof Promise && !isSame(deps.find(name), target)) continue;
+        if (reading instanceof Promise && !isSame(way.find(name), target)) continue;
         const request = new ReceivedRequest(arrival, body);
         progress.authenticated = false;
-        const first = answerHandshake(target, deps, request, 'unchecked');
+        const first = answerHandshake(target, stages, request, 'unchecked');
         if (first !== null) return first;
-        const before = mayLearnOrCertify(target) ? await learnOrCertify(target, deps, request) : null;
+        const before = mayLearnOrCertify(target) ? await learnOrCertify(target, stages, request) : null;
         if (before === 'again' && attempt < changedAttemptsMax) continue;
         if (before !== null && before !== 'again') return before;
         authenticate(target, request);
         progress.authenticated = true;
-        const second = answerHandshake(target, deps, request, 'checked');
+        const second = answerHandshake(target, stages, request, 'checked');
         if (second !== null) return second;
-        const decoded = deps.decode(target, request);
+        const decoded = decode(target, request);
         const rows = decoded instanceof Promise ? await decoded : decoded;
         // A batch without lines: there is nothing to wait for.
         if (rows.count === 0) return { kind: 'committed', rows: 0 };
         progress.submitted = true;
-        const outcome = await deps.submit(rows, arrival, body);
+        const outcome = await way.submit(rows, arrival, body);
         if (outcome.kind === 'committed' || outcome.kind === 'spooled') {
-          if (deps.sns !== undefined && confirms(target) && outcome.kind === 'committed')
-            deps.sns.stored(target, body);
-          const held = target.inspected === true ? deps.hold?.(target, arrival, body) : undefined;
+          if (stages.sns !== undefined && confirms(target) && outcome.kind === 'committed')
+            stages.sns.stored(target, body);
+          const held = target.inspected === true ? stages.hold?.(target, arrival, body) : undefined;
           // The engine, or the disk, has all of the request, so none of its memory waits to be written any more. A group that was given
           // up as unknown may still be written, or tried again.
           if (outcome.kind === 'committed' || !outcome.wasInLane) freeMade(rows.documents.bytes, body);
           return held === undefined ? outcome : { ...outcome, held };
         }
-        if (!wasChanged(outcome) || attempt === changedAttemptsMax) {
-          if (outcome.kind === 'aborted' && outcome.refusal.code === 'delivery_differs' && deps.keepApart)
-            return await keptApart(deps, arrival, body, rows, outcome.refusal);
-          const why =
-            outcome.kind === 'aborted'
-              ? await standing(outcome.refusal, deps, progress.found, progress.sinceMs)
-              : null;
-          if (why !== null && why.code !== outcome.refusal.code) throw new Refused(why);
-          const answer = withLineNumber(outcome, rows);
-          if (answer.kind === 'aborted') tellRejected(deps, arrival, progress, answer.refusal);
-          return answer;
-        }
-        await deps.refresh(target);
+        if (!wasChanged(outcome) || attempt === changedAttemptsMax)
+          return await notStored(stages, arrival, progress, rows, outcome);
+        await stages.catalog.refresh(target);
       } catch (thrown) {
         const asked =
-          thrown instanceof Refused ? await answerHandshakeMeanwhile(thrown, deps, arrival, progress) : null;
+          thrown instanceof Refused
+            ? await answerHandshakeMeanwhile(thrown, stages, arrival, progress)
+            : null;
         if (asked !== null) return asked;
         const why =
           thrown instanceof Refused
-            ? await standing(thrown.refusal, deps, progress.found, progress.sinceMs)
+            ? await standing(thrown.refusal, way, progress.found, progress.sinceMs)
             : null;
         if (why?.code === 'table_changed' && attempt < changedAttemptsMax) continue;
-        if (why?.code === 'engine_unavailable' && progress.target === null) nameLastKnown(deps, name, hooks);
-        if (why !== null) tellRejected(deps, arrival, progress, why);
+        if (why?.code === 'engine_unavailable' && progress.target === null)
+          nameLastKnown(stages, name, hooks);
+        if (why !== null) tellRejected(stages, arrival, progress, why);
         if (progress.body !== null && !progress.submitted) freeBuffer(progress.body);
         throw why === null || why === (thrown as Refused).refusal ? thrown : new Refused(why);
       }
     }
-  };
+  }
 }
 
 /** No answer comes from a catalog that may be outdated, but those who watch the table learn of the 503. */
-function nameLastKnown({ handshakes }: IngestDeps, name: TableName, hooks: IngestHooks): void {
+function nameLastKnown({ handshakes }: Stages, name: TableName, hooks: IngestHooks): void {
   const last = handshakes?.lastKnown(name) ?? null;
   if (last !== null) hooks.target(last);
 }
@@ -205,7 +207,7 @@ interface Progress {
 async function findLate(
   finding: Promise<Target>,
   name: TableName,
-  { handshakes }: IngestDeps,
+  { handshakes }: Stages,
   arrival: Arrival,
   progress: Progress,
 ): Promise<Target | Asked> {
@@ -220,7 +222,7 @@ async function findLate(
 /** For a table that answers no handshakes by POST this costs one comparison. */
 function answerHandshake(
   target: Target,
-  { handshakes }: IngestDeps,
+  { handshakes }: Stages,
   request: ReceivedRequest,
   which: 'unchecked' | 'checked',
 ): Asked | null {
@@ -242,24 +244,24 @@ function mayLearnOrCertify({ answers, sns }: Target): boolean {
 /** `again`: the table's certificate was replaced, so the message has to be checked again. */
 async function learnOrCertify(
   target: Target,
-  deps: IngestDeps,
+  stages: Stages,
   request: ReceivedRequest,
 ): Promise<Asked | 'again' | null> {
   const { answers, check, sns } = target;
   if (answers?.learns === true) {
-    const asked = (await deps.handshakes?.learning(target, request, request.remoteAddress)) ?? null;
+    const asked = (await stages.handshakes?.learning(target, request, request.remoteAddress)) ?? null;
     if (asked !== null) return asked;
   }
   if (sns === undefined || (typeof check === 'function' && check(request))) return null;
-  if ((await deps.sns?.certify(target, request.body)) !== true) return null;
-  await deps.refresh(target);
+  if ((await stages.sns?.certify(target, request.body)) !== true) return null;
+  await stages.catalog.refresh(target);
   return 'again';
 }
 
 /** A handshake needs no room in a lane: it is answered even if the request was refused with a 5xx before its body was read. */
 async function answerHandshakeMeanwhile(
   { refusal: { code } }: Refused,
-  { handshakes }: IngestDeps,
+  { handshakes }: Stages,
   arrival: Arrival,
   progress: Progress,
 ): Promise<Asked | null> {
@@ -268,19 +270,39 @@ async function answerHandshakeMeanwhile(
   return (await handshakes?.meanwhile(progress.target, arrival, read)) ?? null;
 }
 
-function tellRejected(deps: IngestDeps, arrival: Arrival, progress: Progress, refusal: Refusal): void {
+function tellRejected(stages: Stages, arrival: Arrival, progress: Progress, refusal: Refusal): void {
   const { target, body, authenticated } = progress;
-  if (target === null || deps.rejected === undefined) return;
-  deps.rejected({ ...headOf(arrival), body, target, refusal, door: 'http', authenticated });
+  if (target === null || stages.rejects === undefined) return;
+  stages.rejects.keep({ ...headOf(arrival), body, target, refusal, door: 'http', authenticated });
 }
 
 function headOf({ method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress }: Arrival) {
   return { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress };
 }
 
+/** Rejects with Refused if another refusal has to be given. */
+async function notStored(
+  stages: Stages,
+  arrival: Arrival,
+  progress: Progress,
+  rows: Rows,
+  outcome: Outcome,
+): Promise<Outcome | KeptApart> {
+  const { body, found, sinceMs } = progress;
+  if (outcome.kind === 'aborted') {
+    if (outcome.refusal.code === 'delivery_differs' && stages.apart !== undefined && body !== null)
+      return keptApart(stages, arrival, body, rows, outcome.refusal);
+    const why = await standing(outcome.refusal, stages.way, found, sinceMs);
+    if (why.code !== outcome.refusal.code) throw new Refused(why);
+  }
+  const answer = withLineNumber(outcome, rows);
+  if (answer.kind === 'aborted') tellRejected(stages, arrival, progress, answer.refusal);
+  return answer;
+}
+
 /** Only what is certainly kept is answered with a 2xx; otherwise the sender has to send it again. */
 async function keptApart(
-  deps: IngestDeps,
+  stages: Stages,
   arrival: Arrival,
   body: Buffer,
   rows: Rows,
@@ -289,7 +311,7 @@ async function keptApart(
   const { target } = rows;
   const status = target.answers?.committed?.status ?? target.spool?.status ?? 202;
   const request = { ...headOf(arrival), body, target, refusal, door: 'http', authenticated: true } as const;
-  if ((await deps.keepApart?.(request, rows, status)) !== true) throw new Refused('engine_unavailable');
+  if ((await stages.apart?.keep(request, rows, status)) !== true) throw new Refused('engine_unavailable');
   freeMade(rows.documents.bytes, body);
   return { kind: 'kept apart', rows: rows.count, status };
 }

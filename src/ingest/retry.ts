@@ -8,32 +8,30 @@ import type { KeptRequest, RetryRejected } from '../types/journal.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { derived } from '../types/delivery-id.ts';
-import { createIngest } from './ingest.ts';
-import type { IngestDeps } from './ingest.ts';
+import type { TableName } from '../observe/observations.ts';
+import { Ingest } from './ingest.ts';
+import type { Stages } from './ingest.ts';
+import type { Direct, Way } from './way.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 
-export interface RetryDeps extends Omit<
-  IngestDeps,
-  'route' | 'rejected' | 'handshakes' | 'sns' | 'submit' | 'keepApart'
-> {
-  submit(rows: Rows): Promise<Outcome>;
-}
+type RetryWay = Pick<Direct, keyof Way>;
 
-export function createRetry(deps: RetryDeps): RetryRejected {
+/** What is refused again is not kept again. */
+export function createRetry(
+  way: RetryWay,
+  { catalog, clock }: Pick<Stages, 'catalog' | 'clock'>,
+): RetryRejected {
   return async (request) => {
-    const { database, schema, table } = request;
-    let found: Target | null = null;
-    const ingest = createIngest({
-      ...deps,
-      route: () => ({ database, schema, table }),
-      find: async (name) => unchecked((found = await deps.find(name)), request),
-      isStill: (_, sinceMs) => found !== null && deps.isStill(found, sinceMs),
-      submit: (rows) => deps.submit(request.apart ? apart(rows) : rows),
-    });
-    const { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body } = request;
+    const { database, schema, table, method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body } =
+      request;
+    const ingest = new Ingest({ catalog, clock, way: new Again(way, request) });
     const arrival = { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress };
     try {
-      const outcome = await ingest({ ...arrival, body: () => Promise.resolve(body) }, { target: () => {} });
+      const outcome = await ingest.submit(
+        { ...arrival, body: () => Promise.resolve(body) },
+        { target: () => {} },
+        { database, schema, table },
+      );
       if ('target' in outcome) throw new Error('what was kept is stored, and asks nothing');
       if (outcome.kind === 'spooled' || outcome.kind === 'kept apart')
         throw new Error('a retry is never kept elsewhere');
@@ -43,6 +41,35 @@ export function createRetry(deps: RetryDeps): RetryRejected {
       throw error;
     }
   };
+}
+
+/** The way of one request that was kept. */
+class Again implements Way {
+  readonly #way: RetryWay;
+  readonly #request: KeptRequest;
+  #found: Target | null = null;
+
+  constructor(way: RetryWay, request: KeptRequest) {
+    this.#way = way;
+    this.#request = request;
+  }
+
+  async find(name: TableName): Promise<Target> {
+    this.#found = await this.#way.find(name);
+    return unchecked(this.#found, this.#request);
+  }
+
+  isStill(_: Target, sinceMs: number): boolean | Promise<boolean> {
+    return this.#found !== null && this.#way.isStill(this.#found, sinceMs);
+  }
+
+  admit(target: Target, bytes: number): void {
+    this.#way.admit(target, bytes);
+  }
+
+  submit(rows: Rows): Promise<Outcome> {
+    return this.#way.submit(this.#request.apart ? apart(rows) : rows);
+  }
 }
 
 /** Another delivery than the one that has its id: stored once, too, however often it is retried. */

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { makeAuthority } from '../../test/support/certificates.ts';
-import { rowsOf, targetOf } from '../../test/support/rows.ts';
+import { targetOf } from '../../test/support/rows.ts';
 import { createFetch, isPublicAddress, publicNetwork } from '../access/outgoing.ts';
 import type { Fetch, Network } from '../access/outgoing.ts';
 import { parseTopics } from '../catalog/sns-topics.ts';
@@ -21,7 +21,7 @@ import { limits } from '../config/limits.ts';
 import type { Observation } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import { parseExpression, loadParser } from '../validate/expression.ts';
-import { createIngest } from './ingest.ts';
+import { Ingest } from './ingest.ts';
 import { Sns, certificateUrl, subscribeUrl } from './sns.ts';
 
 const host = 'sns.eu-west-1.amazonaws.com';
@@ -115,27 +115,27 @@ suite('SNS', () => {
       return targetOf({ check: compiled ?? 'unusable', sns });
     };
     let now = target();
-    const sns = new Sns({
-      allows: { sns: true, eventGrid: true },
-      fetch: (url) => fetch(url),
-      keep: async (_, pem) => {
-        kept = pem;
-        return true;
-      },
-      observe: (observation) => void told.push(observation),
+    const keepCertificate = async (_: Target, pem: string) => {
+      kept = pem;
+      return true;
+    };
+    const context = {
+      observe: (observation: Observation) => void told.push(observation),
       clock: () => 0,
       limits,
-    });
+    };
+    const allows = { sns: true, eventGrid: true };
+    const sns = new Sns(allows, (url) => fetch(url), { keepCertificate }, context);
     const confirmed: (() => void)[] = [];
-    const ingest = createIngest({
-      route: () => ({ database: 'dev', schema: 'public', table: 't' }),
-      find: () => now,
-      isStill: () => true,
+    const ingest = new Ingest({
+      way: {
+        find: () => now,
+        isStill: () => true,
+        admit: () => undefined,
+        submit: async () => ({ kind: 'committed', rows: 1 }),
+      },
+      catalog: { refresh: async () => void (now = target()) },
       clock: () => 0,
-      admit: () => undefined,
-      decode: (to, { body }) => rowsOf(to, body),
-      submit: async () => ({ kind: 'committed', rows: 1 }),
-      refresh: async () => void (now = target()),
       sns,
     });
     const post = async (message: Record<string, unknown>, key: string) => {
@@ -155,10 +155,9 @@ suite('SNS', () => {
         arrivedAtMs: 0,
         body,
       };
-      return ingest(
-        { ...request, remoteAddress: '', body: () => Promise.resolve(body) },
-        { target: () => undefined },
-      ).then(
+      const arrival = { ...request, remoteAddress: '', body: () => Promise.resolve(body) };
+      const named = { database: 'dev', schema: 'public', table: 't' };
+      return ingest.submit(arrival, { target: () => undefined }, named).then(
         ({ kind }) => kind,
         (error: unknown) => (error instanceof Refused ? error.refusal.code : assert.fail(String(error))),
       );

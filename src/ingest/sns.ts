@@ -14,35 +14,40 @@ import { verify, X509Certificate } from 'node:crypto';
 import { RateLimit } from '../access/rate-limit.ts';
 import type { Fetch } from '../access/outgoing.ts';
 import { validationUrl } from './event-grid.ts';
+import type { Learning } from './learning.ts';
 import { readMessage, topicOf } from '../catalog/sns-topics.ts';
 import type { SnsMessage, Topic } from '../catalog/sns-topics.ts';
 import type { Target } from '../types/target.ts';
-import type { Limits } from '../config/limits.ts';
-import type { Observe } from '../observe/observations.ts';
+import type { StageContext } from '../observe/context.ts';
 import { Refused } from '../errors/refusals.ts';
 
-export interface SnsDeps {
-  /** Which services may be called: HEADGATE_CONFIRM_SUBSCRIPTIONS. */
-  readonly allows: { readonly sns: boolean; readonly eventGrid: boolean };
-  readonly fetch: Fetch;
-  /** Stores a certificate as the table's secret; resolves with whether the old one could be replaced. Throws Refused. */
-  readonly keep: (target: Target, certificate: string) => Promise<boolean>;
-  readonly observe: Observe;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-  readonly limits: Pick<Limits, 'outgoingPerHour' | 'outgoingBurst' | 'snsConfirmingMax'>;
+/** Which services may be called: HEADGATE_CONFIRM_SUBSCRIPTIONS. */
+interface Allowed {
+  readonly sns: boolean;
+  readonly eventGrid: boolean;
 }
 
 export class Sns {
-  readonly #deps: SnsDeps;
+  readonly #allows: Allowed;
+  readonly #fetch: Fetch;
+  readonly #learning: Pick<Learning, 'keepCertificate'>;
+  readonly #context: StageContext;
   /** Separate: strangers can cause fetches of certificates, and must not use up the rate of confirmations. */
   readonly #rates: { readonly certificates: RateLimit; readonly confirmations: RateLimit };
   #last: Promise<void> = Promise.resolve();
   #waiting = 0;
 
-  constructor(deps: SnsDeps) {
-    this.#deps = deps;
-    const { outgoingPerHour: count, outgoingBurst: burst } = deps.limits;
+  constructor(
+    allows: Allowed,
+    fetch: Fetch,
+    learning: Pick<Learning, 'keepCertificate'>,
+    context: StageContext,
+  ) {
+    this.#allows = allows;
+    this.#fetch = fetch;
+    this.#learning = learning;
+    this.#context = context;
+    const { outgoingPerHour: count, outgoingBurst: burst } = context.limits;
     const rate = () => new RateLimit({ count, perMs: 3_600_000, burst }, 1);
     this.#rates = { certificates: rate(), confirmations: rate() };
   }
@@ -51,28 +56,28 @@ export class Sns {
   async certify(target: Target, body: Buffer): Promise<boolean> {
     const message = readMessage(body);
     const { sns } = target;
-    const topic = sns === undefined || !this.#deps.allows.sns ? null : topicOf(message, sns.topics);
+    const topic = sns === undefined || !this.#allows.sns ? null : topicOf(message, sns.topics);
     const url = message === null || topic === null ? null : certificateUrl(message, topic);
     if (message === null || url === null) return false;
-    if (this.#rates.certificates.take('', this.#deps.clock()) > 0) throw new Refused('table_unusable');
+    if (this.#rates.certificates.take('', this.#context.clock()) > 0) throw new Refused('table_unusable');
     let certificate: string;
     try {
-      certificate = (await this.#deps.fetch(url)).toString('latin1');
+      certificate = (await this.#fetch(url)).toString('latin1');
     } catch (error) {
       this.#failed(target, error);
       throw new Refused('table_unusable');
     }
     const current = target.sns?.secret.value ?? '';
     if (!verifies(message, certificate) || !isNewer(certificate, current)) return false;
-    const kept = await this.#deps.keep(target, certificate);
-    if (kept) this.#deps.observe({ kind: 'sns.certificate', table: target });
+    const kept = await this.#learning.keepCertificate(target, certificate);
+    if (kept) this.#context.observe({ kind: 'sns.certificate', table: target });
     return kept;
   }
 
   /** Called for a message that was accepted and stored. Never throws; the confirmation is not awaited. */
   stored(target: Target, body: Buffer): void {
     if (typeof target.check !== 'function') return;
-    const { allows } = this.#deps;
+    const allows = this.#allows;
     const { sns, eventGrid } = target;
     if (sns !== undefined && allows.sns) this.#open(target, 'sns', confirmationUrl(body, sns.topics));
     if (eventGrid !== undefined && allows.eventGrid)
@@ -84,7 +89,7 @@ export class Sns {
     if (url === undefined) return;
     if (url === null)
       return this.#failed(target, new Error('its URL is not the one that confirms it'), whose);
-    const { limits, clock } = this.#deps;
+    const { limits, clock } = this.#context;
     if (this.#waiting >= limits.snsConfirmingMax || this.#rates.confirmations.take('', clock()) > 0)
       return this.#failed(target, new Error('too many subscriptions at one time'), whose);
     this.#waiting += 1;
@@ -94,8 +99,8 @@ export class Sns {
 
   async #confirm(target: Target, whose: Whose, url: URL): Promise<void> {
     try {
-      await this.#deps.fetch(url);
-      this.#deps.observe({ kind: `${whose}.confirmed`, table: target });
+      await this.#fetch(url);
+      this.#context.observe({ kind: `${whose}.confirmed`, table: target });
     } catch (error) {
       this.#failed(target, error, whose);
     }
@@ -104,7 +109,7 @@ export class Sns {
 
   #failed(table: Target, error: unknown, whose: Whose = 'sns'): void {
     const reason = error instanceof Error ? error.message : String(error);
-    this.#deps.observe({ kind: `${whose}.failed`, table, reason });
+    this.#context.observe({ kind: `${whose}.failed`, table, reason });
   }
 }
 

@@ -5,42 +5,44 @@ import { deferred } from '../kit/deferred.ts';
 import { TableGate } from '../spool/table-order.ts';
 import type { Outcome } from '../types/rows.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
-import { createSpooling } from './spooling.ts';
-import type { SpoolRoom } from './spooling.ts';
+import { Detour } from './spooling.ts';
+import type { DiskSpool } from './way.ts';
 
 const target = targetOf();
 const body = Buffer.from('{}');
 const arrival = { ...plainHead, rawHeaders: [], body: () => Promise.resolve(body) };
 const late: Outcome = { kind: 'aborted', refusal: refusal('deadline') };
 
+const catalog = {
+  find: () => target,
+  isStill: () => true,
+  isWatching: () => true,
+  known: () => null,
+  doubtMs: () => 0,
+};
+const settings = { spool: 'fallback', spoolTrustSeconds: 60, spoolHours: 1 } as const;
+const never = () => new Promise<never>(() => {});
+
 test('requests that came while the spool was being opened are kept by it, if the database takes too long', async () => {
   const opening = deferred<void>();
-  let room: SpoolRoom | null = null;
+  let room: DiskSpool | null = null;
   const gate = new TableGate(target.oid);
   const kept: string[] = [];
   const lane = [deferred<Outcome>(), deferred<Outcome>(), deferred<Outcome>()];
   const asked = lane.values();
-  const { submit } = createSpooling({
-    find: () => target,
+  const lanes = {
     admit: () => undefined,
     submit: async () => (await asked.next().value?.promise) ?? late,
-    isStill: () => true,
-    isWatching: () => true,
-    remembered: () => null,
-    spools: () => true,
-    spoolOf: () => room,
-    spoolOpened: () => opening.promise,
-    ageS: 3_600,
-    pause: () => new Promise(() => {}),
-    observe: () => undefined,
-    nowMs: () => 0,
-  });
-  const send = (document: string) => submit(rowsOf(target, document), arrival, Buffer.from(document));
+  };
+  const disk = { spoolOf: () => room, opened: () => opening.promise };
+  const detour = new Detour({ catalog, lanes, gate: null, disk }, settings, () => undefined, never);
+  const send = (document: string) => detour.submit(rowsOf(target, document), arrival, Buffer.from(document));
 
   const [tooSoon, before] = [send('1'), send('2')];
   lane[0]?.resolve(late);
   room = {
     gateOf: () => gate,
+    knownGate: () => gate,
     admit: () => undefined,
     append: async (_target, _gate, payload) => void kept.push(payload.toString('latin1').slice(-1)),
   };
@@ -59,25 +61,21 @@ test('requests that came while the spool was being opened are kept by it, if the
 
 test('a table whose lane is full spools at once, without refusing a request first', () => {
   const gate = new TableGate(target.oid);
-  const room: SpoolRoom = { gateOf: () => gate, admit: () => undefined, append: () => Promise.resolve() };
+  const room: DiskSpool = {
+    gateOf: () => gate,
+    knownGate: () => gate,
+    admit: () => undefined,
+    append: () => Promise.resolve(),
+  };
   let isRoom = true;
-  const stages = createSpooling({
-    find: () => target,
+  const lanes = {
     admit: () => {
       throw new Refused('lane_full');
     },
     submit: () => Promise.resolve(late),
-    isStill: () => true,
-    isWatching: () => true,
-    remembered: () => null,
-    spools: () => true,
-    spoolOf: () => (isRoom ? room : null),
-    spoolOpened: () => Promise.resolve(),
-    ageS: 3_600,
-    pause: () => Promise.resolve(),
-    observe: () => undefined,
-    nowMs: () => 0,
-  });
+  };
+  const disk = { spoolOf: () => (isRoom ? room : null), opened: () => Promise.resolve() };
+  const stages = new Detour({ catalog, lanes, gate: null, disk }, settings, () => undefined, never);
   stages.admit(target, 10);
   assert.equal(gate.state, 'spooling');
   // Without room on the disk it is refused as before.

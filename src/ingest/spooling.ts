@@ -3,13 +3,18 @@
  *
  *   find (in the last known catalog) → admit → body → VALIDATE → decode → the disk, after the requests that are already there
  *
- * Takes the stages `find`, `isStill`, `admit` and `submit`, and returns them with the detour; refuses with their codes, and with `spool_full`,
+ * Takes catalog, lanes and disk; refuses with their codes, and with `rate_limited`, `spool_full`,
  * `engine_unavailable` and `table_changed`. A request goes to the disk only if it is certain that the database stored nothing of it, if the table
  * stores each delivery once, or if its rows go elsewhere (`into`), at least once. Requests that arrive while a table switches between lane and
  * disk wait for the switch (spool/table-order.ts). Nothing is ever stored in the database on the basis of the last known catalog.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { keptHeaders, encodeRequest } from '../spool/kept-request.ts';
+import { isSpooling } from '../spool/spool-settings.ts';
 import type { TableGate } from '../spool/table-order.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import { keyOfName } from '../catalog/snapshot.ts';
+import type { Settings } from '../config/settings.ts';
 import type { Arrival } from '../types/request.ts';
 import type { Outcome, Rows, Spooled } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
@@ -17,102 +22,75 @@ import { limits } from '../config/limits.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
-import type { IngestDeps } from './ingest.ts';
+import { refuseTooMany } from './way.ts';
+import type { Destinations, DiskSpool, Way } from './way.ts';
 
-type Stages = Pick<IngestDeps, 'find' | 'isStill' | 'admit' | 'submit'>;
-
-export interface SpoolingDeps {
-  readonly find: (name: TableName) => Target | Promise<Target>;
-  readonly isStill: (target: Target, sinceMs: number) => boolean | Promise<boolean>;
-  readonly admit: (target: Target, announcedBytes: number) => void;
-  /** Submits to the lane. */
-  readonly submit: (rows: Rows) => Promise<Outcome>;
-  /** Whether the catalog knows the tables of this database as the engine has them now. */
-  readonly isWatching: (database: string) => boolean;
-  /** The table as it was when the engine was last asked; null: that was too long ago, or nothing is known. */
-  readonly remembered: (name: TableName) => Target | null;
-  /** Whether requests of this table are kept while its database is unreachable. */
-  readonly spools: (target: Target) => boolean;
-  /** The spool of a database; null: it has none. */
-  readonly spoolOf: (database: string) => SpoolRoom | null;
-  /** Resolves when the spool of a database is opened. */
-  readonly spoolOpened: (database: string) => Promise<void>;
-  /** How long a table may spool, in seconds. */
-  readonly ageS: number;
-  /** Resolves after `ms`. */
-  readonly pause: (ms: number) => Promise<void>;
-  readonly observe: Observe;
-  /** ms since 1970 */
-  readonly nowMs: () => number;
+interface DetourTo extends Destinations {
+  readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'isWatching' | 'known' | 'doubtMs'>;
 }
 
-export interface SpoolRoom {
-  gateOf(oid: number): TableGate;
-  /** Throws Refused. */
-  admit(gate: TableGate): void;
-  /** Resolves when it is on the disk; rejects with Refused. */
-  append(target: Target, gate: TableGate, payload: Buffer): Promise<void>;
-}
+type SpoolChoices = Pick<Settings, 'spool' | 'spoolTrustSeconds' | 'spoolHours'>;
 
-export function createSpooling(deps: SpoolingDeps): Stages {
-  const spooling = new Spooling(deps);
-  return {
-    find: (name) => spooling.find(name),
-    isStill: (target, sinceMs) => spooling.isStill(target, sinceMs),
-    admit: (target, bytes) => spooling.admit(target, bytes),
-    submit: (rows, arrival, body) => spooling.submit(rows, arrival, body),
-  };
-}
+const unreferenced = (ms: number): Promise<void> => delay(ms, undefined, { ref: false });
 
 /** Refusals of a lane which mean that the database accepts no rows now, and that it stored none of these. */
 const away: ReadonlySet<RefusalCode> = new Set<RefusalCode>(['engine_unavailable', 'deadline', 'lane_full']);
 
-class Spooling {
-  readonly #deps: SpoolingDeps;
+export class Detour implements Way {
+  readonly #to: DetourTo;
+  readonly #settings: SpoolChoices;
+  readonly #observe: Observe;
+  readonly #pause: (ms: number) => Promise<void>;
   /** A table has one gate, which outlives each Target of the table. */
   readonly #gates = new WeakMap<Target, TableGate>();
 
-  constructor(deps: SpoolingDeps) {
-    this.#deps = deps;
+  /** `pause`: resolves after so many ms. */
+  constructor(to: DetourTo, settings: SpoolChoices, observe: Observe, pause = unreferenced) {
+    this.#to = to;
+    this.#settings = settings;
+    this.#observe = observe;
+    this.#pause = pause;
   }
 
   find(name: TableName): Target | Promise<Target> {
-    if (!this.#deps.isWatching(name.database)) return this.#findAway(name);
-    const found = this.#deps.find(name);
+    if (!this.#to.catalog.isWatching(name.database)) return this.#findAway(name);
+    const found = this.#to.catalog.find(name);
     return found instanceof Promise ? found.catch((error: unknown) => this.#findInDoubt(name, error)) : found;
   }
 
   /** While a table spools it is checked with what was known last, and who fails the check is refused by it as well. */
   isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
     const gate = this.#gateOf(target);
-    const spools = isGate(gate) && gate.state !== 'open' && !this.#deps.isWatching(target.database);
-    return (spools && this.#deps.remembered(target) === target) || this.#deps.isStill(target, sinceMs);
+    const spools = isGate(gate) && gate.state !== 'open' && !this.#to.catalog.isWatching(target.database);
+    return (spools && this.#remembered(target) === target) || this.#to.catalog.isStill(target, sinceMs);
   }
 
   admit(target: Target, bytes: number): void {
+    refuseTooMany(target, this.#to.gate);
     const gate = this.#gateOf(target);
-    if (!isGate(gate)) return this.#deps.admit(target, bytes);
+    const expected = { bytes, inOrder: false };
+    if (!isGate(gate)) return this.#to.lanes.admit(target, expected);
     if (gate.state === 'open') {
       try {
-        return this.#deps.admit(target, bytes);
+        return this.#to.lanes.admit(target, expected);
       } catch (error) {
         const isFull = error instanceof Refused && error.refusal.code === 'lane_full';
         if (!isFull || !this.#canKeep(target, gate)) throw error;
         this.#fill(target, gate);
       }
     }
-    this.#deps.spoolOf(target.database)?.admit(gate);
+    this.#spoolOf(target.database)?.admit(gate);
   }
 
   submit(rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {
     const gate = this.#gateOf(rows.target);
-    if (gate === null) return this.#deps.submit(rows);
+    if (gate === null) return this.#to.lanes.submit(rows);
     if (gate !== 'not yet') {
       if (gate.state !== 'open' || !this.#isCurrent(rows.target))
         return this.#detour(gate, rows, arrival, body);
       gate.enterLane();
     }
-    return this.#deps.submit(rows).then((outcome) => {
+    return this.#to.lanes.submit(rows).then((outcome) => {
       const mayKeep = this.#mayKeep(outcome, rows);
       if (gate === 'not yet') return mayKeep ? this.#keepOnceOpened(outcome, rows, arrival, body) : outcome;
       const isKept = mayKeep && this.#canKeep(rows.target, gate);
@@ -129,8 +107,8 @@ class Spooling {
     arrival: Arrival,
     body: Buffer,
   ): Promise<Outcome | Spooled> {
-    const { spoolOpened, pause } = this.#deps;
-    await Promise.race([spoolOpened(rows.target.database), pause(limits.spoolOpenedMs)]);
+    const opened = this.#to.disk?.opened(rows.target.database);
+    await Promise.race([opened, this.#pause(limits.spoolOpenedMs)]);
     const gate = this.#gateOf(rows.target);
     if (!isGate(gate) || !this.#canKeep(rows.target, gate)) return outcome;
     this.#fill(rows.target, gate);
@@ -148,16 +126,30 @@ class Spooling {
     return this.#keep(rows, gate, arrival, body, false);
   }
 
+  #spoolOf(database: string): DiskSpool | null {
+    return this.#to.disk?.spoolOf(database) ?? null;
+  }
+
+  /** The table as it was when the engine was last asked; null: that was too long ago, or nothing is known. */
+  #remembered(name: TableName): Target | null {
+    const { catalog } = this.#to;
+    const trustMs = this.#settings.spoolTrustSeconds * 1_000;
+    const known = catalog.known(name.database);
+    if (known === null || known.ageMs > trustMs) return null;
+    const table = known.snapshot.tables.get(keyOfName(name)) ?? null;
+    return table === null || catalog.doubtMs(table) > trustMs ? null : table;
+  }
+
   async #findAway(name: TableName): Promise<Target> {
-    const known = this.#deps.remembered(name);
+    const known = this.#remembered(name);
     const gate = known === null ? null : this.#gateOf(known);
-    if (known === null || !isGate(gate) || known.check === 'unusable') return this.#deps.find(name);
+    if (known === null || !isGate(gate) || known.check === 'unusable') return this.#to.catalog.find(name);
     // `admit` finds out whether the spool has room.
     if (gate.state !== 'open') return known;
-    if (!this.#canKeep(known, gate)) return this.#deps.find(name);
+    if (!this.#canKeep(known, gate)) return this.#to.catalog.find(name);
     // It may only be a short interruption.
-    const found = this.#deps.find(name);
-    const none = this.#deps.pause(limits.spoolAfterMs).then(() => null);
+    const found = this.#to.catalog.find(name);
+    const none = this.#pause(limits.spoolAfterMs).then(() => null);
     const target = await Promise.race([found, none]).catch((error: unknown) => {
       if (error instanceof Refused && error.refusal.code === 'engine_unavailable') return null;
       throw error;
@@ -172,7 +164,7 @@ class Spooling {
   /** The table has changed, and could not be read in time. */
   #findInDoubt(name: TableName, error: unknown): Target {
     const isAway = error instanceof Refused && error.refusal.code === 'engine_unavailable';
-    const known = isAway ? this.#deps.remembered(name) : null;
+    const known = isAway ? this.#remembered(name) : null;
     const gate = known === null ? null : this.#gateOf(known);
     if (known === null || !isGate(gate) || known.check === 'unusable' || !this.#canKeep(known, gate))
       throw error;
@@ -188,7 +180,7 @@ class Spooling {
     arrival: Arrival,
     body: Buffer,
   ): Promise<Outcome | Spooled> {
-    if (this.#deps.isWatching(target.database) || !this.#canKeep(target, gate))
+    if (this.#to.catalog.isWatching(target.database) || !this.#canKeep(target, gate))
       return Promise.resolve(changed);
     this.#fill(target, gate);
     // Through the gate again, filled or not: the request must not overtake those that it waits for.
@@ -203,7 +195,7 @@ class Spooling {
     wasInLane: boolean,
   ): Promise<Outcome | Spooled> {
     const { target } = rows;
-    const spool = this.#deps.spoolOf(target.database);
+    const spool = this.#spoolOf(target.database);
     if (spool === null) return { kind: 'aborted', refusal: refusal('engine_unavailable') };
     const { method, target: requestTarget, arrivedAtMs, remoteAddress } = arrival;
     const rawHeaders = keptHeaders(arrival.rawHeaders, target);
@@ -217,7 +209,7 @@ class Spooling {
         ? { kind: 'unknown', refusal: why }
         : { kind: 'aborted', refusal: why };
     }
-    this.#deps.observe({ kind: 'spool.kept', table: target, rows: rows.count });
+    this.#observe({ kind: 'spool.kept', table: target, rows: rows.count });
     return { kind: 'spooled', rows: rows.count, status: target.spool?.status ?? 202, wasInLane };
   }
 
@@ -228,8 +220,8 @@ class Spooling {
   #gateOf(target: Target): TableGate | 'not yet' | null {
     const known = this.#gates.get(target);
     if (known !== undefined) return known;
-    if (!this.#deps.spools(target)) return null;
-    const gate = this.#deps.spoolOf(target.database)?.gateOf(target.oid);
+    if (!isSpooling(target, this.#settings)) return null;
+    const gate = this.#spoolOf(target.database)?.gateOf(target.oid);
     if (gate === undefined) return 'not yet';
     this.#gates.set(target, gate);
     return gate;
@@ -238,7 +230,7 @@ class Spooling {
   /** The database has none of the rows; or storing them again does no harm: deliveries are stored once, or rows go elsewhere at least once. */
   #mayKeep(outcome: Outcome, { target: { dedupe, into }, delivery }: Rows): boolean {
     if (outcome.kind === 'aborted') return away.has(outcome.refusal.code);
-    const isOnce = delivery !== undefined && (dedupe?.windowS ?? 0) > this.#deps.ageS;
+    const isOnce = delivery !== undefined && (dedupe?.windowS ?? 0) > this.#settings.spoolHours * 3_600;
     // The answer to the commit is lost, or came too late.
     return (
       (isOnce || into !== undefined) && outcome.kind === 'unknown' && outcome.refusal.code !== 'internal'
@@ -247,7 +239,7 @@ class Spooling {
 
   #canKeep(target: Target, gate: TableGate): boolean {
     try {
-      const spool = this.#deps.spoolOf(target.database);
+      const spool = this.#spoolOf(target.database);
       spool?.admit(gate);
       return spool !== null;
     } catch {
@@ -256,16 +248,16 @@ class Spooling {
   }
 
   #isCurrent(target: Target): boolean {
-    if (!this.#deps.isWatching(target.database)) return false;
-    const found = this.#deps.find(target);
+    if (!this.#to.catalog.isWatching(target.database)) return false;
+    const found = this.#to.catalog.find(target);
     if (found instanceof Promise) found.catch(() => undefined);
     return found === target;
   }
 
   #fill(target: Target, gate: TableGate): void {
     if (gate.state !== 'open') return;
-    gate.fill(this.#deps.nowMs());
-    this.#deps.observe({ kind: 'spool.entered', table: target });
+    gate.fill(Date.now());
+    this.#observe({ kind: 'spool.entered', table: target });
   }
 }
 

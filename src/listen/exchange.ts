@@ -27,9 +27,9 @@ import {
 
 /** What all exchanges of one listener share. */
 export interface Deps {
-  readonly ingest: Ingest;
+  readonly ingest: Pick<Ingest, 'submit'>;
   /** null: no handshake is answered. */
-  readonly handshakes: Handshakes | null;
+  readonly handshakes: Pick<Handshakes, 'ask'> | null;
   readonly observe: Observe;
   readonly bodies: BodyRules;
   readonly refusalReply: RefusalReplies;
@@ -110,7 +110,7 @@ export class WebhookExchange extends Exchange implements Arrival {
   /** A bug that throws before there is a promise is answered like any other bug. */
   #ingest(): Promise<Outcome | Asked | Spooled | KeptApart> {
     try {
-      return this.#room.ingest(this, { target: (target) => void (this.#table = target) });
+      return this.#room.ingest.submit(this, { target: (target) => void (this.#table = target) });
     } catch (error) {
       return Promise.reject(error instanceof Error ? error : new Error(String(error)));
     }

@@ -22,9 +22,11 @@ async function open(t: TestContext) {
     limits: { ...limits, headersTimeoutMs: 200, drainIdleMs: 20 },
     observe: () => {},
     now: Date.now,
-    ingest: async (arrival) => {
-      await arrival.body();
-      return { kind: 'committed', rows: 1 };
+    ingest: {
+      submit: async (arrival) => {
+        await arrival.body();
+        return { kind: 'committed', rows: 1 };
+      },
     },
   });
   onEnd(t, 'listener', () => listener.close());

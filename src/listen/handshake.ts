@@ -6,7 +6,7 @@
 import type { HttpRequest } from '../http/exchange.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { refusal } from '../errors/refusals.ts';
-import { parseIngestTarget } from './routes.ts';
+import { parseIngestTarget } from '../ingest/routes.ts';
 
 /** Sixteen bytes in base64 (RFC 6455 §4.1). */
 const keyPattern = /^[+/0-9A-Za-z]{22}==$/;

@@ -4,10 +4,9 @@ import { testTls } from '../../test/support/certificates.ts';
 import { head, hostileConnections } from '../../test/support/bad-inputs/connections.ts';
 import type { Connection } from '../../test/support/bad-inputs/connections.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
-import { streamRooms } from '../../test/support/streams.ts';
+import { testStreams } from '../../test/support/streams.ts';
 import type { TestListener } from '../../test/support/test-listener.ts';
 import { startListener } from '../../test/support/test-listener.ts';
-import { createStreams } from '../ingest/ingest-stream.ts';
 
 const t = '/webhook/dev/public/t';
 const none = '/webhook/dev/public/none';
@@ -99,7 +98,7 @@ const overOf = (way: Way) => (way.startsWith('tls') ? 'tls' : 'tcp');
 let tls: Awaited<ReturnType<typeof testTls>> = null;
 before(async () => {
   const limits = { lingerMs: 200 };
-  const openStream = createStreams(streamRooms());
+  const streams = testStreams();
   tls = await testTls();
   for (const way of ways) {
     const source = overOf(way) === 'tls' ? tls?.source : null;
@@ -107,7 +106,7 @@ before(async () => {
     const fastPath = !way.endsWith('alone');
     servers[way] = await startListener({
       limits,
-      openStream,
+      streams,
       fastPath,
       ...(source === null ? {} : { tls: source }),
     });

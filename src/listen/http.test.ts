@@ -393,7 +393,7 @@ test('the port in use is an error of open', async (t) => {
       bodyBytesMax: 1,
       now: Date.now,
       observe: () => undefined,
-      ingest: () => Promise.resolve(committed),
+      ingest: { submit: () => Promise.resolve(committed) },
     }),
     { code: 'EADDRINUSE' },
   );

@@ -15,7 +15,7 @@ import { HttpServer } from '../http/http-server.ts';
 import type { HttpHandler, Offers } from '../http/http-server.ts';
 import type { Handshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
-import type { OpenStream } from '../ingest/ingest-stream.ts';
+import type { Streams } from '../ingest/ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import type { Limits } from '../config/limits.ts';
@@ -29,7 +29,7 @@ import type { OriginRule } from './handshake.ts';
 import { handshakeRefusal, originRule } from './handshake.ts';
 import type { Reply } from './reply.ts';
 import { createRefusalReplies } from './reply.ts';
-import { isIngestTarget, isWebhookTarget, webhookPrefix } from './routes.ts';
+import { isIngestTarget, isWebhookTarget, webhookPrefix } from '../ingest/routes.ts';
 import { Backlogs } from './unacked.ts';
 import { WebSocketDoor } from './websocket.ts';
 
@@ -38,11 +38,11 @@ export interface ListenerOptions {
   /** 0 picks a free one; null: it does not listen, and gets its connections from `take`. */
   readonly port: number | null;
   readonly fd?: ListenAt['fd'];
-  readonly ingest: Ingest;
+  readonly ingest: Pick<Ingest, 'submit'>;
   /** Answers the handshakes of senders; null or absent: none is answered. */
-  readonly handshakes?: Handshakes | null;
+  readonly handshakes?: Pick<Handshakes, 'ask'> | null;
   /** Takes the batches of WebSockets; absent: there is no such door. */
-  readonly openStream?: OpenStream;
+  readonly streams?: Pick<Streams, 'open'>;
   /** Origins whose pages may open a WebSocket, separated by commas; `*`: all. */
   readonly websocketOrigins?: string | null;
   readonly bodyBytesMax: number;
@@ -92,7 +92,7 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
   #closing: Promise<void> | null = null;
 
   constructor(options: ListenerOptions) {
-    const { observe, openStream, now, gate = null, tls = null, bodyBytesMax } = options;
+    const { observe, streams, now, gate = null, tls = null, bodyBytesMax } = options;
     const limits = options.limits ?? allLimits;
     this.#limits = limits;
     this.#room = {
@@ -120,9 +120,7 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
     this.#server = new HttpServer({ ...bounds, tls, gate, limits, now, failed }, this);
     const backlogs = new Backlogs(limits);
     this.#websockets =
-      openStream === undefined
-        ? null
-        : new WebSocketDoor({ ...this.#context, observe, openStream, backlogs });
+      streams === undefined ? null : new WebSocketDoor({ ...this.#context, observe, streams, backlogs });
     if (this.#websockets !== null)
       this.#websockets.onRefused = (socket) =>
         this.#server.refuseTunnel(socket, refusal('malformed_request'));

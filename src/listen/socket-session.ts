@@ -22,7 +22,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import type { Outcome } from '../types/rows.ts';
-import type { Opening, OpenStream, Stream } from '../ingest/ingest-stream.ts';
+import type { Opening, Stream, Streams } from '../ingest/ingest-stream.ts';
 import type { Gate } from '../access/gate.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
@@ -38,7 +38,7 @@ import { binaryRefused, closeCode, closeCodes, lookupFailed, named } from './web
 
 /** What all WebSockets of one listener share. */
 export interface SocketDeps {
-  readonly openStream: OpenStream;
+  readonly streams: Pick<Streams, 'open'>;
   readonly observe: Observe;
   readonly limits: Limits;
   readonly inFlight: BytesInFlight;
@@ -228,7 +228,7 @@ export class SocketSession {
     const arrivedAtMs = this.#room.now();
     try {
       const opening = { ...this.#opening, arrivedAtMs, body: init };
-      this.#stream = await this.#room.openStream(opening, { target: (name) => void (this.#table = name) });
+      this.#stream = await this.#room.streams.open(opening, { target: (name) => void (this.#table = name) });
       // The connection has ended meanwhile, and nothing else ends its stream.
       if (this.#state !== 'opening') return this.#stream.end();
       readInit(init, arrivedAtMs, this.#room.limits.websocketSkewMs);

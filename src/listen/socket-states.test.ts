@@ -41,7 +41,7 @@ class Bench {
     const socket = Object.assign(this.#socket, { destroySoon: () => this.#said.push('destroyed') });
     this.#session = new SocketSession(
       {
-        openStream: () => this.#stream.promise,
+        streams: { open: () => this.#stream.promise },
         observe: (it) => {
           if (it.kind === 'websocket.closed') this.#said.push(it.code);
         },

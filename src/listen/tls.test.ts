@@ -11,10 +11,9 @@ import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import type { TestListener, TestListenerOptions } from '../../test/support/test-listener.ts';
 import { startListener } from '../../test/support/test-listener.ts';
 import { run } from '../../test/support/run.ts';
-import { streamRooms } from '../../test/support/streams.ts';
+import { testStreams } from '../../test/support/streams.ts';
 import { requireTool } from '../../test/support/tools.ts';
 import type { Outcome } from '../types/rows.ts';
-import { createStreams } from '../ingest/ingest-stream.ts';
 import { deferred } from '../kit/deferred.ts';
 
 const path = '/webhook/dev/public/t';
@@ -106,7 +105,7 @@ test('a reset at any byte leaves nothing in flight', async (t) => {
 });
 
 test('WebSockets over TLS', async (t) => {
-  const server = await listen(t, { openStream: createStreams(streamRooms()) });
+  const server = await listen(t, { streams: testStreams() });
   if (server === null) return;
   const url = `wss://127.0.0.1:${server.port}/ingest/dev/public/t`;
   const socket = new WebSocket(url, { rejectUnauthorized: false });

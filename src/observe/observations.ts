@@ -93,7 +93,7 @@ type What =
   /** Documents were stored without members whose keys are no columns; `keys`: the first such keys of the table. */
   | {
       readonly kind: 'keys.ignored';
-      readonly table: TableName;
+      readonly table: AnsweredTable;
       readonly documents: number;
       readonly keys: readonly string[];
     }

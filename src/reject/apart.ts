@@ -9,18 +9,10 @@ import { within } from '../kit/timeout.ts';
 import { derived } from '../types/delivery-id.ts';
 import type { RejectedRequest } from '../types/journal.ts';
 import type { Rows } from '../types/rows.ts';
-import type { Target } from '../types/target.ts';
 import type { Limits } from '../config/limits.ts';
+import type { CommitPools } from '../commit/commit-pools.ts';
+import { runDurably } from '../commit/durable.ts';
 import { keptValues } from './spool-refusals.ts';
-
-export interface ApartOptions {
-  /** Runs a statement in a transaction whose commit waits for the disk; returns its last row, or rejects. */
-  readonly run: (
-    database: string,
-    statement: { readonly text: string; readonly values: unknown[] },
-  ) => Promise<object | null>;
-  readonly limits: Pick<Limits, 'apartWaitingMax' | 'ackDeadlineMs' | 'rejectedReasonCharsMax'>;
-}
 
 /**
  * $1 to $15: the request; $16: its id among those that are known, $17: for how many seconds it is. `standing` is false if the table is
@@ -43,29 +35,51 @@ with standing as materialized (
 )
 select exists (select from standing) as standing`;
 
-export function createKeepApart({ run, limits }: ApartOptions) {
-  const ofTables = new WeakMap<Target, Semaphore>();
-  const ofDatabases = new Map<string, Semaphore>();
-  const write = async (request: RejectedRequest, rows: Rows, status: number): Promise<boolean> => {
+export class RequestsApart {
+  readonly #pools: Pick<CommitPools, 'connect'>;
+  readonly #limits: Pick<
+    Limits,
+    'apartWaitingMax' | 'ackDeadlineMs' | 'rejectedReasonCharsMax' | 'rejectedStatementMs'
+  >;
+  /** By oid and database. */
+  readonly #tables = new Map<string, { readonly turns: Semaphore; requests: number }>();
+  readonly #databases = new Map<string, Semaphore>();
+
+  constructor(pools: Pick<CommitPools, 'connect'>, limits: Limits) {
+    this.#pools = pools;
+    this.#limits = limits;
+  }
+
+  /** Resolves with whether it is certain that it is kept; never rejects. */
+  async keep(request: RejectedRequest, rows: Rows, status: number): Promise<boolean> {
+    const { database: name, oid } = request.target;
+    const key = `${oid}/${name}`;
+    const table = this.#tables.get(key) ?? { turns: new Semaphore(1), requests: 0 };
+    if (table.turns.waiting >= this.#limits.apartWaitingMax) return false;
+    this.#tables.set(key, table);
+    table.requests += 1;
+    const database = this.#databases.get(name) ?? new Semaphore(1);
+    this.#databases.set(name, database);
+    const { ackDeadlineMs: heldMs } = this.#limits;
+    const work = table.turns
+      .run(heldMs, () => database.run(heldMs, () => this.#write(request, rows, status)))
+      .finally(() => {
+        table.requests -= 1;
+        if (table.requests === 0) this.#tables.delete(key);
+      });
+    return within(heldMs, work, false).catch(() => false);
+  }
+
+  async #write(request: RejectedRequest, rows: Rows, status: number): Promise<boolean> {
     const { database, dedupe } = request.target;
     const { delivery = '', content = '' } = rows;
     const values = [
-      ...keptValues(request, limits, status),
+      ...keptValues(request, this.#limits, status),
       derived('kept', delivery, content),
       String(dedupe?.windowS ?? 0),
     ];
-    const found = await run(database, { text: keepOnce, values });
+    const statement = { text: keepOnce, values };
+    const found = await runDurably(this.#pools, database, [statement], this.#limits.rejectedStatementMs);
     return found !== null && 'standing' in found && found.standing === true;
-  };
-  return async (request: RejectedRequest, rows: Rows, status: number): Promise<boolean> => {
-    const { target } = request;
-    const table = ofTables.get(target) ?? new Semaphore(1);
-    ofTables.set(target, table);
-    if (table.waiting >= limits.apartWaitingMax) return false;
-    const database = ofDatabases.get(target.database) ?? new Semaphore(1);
-    ofDatabases.set(target.database, database);
-    const { ackDeadlineMs: heldMs } = limits;
-    const work = table.run(heldMs, () => database.run(heldMs, () => write(request, rows, status)));
-    return within(limits.ackDeadlineMs, work, false).catch(() => false);
-  };
+  }
 }

@@ -19,7 +19,8 @@ suite('rows that an owner holds', () => {
       limits: { ignoredKeysFlushMs: 0, rejectedHeartbeatMs: 100 },
     });
     rejects.serve('postgres');
-    const keys = (target: typeof held) => rejects.ignored(target, { documents: 1, keys: ['x'] });
+    const keys = (target: typeof held) =>
+      rejects.observe({ kind: 'keys.ignored', table: target, documents: 1, keys: ['x'] });
     const counts = async (table: string) => {
       const { rows } = await client.query<{ refused: number; ignored: number }>(
         `SELECT (SELECT count(*)::int FROM headgate.rejected_requests WHERE table_name = $1) AS refused,

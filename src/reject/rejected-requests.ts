@@ -5,8 +5,6 @@
  */
 import { RateLimit } from '../access/rate-limit.ts';
 import type { AskedHandshake, RejectedRequest } from '../types/journal.ts';
-import type { Ignored } from '../types/rows.ts';
-import type { Target } from '../types/target.ts';
 import { isWorthKeeping } from './redact.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Journal } from './journal.ts';
@@ -71,13 +69,13 @@ export class Rejects {
     else if (this.#journals.get(database)?.asked(handshake) !== true) drop('queue');
   }
 
-  /** Documents of a table were stored without some of their members. */
-  ignored({ database, oid }: Target, ignored: Ignored): void {
-    this.#journals.get(database)?.ignored(oid, ignored);
-  }
-
-  /** Counts answers, for headgate.traffic; ignores all other observations. */
+  /** Counts answers, for headgate.traffic, and documents that were stored without some of their members; nothing else is of interest. */
   readonly observe: Observe = (observation) => {
+    if (observation.kind === 'keys.ignored') {
+      const { database, oid } = observation.table;
+      if (oid !== undefined) this.#journals.get(database)?.ignored(oid, observation);
+      return;
+    }
     if (observation.kind !== 'request.answered' && observation.kind !== 'batch.answered') return;
     const { table } = observation;
     if (table?.oid !== undefined) this.#journals.get(table.database)?.answered(table.oid, observation);

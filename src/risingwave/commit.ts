@@ -8,9 +8,9 @@
  * stored, unless RisingWave's message says that it was never begun.
  */
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
-import type { Group, Outcome, Rows } from '../types/rows.ts';
+import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { Observe } from '../observe/observations.ts';
+import type { StageContext } from '../observe/context.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { encodeRows, insertSql } from './encode.ts';
@@ -21,22 +21,37 @@ import { columnsOf } from './relations.ts';
 import type { RwSessions } from './sessions.ts';
 import { printType } from './types.ts';
 
-export interface RwCommitOptions {
+interface RwContext extends Pick<StageContext, 'observe' | 'clock'> {
   readonly sessions: Pick<RwSessions, 'run'>;
   /** How long a group may take, in ms. */
   readonly deadlineMs: number;
-  readonly observe: Observe;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
 }
 
-export interface RwCommit {
-  /** `as`: the table that is reported; absent: that of the group. Never rejects. */
-  readonly commit: (group: Group, as?: Target) => Promise<readonly Outcome[]>;
+export class RwCommit implements GroupCommit {
+  readonly #context: RwContext;
+
+  constructor(
+    sessions: Pick<RwSessions, 'run'>,
+    deadlineMs: number,
+    { observe, clock }: Pick<StageContext, 'observe' | 'clock'>,
+  ) {
+    this.#context = { sessions, deadlineMs, observe, clock };
+  }
+
+  /** `as`: the table that is reported. */
+  commit(group: Group, as = group.target): Promise<readonly Outcome[]> {
+    return commitGroup(this.#context, group, as);
+  }
+
   /** Stores all of a group, or nothing of it. Never rejects. */
-  readonly store: (group: Group) => Promise<Stored>;
+  store(group: Group): Promise<Stored> {
+    return storeWhole(this.#context, group);
+  }
+
   /** The rows that RisingWave would refuse, in order; nothing is stored. null: that could not be determined. */
-  readonly badRows: (rows: Rows) => Promise<readonly BadRow[] | null>;
+  badRows(rows: Rows): Promise<readonly BadRow[] | null> {
+    return badRows(this.#context, rows);
+  }
 }
 
 export type Stored =
@@ -56,15 +71,7 @@ interface Member {
   readonly encoded: Encoded;
 }
 
-export function createRwCommit(options: RwCommitOptions): RwCommit {
-  return {
-    commit: (group, as = group.target) => commitGroup(options, group, as),
-    store: (group) => storeWhole(options, group),
-    badRows: (rows) => badRows(options, rows),
-  };
-}
-
-async function commitGroup(options: RwCommitOptions, group: Group, as: Target): Promise<readonly Outcome[]> {
+async function commitGroup(options: RwContext, group: Group, as: Target): Promise<readonly Outcome[]> {
   const started = options.clock();
   const leftMs = (): number => options.deadlineMs - (options.clock() - started);
   const outcomes: (Outcome | undefined)[] = group.members.map(() => undefined);
@@ -88,7 +95,7 @@ async function commitGroup(options: RwCommitOptions, group: Group, as: Target): 
   return settled;
 }
 
-async function storeWhole(options: RwCommitOptions, group: Group): Promise<Stored> {
+async function storeWhole(options: RwContext, group: Group): Promise<Stored> {
   const until = options.clock() + options.deadlineMs;
   const leftMs = (): number => until - options.clock();
   const members: Member[] = [];
@@ -109,11 +116,7 @@ async function storeWhole(options: RwCommitOptions, group: Group): Promise<Store
 }
 
 /** Whether an INSERT of no rows succeeds: it needs everything that an INSERT of rows needs. */
-async function storesNothing(
-  { sessions }: RwCommitOptions,
-  target: Target,
-  timeoutMs: number,
-): Promise<boolean> {
+async function storesNothing({ sessions }: RwContext, target: Target, timeoutMs: number): Promise<boolean> {
   const column = columnsOf(target).find(({ type }) => type.kind === 'scalar');
   if (column === undefined) return false;
   const sql = `insert into ${relationName(target)} (${quoteIdentifier(column.name)}) select NULL::${printType(column.type)} where false`;
@@ -122,7 +125,7 @@ async function storesNothing(
 
 /** The outcome for each place. */
 async function insertAll(
-  options: RwCommitOptions,
+  options: RwContext,
   batch: readonly Member[],
   leftMs: () => number,
 ): Promise<Map<number, Outcome>> {
@@ -152,7 +155,7 @@ async function insertAll(
 }
 
 async function insert(
-  { sessions }: RwCommitOptions,
+  { sessions }: RwContext,
   members: readonly Member[],
   timeoutMs: number,
 ): Promise<Outcome | { readonly failed: string }> {
@@ -181,7 +184,7 @@ async function insert(
 
 /** null: it is not known which rows were at fault. */
 function judge(
-  options: RwCommitOptions,
+  options: RwContext,
   members: readonly Member[],
   timeoutMs: number,
 ): Promise<readonly (Place & BadRow)[] | null> {
@@ -193,7 +196,7 @@ function judge(
   return new Judge(probeOf(options, first.rows, timeoutMs), first.encoded.columns).bad(places, 'one each');
 }
 
-function probeOf({ sessions, clock }: RwCommitOptions, { target }: Rows, timeoutMs: number): Probe {
+function probeOf({ sessions, clock }: RwContext, { target }: Rows, timeoutMs: number): Probe {
   const until = clock() + timeoutMs;
   return async (sql) => {
     const leftMs = until - clock();
@@ -204,7 +207,7 @@ function probeOf({ sessions, clock }: RwCommitOptions, { target }: Rows, timeout
   };
 }
 
-async function badRows(options: RwCommitOptions, rows: Rows): Promise<readonly BadRow[] | null> {
+async function badRows(options: RwContext, rows: Rows): Promise<readonly BadRow[] | null> {
   const bad: BadRow[] = [];
   const encoded = encodeRows(rows, (it) => bad.push(it));
   if ('refusal' in encoded) throw new Error('rows that are skipped are none that end it');
@@ -236,7 +239,7 @@ const away = aborted(refusal('engine_unavailable'));
 const unknown = { kind: 'unknown', refusal: refusal('commit_unknown') } as const;
 
 function tell(
-  { observe }: RwCommitOptions,
+  { observe }: RwContext,
   { target: table, members }: Group,
   outcomes: readonly Outcome[],
   seconds: number,

@@ -5,33 +5,28 @@
  */
 import type { KnownRelations } from '../catalog/known-relations.ts';
 import { relationName } from '../kit/sql-text.ts';
-import type { CommitGroup, Group, Outcome } from '../types/rows.ts';
+import type { Group, GroupCommit, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Into } from '../types/into.ts';
 import { limits } from '../config/limits.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Refused, refusal } from '../errors/refusals.ts';
-import { createRwCommit } from './commit.ts';
-import type { RwCommit, Stored } from './commit.ts';
-import { poolConfigOf } from './destination.ts';
+import { RwCommit } from './commit.ts';
+import type { Stored } from './commit.ts';
+import { poolConfigOf } from './asked-client.ts';
 import { causeOf } from './row-at-fault.ts';
 import { fillingOnly, openRwRelations } from './relations.ts';
 import type { RwConflict } from './relations.ts';
 import { RwSessions } from './sessions.ts';
-
-export interface IntoOptions {
-  readonly observe: Observe;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-}
 
 interface Server {
   readonly into: Into;
   readonly relations: Pick<KnownRelations<unknown, RwConflict>, 'find' | 'forget'>;
 }
 
-export class IntoRisingWave {
-  readonly #options: IntoOptions;
+export class IntoRisingWave implements GroupCommit {
+  readonly #options: Pick<StageContext, 'observe' | 'clock'>;
   /** By key; the first is the least recently used. */
   readonly #servers = new Map<string, Server>();
   readonly #sessions = new RwSessions((key) => {
@@ -44,16 +39,15 @@ export class IntoRisingWave {
   readonly #awaited: RwCommit;
   readonly #kept: RwCommit;
 
-  constructor(options: IntoOptions) {
+  constructor(options: Pick<StageContext, 'observe' | 'clock'>) {
     const observe: Observe = (it) =>
       options.observe(it.kind === 'group.committed' ? { ...it, elsewhere: true } : it);
     this.#options = { ...options, observe };
-    const rooms = { ...this.#options, sessions: this.#sessions };
-    this.#awaited = createRwCommit({ ...rooms, deadlineMs: limits.intoDeadlineMs });
-    this.#kept = createRwCommit({ ...rooms, deadlineMs: limits.intoHandOverMs });
+    this.#awaited = new RwCommit(this.#sessions, limits.intoDeadlineMs, this.#options);
+    this.#kept = new RwCommit(this.#sessions, limits.intoHandOverMs, this.#options);
   }
 
-  readonly commit: CommitGroup = async (group) => {
+  async commit(group: Group): Promise<readonly Outcome[]> {
     const { target, rows } = group;
     const there = await this.#find(target);
     if (typeof there === 'string') return this.#away(group, there);
@@ -63,7 +57,7 @@ export class IntoRisingWave {
       if (it.kind !== 'aborted' || it.refusal.code !== 'relation_not_writable') return it;
       return this.#away({ target, rows, members: [1] }, it.refusal.message)[0] ?? it;
     });
-  };
+  }
 
   /** Stores all of a group, for the spool. Never rejects. */
   async store(group: Group): Promise<Stored> {

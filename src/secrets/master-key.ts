@@ -6,9 +6,10 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { chmod, link, mkdir, open, rename, unlink } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { PlainError } from '../kit/plain-error.ts';
 import { limits } from '../config/limits.ts';
+import type { Settings } from '../config/settings.ts';
 import { fixedKeys, masterKeyOf } from './key-ring.ts';
 import type { KeyRing, MasterKey } from './key-ring.ts';
 
@@ -44,6 +45,16 @@ export function parseMasterKeys(text: string, source: string): KeyRing {
 }
 
 /** Reads the key file. If it does not exist, the ring is empty until the file is put there, or created (mode 0600). */
+/** The keys that the settings lead to. */
+export function masterKeys({
+  masterKey,
+  masterKeyFile,
+  dataDir,
+}: Pick<Settings, 'masterKey' | 'masterKeyFile' | 'dataDir'>): KeyRing {
+  if (masterKey !== null) return parseMasterKeys(masterKey, 'HEADGATE_MASTER_KEY');
+  return loadMasterKeys(masterKeyFile ?? join(dataDir, 'master.key'));
+}
+
 export function loadMasterKeys(path: string): KeyRing {
   return new KeyFile(path);
 }

@@ -9,9 +9,10 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
+import { readArrived } from '../commit/hand-over.ts';
+import type { Target } from '../types/target.ts';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
-import type { Observe } from '../observe/observations.ts';
 import type { DatabaseSpool } from './database-spool.ts';
 import { decodeTable } from './kept-request.ts';
 import type { KeptTable } from './kept-request.ts';
@@ -20,16 +21,7 @@ import type { Segment } from './segment.ts';
 import type { Place, Spool, SpooledRequests } from './spool.ts';
 import type { TableGate } from './table-order.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverDeps, Held, Slow } from './table-hand-over.ts';
-
-export interface DrainerDeps extends HandOverDeps {
-  /** Whether the database is reachable, and its catalog known. */
-  ready(): boolean;
-  /** What of a spool has arrived, and which database has answered. */
-  arrived(spool: string): Promise<{ readonly home: string; readonly positions: ReadonlyMap<number, bigint> }>;
-  readonly observe: Observe;
-  readonly random: () => number;
-}
+import type { HandOverStages, Held, Slow } from './table-hand-over.ts';
 
 /** What is known of one spool while it is handed over. */
 interface Progress {
@@ -65,7 +57,7 @@ const noKey = 'the master key that they were sealed with is not here';
 
 export class Drainer implements Closable {
   readonly #kept: DatabaseSpool;
-  readonly #deps: DrainerDeps;
+  readonly #stages: HandOverStages;
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
   readonly #progress = new Map<Spool, Progress>();
@@ -78,9 +70,9 @@ export class Drainer implements Closable {
   #woken = true;
   #failures = 0;
 
-  constructor(kept: DatabaseSpool, deps: DrainerDeps) {
+  constructor(kept: DatabaseSpool, stages: HandOverStages) {
     this.#kept = kept;
-    this.#deps = deps;
+    this.#stages = stages;
     this.#homeBefore = kept.home;
     kept.wake = () => this.wake();
     this.#ended = this.#run();
@@ -108,13 +100,22 @@ export class Drainer implements Closable {
       if (this.#kept.quarantined.length > 0) await this.#kept.lookAside();
       if (!this.#hasWork()) await this.#pause(limits.spoolRetryMs);
       // Not `#pause`, which every request that arrives meanwhile would end.
-      else if (!this.#deps.ready()) await this.#wait(limits.spoolRetryMinMs);
+      else if (!this.#isReady()) await this.#wait(limits.spoolRetryMinMs);
       else if (await this.#drain()) await this.#pause(this.#backoff());
     }
   }
 
+  #isReady(): boolean {
+    const { engine, catalog } = this.#stages;
+    return engine.unavailable === null && catalog.isWatching(this.#kept.database);
+  }
+
+  #current(oid: number): Target | null {
+    return this.#stages.catalog.current(this.#kept.database, oid);
+  }
+
   #backoff(): number {
-    return backoffMs(this.#failures + 1, limits.spoolRetryMinMs, limits.spoolRetryMs, this.#deps.random);
+    return backoffMs(this.#failures + 1, limits.spoolRetryMinMs, limits.spoolRetryMs, Math.random);
   }
 
   async #pause(ms: number): Promise<void> {
@@ -164,7 +165,12 @@ export class Drainer implements Closable {
   }
 
   async #progressOf(spool: Spool): Promise<Progress> {
-    const { home, positions } = await this.#deps.arrived(spool.id);
+    const { home, positions } = await readArrived(
+      this.#stages.pools,
+      this.#kept.database,
+      spool.id,
+      limits.catalogWaitMs,
+    );
     this.#kept.home = home;
     const known = this.#progress.get(spool);
     // What is held was held for another database, or with fewer keys.
@@ -202,7 +208,7 @@ export class Drainer implements Closable {
     const [home = this.#homeBefore] = homes;
     if (homes.size > 1 || home === null) return null;
     const { database } = this.#kept;
-    const { schema = '', table = String(oid) } = this.#deps.current(oid) ?? {};
+    const { schema = '', table = String(oid) } = this.#current(oid) ?? {};
     return { database, schema, table, oid, home };
   }
 
@@ -227,7 +233,7 @@ export class Drainer implements Closable {
     const key = `${spool.id}/${oid}`;
     if (this.#held.has(key)) return;
     this.#held.set(key, hold);
-    this.#deps.observe({ kind: 'spool.held', database: this.#kept.database, spool: spool.id, reason });
+    this.#stages.observe({ kind: 'spool.held', database: this.#kept.database, spool: spool.id, reason });
   }
 
   #release(spool: Spool): void {
@@ -283,7 +289,14 @@ export class Drainer implements Closable {
   ): TableHandOver {
     let table = waiting.get(name.oid);
     if (table === undefined) {
-      table = new TableHandOver({ deps: this.#deps, spool: spool.id, table: name, positions, held, slow });
+      table = new TableHandOver({
+        stages: this.#stages,
+        spool: spool.id,
+        table: name,
+        positions,
+        held,
+        slow,
+      });
       waiting.set(name.oid, table);
     }
     return table;
@@ -291,7 +304,7 @@ export class Drainer implements Closable {
 
   #gateBlocked({ oid, name, reason }: TableHandOver): void {
     const gate = this.#kept.gateOf(oid);
-    if (gate.reason !== reason) this.#deps.observe({ kind: 'spool.blocked', table: name, reason });
+    if (gate.reason !== reason) this.#stages.observe({ kind: 'spool.blocked', table: name, reason });
     gate.reason = reason;
   }
 
@@ -315,10 +328,10 @@ export class Drainer implements Closable {
     const since = gate.sinceMs;
     if (!gate.open()) return;
     const { database } = this.#kept;
-    const table = this.#deps.current(gate.oid) ?? this.#toldOf(gate.oid);
-    const seconds = since === null ? 0 : (this.#deps.nowMs() - since) / 1_000;
+    const table = this.#current(gate.oid) ?? this.#toldOf(gate.oid);
+    const seconds = since === null ? 0 : (Date.now() - since) / 1_000;
     if (table !== null)
-      this.#deps.observe({
+      this.#stages.observe({
         kind: 'spool.left',
         table: { database, schema: table.schema, table: table.table },
         seconds,

@@ -9,42 +9,37 @@ import { FaultyProxy } from '../../test/support/faulty-proxy.ts';
 import { sampleOf, times } from '../../test/support/sample.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
-import { createHandOver, passWith, readArrived } from '../commit/hand-over.ts';
-import { decodeRequest as decode, decodeWholes } from '../decode/decode.ts';
+import { SpoolCommit, readArrived } from '../commit/hand-over.ts';
 import type { Engine } from '../engine/engine.ts';
-import { keepSpooled } from '../reject/spool-refusals.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { joinPayloads } from './format.ts';
 import { encodeRequest } from './kept-request.ts';
 import { beginning } from './spool.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverDeps, Slow } from './table-hand-over.ts';
+import type { HandOverStages, Slow } from './table-hand-over.ts';
 
 const spool = '0123456789abcdef0123456789abcdef';
 const head = { method: 'POST', requestTarget: '/', rawHeaders: [], arrivedAtMs: 1, remoteAddress: '::1' };
 
-function roomsOn(t: TestContext, engine: Pick<Engine, 'clientConfig'>, target: Target): HandOverDeps {
+function roomsOn(t: TestContext, engine: Pick<Engine, 'clientConfig'>, target: Target): HandOverStages {
   const observe = () => undefined;
   const clock = () => performance.now();
-  const bounds = { ...limits, spoolChangedMax: 3 };
-  const pools = new CommitPools(engine, bounds, undefined, observe);
+  const pools = new CommitPools(engine, limits, undefined, observe);
   onEnd(t, 'pools', () => pools.close());
-  const { database, oid } = target;
+  const { database } = target;
+  const commit = new SpoolCommit({ pools, limits, observe, clock });
   return {
-    current: () => target,
-    ready: () => true,
-    refresh: () => Promise.resolve(),
-    decode: (of, kept, body) => decode(of, { ...kept, target: kept.requestTarget, body }),
-    decodeWholes,
-    handOver: createHandOver({ pools, limits: bounds, observe, clock }),
-    keepRefused: (request, _, passage) =>
-      passWith(pools, { database, oid }, passage, keepSpooled(request, bounds), 5_000),
-    position: async (id) => (await readArrived(pools, database, id, 5_000)).positions.get(oid) ?? 0n,
-    groupRows: () => limits.groupRowsMax,
+    database,
+    engine: { unavailable: null },
+    catalog: { current: () => target, isWatching: () => true, refresh: () => Promise.resolve() },
+    pools,
+    commit: {
+      handOver: (group, passage) => commit.handOver(group, passage),
+      groupRows: () => limits.groupRowsMax,
+    },
     observe,
     clock,
-    nowMs: () => 0,
   };
 }
 
@@ -95,12 +90,13 @@ const bodyOf = (id: number, isBad: boolean) => Buffer.from(JSON.stringify({ id, 
 
 /** As the drainer does: what has not arrived is read again from the position on. */
 async function handOver(
-  deps: HandOverDeps,
+  stages: HandOverStages,
   target: Target,
   all: ReadonlyMap<bigint, Buffer>,
   slow = new Map<number, Slow>(),
 ): Promise<boolean> {
-  const position = await deps.position(spool, target.oid).catch(() => null);
+  const arrived = await readArrived(stages.pools, stages.database, spool, 5_000).catch(() => null);
+  const position = arrived === null ? null : (arrived.positions.get(target.oid) ?? 0n);
   if (position === null) return false;
   const table = {
     database: target.database,
@@ -110,7 +106,7 @@ async function handOver(
     home: '',
   };
   const positions = new Map(position === 0n ? [] : [[target.oid, position]]);
-  const over = new TableHandOver({ deps, spool, table, positions, held: { bytes: 0 }, slow });
+  const over = new TableHandOver({ stages, spool, table, positions, held: { bytes: 0 }, slow });
   for (const record of recordsOf(all)) if (record.last > position) over.push(record, beginning);
   return over.flush();
 }
@@ -217,7 +213,7 @@ suite('hand-over', () => {
       const all = new Map<bigint, Buffer>();
       for (let id = 0; id < 40; id++) all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id === 33)));
       let now = 0;
-      const deps = { ...through, current: () => shaped, clock: () => now };
+      const deps = { ...through, catalog: { ...through.catalog, current: () => shaped }, clock: () => now };
       const slow = new Map<number, Slow>();
       for (let passes = 0; !(await handOver(deps, target, all, slow)); passes++) {
         assert(passes < 12);
@@ -240,7 +236,7 @@ suite('hand-over', () => {
     const shaped = await again();
     const all = new Map<bigint, Buffer>();
     for (let id = 0; id < 9; id++) all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id === 4)));
-    const deps = { ...through, current: () => shaped };
+    const deps = { ...through, catalog: { ...through.catalog, current: () => shaped } };
     while (!(await handOver(deps, target, all)));
     assert.deepEqual([await stored(), await refused()], [[0, 1, 2, 3, 5, 6, 7, 8], [4]]);
   });

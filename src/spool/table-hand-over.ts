@@ -4,12 +4,19 @@
  * that the database refuses is cut in halves until the request at fault is alone; that one is put where refused requests are kept,
  * in the transaction that moves the position past it. Returns whether all of them have arrived, and if not why.
  */
+import type { Catalog } from '../catalog/catalog.ts';
+import type { CommitPools } from '../commit/commit-pools.ts';
+import { passWith, readArrived } from '../commit/hand-over.ts';
+import { decodeRequest as decodeAtOnce, decodeWholes } from '../decode/decode.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { StageContext } from '../observe/context.ts';
+import { keepSpooled } from '../reject/spool-refusals.ts';
+import type { Restraint } from './throttle.ts';
 import { unusableTarget } from '../catalog/snapshot.ts';
 import type { Group, Rows } from '../types/rows.ts';
-import type { RejectedRequest } from '../types/journal.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
-import type { Observe, TableName } from '../observe/observations.ts';
+import type { TableName } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { bodySpans, decodeRequest } from './kept-request.ts';
@@ -18,41 +25,14 @@ import { apart, requestsOf } from './sealed-records.ts';
 import type { Sealed } from './sealed-records.ts';
 import type { Place } from './spool.ts';
 
-export interface Passage {
-  readonly spool: string;
-  readonly first: bigint;
-  readonly last: bigint;
-}
-
-export interface HandOverDeps {
-  /** The table as it is now; null: there is none of this oid, or nothing is known. */
-  current(oid: number): Target | null;
-  ready(): boolean;
-  /** Reads the catalog again. */
-  refresh(table: Pick<Target, 'database' | 'oid'>): Promise<void>;
-  /** Throws Refused. */
-  decode(target: Target, head: KeptHead, body: Buffer): Rows;
-  /** The rows of several bodies, if each is stored unchanged; null: one is not. */
-  decodeWholes(target: Target, payload: Buffer, spans: Uint32Array): Rows | null;
-  /** Never rejects. */
-  handOver(
-    group: Group,
-    passage: Passage,
-  ): Promise<
-    | { readonly kind: 'committed' | 'unknown' | 'moved' | 'changed' }
-    | { readonly kind: 'away' | 'slow' | 'refused'; readonly refusal: Refusal }
-  >;
-  /** Keeps a request for the owner of its table, and marks it as arrived; rejects with the engine's error. */
-  keepRefused(request: RejectedRequest, oid: number, passage: Passage): Promise<void>;
-  /** The last request of a table that has arrived; rejects if the database cannot be asked. */
-  position(spool: string, oid: number): Promise<bigint>;
-  /** How many rows a group should have, learnt from earlier groups. */
-  groupRows(): number;
-  readonly observe: Observe;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-  /** ms since 1970 */
-  readonly nowMs: () => number;
+/** What the hand-over of all tables of a database works with. */
+export interface HandOverStages extends Omit<StageContext, 'limits'> {
+  readonly database: string;
+  readonly engine: Pick<Engine, 'unavailable'>;
+  readonly catalog: Pick<Catalog, 'current' | 'isWatching' | 'refresh'>;
+  readonly pools: CommitPools;
+  /** The commit stage, which may rest in between. */
+  readonly commit: Pick<Restraint, 'groupRows' | 'handOver'>;
 }
 
 interface Member extends Sealed {
@@ -76,7 +56,7 @@ export interface Slow {
 }
 
 export interface TableHandOverOptions {
-  readonly deps: HandOverDeps;
+  readonly stages: HandOverStages;
   readonly spool: string;
   readonly table: KeptTable;
   /** The positions of the spool, by oid; moved as requests arrive. */
@@ -95,7 +75,7 @@ export class TableHandOver {
   reason = '';
   /** The place before the first request that has not arrived, if there is one. */
   began: Place | null = null;
-  readonly #deps: HandOverDeps;
+  readonly #stages: HandOverStages;
   readonly #spool: string;
   readonly #positions: Map<number, bigint>;
   readonly #held: Held;
@@ -112,8 +92,8 @@ export class TableHandOver {
   #unmoved = 0;
   readonly #slow: Map<number, Slow>;
 
-  constructor({ deps, spool, table, positions, held, slow }: TableHandOverOptions) {
-    this.#deps = deps;
+  constructor({ stages, spool, table, positions, held, slow }: TableHandOverOptions) {
+    this.#stages = stages;
     this.#spool = spool;
     this.#positions = positions;
     this.oid = table.oid;
@@ -126,7 +106,7 @@ export class TableHandOver {
   push(record: Sealed, began: Place): void {
     if (this.#coming === null) {
       this.#coming = { members: [], requests: 0, bytes: 0, began };
-      this.#target = this.#deps.current(this.oid);
+      this.#target = this.#stages.catalog.current(this.#stages.database, this.oid);
     }
     const coming = this.#coming;
     const bytes = record.payload.length;
@@ -139,7 +119,7 @@ export class TableHandOver {
   get isFull(): boolean {
     if (this.#coming === null) return false;
     const rows = this.#coming.requests + limits.spoolSealedRequestsMax;
-    return rows > this.#deps.groupRows() || this.#coming.bytes >= limits.groupBytesMax;
+    return rows > this.#stages.commit.groupRows() || this.#coming.bytes >= limits.groupBytesMax;
   }
 
   /** Begins to store what has come in once the previous requests have arrived. False: they have not; all is dropped here, to be read again. */
@@ -188,9 +168,11 @@ export class TableHandOver {
   }
 
   async #step(): Promise<Step> {
-    const target = this.#deps.current(this.oid);
+    const target = this.#stages.catalog.current(this.#stages.database, this.oid);
     if (target === null) {
-      if (!this.#deps.ready()) return this.#stop(refusal('engine_unavailable'));
+      const { database, engine, catalog } = this.#stages;
+      if (engine.unavailable !== null || !catalog.isWatching(database))
+        return this.#stop(refusal('engine_unavailable'));
       // The catalog was read, and does not have it.
       return this.#keepFirst(null, refusal('table_gone'));
     }
@@ -205,7 +187,7 @@ export class TableHandOver {
     if (group === null) return this.#keepFirst(target, refused ?? refusal('internal'));
     const last = this.#members[count - 1]?.last ?? 0n;
     const passage = { spool: this.#spool, first: this.#position + 1n, last };
-    const end = await this.#deps.handOver(group, passage);
+    const end = await this.#stages.commit.handOver(group, passage);
     switch (end.kind) {
       case 'committed':
         return this.#arrived(count, group.rows, last);
@@ -213,7 +195,7 @@ export class TableHandOver {
       case 'moved':
         return this.#ask(end.kind, count, group.rows, last, target);
       case 'changed':
-        await this.#deps.refresh(target);
+        await this.#stages.catalog.refresh(target);
         this.#changed += 1;
         return this.#changed > limits.spoolChangedMax ? this.#stop(refusal('table_changed')) : 'again';
       case 'away':
@@ -242,7 +224,8 @@ export class TableHandOver {
         refused = made;
         break;
       }
-      const fits = rows + made.count <= this.#deps.groupRows() && bytes + made.bytes <= limits.groupBytesMax;
+      const fits =
+        rows + made.count <= this.#stages.commit.groupRows() && bytes + made.bytes <= limits.groupBytesMax;
       if (members.length > 0 && !fits) break;
       members.push(made);
       rows += made.count;
@@ -262,7 +245,7 @@ export class TableHandOver {
   #decoded(record: Sealed, target: Target | null): Member[] {
     const { first, last, payload } = record;
     if (target === null) return [undecoded(record)];
-    const made = this.#deps.decodeWholes(target, payload, bodySpans(payload, requestsOf(record)));
+    const made = decodeWholes(target, payload, bodySpans(payload, requestsOf(record)));
     if (made !== null) return [{ first, last, payload, made, target }];
     return this.#oneByOne(record, target);
   }
@@ -286,11 +269,19 @@ export class TableHandOver {
     const request = decodeRequest(payload);
     if (request === null) return refusal('internal', 'it was kept by another version of Headgate');
     try {
-      return this.#deps.decode(target, request.head, request.body);
+      const { requestTarget, ...others } = request.head;
+      const { body } = request;
+      return decodeAtOnce(target, { ...others, target: requestTarget, body, accepted: true });
     } catch (error) {
       if (error instanceof Refused) return error.refusal;
       throw error;
     }
+  }
+
+  async #askedPosition(): Promise<bigint> {
+    const { database, pools } = this.#stages;
+    const arrived = await readArrived(pools, database, this.#spool, limits.catalogWaitMs);
+    return arrived.positions.get(this.oid) ?? 0n;
   }
 
   /** The position tells what became of it. */
@@ -302,7 +293,7 @@ export class TableHandOver {
     target: Target,
   ): Promise<Step> {
     const before = this.#position;
-    const position = await this.#deps.position(this.#spool, this.oid);
+    const position = await this.#askedPosition();
     if (position === last) return this.#arrived(count, rows, last);
     if (position > before) {
       // Another process hands over the same requests.
@@ -326,7 +317,7 @@ export class TableHandOver {
     const isAlone = !this.#takeApart(count, target);
     const first = this.#members[0]?.first ?? 0n;
     const known = this.#slow.get(this.oid);
-    const now = this.#deps.clock();
+    const now = this.#stages.clock();
     const sinceMs = isAlone && known?.first === first && known.together === 1 ? known.sinceMs : now;
     if (isAlone && now - sinceMs >= limits.spoolSlowMs) return this.#keepFirst(target, why);
     this.#slow.set(this.oid, { first, sinceMs, together: Math.ceil(this.#together / 4) });
@@ -341,7 +332,7 @@ export class TableHandOver {
     this.#slow.delete(this.oid);
     this.#changed = 0;
     this.#unmoved = 0;
-    this.#deps.observe({ kind: 'spool.arrived', table: this.name, requests, rows });
+    this.#stages.observe({ kind: 'spool.arrived', table: this.name, requests, rows });
     return 'on';
   }
 
@@ -353,7 +344,7 @@ export class TableHandOver {
     const passage = { spool: this.#spool, first: this.#position + 1n, last: first.last };
     const request = decodeRequest(first.payload);
     const head = request?.head ?? unreadable;
-    await this.#deps.keepRefused(
+    const kept = keepSpooled(
       {
         ...head,
         // Of a table that no longer exists only the name is known.
@@ -363,14 +354,15 @@ export class TableHandOver {
         authenticated: true,
         body: request?.body ?? first.payload,
       },
-      this.oid,
-      passage,
+      limits,
     );
+    const { database, pools } = this.#stages;
+    await passWith(pools, { database, oid: this.oid }, passage, kept, limits.ackDeadlineMs);
     this.#positions.set(this.oid, first.last);
     this.#slow.delete(this.oid);
     if (why.code === 'delivery_differs')
-      this.#deps.observe({ kind: 'deliveries.differ', table: this.name, deliveries: 1 });
-    this.#deps.observe({ kind: 'spool.refused', table: this.name, code: why.code, reason: why.message });
+      this.#stages.observe({ kind: 'deliveries.differ', table: this.name, deliveries: 1 });
+    this.#stages.observe({ kind: 'spool.refused', table: this.name, code: why.code, reason: why.message });
     return 'on';
   }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { unusableTarget } from '../catalog/snapshot.ts';
 import { limits } from '../config/limits.ts';
-import { Restraint } from './throttle.ts';
+import { Restraint, type Watched } from './throttle.ts';
 
 /** Nothing of it is looked at but how many rows it has. */
 const groupOf = (rows: number) => ({
@@ -19,22 +19,29 @@ const most = 16_384;
 
 function restrained() {
   const state = { direct: 0, kept: 0, awaited: false, ms: 0, rested: 0, takes: 0 };
-  const restraint = new Restraint({
+  const pause = (ms: number) => {
+    state.rested = ms;
+    return Promise.resolve();
+  };
+  const watched: Watched = {
     pace: { groupRows: most, record: () => {} },
-    handOver: () => {
-      state.ms += state.takes;
-      return Promise.resolve({ kind: 'committed' });
+    commit: {
+      handOver: () => {
+        state.ms += state.takes;
+        return Promise.resolve({ kind: 'committed' });
+      },
     },
-    direct: () => state.direct,
+    lanes: {
+      get taken() {
+        return state.direct;
+      },
+    },
     kept: () => state.kept,
     isAwaited: () => state.awaited,
-    pause: (ms) => {
-      state.rested = ms;
-      return Promise.resolve();
-    },
     clock: () => state.ms,
     limits,
-  });
+  };
+  const restraint = new Restraint(watched, pause);
   /** One that takes so long; gives how long was rested before it, and how many rows the next may have. */
   const group = async (rows: number, ms: number) => {
     [state.rested, state.takes] = [0, ms];

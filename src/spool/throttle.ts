@@ -1,34 +1,33 @@
 /**
  * Limits how much of the engine and of this process a hand-over takes, so that other tables hardly notice it: while requests go to their
  * lanes, groups are small, and a rest that is longer than the group took follows each. Not if it would then never end: what is kept must
- * become less. Nor while senders wait for the end of it. Takes the function that hands over and returns it limited; refuses nothing.
+ * become less. Nor while senders wait for the end of it. Takes the stage that hands over and limits it; refuses nothing.
  */
-import type { Limits } from '../config/limits.ts';
-import type { HandOverDeps } from './table-hand-over.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Pace } from '../batch/group-size.ts';
+import type { Lanes } from '../batch/lanes.ts';
+import type { HandedOver, Passage, SpoolCommit } from '../commit/hand-over.ts';
+import type { Group } from '../types/rows.ts';
+import type { StageContext } from '../observe/context.ts';
 
-export interface RestraintDeps extends Pick<HandOverDeps, 'handOver' | 'clock'> {
+/** What it goes by. */
+export interface Watched extends Omit<StageContext, 'observe'> {
+  readonly commit: Pick<SpoolCommit, 'handOver'>;
   /** Learns from the time that each group took. */
-  readonly pace: { readonly groupRows: number; record(rows: number, ms: number): void };
-  /** Requests that have ever gone to a lane; those of tables that are handed over do not. */
-  readonly direct: () => number;
+  readonly pace: Pick<Pace, 'groupRows' | 'record'>;
+  /** `taken`: requests that have ever gone to a lane; those of tables that are handed over do not. */
+  readonly lanes: Pick<Lanes, 'taken'>;
   /** Requests that have ever been kept. */
   readonly kept: () => number;
   /** Whether senders wait until all of a table is handed over. */
   readonly isAwaited: () => boolean;
-  /** Resolves after `ms`. */
-  readonly pause: (ms: number) => Promise<void>;
-  readonly limits: Pick<
-    Limits,
-    | 'spoolGentleRowsMax'
-    | 'spoolGentleRests'
-    | 'spoolGentleRestMaxMs'
-    | 'spoolGentleLookMs'
-    | 'spoolGentleLead'
-  >;
 }
 
-export class Restraint implements Pick<HandOverDeps, 'groupRows' | 'handOver'> {
-  readonly #deps: RestraintDeps;
+const unreferenced = (ms: number): Promise<void> => delay(ms, undefined, { ref: false });
+
+export class Restraint {
+  readonly #watched: Watched;
+  readonly #pause: (ms: number) => Promise<void>;
   #direct: number;
   #isBeside = false;
   /** When the rates were last compared, and the count of kept requests then. */
@@ -38,32 +37,36 @@ export class Restraint implements Pick<HandOverDeps, 'groupRows' | 'handOver'> {
   #isAhead = true;
   #restMs = 0;
 
-  constructor(deps: RestraintDeps) {
-    this.#deps = deps;
-    this.#direct = deps.direct();
-    this.#kept = deps.kept();
-    this.#sinceMs = deps.clock();
+  /** `pause`: resolves after so many ms. */
+  constructor(watched: Watched, pause = unreferenced) {
+    this.#watched = watched;
+    this.#pause = pause;
+    this.#direct = watched.lanes.taken;
+    this.#kept = watched.kept();
+    this.#sinceMs = watched.clock();
   }
 
   groupRows(): number {
-    const { pace, limits } = this.#deps;
+    const { pace, limits } = this.#watched;
     return this.#isGentle ? Math.min(pace.groupRows, limits.spoolGentleRowsMax) : pace.groupRows;
   }
 
-  readonly handOver: HandOverDeps['handOver'] = async (group, passage) => {
-    const { handOver, pause, clock } = this.#deps;
-    if (this.#isGentle && this.#restMs > 0) await pause(this.#restMs);
+  async handOver(group: Group, passage: Passage): Promise<HandedOver> {
+    const { commit, clock } = this.#watched;
+    // Another database takes them.
+    if (group.target.into !== undefined) return commit.handOver(group, passage);
+    if (this.#isGentle && this.#restMs > 0) await this.#pause(this.#restMs);
     const startedMs = clock();
-    const end = await handOver(group, passage);
+    const end = await commit.handOver(group, passage);
     this.#record(group.rows, clock() - startedMs);
     return end;
-  };
+  }
 
   #record(rows: number, ms: number): void {
-    const { pace, direct, limits } = this.#deps;
+    const { pace, lanes, limits } = this.#watched;
     pace.record(rows, ms);
     this.#restMs = Math.min(ms * limits.spoolGentleRests, limits.spoolGentleRestMaxMs);
-    const now = direct();
+    const now = lanes.taken;
     this.#isBeside = now > this.#direct;
     this.#direct = now;
     this.#handedOver += rows;
@@ -71,11 +74,11 @@ export class Restraint implements Pick<HandOverDeps, 'groupRows' | 'handOver'> {
   }
 
   get #isGentle(): boolean {
-    return this.#isBeside && this.#isAhead && !this.#deps.isAwaited();
+    return this.#isBeside && this.#isAhead && !this.#watched.isAwaited();
   }
 
   #look(): void {
-    const { clock, kept, limits } = this.#deps;
+    const { clock, kept, limits } = this.#watched;
     const nowMs = clock();
     if (nowMs - this.#sinceMs < limits.spoolGentleLookMs) return;
     const come = kept() - this.#kept;

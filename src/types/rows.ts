@@ -79,5 +79,7 @@ export interface Group {
   readonly bytes: number;
 }
 
-/** The commit stage: one group in, one outcome per member out, in order. Never rejects. */
-export type CommitGroup = (group: Group) => Promise<readonly Outcome[]>;
+/** The commit stage: one group in, one outcome per member out, in order. Never rejects. PostgreSQL's is commit/commit.ts, RisingWave's risingwave/commit.ts. */
+export interface GroupCommit {
+  commit(group: Group): Promise<readonly Outcome[]>;
+}

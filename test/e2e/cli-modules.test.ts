@@ -64,7 +64,10 @@ suite('a command loads what it needs', () => {
 
   for (const args of [['--help'], ['start', '--help']]) {
     test(`headgate ${args.join(' ')}: the tables`, async () => {
-      assert.deepEqual(await loadedBy(...args), { deps: ['app', 'config', 'kit'], packages: ['commander'] });
+      assert.deepEqual(await loadedBy(...args), {
+        deps: ['app', 'cli', 'config', 'kit'],
+        packages: ['commander'],
+      });
     });
   }
 
@@ -75,7 +78,7 @@ suite('a command loads what it needs', () => {
 
   test('headgate send: the senders', async () => {
     assert.deepEqual(await loadedBy('send', 'github', '--make-secret'), {
-      deps: ['app', 'config', 'kit', 'senders', 'types'],
+      deps: ['app', 'cli', 'config', 'kit', 'senders', 'types'],
       packages: ['commander'],
     });
   });

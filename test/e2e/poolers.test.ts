@@ -26,18 +26,40 @@ suite('behind PgBouncer', () => {
     const seen: Observation[] = [];
     const pools = new CommitPools({ clientConfig }, limits, 'test', (it) => seen.push(it));
     onEnd(t, 'pools', () => pools.close());
-    const first = await pools.connect('postgres');
-    const second = await pools.connect('postgres');
+    const connect = () => pools.connectForMany('postgres');
+    const first = await connect();
+    const second = await connect();
     // PgBouncer accepts the third, and lets its first statement wait for a server.
-    await assert.rejects(pools.connect('postgres'), /a pooler in front of it has fewer server connections/);
+    await assert.rejects(connect(), /a pooler in front of it has fewer server connections/);
     const [limited] = seen;
     assert.ok(limited?.kind === 'commit.connections_limited');
     assert.deepEqual([limited.connections, pools.sizeOf('postgres')], [2, 2]);
-    const waiting = pools.connect('postgres');
+    const waiting = connect();
     first.release();
     const again = await waiting;
     assert.deepEqual((await again.query('SELECT 1 AS one')).rows, [{ one: 1 }]);
     for (const client of [again, second]) client.release();
+  });
+
+  test('a pooler with fewer connections than the catalog needs is named by the log and by /readyz', async (t) => {
+    const program = requireTool(t, 'pgbouncer');
+    if (program === null) return;
+    const server = await startTcpServer();
+    onEnd(t, 'server', () => server.close());
+    const port = await openPgbouncer(t, program, server.port, 'session', undefined, 2);
+    const headgate = await startHeadgate(t, {
+      env: {
+        HEADGATE_DATABASE_URL: `postgresql://root@127.0.0.1:${port}/postgres?sslmode=disable`,
+        HEADGATE_MASTER_KEY: Buffer.alloc(32, 5).toString('base64'),
+      },
+    });
+    await within(20_000, async () => {
+      const { status, text } = await asked(`${headgate.adminUrl}/readyz`);
+      assert.equal(status, 503);
+      assert.match(text, /a pooler in front of it has fewer server connections/);
+    });
+    const { status } = await headgate.post('postgres/public/t', '{}');
+    assert.equal(status, 503);
   });
 
   for (const mode of ['transaction', 'session'])

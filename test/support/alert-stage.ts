@@ -7,12 +7,12 @@ import { onEnd } from './cleanup.ts';
 import { createPost } from '../../src/access/outgoing.ts';
 import { limits } from '../../src/config/limits.ts';
 import type { Observation } from '../../src/observe/observations.ts';
-import { Alerts } from '../../src/app/alerts/alerts.ts';
-import type { AlertDeps } from '../../src/app/alerts/alerts.ts';
-import type { Kept } from '../../src/app/alerts/state-file.ts';
-import type { SilentTable, Slot, View } from '../../src/app/alerts/rules.ts';
-import { SharedAlerts } from '../../src/app/alerts/claims.ts';
-import { Signs } from '../../src/app/alerts/observed-conditions.ts';
+import { Alerts } from '../../src/alerts/alerts.ts';
+import type { AlertDeps } from '../../src/alerts/alerts.ts';
+import type { Kept } from '../../src/alerts/state-file.ts';
+import type { SilentTable, Slot, View } from '../../src/alerts/rules.ts';
+import { SharedAlerts } from '../../src/alerts/claims.ts';
+import { Signs } from '../../src/alerts/observed-conditions.ts';
 
 export interface Told {
   readonly alerts: readonly {

@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { Catalog } from '../../src/catalog/catalog.ts';
 import type { Target } from '../../src/types/target.ts';
 import { limits } from '../../src/config/limits.ts';
-import { destinationOf } from '../../src/risingwave/destination.ts';
+import { destinationOf } from '../../src/catalog/destination.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
@@ -13,16 +13,21 @@ import type { TestDatabase } from './postgres.ts';
 /** `VALIDATE AS secret` accepts requests whose target equals the secret s; `all` reads every header. */
 export async function openCatalog(t: TestContext, database: TestDatabase) {
   const spy = new Spy();
+  const open = (sealed: string, identity: string) => {
+    const text = Buffer.from(sealed, 'base64').toString();
+    if (!text.startsWith(`${identity}=`)) throw new Error('does not open');
+    return text.slice(identity.length + 1);
+  };
   const catalog = await Catalog.open({
     engine: database.engine,
-    deps: {
+    sealing: {
       seal: (text, identity) => Buffer.from(`${identity}=${text}`).toString('base64'),
-      makeKey: () => Promise.resolve(),
-      open: (sealed, identity) => {
-        const text = Buffer.from(sealed, 'base64').toString();
-        if (!text.startsWith(`${identity}=`)) throw new Error('does not open');
-        return text.slice(identity.length + 1);
-      },
+      open,
+    },
+    keys: { make: () => Promise.resolve() },
+    compiler: {
+      open,
+      verifier: undefined,
       compileAnswers: createCompileAnswers(null),
       destination: (value, trusted) => destinationOf(value, ['rw:4566'], trusted),
       compile: (expression, _payload, secrets) => ({

@@ -7,7 +7,7 @@ import { relationsSql, toCode, toShape } from '../../src/catalog/shape.ts';
 import type { RelationRow, ShapeChoice } from '../../src/catalog/shape.ts';
 import { CommitPools } from '../../src/commit/commit-pools.ts';
 import type { CommitEngine } from '../../src/commit/commit-pools.ts';
-import { createCommit } from '../../src/commit/commit.ts';
+import { Commit } from '../../src/commit/commit.ts';
 import type { Code, Target } from '../../src/types/target.ts';
 import type { Outcome, Rows } from '../../src/types/rows.ts';
 import { quoteIdentifier } from '../../src/kit/sql-text.ts';
@@ -29,12 +29,12 @@ export function committer(
   const all = { ...limits, ...bounds };
   const pools = new CommitPools(engine, all, undefined, spy.observe);
   onEnd(t, 'pools', () => pools.close());
-  const commit = createCommit({ pools, limits: all, observe: spy.observe, clock: () => performance.now() });
+  const commit = new Commit({ pools, limits: all, observe: spy.observe, clock: () => performance.now() });
   return (members) => {
     const target = members[0]?.target;
     assert(target !== undefined);
     const rows = members.reduce((sum, m) => sum + m.count, 0);
-    return commit({ target, members, rows, bytes: members.reduce((sum, m) => sum + m.bytes, 0) });
+    return commit.commit({ target, members, rows, bytes: members.reduce((sum, m) => sum + m.bytes, 0) });
   };
 }
 

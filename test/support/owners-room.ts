@@ -5,7 +5,9 @@ import { migrate, readMigrations } from '../../src/catalog/migrate.ts';
 import type { ShapeChoice } from '../../src/catalog/shape.ts';
 import { letWriterIn } from '../../src/catalog/writer.ts';
 import { CommitPools } from '../../src/commit/commit-pools.ts';
-import { createHandOver } from '../../src/commit/hand-over.ts';
+import { SpoolCommit } from '../../src/commit/hand-over.ts';
+import type { Passage } from '../../src/commit/hand-over.ts';
+import type { Group } from '../../src/types/rows.ts';
 import { writerName } from '../../src/engine/login-names.ts';
 import { OwnerLogins } from '../../src/engine/owner-logins.ts';
 import { fixedKeys } from '../../src/secrets/key-ring.ts';
@@ -92,6 +94,7 @@ export async function room(t: TestContext, { data }: TestServer, bin: string, ro
   const pools = new CommitPools(engine, limits, undefined, spy.observe);
   onEnd(t, 'pools', () => pools.close());
   const clock = () => performance.now();
-  const handOver = createHandOver({ pools, limits, observe: spy.observe, clock });
+  const commit = new SpoolCommit({ pools, limits, observe: spy.observe, clock });
+  const handOver = (group: Group, passage: Passage) => commit.handOver(group, passage);
   return { root, owner, own, logins, pools, writer, send, handOver, tableOf, made };
 }

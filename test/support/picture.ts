@@ -3,7 +3,8 @@ import type { ClientBase } from 'pg';
 import { Picture } from '../../src/catalog/snapshot-cache.ts';
 import { look } from '../../src/catalog/reading.ts';
 import type { Snapshot } from '../../src/catalog/snapshot.ts';
-import { destinationOf } from '../../src/risingwave/destination.ts';
+import { destinationOf } from '../../src/catalog/destination.ts';
+import { limits } from '../../src/config/limits.ts';
 import type { Limits } from '../../src/config/limits.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 
@@ -12,14 +13,15 @@ export function pictureOf(
   given: Partial<Pick<Limits, 'catalogTablesMax' | 'catalogWholeMs'>>,
   clock = () => 0,
 ): Picture {
-  const limits = { catalogTablesMax: 100, catalogWholeMs: Infinity, ...given };
-  const deps = {
+  const bounds = { ...limits, catalogTablesMax: 100, catalogWholeMs: Infinity, ...given };
+  const compiler = {
+    verifier: undefined,
     open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
     compileAnswers: createCompileAnswers(null),
     compile: () => ({ check: () => true, headers: [] }),
     destination: (value: string, trusted: boolean) => destinationOf(value, ['rw:4566'], trusted),
   };
-  return new Picture({ database: 'postgres', deps, limits, clock });
+  return new Picture('postgres', compiler, { limits: bounds, clock });
 }
 
 /** A look and, if it finds something to read, a reading. Returns the previous snapshot if there is a new one. */

@@ -4,8 +4,8 @@ import type { Outcome } from '../../src/types/rows.ts';
 import type { TlsSource } from '../../src/access/tls-source.ts';
 import type { Listener } from '../../src/listen/http.ts';
 import { openListener } from '../../src/listen/http.ts';
-import { parseWebhookTarget } from '../../src/listen/routes.ts';
-import type { OpenStream } from '../../src/ingest/ingest-stream.ts';
+import { webhookRoute } from '../../src/ingest/routes.ts';
+import type { Streams } from '../../src/ingest/ingest-stream.ts';
 import type { Limits } from '../../src/config/limits.ts';
 import { limits } from '../../src/config/limits.ts';
 import type { Observation } from '../../src/observe/observations.ts';
@@ -26,7 +26,7 @@ export interface TestListenerOptions {
   readonly limits?: Partial<Limits>;
   readonly bodyBytesMax?: number;
   /** Opens the WebSocket door. */
-  readonly openStream?: OpenStream;
+  readonly streams?: Pick<Streams, 'open'>;
   readonly websocketOrigins?: string;
   /** Awaited before the body is requested, as for a table that is looked up. */
   readonly found?: () => Promise<void>;
@@ -51,7 +51,7 @@ export async function startListener(options: TestListenerOptions = {}): Promise<
     tls: options.tls ?? null,
     fastPath: options.fastPath ?? isFastPath(),
     bodyBytesMax: options.bodyBytesMax ?? 1024,
-    ...(options.openStream === undefined ? {} : { openStream: options.openStream }),
+    ...(options.streams === undefined ? {} : { streams: options.streams }),
     websocketOrigins: options.websocketOrigins ?? null,
     limits: { ...limits, ...options.limits },
     now: Date.now,
@@ -60,18 +60,19 @@ export async function startListener(options: TestListenerOptions = {}): Promise<
       observations.push(observation);
       for (const wake of waiting) wake();
     },
-    ingest: async (arrival, hooks) => {
-      const table = parseWebhookTarget(arrival.target);
-      if ('code' in table) throw new Refused(table.code, table.message);
-      if (table.table === 'none') throw new Refused('not_found');
-      hooks.target(table);
-      if (table.table === 'broken') throw new TypeError('a bug with /a/path in it');
-      if (table.table === 'away') return { kind: 'aborted', refusal: refusal('engine_unavailable') };
-      await options.found?.();
-      const early = options.early?.then(() => Promise.reject(new Refused('deadline')));
-      const body = await Promise.race([arrival.body(), ...(early === undefined ? [] : [early])]);
-      bodies.push(body);
-      return commit(body, arrival);
+    ingest: {
+      submit: async (arrival, hooks) => {
+        const table = webhookRoute(arrival.target);
+        if (table.table === 'none') throw new Refused('not_found');
+        hooks.target(table);
+        if (table.table === 'broken') throw new TypeError('a bug with /a/path in it');
+        if (table.table === 'away') return { kind: 'aborted', refusal: refusal('engine_unavailable') };
+        await options.found?.();
+        const early = options.early?.then(() => Promise.reject(new Refused('deadline')));
+        const body = await Promise.race([arrival.body(), ...(early === undefined ? [] : [early])]);
+        bodies.push(body);
+        return commit(body, arrival);
+      },
     },
   });
   return {

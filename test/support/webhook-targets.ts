@@ -1,6 +1,6 @@
 /** Webhook tables as Targets, made by the snapshot without the catalog's connection: for tests of the results of DDL. */
 import type { ClientBase } from 'pg';
-import { destinationOf } from '../../src/risingwave/destination.ts';
+import { destinationOf } from '../../src/catalog/destination.ts';
 import { readSizes, readTables } from '../../src/catalog/reading.ts';
 import { emptySnapshot, nextSnapshot } from '../../src/catalog/snapshot.ts';
 import type { Snapshot } from '../../src/catalog/snapshot.ts';
@@ -23,6 +23,7 @@ export async function readSnapshot(client: ClientBase, before: Snapshot = emptyS
     { rows, unread: [] },
     {
       open: () => '',
+      verifier: undefined,
       compileAnswers: createCompileAnswers(null),
       destination: (value, trusted) => destinationOf(value, ['rw:4566'], trusted),
       compile: () => ({ check: () => true, headers: [] }),

@@ -1,9 +1,8 @@
 /** A listener with a WebSocket door whose rooms come from the test, and clients of it; closed with the test. */
 import type { TestContext } from 'node:test';
-import { createStreams } from '../../src/ingest/ingest-stream.ts';
-import type { StreamDeps } from '../../src/ingest/ingest-stream.ts';
 import { onEnd } from './cleanup.ts';
-import { streamRooms } from './streams.ts';
+import { testStreams } from './streams.ts';
+import type { TestStreams } from './streams.ts';
 import type { TestListener, TestListenerOptions } from './test-listener.ts';
 import { startListener } from './test-listener.ts';
 import { WsClient } from './ws-client.ts';
@@ -11,11 +10,11 @@ import type { WsOptions } from './ws-client.ts';
 
 export async function listen(
   t: TestContext,
-  deps: Partial<StreamDeps> = {},
+  deps: Partial<TestStreams> = {},
   options: TestListenerOptions = {},
 ): Promise<TestListener> {
   const server = await startListener({
-    openStream: createStreams(streamRooms(deps)),
+    streams: testStreams(deps),
     ...options,
     limits: { lingerMs: 500, drainMs: 2_000, ...options.limits },
   });

@@ -7,7 +7,7 @@
 import { deferred } from '../../kit/deferred.ts';
 import type { Deferred } from '../../kit/deferred.ts';
 import { Openings } from '../../kit/opened-once.ts';
-import type { SpoolRoom } from '../../ingest/spooling.ts';
+import type { Disk, DiskSpool } from '../../ingest/way.ts';
 import { TableGate } from '../../spool/table-order.ts';
 import type { Target } from '../../types/target.ts';
 import { limits } from '../../config/limits.ts';
@@ -18,7 +18,7 @@ type Say = (said: SpoolSaid) => void;
 type Ask = () => { readonly id: number; readonly ended: Promise<void> };
 type Keep = Extract<SpoolSaid, { readonly what: 'keep' }>;
 
-export class SpoolLink {
+export class SpoolLink implements Disk {
   readonly #say: Say;
   readonly #databases = new Map<string, LinkedSpool>();
   readonly #asked = new Map<number, Deferred<void>>();
@@ -72,7 +72,7 @@ export class SpoolLink {
   }
 }
 
-class LinkedSpool implements SpoolRoom {
+class LinkedSpool implements DiskSpool {
   readonly #database: string;
   readonly #say: Say;
   readonly #ask: Ask;

@@ -1,0 +1,193 @@
+/**
+ * Alerts without Prometheus: checks every `HEADGATE_ALERT_SECONDS` what is wrong (rules.ts), and POSTs what has changed (conditions.ts) to
+ * `HEADGATE_ALERT_URL`. Takes its sources as functions; refuses nothing, delays nothing else and never throws: a failed POST is logged and retried
+ * later, within bounds. It does one thing at a time, so a receiver that hangs delays only its own alerts.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { hostname } from 'node:os';
+import { RateLimit } from '../access/rate-limit.ts';
+import type { Post } from '../access/outgoing.ts';
+import { backoffMs } from '../kit/backoff.ts';
+import type { Closable } from '../kit/closer.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
+import { samplesOf } from '../admin/metric-samples.ts';
+import type { Sample } from '../admin/metric-samples.ts';
+import { Conditions, keyOf } from './conditions.ts';
+import type { Condition } from './conditions.ts';
+import { Growth } from './growth.ts';
+import type { KeptFile } from './state-file.ts';
+import { messageFor } from './message.ts';
+import type { Receiver } from './message.ts';
+import { rules } from './rules.ts';
+import type { Labels, SilentTable, Slot, View } from './rules.ts';
+import type { Sharing } from './claims.ts';
+import type { Signs } from './observed-conditions.ts';
+
+export interface AlertDeps extends Receiver {
+  readonly version: string;
+  readonly everyMs: number;
+  readonly post: Post;
+  readonly file: KeptFile;
+  readonly signs: Pick<Signs, 'certificates' | 'unconfirmed'>;
+  /** The text of `/metrics`, of all processes. */
+  readonly metrics: () => Promise<string>;
+  readonly ready: () => string | null;
+  readonly disk: () => Promise<View['disk']>;
+  /** null: not known at present. */
+  readonly silent: (
+    database: string,
+    isKnown: (labels: Labels) => boolean,
+  ) => Promise<readonly SilentTable[] | null>;
+  readonly slots: (database: string) => Promise<readonly Slot[] | null>;
+  readonly sharing: Sharing;
+  readonly observe: Observe;
+  /** ms since 1970. */
+  readonly nowMs: () => number;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+const sharedRules = rules.filter(({ shared }) => shared === true);
+
+export class Alerts implements Closable {
+  readonly #deps: AlertDeps;
+  readonly #conditions = new Conditions();
+  readonly #growth = new Growth();
+  readonly #closing = new AbortController();
+  readonly #perHour = new RateLimit(
+    { count: limits.alertPerHour, perMs: 3_600_000, burst: limits.alertBurst },
+    1,
+  );
+  #ended: Promise<void> = Promise.resolve();
+  #failures = 0;
+  #failure = '';
+  #againAtMs = -Infinity;
+  #silent: readonly SilentTable[] = [];
+  #slots: readonly Slot[] = [];
+  #askedAtMs = -Infinity;
+
+  constructor(deps: AlertDeps) {
+    this.#deps = deps;
+  }
+
+  start(): this {
+    this.#ended = this.#run();
+    return this;
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#closing;
+    const { file, nowMs } = this.#deps;
+    this.#conditions.restore(await file.read(), rules, nowMs());
+    while (!signal.aborted) {
+      // A bug here must not end the service that it watches.
+      await this.look().catch((error: unknown) => this.#failed(error));
+      await delay(this.#deps.everyMs, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  /** Checks once, and reports what has changed. */
+  async look(): Promise<void> {
+    const view = await this.#view();
+    const clockMs = this.#deps.clock();
+    const seen = rules.map((rule) => ({ rule, wrong: rule.wrong(view) }));
+    const changed = this.#conditions.step(seen, this.#deps.nowMs());
+    if (changed.length === 0 || clockMs < this.#againAtMs) return;
+    const own = await this.#ownOf(changed);
+    if (own.length > 0 && this.#perHour.take('', clockMs) === 0) await this.#tell(own);
+  }
+
+  /** One Headgate reports what several see; conditions that another one has reported are marked as told. */
+  async #ownOf(changed: readonly Condition[]): Promise<readonly Condition[]> {
+    const { sharing, file } = this.#deps;
+    const verdicts = await sharing.claim(changed);
+    const told = changed.filter((_, i) => verdicts[i] === 'told');
+    if (told.length > 0) {
+      this.#conditions.told(told);
+      await file.write(this.#conditions.kept);
+    }
+    return changed.filter((_, i) => verdicts[i] === 'tell');
+  }
+
+  async #tell(changed: readonly Condition[]): Promise<void> {
+    const { post, url, file, observe, version, nowMs } = this.#deps;
+    try {
+      const message = messageFor(this.#deps, changed, { version, host: hostname() }, nowMs());
+      await post(url, message, this.#closing.signal);
+    } catch (error) {
+      return this.#failed(error);
+    }
+    this.#failures = 0;
+    this.#failure = '';
+    await this.#deps.sharing.told(changed);
+    this.#conditions.told(changed);
+    await file.write(this.#conditions.kept);
+    const over = changed.filter(({ state }) => state === 'over').length;
+    observe({ kind: 'alerts.told', firing: changed.length - over, over });
+  }
+
+  #failed(error: unknown): void {
+    const { observe, clock } = this.#deps;
+    if (this.#closing.signal.aborted) return;
+    this.#failures += 1;
+    this.#againAtMs =
+      clock() + backoffMs(this.#failures, limits.alertRetryMinMs, limits.alertRetryMs, Math.random);
+    const reason = error instanceof Error ? error.message : String(error);
+    // Logged once for a series of identical failures.
+    if (reason !== this.#failure) observe({ kind: 'alerts.failed', reason });
+    this.#failure = reason;
+  }
+
+  async #view(): Promise<View> {
+    const { metrics, ready, disk, signs, clock } = this.#deps;
+    const samples = new Map<string, Sample[]>();
+    for (const sample of samplesOf(await metrics().catch(() => ''))) {
+      const known = samples.get(sample.name);
+      if (known === undefined) samples.set(sample.name, [sample]);
+      else known.push(sample);
+    }
+    const atMs = clock();
+    await this.#askDatabases(
+      (samples.get('headgate_tables') ?? []).map(({ labels }) => labels.get('database') ?? ''),
+    );
+    return {
+      of: (name) => samples.get(name) ?? [],
+      grown: (id, value, windowMs) => this.#growth.grown(id, value, windowMs, atMs),
+      notReady: ready(),
+      disk: await disk().catch(() => null),
+      certificates: signs.certificates,
+      unconfirmed: signs.unconfirmed,
+      silent: this.#silent,
+      slots: this.#slots,
+    };
+  }
+
+  /**
+   * Asks the databases which tables are silent, who follows the log and what other Headgates have told, and reports that told conditions still hold.
+   * The last known result stays until a database gives a new one.
+   */
+  async #askDatabases(databases: readonly string[]): Promise<void> {
+    const { silent, slots, sharing, clock, nowMs } = this.#deps;
+    if (clock() - this.#askedAtMs < limits.alertAskedEveryMs) return;
+    this.#askedAtMs = clock();
+    await sharing.claim(this.#conditions.standing);
+    const all: SilentTable[] = [];
+    const followed: Slot[] = [];
+    const known = new Set(this.#conditions.kept.map(({ rule, labels }) => keyOf(rule, labels)));
+    const isKnown = (labels: Labels) => known.has(keyOf('HeadgateTableSilent', labels));
+    for (const database of databases.slice(0, limits.alertDatabasesMax)) {
+      const ofDatabase = ({ labels }: { readonly labels: Labels }) => labels['database'] === database;
+      all.push(...((await silent(database, isKnown)) ?? this.#silent.filter(ofDatabase)));
+      followed.push(...((await slots(database)) ?? this.#slots.filter(ofDatabase)));
+      this.#conditions.restore(await sharing.left(database), sharedRules, nowMs());
+    }
+    this.#silent = all;
+    this.#slots = followed;
+  }
+}

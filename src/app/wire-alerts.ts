@@ -1,0 +1,58 @@
+/** Connects the alerts to what they watch. Part of the composition root. */
+import { performance } from 'node:perf_hooks';
+import { createPost } from '../access/outgoing.ts';
+import type { Metrics } from '../admin/metrics.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { Closer } from '../kit/closer.ts';
+import { limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Settings } from '../config/settings.ts';
+import { diskSpace } from '../host/disk-space.ts';
+import type { WebhookDoor } from './webhook-doors.ts';
+import { Alerts } from '../alerts/alerts.ts';
+import { keptIn } from '../alerts/state-file.ts';
+import { SharedAlerts } from '../alerts/claims.ts';
+import type { Signs } from '../alerts/observed-conditions.ts';
+import { silentTables } from '../alerts/silent-tables.ts';
+import { slotsOf } from '../alerts/slots.ts';
+
+export interface AlertParts {
+  readonly settings: Settings;
+  readonly version: string;
+  readonly catalog: Pick<Catalog, 'asked'>;
+  readonly signs: Signs;
+  readonly listener: Pick<WebhookDoor, 'listeners'>;
+  readonly metrics: Metrics;
+  readonly ready: () => string | null;
+  readonly observe: Observe;
+}
+
+/** Does nothing if no URL is set. */
+export function openAlerts(parts: AlertParts, closer: Closer): void {
+  const { settings, catalog, listener, metrics } = parts;
+  const { alertUrl, alertForm: form, alertSeconds, dataDir } = settings;
+  if (alertUrl === null) return;
+  const clock = () => performance.now();
+  const beganMs = clock();
+  const { version, signs, ready, observe } = parts;
+  const alerts = new Alerts({
+    version,
+    signs,
+    ready,
+    observe,
+    url: new URL(alertUrl),
+    form,
+    everyMs: alertSeconds * 1_000,
+    post: createPost(limits),
+    file: keptIn(dataDir),
+    metrics: () => listener.listeners?.metricsText(metrics) ?? metrics.text(),
+    disk: () => diskSpace(dataDir),
+    // While it was not listening nothing could arrive.
+    silent: (database, isKnown) => silentTables(catalog, database, (clock() - beganMs) / 60_000, isKnown),
+    slots: (database) => slotsOf(catalog, database),
+    sharing: new SharedAlerts(catalog),
+    nowMs: Date.now,
+    clock,
+  }).start();
+  closer.add('alerts', () => alerts.close());
+}

@@ -1,0 +1,63 @@
+/**
+ * From what the catalog holds of a table to what runs for its requests: its check, its answers, where its rows go. Takes sealed texts, expressions and
+ * settings; returns closures and values; throws the reason, never with a secret. The parser must be loaded.
+ */
+import type { Settings } from '../config/settings.ts';
+import type { Sealing } from '../secrets/sealing.ts';
+import type { Into } from '../types/into.ts';
+import type { Check, CheckRequest, WhyRefused } from '../types/request.ts';
+import { createCompileAnswers } from '../validate/answers.ts';
+import { explainRefusal } from '../validate/explain.ts';
+import { parseExpression } from '../validate/expression.ts';
+import { destinationOf } from './destination.ts';
+import type { CodeChoice } from './shape.ts';
+
+export interface CompiledCheck {
+  readonly check: Check;
+  readonly why?: WhyRefused;
+  /** Lower-case names of the headers that it reads; null: it reads all of them. */
+  readonly headers: readonly string[] | null;
+  readonly readsEncodedBody?: boolean;
+}
+
+export class TableCompiler {
+  /** Opens what `seal` sealed. */
+  readonly open: Sealing['open'];
+  /** All ANSWER clauses of a table; those that cannot be used are left out, and reported with the reason. */
+  readonly compileAnswers: ReturnType<typeof createCompileAnswers>;
+  readonly verifier: CodeChoice['verifier'] | undefined;
+  readonly #settings: Pick<Settings, 'publicUrl' | 'intoHosts'>;
+
+  /** `verifier`: see CodeChoice. */
+  constructor(
+    sealing: Pick<Sealing, 'open'>,
+    settings: Pick<Settings, 'publicUrl' | 'intoHosts'>,
+    verifier?: CodeChoice['verifier'],
+  ) {
+    this.open = sealing.open;
+    this.compileAnswers = createCompileAnswers(settings.publicUrl);
+    this.verifier = verifier;
+    this.#settings = settings;
+  }
+
+  /** A VALIDATE expression. */
+  compile(expression: string, payload: string, secrets: ReadonlyMap<string, string>): CompiledCheck {
+    const { publicUrl } = this.#settings;
+    const parsed = parseExpression(expression, { secrets: [...secrets.keys()] });
+    // CREATE decided what one more unknown name would mean; a renamed column changes nothing.
+    if (parsed.payloadName !== null && parsed.payloadName !== payload && parsed.payloadName !== 'payload') {
+      throw new Error(`the VALIDATE expression reads ${parsed.payloadName}, the body is ${payload}`);
+    }
+    return {
+      check: parsed.compile({ secrets, publicUrl }),
+      why: (request: CheckRequest) => explainRefusal(expression, { secrets, publicUrl }, request),
+      readsEncodedBody: parsed.readsEncodedBody,
+      headers: parsed.readsAllHeaders ? null : parsed.headersRead.map((name) => name.toLowerCase()),
+    };
+  }
+
+  /** Where rows go, as a secret says. `trusted`: it belongs to a superuser. */
+  destination(value: string, trusted: boolean): Into {
+    return destinationOf(value, this.#settings.intoHosts, trusted);
+  }
+}

@@ -1,0 +1,97 @@
+/** `headgate explain`: one refused request, as kept for the owner of its table: its contents, why it was refused, and what to do. */
+import { PlainError } from '../kit/plain-error.ts';
+import { refusals } from '../errors/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { jsonLine, plain } from '../kit/terminal.ts';
+import type { CommandIo } from '../kit/terminal.ts';
+import { within } from './session.ts';
+import type { Texts } from './session.ts';
+import type { Where } from './find-headgate.ts';
+
+const read = `SELECT id::text AS id, received_at::text AS received_at, schema_name, table_name, door, status::text AS status, code, reason, authenticated::text AS authenticated,
+  remote_address, method, target, headers::text AS headers, array_to_json(headers_left_out)::text AS left_out, headers_masked::text AS masked,
+  body_bytes::text AS body_bytes, encode(body, 'base64') AS body, retry_outcome, retry_reason
+FROM headgate.rejected_requests`;
+
+/** `id` null: the newest. */
+export async function explainCommand(
+  where: Where,
+  id: string | null,
+  json: boolean,
+  io: CommandIo,
+): Promise<number> {
+  if (id !== null && !/^\d{1,18}$/.test(id))
+    throw new PlainError(`"${id}" is not the id of a refused request, which is a number`);
+  const [row] = await within(where.dsn, 'explain', (session) =>
+    id === null
+      ? session.rows(`${read} ORDER BY id DESC LIMIT 1`)
+      : session.rows(`${read} WHERE id = $1::bigint`, [id]),
+  );
+  if (row === undefined)
+    throw new PlainError(
+      id === null
+        ? 'no refused request is kept'
+        : `there is no refused request ${id} for a table that you own; old ones are deleted`,
+    );
+  const { hint } = hintOf(row);
+  if (json)
+    io.print(
+      jsonLine({
+        ...row,
+        status: Number(row['status']),
+        authenticated: row['authenticated'] === 'true',
+        hint,
+      }),
+    );
+  else io.print(page(row, hint));
+  return 0;
+}
+
+function hintOf({ code }: Texts): { hint: string } {
+  const known = refusals as Readonly<Record<string, { readonly hint: string }>>;
+  return (
+    (code !== null && code !== undefined && Object.hasOwn(known, code) ? known[code] : undefined) ?? {
+      hint: '',
+    }
+  );
+}
+
+function page(row: Texts, hint: string): string {
+  const text = (name: string): string => plain(row[name] ?? '');
+  const body = Buffer.from(row['body'] ?? '', 'base64').toString('utf8');
+  const headers = Object.entries(objectOf(row['headers'])).map(
+    ([name, value]) => `  ${plain(name)}: ${plain(value)}`,
+  );
+  const masked = objectOf(row['masked']);
+  const leftOut = Object.values(objectOf(row['left_out'])).map((name) =>
+    `  ${plain(name)}: (left out) ${plain(masked[name] ?? '')}`.trimEnd(),
+  );
+  const retried =
+    row['retry_outcome'] === null
+      ? ''
+      : `Retried: ${text('retry_outcome')} ${text('retry_reason')}`.trimEnd();
+  const storable =
+    row['body_bytes'] !== null && row['door'] !== 'websocket' && row['retry_outcome'] !== 'committed';
+  const force = row['authenticated'] === 'true' ? '' : ', force => true';
+  return `${[
+    `Request ${text('id')} to ${text('schema_name')}.${text('table_name')}, ${text('received_at')}, from ${text('remote_address')}`,
+    '',
+    `${text('status')} ${text('code')}: ${text('reason')}`,
+    hint,
+    '',
+    `${text('method')} ${text('target')}`,
+    ...headers,
+    ...leftOut,
+    '',
+    row['body_bytes'] === null ? '(the body was not read)' : plain(body.slice(0, limits.promptCellCharsMax)),
+    ...(row['body_bytes'] === null ? [] : [`(${text('body_bytes')} bytes)`]),
+    ...(retried === '' ? [] : ['', retried]),
+    ...(storable
+      ? ['', `To store it, once the table accepts it: SELECT headgate.retry_rejected(${text('id')}${force});`]
+      : []),
+  ].join('\n')}\n`;
+}
+
+function objectOf(text: string | null | undefined): Readonly<Record<string, string>> {
+  return JSON.parse(text ?? '{}') as Record<string, string>;
+}

@@ -1,0 +1,161 @@
+/**
+ * Sends a kept request again, exactly as it was kept: nothing is added but the content type of a body that is made from the table and, if a
+ * sender is given, a new signature. Says beforehand which parts a table does not keep. Takes requests and their targets, returns answers.
+ * Never follows a redirect. Rejects with SendError if the secret cannot sign, with UnsignableError if this request cannot be signed, or with
+ * another error if no answer arrives.
+ */
+import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
+import { eventPlaces } from '../senders/events.ts';
+import { SendClient } from '../senders/send-client.ts';
+import type { Answer } from '../senders/send-client.ts';
+import { SendError, secretOf } from '../senders/send-options.ts';
+import { hintForSender, senderNamed } from '../senders/senders.ts';
+import type { Asked, Sender } from '../senders/sender.ts';
+import { plain } from '../kit/terminal.ts';
+import type { CommandIo } from '../kit/terminal.ts';
+import { signAgain, signedIds, UnsignableError } from '../senders/sign-again.ts';
+import type { Keeps, StoredRequest, StoredTable } from './stored-requests.ts';
+
+export interface ForwardOptions {
+  /** The sender whose signature the requests get. */
+  readonly sender?: string;
+  readonly secret?: string;
+  readonly secretFile?: string;
+}
+
+interface Signer {
+  readonly sender: Sender;
+  readonly key: string;
+}
+
+export class Forwarder {
+  readonly #client = new SendClient();
+  readonly #signer: Signer | null;
+  readonly #io: CommandIo;
+  /** Tables of which it was said that some rows are older than their INCLUDE. */
+  readonly #told = new Set<string>();
+
+  private constructor(signer: Signer | null, io: CommandIo) {
+    this.#signer = signer;
+    this.#io = io;
+  }
+
+  static async open(options: ForwardOptions, io: CommandIo): Promise<Forwarder> {
+    const { sender: name, secret, secretFile } = options;
+    if (name === undefined) {
+      if (secret !== undefined || secretFile !== undefined)
+        throw new SendError('--secret needs --sender, which names the sender to sign for');
+      return new Forwarder(null, io);
+    }
+    const sender = senderNamed(name);
+    if (sender === undefined)
+      throw new SendError(`unknown sender "${name}": ${hintForSender(name) ?? 'docs/senders lists them'}`);
+    return new Forwarder({ sender, key: await secretOf({ secret, secretFile }, io) }, io);
+  }
+
+  /** Says on standard error which parts of its requests a table does not keep. */
+  announce(table: StoredTable): void {
+    const text = missingText(table, this.#signer?.sender ?? null);
+    if (text !== '') this.#io.note(text);
+  }
+
+  send(stored: StoredRequest, to: string, table: StoredTable): Promise<Answer> {
+    this.#announceOlder(stored, table);
+    return this.#client.send(this.#asked(stored, to, table), this.#io.signal);
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  #asked(
+    { method, query, headers: kept, body, hasBody, hasHeaders }: StoredRequest,
+    to: string,
+    table: StoredTable,
+  ): Asked {
+    const url = withQuery(to, query);
+    // A body that is made from the table is of the table's form, whatever came.
+    const type = table.contentType;
+    const headers =
+      hasBody && (hasHeaders || kept['content-type'] !== undefined)
+        ? kept
+        : { ...kept, 'content-type': type };
+    const asked = { method, url, body, headers };
+    if (this.#signer === null) return asked;
+    const { sender, key: signingKey } = this.#signer;
+    try {
+      return signAgain(sender, asked, { signingKey, nowMs: this.#io.clock(), random: this.#io.random });
+    } catch (error) {
+      if (error instanceof UnsignableError) throw error;
+      // The error may quote the key.
+      throw new SendError(`${sender.name} cannot sign with this secret: it must be ${sender.secret.what}`);
+    }
+  }
+
+  #announceOlder({ hasBody, hasHeaders }: StoredRequest, { keeps, from }: StoredTable): void {
+    const older = [
+      ...(keeps.headers && !hasHeaders ? ['headers'] : []),
+      ...(keeps.body && !hasBody ? ['raw body'] : []),
+    ];
+    if (older.length === 0 || this.#told.has(from)) return;
+    this.#told.add(from);
+    this.#io.note(
+      `${plain(from)}: some rows are older than the columns that keep ${older.join(' and ')}; their requests are sent without\n`,
+    );
+  }
+}
+
+/** Empty: everything is kept. */
+function missingText({ from, keeps, contentType }: StoredTable, signer: Sender | null): string {
+  const place = signer === null ? undefined : eventPlaces[signer.id];
+  const event = place !== undefined && 'header' in place ? place.header : null;
+  const ids = signer === null ? [...keeps.read].filter((name) => /(?:^|-)id$/.test(name)) : signedIds(signer);
+  const isKept = (name: string) =>
+    keeps.named.has(name.toLowerCase()) || (keeps.headers && !keeps.read.has(name.toLowerCase()));
+  const lines: string[] = [];
+  const clauses: string[] = [];
+  if (!keeps.headers) {
+    const named = [...keeps.named].join(', ');
+    const others = named === '' ? 'the headers' : `headers other than ${named}`;
+    const most = event === null || isKept(event) ? '' : `, among them the event's name (${event})`;
+    lines.push(`${others}${most}: requests are sent without them`);
+    clauses.push(`INCLUDE HEADERS AS ${freeName(keeps, 'headers')}`);
+  }
+  if (keeps.isBatched) lines.push('the batch: each row is sent as a request of its own');
+  if (!keeps.body) {
+    lines.push(`the raw body: it is written from the table's columns, as ${contentType}`);
+    clauses.push(`INCLUDE BODY AS ${freeName(keeps, 'raw')}`);
+  }
+  for (const id of ids.filter((name) => !isKept(name) && !keeps.named.has(name))) {
+    lines.push(
+      signer === null
+        ? `${id}, which VALIDATE reads`
+        : `${id}, which ${signer.name} signs: requests without it cannot be signed, and are not sent`,
+    );
+    clauses.push(`INCLUDE HEADER ${quoteLiteral(id)} AS ${freeName(keeps, id.replaceAll('-', '_'))}`);
+  }
+  const signature = [...keeps.read].filter((name) => !keeps.named.has(name) && !ids.includes(name));
+  if (signer === null && signature.length > 0)
+    lines.push(`${signature.join(', ')}, which VALIDATE reads: --sender and --secret-file sign again`);
+  if (lines.length === 0) return '';
+  const alter = clauses.length === 0 ? '' : `  From now on: ALTER TABLE ${from} ${clauses.join(' ')};\n`;
+  return plainLines(`${from} does not keep\n${lines.map((line) => `  - ${line}\n`).join('')}${alter}`);
+}
+
+function freeName({ columns }: Keeps, wanted: string): string {
+  let name = wanted;
+  for (let n = 2; columns.has(name); n++) name = `${wanted}_${n}`;
+  return quoteIdentifier(name);
+}
+
+const plainLines = (text: string) => text.split('\n').map(plain).join('\n');
+
+function withQuery(to: string, query: string | null): string {
+  if (query === null || query === '' || /[\s#]/.test(query)) return to;
+  return `${to}${to.includes('?') ? '&' : '?'}${query}`;
+}
+
+export function reasonOf(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return message === '' || message === undefined ? (code ?? String(error)) : message;
+}

@@ -1,0 +1,295 @@
+/**
+ * `headgate init`: an endpoint for a known sender, from nothing to its first delivery: its URL and the steps at the sender; the sender's
+ * secret, typed, from a file or made here; the table that checks it; the sender's question, if it has one; a test delivery, which is deleted
+ * again; then it waits for a real one. Without a terminal it asks nothing and does not wait. Refuses a table that already exists. Returns the
+ * exit status.
+ */
+import { isLoopbackHost } from '../kit/address.ts';
+import { limits } from '../config/limits.ts';
+import { PlainError } from '../kit/plain-error.ts';
+import { quoteLiteral } from '../kit/sql-text.ts';
+import { bareIdentifier } from '../senders/identifier.ts';
+import { SendClient } from '../senders/send-client.ts';
+import { askOne, roundsOf } from '../senders/send-handshake.ts';
+import { SendError } from '../senders/send-options.ts';
+import { hasEvent, senderTable } from '../senders/sender-table.ts';
+import type { Sender } from '../senders/sender.ts';
+import { hintForSender, senderNamed, signedRequest } from '../senders/senders.ts';
+import { reasonOf } from './forward.ts';
+import { jsonLine, plain } from '../kit/terminal.ts';
+import type { CommandIo } from '../kit/terminal.ts';
+import { rest, within } from './session.ts';
+import type { Session } from './session.ts';
+import { interrupted } from './print.ts';
+import { webhookUrl } from './find-headgate.ts';
+import type { Where } from './find-headgate.ts';
+
+export interface InitOptions {
+  readonly table?: string;
+  readonly secretFile?: string;
+  readonly answerSecretFile?: string;
+  readonly json?: boolean;
+  /** false: --no-wait. */
+  readonly wait?: boolean;
+}
+
+interface Made {
+  readonly secret: string;
+  /** Made here, so the sender has to be told; false: from --secret-file. */
+  readonly isNew: boolean;
+  readonly signingKey: string;
+}
+
+export async function initCommand(
+  where: Where,
+  name: string,
+  options: InitOptions,
+  io: CommandIo,
+): Promise<number> {
+  const sender = senderNamed(name);
+  if (sender === undefined) {
+    throw new SendError(`unknown sender "${name}": ${hintForSender(name) ?? 'docs/senders lists them'}`);
+  }
+  const place = placeOf(options.table ?? `${name}_events`);
+  const answerKey = options.answerSecretFile === undefined ? '' : await textOf(options.answerSecretFile, io);
+  const said = (text: string): void => (options.json === true ? undefined : io.print(`${text}\n`));
+  return within(where.dsn, 'init', async (session) => {
+    const [at] = await session.typed(
+      `SELECT pg_catalog.current_database()::pg_catalog.text AS database, pg_catalog.current_schema()::pg_catalog.text AS schema`,
+    );
+    const schema = place.schema ?? at?.['schema'];
+    if (schema === undefined || schema === null)
+      throw new PlainError('no schema of the search_path exists: name one, as in --table public.events');
+    const url = webhookUrl(where, at?.['database'] ?? '', schema, place.table);
+    if ((await session.relation(place.sql)) !== null)
+      throw new PlainError(`the table ${place.shown} already exists: choose another name with --table`);
+    said(firstSteps(sender, url));
+    const key = await secretFor(sender, options, io);
+    if (key === null) return interrupted;
+    await create(session, sender, place, key, answerKey);
+    said(`table ${place.shown}, checked with secret ${place.shown}_secret`);
+    const client = new SendClient();
+    try {
+      const wrong = [...(await ask(client, sender, url, key, answerKey, said, io))];
+      wrong.push(
+        ...(await deliver(client, sender, url, key, said, io, (body) =>
+          deleteTest(session, place.sql, body),
+        )),
+      );
+      if (options.json === true)
+        io.print(
+          jsonLine({
+            table: place.shown,
+            url,
+            secret: key.isNew ? key.secret : null,
+            wrong,
+            steps: sender.steps,
+          }),
+        );
+      else io.print(summary(sender, url, key));
+      const waits = options.json !== true && options.wait !== false && io.ask !== undefined;
+      if (waits && !(await firstDelivery(session, place.sql, sender, io))) return interrupted;
+      return wrong.length === 0 ? 0 : 1;
+    } finally {
+      client.close();
+    }
+  });
+}
+
+interface Place {
+  readonly schema: string | null;
+  readonly table: string;
+  /** As written in SQL, and as shown. */
+  readonly sql: string;
+  readonly shown: string;
+}
+
+/** `table` or `schema.table`. */
+function placeOf(text: string): Place {
+  const parts = text.split('.');
+  if (parts.length > 2 || !parts.every((part) => /^[^\0"'\\;]{1,50}$/.test(part)))
+    throw new PlainError(
+      `--table: "${text}" cannot be used: a name has 1 to 50 characters, without quotes, backslashes and semicolons, and may follow a schema and a dot`,
+    );
+  const schema = parts.length === 2 ? (parts[0] ?? null) : null;
+  return { schema, table: parts.at(-1) ?? '', sql: parts.map(bareIdentifier).join('.'), shown: text };
+}
+
+/** Only rows of exactly this body, so a real delivery that arrives meanwhile stays. */
+async function deleteTest(session: Session, table: string, body: Buffer): Promise<number> {
+  const rows = await session.typed(
+    `WITH gone AS (DELETE FROM ${table} WHERE raw = pg_catalog.decode($1, 'base64') RETURNING 1)
+SELECT pg_catalog.count(*)::pg_catalog.text AS n FROM gone`,
+    [body.toString('base64')],
+  );
+  return Number(rows[0]?.['n'] ?? 0);
+}
+
+/** Waits until there is a row, and shows it; false: interrupted. */
+async function firstDelivery(
+  session: Session,
+  table: string,
+  sender: Sender,
+  io: CommandIo,
+): Promise<boolean> {
+  io.print('\nwaiting for the first real delivery (Ctrl-C ends this; the endpoint stays) … ');
+  const event = hasEvent(sender) ? 'event' : 'NULL';
+  const look = `SELECT received_at::pg_catalog.text AS at, ${event}::pg_catalog.text AS event, pg_catalog."left"(data::pg_catalog.text, ${limits.listenShownCharsMax}) AS data FROM ${table} LIMIT 1`;
+  while (!io.signal.aborted) {
+    const [row] = await session.typed(look);
+    if (row !== undefined) {
+      io.print(
+        `received\n\n  ${plain(row['at'] ?? '')}  ${plain(row['event'] ?? '')}\n  ${plain(row['data'] ?? '')}\n`,
+      );
+      return true;
+    }
+    await rest(io, limits.listenPauseMs);
+  }
+  io.print(`nothing came yet\n\nStill to do at ${sender.name}:\n${numbered(sender.steps)}\n`);
+  return false;
+}
+
+async function textOf(file: string, io: CommandIo): Promise<string> {
+  const text = (await io.read(file)).toString().replace(/\r?\n$/, '');
+  if (text === '') throw new PlainError(`${file} is empty`);
+  return text;
+}
+
+/** null: interrupted. */
+async function secretFor(
+  sender: Sender,
+  { secretFile, json }: InitOptions,
+  io: CommandIo,
+): Promise<Made | null> {
+  const typed =
+    secretFile !== undefined
+      ? await textOf(secretFile, io)
+      : io.ask === undefined || json === true
+        ? ''
+        : await io.ask(
+            `Paste the secret: ${sender.secret.what} (${sender.secret.where}). It is not shown.\nEnter alone makes a new one, if the sender takes yours: `,
+          );
+  if (typed === null) return null;
+  if (typed === '') {
+    const { secret, signingKey } = sender.makeSecret(io.random);
+    return { secret, signingKey, isNew: true };
+  }
+  const secret = typed;
+  if (sender.secretForm !== null && !sender.paired && !sender.secretForm.test(secret))
+    throw new PlainError(`the secret is not ${sender.secretForm.sentence}: it must be ${sender.secret.what}`);
+  // With a key pair only the sender can sign.
+  return { secret, signingKey: sender.paired ? '' : secret, isNew: false };
+}
+
+/** In one transaction, so that the endpoint never exists without its check. */
+async function create(
+  session: Session,
+  sender: Sender,
+  { sql, schema, table }: Place,
+  { secret }: Made,
+  answerKey: string,
+): Promise<void> {
+  const { id, answerSecret } = sender;
+  const beside = (name: string) => [...(schema === null ? [] : [schema]), name].map(bareIdentifier).join('.');
+  const [name, second] = [beside(`${table}_secret`), beside(`${table}_answer_secret`)];
+  const answers = answerSecret !== null && answerKey !== '';
+  await session.typed('BEGIN');
+  try {
+    await session.typed(`CREATE SECRET ${name} WITH (backend = 'meta') AS ${quoteLiteral(secret)}`);
+    if (answers)
+      await session.typed(`CREATE SECRET ${second} WITH (backend = 'meta') AS ${quoteLiteral(answerKey)}`);
+    await session.typed(
+      `${senderTable(sender, sql)} VALIDATE SECRET ${name} USING ${id}${answers ? ` ANSWER SECRET ${second}` : ''}`,
+    );
+    await session.typed('COMMIT');
+  } catch (error) {
+    await session.typed('ROLLBACK').catch(() => undefined);
+    throw error;
+  }
+}
+
+async function ask(
+  client: SendClient,
+  sender: Sender,
+  url: string,
+  { signingKey }: Made,
+  answerKey: string,
+  said: (text: string) => void,
+  io: CommandIo,
+): Promise<string[]> {
+  if (
+    sender.questions.length === 0 ||
+    signingKey === '' ||
+    (sender.answerSecret !== null && answerKey === '')
+  )
+    return [];
+  const wrong: string[] = [];
+  const asker = { sender, url, signedUrl: url, signingKey, answerKey, headers: new Map<string, string>() };
+  for (const round of roundsOf(asker, io.random(16).toString('hex'), io.clock())) {
+    const told = await askOne(round, client, io.elapsed, io.signal).catch((error: unknown) => ({
+      wrong: reasonOf(error),
+    }));
+    said(`${sender.name} asks ${round.question.what}: ${plain(told.wrong ?? 'answered')}`);
+    if (told.wrong !== null) wrong.push(told.wrong);
+  }
+  return wrong;
+}
+
+async function deliver(
+  client: SendClient,
+  sender: Sender,
+  url: string,
+  { signingKey }: Made,
+  said: (text: string) => void,
+  io: CommandIo,
+  remove: (body: Buffer) => Promise<number>,
+): Promise<string[]> {
+  if (signingKey === '') {
+    said(`no test delivery: only ${sender.name} can sign with this key`);
+    return [];
+  }
+  const id = io.random(16).toString('hex');
+  const nowMs = io.clock();
+  const body = Buffer.from(sender.example({ id, nowMs }));
+  const sent = signedRequest(sender, { method: 'POST', url, body, nowMs, signingKey, id });
+  try {
+    const { status, body: answer } = await client.send(sent, io.signal);
+    const good = status >= 200 && status < 300;
+    const gone = good ? await remove(sent.body) : 0;
+    said(
+      `a test delivery: ${status} ${good ? `and stored; ${gone === 1 ? 'its row was deleted again' : 'its row is still there'}` : plain(answer)}`,
+    );
+    return good ? [] : [`the test delivery was answered ${status}: ${answer}`];
+  } catch (error) {
+    said(`a test delivery: no answer from ${new URL(url).host} (${reasonOf(error)})`);
+    return [`no answer from ${new URL(url).host}`];
+  }
+}
+
+const numbered = (steps: readonly string[]) => steps.map((step, i) => `  ${i + 1}. ${step}`).join('\n');
+
+/** Before the secret: some senders make it only once they have the URL. */
+function firstSteps({ name, steps, handshake }: Sender, url: string): string {
+  const { hostname, origin, pathname } = new URL(url);
+  const tunnel = isLoopbackHost(hostname.replace(/^\[(.*)\]$/, '$1'))
+    ? `
+  Only this machine reaches it. A tunnel gives it a public address:
+    cloudflared tunnel --url ${origin}     or     ngrok http ${origin}
+  The sender then calls https://<the tunnel's host>${pathname}
+`
+    : '';
+  return `
+  URL     ${url}
+${tunnel}
+At ${name}:
+${numbered(steps)}
+${handshake === null ? '' : `\nBefore it delivers it asks: ${handshake}\n`}`;
+}
+
+function summary({ id }: Sender, url: string, { secret, isNew }: Made): string {
+  return `
+  URL     ${url}
+${isNew ? `  secret  ${secret}\n` : ''}
+See docs/senders/${id}.md for details. Another secret: headgate secrets set <name>.
+`;
+}

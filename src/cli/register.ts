@@ -1,0 +1,306 @@
+/**
+ * The everyday commands. Adds commands to commander's program; the code of a command is loaded when it runs. Part of the composition
+ * root: the environment is read only through `Shell`.
+ */
+import type { Command } from 'commander';
+import type { SettingName, Settings } from '../config/settings.ts';
+import type { ExportOptions } from './export.ts';
+import type { InferOptions } from './infer.ts';
+import type { InitOptions } from './init.ts';
+import type { CommandIo } from '../kit/terminal.ts';
+import type { ListenOptions } from './listen.ts';
+import { pages } from './help-text.ts';
+import type { ReplayOptions } from './replay.ts';
+import type { TailOptions } from './console-commands.ts';
+import type { SqlOptions } from './sql.ts';
+import type { WebsubOptions } from '../senders/websub.ts';
+import type { Where, WhereOptions } from './find-headgate.ts';
+
+type Given = Record<string, string | true | undefined>;
+
+export interface Shell {
+  readonly withDataDir: (command: Command) => Command;
+  readonly withSettings: (command: Command, shown: readonly SettingName[]) => Command;
+  readonly settings: (flags: Given) => Settings;
+  /** Whether a flag or the environment names the data directory. */
+  readonly namesDataDir: (flags: Given) => boolean;
+  readonly version: () => string;
+  /** A signal interrupts it. */
+  readonly io: () => CommandIo;
+  /** The command `secrets`. */
+  readonly secrets: Command;
+}
+
+interface Placed extends WhereOptions {
+  readonly dataDir?: string;
+}
+
+/** What the commands have in common. */
+interface Making {
+  readonly shell: Shell;
+  readonly command: (words: string, description: string) => Command;
+  /** A command that talks to a Headgate, here or elsewhere. */
+  readonly placed: (command: Command) => Command;
+  readonly where: (options: Placed) => Promise<Where>;
+  /** The data directory of a Headgate that runs on this machine. */
+  readonly dataDirOf: (options: Placed) => Promise<string>;
+}
+
+const end = async (status: Promise<number>): Promise<void> => void (process.exitCode = await status);
+
+export function registerCommands(program: Command, shell: Shell): void {
+  const command = (words: string, description: string): Command =>
+    program
+      .command(words)
+      .description(description)
+      .addHelpText('after', pages[words.split(' ')[0] ?? ''] ?? '');
+  const placed = (it: Command): Command =>
+    shell
+      .withDataDir(it)
+      .option('--dsn <dsn>', 'a Headgate elsewhere: its SQL port, postgresql://…')
+      .option('--url <url>', 'where that Headgate receives webhooks: scheme, host and port')
+      .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json');
+  const where = async ({ dataDir, ...options }: Placed): Promise<Where> => {
+    const { whereOf } = await import('./find-headgate.ts');
+    const elsewhere = options.dsn !== undefined || options.profile !== undefined;
+    return whereOf(
+      options,
+      elsewhere
+        ? shell.settings({ dataDir }).dataDir
+        : await dataDirOf(dataDir === undefined ? {} : { dataDir }),
+    );
+  };
+  /** The one that was named; or else the default one or, if no Headgate runs there, that of the only one that runs. */
+  const dataDirOf = async ({ dataDir: given }: Placed): Promise<string> => {
+    const flags = given === undefined ? {} : { dataDir: given };
+    const { dataDir } = shell.settings(flags);
+    if (shell.namesDataDir(flags)) return dataDir;
+    const { onlyRunning, runningAt } = await import('../host/running.ts');
+    if ((await runningAt(dataDir)) !== null) return dataDir;
+    const found = await onlyRunning();
+    if (found === null) return dataDir;
+    process.stderr.write(`headgate: the Headgate on ${found.dataDir} (pid ${found.pid})\n`);
+    return found.dataDir;
+  };
+  const making = { shell, command, placed, where, dataDirOf };
+  endpointCommands(making);
+  sendingCommands(making);
+  readingCommands(making);
+  websubCommands(making);
+  secretCommands(making);
+  machineCommands(program, making);
+}
+
+function endpointCommands({ shell, command, placed, where }: Making): void {
+  shell
+    .withDataDir(command('status', 'show the Headgates that run on this machine, and whether they are ready'))
+    .option('--json', 'print one JSON object per line')
+    .action(async ({ dataDir, json }: { dataDir?: string; json?: boolean }) => {
+      const { statusCommand } = await import('./status.ts');
+      const named = shell.namesDataDir({ dataDir }) ? shell.settings({ dataDir }).dataDir : null;
+      await end(statusCommand(named, json === true, shell.io()));
+    });
+
+  placed(command('endpoints', 'list the webhook tables that you own'))
+    .option('--json', 'print one JSON object per line')
+    .action(async (options: Placed & { json?: boolean }) => {
+      const { endpointsCommand } = await import('./endpoints.ts');
+      await end(endpointsCommand(await where(options), options.json === true, shell.io()));
+    });
+
+  placed(command('init <sender>', 'create an endpoint for a known sender, and test it'))
+    .option('--table <name>', 'the name of the table (default: the name of the sender and _events)')
+    .option(
+      '--secret-file <file>',
+      "the sender's secret, - for standard input (default: it is asked for on a terminal, or made)",
+    )
+    .option('--no-wait', 'do not wait for the first real delivery')
+    .option('--answer-secret-file <file>', 'the second secret, for handshakes that need one')
+    .option('--json', 'print one JSON object')
+    .action(async (sender: string, options: Placed & InitOptions) => {
+      const { initCommand } = await import('./init.ts');
+      await end(initCommand(await where(options), sender, options, shell.io()));
+    });
+}
+
+function secretCommands({ shell, placed, where }: Making): void {
+  placed(shell.secrets.command('list').description('list your secrets, without their values'))
+    .option('--json', 'print one JSON object per line')
+    .action(async (options: Placed & { json?: boolean }) => {
+      const { listSecrets } = await import('./secrets.ts');
+      await end(listSecrets(await where(options), options.json === true, shell.io()));
+    });
+  placed(shell.secrets.command('set <name>').description('give a secret its value, typed or from a file'))
+    .option('--secret-file <file>', 'the file with the value, - for standard input')
+    .action(async (name: string, options: Placed & { secretFile?: string }) => {
+      const { setSecret } = await import('./secrets.ts');
+      await end(setSecret(await where(options), name, options.secretFile, shell.io()));
+    });
+}
+
+function sendingCommands({ shell, command, placed, where }: Making): void {
+  const signing = (it: Command): Command =>
+    it
+      .option('--sender <sender>', 'sign each request again, as this sender does')
+      .option('--secret <secret>', 'what the sender signs with')
+      .option('--secret-file <file>', 'the same, read from a file')
+      .option('--allow-remote', 'allow sending to another machine')
+      .option('--json', 'print one JSON object per line');
+
+  signing(placed(command('listen [table...]', 'forward each new request to a program on this machine')))
+    .requiredOption('--forward-to <url>', 'the URL of the program, e.g. http://localhost:3000/hook')
+    .option('--state <file>', 'remember in this file what was sent, and continue from there')
+    .action(async (tables: string[], options: Placed & ListenOptions) => {
+      const { listenCommand } = await import('./listen.ts');
+      await end(listenCommand(await where(options), tables, options, shell.io()));
+    });
+
+  signing(placed(command('replay <table>', 'send stored requests again')))
+    .requiredOption('--to <target>', 'a webhook table, or a URL on this machine')
+    .option('--since <span>', 'only requests that arrived in this last span of time: 90s, 15m, 1h, 7d')
+    .option('--where <condition>', 'only requests for which this SQL is true; the table is called t')
+    .option('--rate <n/s>', 'start at most this many per second (default: 50)')
+    .action(async (table: string, options: Placed & ReplayOptions) => {
+      const { replayCommand } = await import('./replay.ts');
+      await end(replayCommand(await where(options), table, options, shell.io()));
+    });
+}
+
+function readingCommands({ shell, command, placed, where, dataDirOf }: Making): void {
+  placed(command('tail [table]', 'show requests and their outcomes as they arrive'))
+    .option('--json', 'print one JSON object per line')
+    .option('--failed', 'only refused requests')
+    .option('--body', "show their contents, too; on this machine only for tables with inspect = 'bodies'")
+    .action(async (table: string | undefined, options: Placed & TailOptions) => {
+      const given = { ...options, table };
+      if (options.dsn !== undefined || options.profile !== undefined) {
+        const { tailElsewhere } = await import('./tail.ts');
+        return end(tailElsewhere(await where(options), given, shell.io()));
+      }
+      const { tailCommand } = await import('./console-commands.ts');
+      const dataDir = await dataDirOf(options);
+      if (table !== undefined) {
+        const { refuseMissing } = await import('./tail.ts');
+        await refuseMissing(await where({ dataDir }), table);
+      }
+      await end(tailCommand(dataDir, given, shell.io()));
+    });
+
+  shell
+    .withDataDir(command('console', 'print a link that logs a browser in to the console'))
+    .option('--open <page>', 'the page that the link opens: refused/17, or an address of the console')
+    .action(async (options: Placed & { open?: string }) => {
+      const { consoleCommand } = await import('./console-commands.ts');
+      process.stdout.write(`${await consoleCommand(await dataDirOf(options), options.open)}\n`);
+    });
+
+  placed(command('explain [id]', 'show why a request was refused, and what to do'))
+    .option('--json', 'print one JSON object')
+    .action(async (id: string | undefined, options: Placed & { json?: boolean }) => {
+      const { explainCommand } = await import('./explain.ts');
+      await end(explainCommand(await where(options), id ?? null, options.json === true, shell.io()));
+    });
+
+  placed(command('export <table>', 'write the rows of a table to standard output or a file'))
+    .option('--format <format>', 'ndjson, csv or parquet', 'ndjson')
+    .option(
+      '--since <position>',
+      'only rows written after this position; each export prints its own at the end',
+    )
+    .option('--state <file>', 'keep the position in this file: each run writes what is new')
+    .option('--output <file>', 'the file to write; it appears once it is complete')
+    .option('--json', 'report rows and position, on standard error, as one JSON object')
+    .action(async (table: string, options: Placed & ExportOptions) => {
+      const { exportCommand } = await import('./export.ts');
+      await end(exportCommand(await where(options), table, options, process.stdout, shell.io()));
+    });
+
+  placed(command('infer [file]', 'print a CREATE TABLE that accepts documents like these'))
+    .option('--name <table>', 'the name of the new table')
+    .option('--table <table>', 'read the documents of this table instead of a file')
+    .option('--column <column>', 'its column (default: data)')
+    .option('--json', 'print one JSON object')
+    .action(async (file: string | undefined, options: Placed & InferOptions) => {
+      const { inferCommand } = await import('./infer.ts');
+      await end(inferCommand(() => where(options), file, options, shell.io()));
+    });
+
+  placed(command('sql', 'open a prompt for SQL'))
+    .option('-c, --command <sql>', 'run this and exit')
+    .option('--json', 'print each row as one JSON object')
+    .action(async (options: Placed & SqlOptions) => {
+      const { sqlCommand } = await import('./sql.ts');
+      const { stdin: input, stdout: output } = process;
+      const typed = input.isTTY && output.isTTY;
+      await end(sqlCommand(await where(options), options, { input, output, typed }, shell.io()));
+    });
+}
+
+function websubCommands({ command, shell }: Making): void {
+  command(
+    'websub <topic>',
+    'subscribe a table to a feed at its WebSub hub, and keep the subscription renewed',
+  )
+    .requiredOption('--callback <url>', 'the URL of the table, as the hub calls it')
+    .option('--hub <url>', 'the hub to use instead of the one that the topic names')
+    .option('--secret <secret>', 'what the hub must sign with: the text of CREATE SECRET')
+    .option('--secret-file <file>', 'the same, read from a file')
+    .option('--lease <time>', 'how long the subscription should last (default: 5 days)')
+    .option('--every <time>', 'how often to renew it (default: twice per lease)')
+    .option('--once', 'subscribe and exit')
+    .option('--unsubscribe', 'end the subscription')
+    .action(async (topic: string, options: Omit<WebsubOptions, 'topic'>) => {
+      const [{ websubCommand }, { SendClient }, { setTimeout: pause }] = await Promise.all([
+        import('../senders/websub.ts'),
+        import('../senders/send-client.ts'),
+        import('node:timers/promises'),
+      ]);
+      const io = shell.io();
+      const client = new SendClient();
+      const { signal } = io;
+      const waiting = (ms: number) => pause(ms, undefined, { signal }).catch(() => undefined);
+      try {
+        const how = { ...io, client, random: Math.random, pause: waiting };
+        await end(websubCommand({ ...options, topic }, how));
+      } finally {
+        client.close();
+      }
+    });
+}
+
+function machineCommands(program: Command, { shell, command }: Making): void {
+  shell
+    .withSettings(command('doctor', 'look for problems on this machine and in the database'), [
+      'dataDir',
+      'databaseUrl',
+      'masterKeyFile',
+      'publicUrl',
+    ])
+    .option('--dsn <dsn>', 'a Headgate elsewhere: its SQL port, postgresql://…')
+    .option('--url <url>', 'where that Headgate receives webhooks: scheme, host and port')
+    .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json')
+    .option('--json', 'print one JSON object per line')
+    .option('--alert', 'send a test message to HEADGATE_ALERT_URL')
+    .action(async ({ dsn, url, profile, json, alert, ...flags }: Given) => {
+      const [{ doctorCommand }, { whereOf }] = await Promise.all([
+        import('./doctor.ts'),
+        import('./find-headgate.ts'),
+      ]);
+      const settings = shell.settings(flags);
+      const elsewhere = Object.entries({ dsn, url, profile }).filter(
+        ([, value]) => typeof value === 'string',
+      );
+      const at = whereOf(Object.fromEntries(elsewhere) as WhereOptions, settings.dataDir);
+      const local = elsewhere.length === 0;
+      const found = local ? await at.catch(() => null) : await at;
+      const about = { version: shell.version(), local, json: json === true, alert: alert === true };
+      await end(doctorCommand(found, settings, about, shell.io()));
+    });
+
+  command('completions <shell>', 'print the completion script for bash, zsh or fish').action(
+    async (name: string) => {
+      const { completionsOf } = await import('./completions.ts');
+      process.stdout.write(completionsOf(program, name));
+    },
+  );
+}

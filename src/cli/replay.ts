@@ -1,0 +1,194 @@
+/**
+ * `headgate replay`: sends stored requests of a table again, in their physical order, to another table or to a program on this machine, no
+ * faster than --rate. Returns the exit status: 0 if every answer was 2xx. Does not change the table.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import { PlainError } from '../kit/plain-error.ts';
+import { Progress } from '../senders/send-progress.ts';
+import { numberOf, SendError } from '../senders/send-options.ts';
+import { limits } from '../config/limits.ts';
+import { UnsignableError } from '../senders/sign-again.ts';
+import { Forwarder, reasonOf } from './forward.ts';
+import type { ForwardOptions } from './forward.ts';
+import { interrupted } from './print.ts';
+import { jsonLine, plain } from '../kit/terminal.ts';
+import type { CommandIo } from '../kit/terminal.ts';
+import { databaseError, within } from './session.ts';
+import type { Session, Texts } from './session.ts';
+import { requestOf, storedTables } from './stored-requests.ts';
+import type { StoredTable } from './stored-requests.ts';
+import { httpUrl, refuseRemote, webhookUrl } from './find-headgate.ts';
+import type { Where } from './find-headgate.ts';
+
+export interface ReplayOptions extends ForwardOptions {
+  readonly to: string;
+  readonly since?: string;
+  readonly where?: string;
+  readonly rate?: string;
+  readonly allowRemote?: boolean;
+  readonly json?: boolean;
+}
+
+export async function replayCommand(
+  where: Where,
+  name: string,
+  options: ReplayOptions,
+  io: CommandIo,
+): Promise<number> {
+  const rate = numberOf(
+    (options.rate ?? String(limits.replayRate)).replace(/\/s$/, ''),
+    '--rate',
+    limits.replayRateMax,
+  );
+  const span = options.since === undefined ? null : spanOf(options.since);
+  const forwarder = await Forwarder.open(options, io);
+  try {
+    return await within(where.dsn, 'replay', async (session) => {
+      const [table] = await storedTables(session, [name]);
+      if (table === undefined) throw new PlainError(`you own no webhook table ${name}`);
+      const to = await targetOf(session, where, options, table.database);
+      const from = `${table.from} t WHERE ${conditionOf(table, span, options.where)}`;
+      // One snapshot of the table, so that rows stored meanwhile, by the replay itself too, are not replayed again.
+      await session.begin('ISOLATION LEVEL REPEATABLE READ READ ONLY');
+      const [counted] = await session.rows(`SELECT count(*)::text AS n FROM ${from}`);
+      const count = Number(counted?.['n'] ?? 0);
+      forwarder.announce(table);
+      const replay = new Replay(forwarder, to, table, count, rate, io);
+      if (count > 0) {
+        await session.rows(
+          `DECLARE replay NO SCROLL CURSOR FOR SELECT ${table.request} FROM ${from} ORDER BY t.tableoid, t.ctid`,
+        );
+        await replay.run(async () => session.rows(`FETCH ${limits.commandRowsMax} FROM replay`));
+      }
+      return replay.end(options.json === true);
+    });
+  } finally {
+    forwarder.close();
+  }
+}
+
+/** `90s`, `15m`, `1h`, `7d` → seconds. */
+export function spanOf(text: string): number {
+  const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
+  if (count === undefined || unit === undefined)
+    throw new PlainError(`--since: "${text}" is not a span of time such as 15m, 1h or 7d`);
+  return Number(count) * { s: 1, m: 60, h: 3600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
+}
+
+function conditionOf(
+  { arrival, table }: StoredTable,
+  seconds: number | null,
+  condition: string | undefined,
+): string {
+  if (seconds !== null && arrival === null)
+    throw new PlainError(
+      `--since: ${table} does not keep the time of arrival (INCLUDE TIMESTAMP AS column): choose rows with --where`,
+    );
+  const parts = [
+    ...(seconds === null ? [] : [`${arrival ?? ''} >= now() - interval '${seconds} seconds'`]),
+    // On its own line, so that a trailing SQL comment ends with it.
+    ...(condition === undefined ? [] : [`(${condition}\n)`]),
+  ];
+  return parts.length === 0 ? 'true' : parts.join(' AND ');
+}
+
+async function targetOf(
+  session: Session,
+  where: Where,
+  { to, allowRemote }: ReplayOptions,
+  database: string,
+): Promise<string> {
+  if (/^https?:/i.test(to)) {
+    const url = httpUrl(to, '--to');
+    refuseRemote(url, '--to', allowRemote === true);
+    return to;
+  }
+  const [target] = await storedTables(session, [to]);
+  if (target === undefined) throw new PlainError(`you own no webhook table ${to}`);
+  return webhookUrl(where, database, target.schema, target.table);
+}
+
+class Replay {
+  readonly #forwarder: Forwarder;
+  readonly #to: string;
+  readonly #table: StoredTable;
+  readonly #count: number;
+  readonly #everyMs: number;
+  readonly #io: CommandIo;
+  readonly #answers = new Map<string, number>();
+  #done = 0;
+  #answered = 0;
+  /** Consecutive requests without an answer. */
+  #silent = 0;
+
+  constructor(
+    forwarder: Forwarder,
+    to: string,
+    table: StoredTable,
+    count: number,
+    rate: number,
+    io: CommandIo,
+  ) {
+    this.#forwarder = forwarder;
+    this.#to = to;
+    this.#table = table;
+    this.#count = count;
+    this.#everyMs = 1000 / rate;
+    this.#io = io;
+  }
+
+  async run(next: () => Promise<Texts[]>): Promise<void> {
+    const { elapsed, signal } = this.#io;
+    const progress = new Progress(this.#count, this.#io);
+    const startedAt = elapsed();
+    try {
+      for (let rows = await next(); rows.length > 0; rows = await next()) {
+        for (const row of rows) {
+          const waitMs = startedAt + this.#done * this.#everyMs - elapsed();
+          // Only the signal makes this pause fail.
+          if (waitMs > 0) await pause(waitMs, undefined, { signal }).catch(() => undefined);
+          if (signal.aborted) return;
+          await this.#send(row);
+          progress.show(this.#done);
+        }
+      }
+    } catch (error) {
+      throw error instanceof PlainError ? error : databaseError(error);
+    } finally {
+      progress.end();
+    }
+  }
+
+  async #send(row: Texts): Promise<void> {
+    let answer: string;
+    try {
+      answer = String((await this.#forwarder.send(requestOf(row), this.#to, this.#table)).status);
+      this.#silent = 0;
+      this.#answered += 1;
+    } catch (error) {
+      if (error instanceof SendError) throw error;
+      if (this.#io.signal.aborted) return;
+      const isUnsignable = error instanceof UnsignableError;
+      answer = isUnsignable ? `not sent: ${plain(error.message)}` : `no answer: ${reasonOf(error)}`;
+      if (!isUnsignable) this.#silent += 1;
+    }
+    this.#done += 1;
+    this.#answers.set(answer, (this.#answers.get(answer) ?? 0) + 1);
+    if (this.#silent === limits.replayFailuresMax)
+      throw new PlainError(
+        `${new URL(this.#to).host} does not answer: ${answer.replace('no answer: ', '')} (${this.#answered} were answered)`,
+      );
+  }
+
+  end(json: boolean): number {
+    const { print, signal } = this.#io;
+    const answers = Object.fromEntries(this.#answers);
+    if (json) print(jsonLine({ requests: this.#count, sent: this.#answered, answers }));
+    else {
+      print(`${this.#answered} of ${this.#count} sent\n`);
+      for (const [answer, times] of this.#answers) print(`  ${answer}: ${times}\n`);
+    }
+    if (signal.aborted) return interrupted;
+    return [...this.#answers.keys()].every((answer) => /^2\d\d$/.test(answer)) ? 0 : 1;
+  }
+}

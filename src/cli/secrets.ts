@@ -1,0 +1,47 @@
+/** `headgate secrets list | set`: the role's own secrets. A value is never an argument, shown or logged. Returns the exit status. */
+import { PlainError } from '../kit/plain-error.ts';
+import { quoteLiteral } from '../kit/sql-text.ts';
+import { jsonLine, plain } from '../kit/terminal.ts';
+import type { CommandIo } from '../kit/terminal.ts';
+import { bareIdentifier } from '../senders/identifier.ts';
+import type { Where } from './find-headgate.ts';
+import { interrupted } from './print.ts';
+import { within } from './session.ts';
+
+export async function listSecrets(where: Where, json: boolean, io: CommandIo): Promise<number> {
+  return within(where.dsn, 'secrets list', async (session) => {
+    for (const row of await session.typed('SHOW SECRETS'))
+      io.print(
+        json
+          ? jsonLine(row)
+          : `${Object.values(row)
+              .map((text) => plain(text ?? ''))
+              .join('  ')}\n`,
+      );
+    return 0;
+  });
+}
+
+/** `name`: of the secret, optionally after its schema and a dot. */
+export async function setSecret(
+  where: Where,
+  name: string,
+  file: string | undefined,
+  io: CommandIo,
+): Promise<number> {
+  const value = await valueOf(file, io);
+  if (value === null) return interrupted;
+  if (value === '') throw new PlainError('the secret is empty');
+  return within(where.dsn, 'secrets set', async (session) => {
+    const said = name.split('.').map(bareIdentifier).join('.');
+    await session.typed(`ALTER SECRET ${said} AS ${quoteLiteral(value)}`);
+    io.note(`secret ${plain(name)} is set\n`);
+    return 0;
+  });
+}
+
+async function valueOf(file: string | undefined, io: CommandIo): Promise<string | null> {
+  if (file !== undefined) return (await io.read(file)).toString().replace(/\r?\n$/, '');
+  if (io.ask === undefined) throw new PlainError('give the secret with --secret-file, - for standard input');
+  return io.ask('The secret (it is not shown): ');
+}

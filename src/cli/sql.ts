@@ -1,0 +1,230 @@
+/**
+ * `headgate sql`: a prompt for SQL without psql. Statements end with a semicolon; values are shown as the database writes them, with every digit.
+ * Takes lines from a terminal, a pipe or -c; returns the exit status: 1 if a statement of -c or of a pipe failed.
+ */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import type { FieldDef } from 'pg';
+import { splitStatements } from '../ddl/statements.ts';
+import { PlainError } from '../kit/plain-error.ts';
+import { quoteLiteral } from '../kit/sql-text.ts';
+import { limits } from '../config/limits.ts';
+import { jsonLine, plain } from '../kit/terminal.ts';
+import { aligned } from './print.ts';
+import type { CommandIo } from '../kit/terminal.ts';
+import { connect } from './session.ts';
+import type { Session } from './session.ts';
+import { historyFile } from './find-headgate.ts';
+import type { Where } from './find-headgate.ts';
+
+export interface SqlOptions {
+  readonly command?: string;
+  readonly json?: boolean;
+}
+
+export interface SqlInput {
+  readonly input: Readable;
+  readonly output: NodeJS.WritableStream;
+  /** A person types. */
+  readonly typed: boolean;
+}
+
+interface Result {
+  readonly command: string | null;
+  readonly rowCount: number | null;
+  readonly fields: readonly FieldDef[];
+  readonly rows: readonly (readonly (string | null)[])[];
+}
+
+export async function sqlCommand(
+  where: Where,
+  options: SqlOptions,
+  from: SqlInput,
+  io: CommandIo,
+): Promise<number> {
+  const session = await connect(where.dsn, 'sql');
+  const prompt = new Prompt(session, options.json === true, io);
+  session.client.on('notice', ({ message }) => io.note(`${plain(message ?? '')}\n`));
+  try {
+    if (options.command !== undefined) return (await prompt.run(options.command)) ? 0 : 1;
+    return from.typed ? await prompt.talk(from) : await prompt.readAll(from.input);
+  } finally {
+    await session.close();
+  }
+}
+
+const help = `\\d          tables and views        \\d NAME   its columns and indexes
+\\endpoints  webhook tables          \\x        one value per line: on or off
+\\q          quit                    ;         ends a statement
+`;
+
+class Prompt {
+  readonly #session: Session;
+  readonly #json: boolean;
+  readonly #io: CommandIo;
+  #expanded = false;
+  #pending = '';
+
+  constructor(session: Session, json: boolean, io: CommandIo) {
+    this.#session = session;
+    this.#json = json;
+    this.#io = io;
+  }
+
+  /** Lines of a person, until \q, Ctrl-D, or the connection ends. */
+  async talk({ input, output }: SqlInput): Promise<number> {
+    const history = (await readFile(historyFile(), 'utf8').catch(() => ''))
+      .split('\n')
+      .filter((line) => line !== '');
+    const lines = createInterface({
+      input,
+      output,
+      history: history.toReversed(),
+      historySize: limits.promptHistoryMax,
+      prompt: '',
+    });
+    const ask = (): void => {
+      lines.setPrompt(this.#pending === '' ? 'headgate=> ' : 'headgate-> ');
+      lines.prompt();
+    };
+    lines.on('SIGINT', () => {
+      this.#pending = '';
+      output.write('^C\n');
+      lines.setPrompt('headgate=> ');
+      // Delete what was typed but not sent: move to the end of the line, and delete back to its beginning.
+      lines.write('', { ctrl: true, name: 'e' });
+      lines.write('', { ctrl: true, name: 'u' });
+      ask();
+    });
+    output.write('Type \\? for help, \\q to quit.\n');
+    ask();
+    for await (const line of lines) {
+      if (line.trim() !== '' && !holdsSecret(line) && history.at(-1) !== line) history.push(line);
+      if (/^\s*\\q\s*$/.test(line)) break;
+      await this.#line(line);
+      ask();
+    }
+    lines.close();
+    await keepHistory(history);
+    return 0;
+  }
+
+  async readAll(input: Readable): Promise<number> {
+    const pieces: Buffer[] = [];
+    let bytes = 0;
+    for await (const piece of input as AsyncIterable<Buffer>) {
+      bytes += piece.length;
+      if (bytes > limits.bodyBytesMax) throw new PlainError('standard input is too long');
+      pieces.push(piece);
+    }
+    let done = true;
+    for (const line of Buffer.concat(pieces).toString('utf8').split('\n'))
+      done = (await this.#line(line)) && done;
+    return (await this.#flush()) && done ? 0 : 1;
+  }
+
+  /** false: a statement failed. */
+  async #line(line: string): Promise<boolean> {
+    if (this.#pending === '' && line.trimStart().startsWith('\\')) return this.#backslash(line.trim());
+    this.#pending += this.#pending === '' ? line : `\n${line}`;
+    // The splitter expects one character per byte.
+    const text = Buffer.from(this.#pending).toString('latin1');
+    const statements = splitStatements(text, true);
+    const last = statements.at(-1);
+    if (last === undefined) this.#pending = '';
+    return last === undefined || last.semicolon === null ? true : this.#flush();
+  }
+
+  async #flush(): Promise<boolean> {
+    const sql = this.#pending;
+    this.#pending = '';
+    return sql.trim() === '' ? true : this.run(sql);
+  }
+
+  async #backslash(line: string): Promise<boolean> {
+    const [, word = '', name = ''] = /^\\(\S+)\s*(.*?);?$/.exec(line) ?? [];
+    if (word === 'x') {
+      this.#expanded = !this.#expanded;
+      this.#io.print(`one value per line: ${this.#expanded ? 'on' : 'off'}\n`);
+    } else if (word === 'endpoints') return this.run('SHOW ENDPOINTS');
+    else if (['d', 'dt', 'd+'].includes(word))
+      return name === '' ? this.run(relations) : this.#describe(name);
+    else this.#io.print(help);
+    return true;
+  }
+
+  async #describe(name: string): Promise<boolean> {
+    const found = quoteLiteral(name);
+    const known = await this
+      .run(`SELECT a.attname AS "column", pg_catalog.format_type(a.atttypid, a.atttypmod) AS type,
+  CASE WHEN a.attnotnull THEN 'not null' ELSE '' END AS "null", coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), '') AS "default"
+FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE a.attrelid = ${found}::pg_catalog.regclass::pg_catalog.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`);
+    if (!known) return false;
+    return this.run(
+      `SELECT pg_catalog.pg_get_indexdef(i.indexrelid) AS indexes FROM pg_catalog.pg_index i
+WHERE i.indrelid = pg_catalog.to_regclass(${found})::pg_catalog.oid`,
+    );
+  }
+
+  /** Returns whether every statement succeeded. */
+  async run(sql: string): Promise<boolean> {
+    try {
+      const answer: unknown = await this.#session.client.query({ text: sql, rowMode: 'array' });
+      for (const result of (Array.isArray(answer) ? answer : [answer]) as Result[]) this.#show(result);
+      return true;
+    } catch (error) {
+      const { message, hint, detail } = error as { message: string; hint?: string; detail?: string };
+      this.#io.note(`ERROR: ${plain(message === '' ? 'the connection was lost' : message)}\n`);
+      if (detail !== undefined) this.#io.note(`DETAIL: ${plain(detail)}\n`);
+      if (hint !== undefined) this.#io.note(`HINT: ${plain(hint)}\n`);
+      return false;
+    }
+  }
+
+  #show({ command, rowCount, fields, rows }: Result): void {
+    const { print, note } = this.#io;
+    const names = fields.map(({ name }) => name);
+    if (names.length === 0) {
+      if (!this.#json && command !== null) note(`${command}${rowCount === null ? '' : ` ${rowCount}`}\n`);
+    } else if (this.#json) {
+      for (const row of rows) print(jsonLine(Object.fromEntries(names.map((name, i) => [name, row[i]]))));
+    } else if (this.#expanded) {
+      for (const row of rows) print(`${aligned(names.map((name, i) => [plain(name), cell(row[i])]))}\n`);
+    } else {
+      print(aligned([names.map(plain), ...rows.map((row) => row.map(cell))]));
+      note(`(${rows.length} ${rows.length === 1 ? 'row' : 'rows'})\n`);
+    }
+  }
+}
+
+/** Runs under the search_path of the session: every operand has the type that PostgreSQL's own operator takes. */
+const relations = `SELECT n.nspname AS schema, c.relname AS name,
+  CASE c.relkind WHEN 'r' THEN 'table' WHEN 'p' THEN 'partitioned table' WHEN 'v' THEN 'view' ELSE 'materialized view' END AS kind,
+  pg_catalog.pg_get_userbyid(c.relowner) AS owner
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'headgate') ORDER BY 1, 2`;
+
+function cell(value: string | null | undefined): string {
+  if (value === null || value === undefined) return 'NULL';
+  const text = plain(value.slice(0, limits.promptCellCharsMax));
+  return value.length > limits.promptCellCharsMax ? `${text}…` : text;
+}
+
+/** Lines with keys and passwords are not kept. */
+function holdsSecret(line: string): boolean {
+  return /secret|password|token|key\b|identified/i.test(line);
+}
+
+/** If the file cannot be written, no history is kept. */
+async function keepHistory(history: readonly string[]): Promise<void> {
+  const file = historyFile();
+  try {
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    await writeFile(file, `${history.slice(-limits.promptHistoryMax).join('\n')}\n`, { mode: 0o600 });
+  } catch {
+    // For example, a read-only home directory.
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * `headgate tail` of a Headgate elsewhere, through its database: the rows of webhook tables as they are committed, and the requests that were
+ * refused and kept. Shows the tables of the role in the connection string. Runs until interrupted; returns the exit status.
+ *
+ * For a Headgate on this machine it can show more: every answer as it is given (console-commands.ts).
+ */
+import { writtenBetween } from '../kit/position.ts';
+import { PlainError } from '../kit/plain-error.ts';
+import { jsonLine, plain } from '../kit/terminal.ts';
+import type { CommandIo } from '../kit/terminal.ts';
+import { limits } from '../config/limits.ts';
+import { requestText } from './console-commands.ts';
+import type { TailOptions } from './console-commands.ts';
+import { Following } from './follow-rows.ts';
+import type { FollowedRow } from './follow-rows.ts';
+import { interrupted } from './print.ts';
+import { rest, staying, within } from './session.ts';
+import type { Session, Texts } from './session.ts';
+import type { Where } from './find-headgate.ts';
+
+export async function tailElsewhere(where: Where, options: TailOptions, io: CommandIo): Promise<number> {
+  const { table, failed } = options;
+  const following = new Following(table === undefined ? [] : [table], async () => {});
+  let refusedSince: bigint | null = null;
+  await staying(where.dsn, 'tail', io, async (session, begin) => {
+    const { isAnother } = await following.begin(session);
+    if (isAnother) refusedSince = null;
+    refusedSince ??= await session.position();
+    if (!begin()) io.note('connected again\n');
+    while (!io.signal.aborted) {
+      const began = io.elapsed();
+      let shown = 0;
+      if (failed !== true)
+        for await (const row of following.look(session)) {
+          showStored(row, options, io);
+          shown += 1;
+          if (io.signal.aborted) return;
+        }
+      const until = await session.position();
+      for (const row of await refusedBetween(session, table, refusedSince, until))
+        showRefused(row, options, io);
+      refusedSince = until;
+      const tookMs = shown > 0 ? 0 : io.elapsed() - began;
+      await rest(io, Math.max(limits.listenPauseMs, tookMs * limits.listenRestTimes));
+    }
+  });
+  return interrupted;
+}
+
+/** A request that is retried does not count as new. */
+async function refusedBetween(
+  session: Session,
+  table: string | undefined,
+  since: bigint,
+  until: bigint,
+): Promise<Texts[]> {
+  if (since === until) return [];
+  return session.rows(
+    `SELECT to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS at, current_database()::text AS database, schema_name AS schema,
+  table_name AS "table", status::text AS status, code, reason, method, target, headers::text AS headers, headers_masked::text AS masked,
+  coalesce(body_bytes, 0)::text AS bytes, encode(body, 'base64') AS body, remote_address AS address
+FROM headgate.rejected_requests t WHERE ${writtenBetween(since, until)} AND retry_asked_at IS NULL
+  AND ($1::oid IS NULL OR relation = $1::oid) ORDER BY id LIMIT ${limits.tailRingMax}`,
+    [table === undefined ? null : await session.relation(table)],
+  );
+}
+
+/** Requests to a table that does not exist are nobody's, and are not shown: a wrong name would wait for ever. */
+export async function refuseMissing(where: Where, table: string): Promise<void> {
+  // One of another database, which this connection does not see.
+  if (table.split('.').length > 2) return;
+  // Where the SQL port asks for a password, nobody knows.
+  const isMissing = await within(
+    where.dsn,
+    'tail',
+    async (session) => (await session.relation(table)) === null,
+  ).catch(() => false);
+  if (isMissing)
+    throw new PlainError(`there is no table ${plain(table)}; of another database: database.schema.table`);
+}
+
+function showStored({ table, request }: FollowedRow, { json, body }: TailOptions, io: CommandIo): void {
+  const at = new Date(io.clock()).toISOString();
+  const { database, schema, table: name } = table;
+  const { method, query, headers, body: bytes } = request;
+  const target = query === null ? '' : `?${query}`;
+  const held = {
+    method,
+    target,
+    headers,
+    masked: {},
+    body: bytes.toString('base64'),
+    bodyBytes: bytes.length,
+  };
+  if (json === true) {
+    const line = { at, database, schema, table: name, code: 'committed', bytes: bytes.length };
+    return io.print(jsonLine(body === true ? { ...line, request: held } : line));
+  }
+  const line = `${at.slice(11, 23)}  stored  ${plain(`${database}.${schema}.${name}`)}  ${bytes.length} B\n`;
+  io.print(body === true ? `${line}${requestText(held)}` : line);
+}
+
+function showRefused(row: Texts, { json, body }: TailOptions, io: CommandIo): void {
+  const text = (name: string): string => row[name] ?? '';
+  const { at, database, schema, table, code, reason, address } = row;
+  const held = {
+    method: text('method'),
+    target: text('target'),
+    headers: JSON.parse(text('headers')) as Record<string, string>,
+    masked: JSON.parse(row['masked'] ?? '{}') as Record<string, string>,
+    body: text('body'),
+    bodyBytes: Number(row['bytes']),
+  };
+  const [status, bytes] = [Number(row['status']), held.bodyBytes];
+  if (json === true) {
+    const line = { at, database, schema, table, status, code, reason, bytes, address };
+    return io.print(jsonLine(body === true ? { ...line, request: held } : line));
+  }
+  const where = plain(`${text('database')}.${text('schema')}.${text('table')}`);
+  const line = `${text('at').slice(11, 23)}  ${status}  ${where}  ${text('code')}  ${bytes} B  ${plain(text('address'))}\n`;
+  io.print(body === true ? `${line}${requestText(held)}` : line);
+}

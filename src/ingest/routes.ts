@@ -1,0 +1,100 @@
+/**
+ * From a request target to the table that it names. Pure: takes the target as received, returns the three names or
+ * a refusal (`malformed_path`, `not_found`); only the catalog knows whether such a table exists.
+ */
+import type { TableName } from '../observe/observations.ts';
+import type { Refusal } from '../errors/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
+import { remembered } from '../kit/memoize.ts';
+import { limits } from '../config/limits.ts';
+
+export const webhookPrefix = '/webhook/';
+const ingestPrefix = '/ingest/';
+
+/** Longest name that is looked up, in bytes; PostgreSQL's own names have 63 at most. */
+const nameBytesMax = 255;
+
+/** Whether a target belongs to the webhook door, however malformed its rest is. */
+export function isWebhookTarget(target: string): boolean {
+  return isBelow(webhookPrefix, target);
+}
+
+/** The same for the WebSocket door. */
+export function isIngestTarget(target: string): boolean {
+  return isBelow(ingestPrefix, target);
+}
+
+function isBelow(prefix: string, target: string): boolean {
+  return target.startsWith(prefix) || (target.charCodeAt(0) !== 47 && originForm(target).startsWith(prefix));
+}
+
+/** The table that a webhook's target names. Throws `malformed_path`, `not_found`. */
+export const webhookRoute = remembered(
+  (target) => orRefuse(parseWebhookTarget(target)),
+  limits.targetsKnownMax,
+);
+
+/** The same for a WebSocket's. */
+export function ingestRoute(target: string): TableName {
+  return orRefuse(parseIngestTarget(target));
+}
+
+function orRefuse(made: TableName | Refusal): TableName {
+  if ('code' in made) throw new Refused(made.code, made.message);
+  return made;
+}
+
+/** Reads `/webhook/<database>/<schema>/<table>[?query]`. */
+export function parseWebhookTarget(target: string): TableName | Refusal {
+  return parseTarget(webhookPrefix, target);
+}
+
+/** Reads `/ingest/<database>/<schema>/<table>[?query]`. */
+export function parseIngestTarget(target: string): TableName | Refusal {
+  return parseTarget(ingestPrefix, target);
+}
+
+/**
+ * Reads `<prefix><database>/<schema>/<table>[?query]`. Each name is percent-decoded once, as UTF-8; an
+ * encoded slash belongs to its name. `target` is what Node provides: one char for each byte of the wire.
+ * Proxies may send the absolute form (RFC 9112 §3.2.2), which names the same table.
+ */
+function parseTarget(prefix: string, target: string): TableName | Refusal {
+  const origin = originForm(target);
+  // A request never has a fragment (RFC 9112 §3.2); a sender that sends one means another URL than the one read here.
+  if (origin.includes('#')) return refusal('malformed_path');
+  const query = origin.indexOf('?');
+  const path = query === -1 ? origin : origin.slice(0, query);
+  if (!path.startsWith(prefix)) return refusal('not_found');
+  const parts = path.slice(prefix.length).split('/');
+  const names = parts.map(decodeName);
+  if (names.includes(null)) return refusal('malformed_path');
+  const [database, schema, table, ...rest] = names;
+  if (!isName(database) || !isName(schema) || !isName(table) || rest.length > 0) return refusal('not_found');
+  return { database, schema, table };
+}
+
+function originForm(target: string): string {
+  const absolute = /^https?:\/\/[^/?#]*/i.exec(target);
+  return absolute === null ? target : target.slice(absolute[0].length);
+}
+
+function isName(name: string | null | undefined): name is string {
+  return typeof name === 'string' && name !== '' && name !== '.' && name !== '..' && !name.includes('\0');
+}
+
+/** null: an invalid escape, or bytes that are not UTF-8. Names that no table can have become ''. */
+function decodeName(part: string): string | null {
+  if (part.length > nameBytesMax * 3) return '';
+  if (/^[\x21-\x24\x26-\x7e]*$/.test(part)) return part.length > nameBytesMax ? '' : part;
+  if (/%(?![0-9a-f]{2})/i.test(part) || /[^\x21-\xff]/.test(part)) return null;
+  const bytes = part.replace(/%../g, (escape) => String.fromCharCode(Number.parseInt(escape.slice(1), 16)));
+  if (bytes.length > nameBytesMax) return '';
+  try {
+    return strictUtf8.decode(Buffer.from(bytes, 'latin1'));
+  } catch {
+    return null;
+  }
+}
+
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
