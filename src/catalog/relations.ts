@@ -113,7 +113,8 @@ async function versionOf(
   { relation }: FoundRow,
 ): Promise<Versioned | null> {
   const rows = await query(
-    () => `select pg_catalog.set_config('jit', 'off', true); select headgate.version_of(${relation}) as versioned`,
+    () =>
+      `select pg_catalog.set_config('jit', 'off', true); select headgate.version_of(${relation}) as versioned`,
   );
   return (rows as readonly { readonly versioned: Versioned | null }[])[0]?.versioned ?? null;
 }

@@ -121,6 +121,8 @@ class Parts {
   readonly ord: string;
   readonly row: string;
   readonly hash: string;
+  readonly rank: string;
+  readonly best: string;
   readonly key: readonly string[];
   readonly #shape: Shape;
 
@@ -131,6 +133,8 @@ class Parts {
     this.ord = internalName(shape, 'ord');
     this.row = internalName(shape, 'row');
     this.hash = internalName(shape, 'digest');
+    this.rank = internalName(shape, 'rank');
+    this.best = internalName(shape, 'best');
     this.versions = newest.parts.map((_, i) => internalName(shape, `version_${i}`));
   }
 
@@ -201,21 +205,24 @@ class Parts {
     return `pg_catalog.encode(pg_catalog.substr(pg_catalog.sha256(${bytes}), 1, 16), 'hex')::pg_catalog.uuid`;
   }
 
-  /** The row that the statement returns: which rows were stale, if fewer than all were applied. */
-  told(applied: string, isApplied: string): string {
-    const before =
-      `exists (select from r e where ${this.same('e', 'r')} and e.${this.ord} operator(pg_catalog.<) r.${this.ord} ` +
-      `and not ${this.#older('e', 'r')})`;
-    const places = `(r.${this.ord} operator(pg_catalog.-) 1::pg_catalog.int8)::pg_catalog.text`;
+  /**
+   * The row that the statement returns: which rows were stale, if fewer than all were applied. `which`: where the keys of those are that were. A row
+   * is also stale behind one of the same key that is not older; ranks, and not comparisons with each other, keep many rows of one key cheap.
+   */
+  told(applied: string, which: string): string {
+    const { ord, rank, best } = this;
+    const key = this.key.join(', ');
+    const ranked = `select ${key}, ${ord}, pg_catalog.dense_rank() over (order by ${this.decoded('r').join(', ')}) as ${rank} from r`;
+    const led =
+      `select *, pg_catalog.max(${rank}) over (partition by ${key} order by ${ord} ` +
+      `rows between unbounded preceding and 1 preceding) as ${best} from (${ranked}) as k`;
+    const behind = `l.${best} operator(pg_catalog.${this.newest.replacesEqual ? '>' : '>='}) l.${rank}`;
+    const places = `(l.${ord} operator(pg_catalog.-) 1::pg_catalog.int8)::pg_catalog.text`;
     return (
       `select case when (select pg_catalog.count(*) from ${applied}) operator(pg_catalog.<>) (select pg_catalog.count(*) from r) then ` +
-      `(select 'stale ' operator(pg_catalog.||) pg_catalog.string_agg(${places}, ' ' order by r.${this.ord}) ` +
-      `from r where not ${isApplied} or ${before}) end`
+      `(select 'stale ' operator(pg_catalog.||) pg_catalog.string_agg(${places}, ' ' order by l.${ord}) ` +
+      `from (${led}) as l left join ${which} on ${this.same('s', 'l')} where s.${this.key[0] ?? ''} is null or ${behind}) end`
     );
-  }
-
-  #older(left: string, right: string): string {
-    return `(${less(this.decoded(left), this.decoded(right), this.newest.replacesEqual)})`;
   }
 }
 
@@ -253,7 +260,7 @@ export function storeNewestStatement(target: Target, left: readonly string[] = [
     `insert into ${relationName(target)} as ${t} (${columns}) select ${columns} from (${parts.winners('r')}) as w ` +
     `where ${noTombstones} or not ${buried} order by ${key} ` +
     `on conflict (${key}) ${replacement(shape, left)} where ${older} returning ${parts.key.map((it) => `${t}.${it}`).join(', ')}) ` +
-    parts.told('stored', `exists (select from stored s where ${parts.same('s', 'r')})`)
+    parts.told('stored', 'stored as s')
   );
 }
 
@@ -280,9 +287,6 @@ export function removeOlderStatement(target: Target): string {
     `where not exists (select from ${table} where ${parts.same(t, 'w')} and ${newer}) order by 2 ` +
     `on conflict (relation, key) do update set version = excluded.version, deleted_at = pg_catalog.now() ` +
     `where ${parts.keptLess(parts.tombstone('b'), parts.tombstone('excluded'))} returning b.key) ` +
-    parts.told(
-      'put',
-      `exists (select from w join put on put.key operator(pg_catalog.=) w.${parts.hash} where ${parts.same('w', 'r')})`,
-    )
+    parts.told('put', `(select w.* from w join put on put.key operator(pg_catalog.=) w.${parts.hash}) as s`)
   );
 }

@@ -1,7 +1,15 @@
 /** The option `version` at every door of the running program: an older row changes nothing, whichever way it comes, and its sender is told so. */
 import assert from 'node:assert/strict';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { asked } from '../support/asked.ts';
+import { commandsOf } from '../support/docs.ts';
 import { onEachEngine } from '../support/doors.ts';
+import { temporaryFolder } from '../support/headgate.ts';
+import { MortalServer } from '../support/mortal-server.ts';
+import { SpoolStage } from '../support/spool-stage.ts';
 import { within } from '../support/within.ts';
 import { WsClient } from '../support/ws-client.ts';
 
@@ -83,10 +91,12 @@ onEachEngine('newest rows', async (t, { headgate, client, database, post, rows }
     for (const query of ['', '&on_conflict=ignore', '&on_conflict=error'])
       assert.match(await events(order(22, 1, ''), query), /^400 .*has the option version/);
     assert.match(await events(order(22, null, '')), /^422 .*version_missing/);
+    const begun = performance.now();
     const many = Array.from({ length: 20_000 }, (_, i) =>
       order(100 + (i % 10_000), i < 10_000 ? 2 : 1, 'x'.repeat(60)),
     );
     assert.equal(await events(many.join('\n')), '200 {"rows":10000,"stale":10000}');
+    assert(performance.now() - begun < 15_000, 'many rows of one key are no work of the square');
     assert.equal(
       await events(`${order(23, null, '')}\n${order(24, 1, '')}`, '&on_conflict=update&on_error=skip').then(
         (it) => it.slice(0, 40),
@@ -127,6 +137,22 @@ onEachEngine('newest rows', async (t, { headgate, client, database, post, rows }
     assert.deepEqual(await rows('SELECT note FROM orders WHERE id = 30'), [['six']]);
   });
 
+  await t.test('the statements of the pages are accepted as they stand there', async () => {
+    for (const [page, name] of [
+      ['docs/sql/statements.md', 'version'],
+      ['docs/thin-events.md', 'events'],
+      ['docs/thin-events.md', 'objects'],
+    ] as const)
+      await client.query(
+        `DROP TABLE IF EXISTS customers; ${(await commandsOf(page, name)).replace('TABLE objects', 'TABLE objects_of_page')}`,
+      );
+    // Also by a dump of it: what SHOW CREATE TABLE says makes the same table.
+    const [shown] = await rows('SHOW CREATE TABLE changes');
+    await client.query('DROP TABLE changes');
+    await client.query(shown?.[1] ?? '');
+    assert.deepEqual((await rows('SHOW CREATE TABLE changes'))[0], shown);
+  });
+
   await t.test('what was stale is counted', async () => {
     const { text } = await asked(`${headgate.adminUrl}/metrics`);
     assert.match(
@@ -145,4 +171,42 @@ onEachEngine('newest rows', async (t, { headgate, client, database, post, rows }
       ['1'],
     ]);
   });
+});
+
+void test('newest rows from the spool', async (t) => {
+  const server = await MortalServer.start(t);
+  const stage = new SpoolStage(t, server, await temporaryFolder(t));
+  await stage.startHeadgate();
+  await stage.sql(
+    `CREATE TABLE orders (id INT PRIMARY KEY, seen INT, note TEXT) WITH (connector = 'webhook', version = 'seen', spool = 'fallback')`,
+  );
+  await within(10_000, async () => {
+    await delay(10);
+    assert(statSync(join(stage.folder, 'postgres', 'tables.sealed')).size > 500);
+  });
+  const order = (id: number, seen: number | null) => JSON.stringify({ id, seen, note: `v${seen}` });
+  assert.equal((await stage.post('orders', order(1, 5))).text, '{"rows":1}');
+  await stage.killServer();
+  for (const seen of [7, 6, 4, null, 7])
+    assert.equal((await stage.post('orders', order(1, seen))).status, 202);
+  for (let id = 2; id < 50; id++) assert.equal((await stage.post('orders', order(id, 2))).status, 202);
+  // What is kept survives its process, too.
+  await stage.killHeadgate();
+  await server.start();
+  await stage.ask(`insert into orders values (2, 9, 'newer, by sql')`);
+  await stage.startHeadgate();
+  await within(20_000, async () => {
+    await delay(20);
+    assert.equal((await stage.ask('select from orders')).length, 49);
+  });
+  assert.deepEqual(await stage.ask('select seen, note from orders where id < 3 order by id'), [
+    { seen: 7, note: 'v7' },
+    { seen: 9, note: 'newer, by sql' },
+  ]);
+  await within(10_000, async () => {
+    const { text } = await asked(`${stage.headgate.adminUrl}/metrics`);
+    assert.match(text, /^headgate_rows_stale_total\{.*table="orders"\} [1-9]/m);
+  });
+  const refused = await stage.ask('select code from headgate.rejected_requests');
+  assert.deepEqual(refused, [{ code: 'version_missing' }]);
 });
