@@ -40,8 +40,18 @@ const compared: ReadonlySet<number> = new Set([
 ]);
 /** The key of a deleted row is remembered as a digest of its text. */
 const keys: ReadonlySet<number> = new Set([
-  ...[oids.int2, oids.int4, oids.int8, oids.numeric, oids.text, oids.varchar, oids.bpchar],
-  ...[oids.uuid, oids.bool, oids.date, oids.timestamp, oids.timestamptz],
+  oids.int2,
+  oids.int4,
+  oids.int8,
+  oids.numeric,
+  oids.text,
+  oids.varchar,
+  oids.bpchar,
+  oids.uuid,
+  oids.bool,
+  oids.date,
+  oids.timestamp,
+  oids.timestamptz,
 ]);
 const typeOf: Readonly<Record<NewestType, number>> = {
   numeric: oids.numeric,
