@@ -47,6 +47,8 @@ export interface Description extends ShownRequest {
   readonly status: number;
   readonly code: RefusalCode;
   readonly reason: string;
+  /** What the engine itself said; null: it was not asked, or has not refused the row. */
+  readonly engineError: string | null;
   readonly authenticated: boolean;
   readonly body: Buffer | null;
   readonly bodyBytes: number | null;
@@ -71,6 +73,7 @@ export function describe(
     status,
     code: refusal.code,
     reason: storable(refusal.message.slice(0, limits.rejectedReasonCharsMax)),
+    engineError: refusal.engineError === undefined ? null : storable(refusal.engineError),
     authenticated: request.authenticated,
     body,
     bodyBytes,

@@ -1,5 +1,6 @@
 /** The keyboard: j and k move through the rows of a list, Enter opens one, / searches, ? shows the keys. */
 import { signal } from '@preact/signals';
+import { jumping } from './jump.tsx';
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 
@@ -11,6 +12,7 @@ const keys: readonly (readonly [string, string])[] = [
   ['/', 'search'],
   ['r', 'retry this request'],
   ['c', 'copy as curl'],
+  ['Ctrl K', 'jump to an endpoint or a page'],
   ['Ctrl Enter', 'run the SQL'],
   ['Esc', 'leave a field, close this'],
   ['?', 'show these keys'],
@@ -21,7 +23,12 @@ export function watchKeys(): void {
     const { target } = event;
     const typing =
       target instanceof HTMLElement && target.closest('input, textarea, select, [contenteditable]') !== null;
-    if (event.key === 'Escape' && typing) return target.blur();
+    if (event.key === 'k' && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      jumping.value = !jumping.value;
+      return;
+    }
+    if (event.key === 'Escape' && typing && !jumping.value) return target.blur();
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
     if (press(event.key)) event.preventDefault();
   });

@@ -1,37 +1,49 @@
 /** The page: login, the current screen, and what all screens share. */
+import { effect } from '@preact/signals';
 import { render } from 'preact';
 import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
 import { AcceptedRequest } from './accepted-request.tsx';
-import { Databases } from './databases.tsx';
-import { Diff } from './diff.tsx';
+import { Databases, Entering, wantedDatabase } from './databases.tsx';
 import { Endpoint } from './endpoint.tsx';
 import { Endpoints } from './endpoints.tsx';
-import { Events } from './events.tsx';
-import { HealthScreen } from './health.tsx';
+import { Icon } from './icons.tsx';
+import { Jump, jumping } from './jump.tsx';
 import { Help, watchKeys } from './keys.tsx';
+import { lazy } from './lazy.tsx';
 import { watchLive } from './live.ts';
 import { enterByLink, LoginScreen, takesLink } from './login.tsx';
 import { Overview } from './overview.tsx';
 import { Text } from './parts.tsx';
 import { Refused } from './refused.tsx';
 import { RefusedRequest } from './refused-request.tsx';
-import { route, to, watchRoute } from './route.ts';
-import { Secrets } from './secrets.tsx';
+import { watchPlaces } from './remembered-place.ts';
+import { route, settle, to, watchRoute } from './route.ts';
 import { away, call, enter, loggedOut, logOut, me, token } from './server.ts';
-import { SqlScreen } from './sql.tsx';
 import { askTabs, rememberPlace, tellTabs, watchTabs } from './tabs.ts';
 import { theme, watchTheme } from './theme.ts';
-import { Wizard } from './wizard.tsx';
+import { watchZone } from './zone.ts';
+import { ZoneMenu } from './zone-menu.tsx';
 import type { Me } from '../api.ts';
 
+// Those that few people open first.
+const Diff = lazy(async () => (await import('./diff.tsx')).Diff);
+const Events = lazy(async () => (await import('./events.tsx')).Events);
+const HealthScreen = lazy(async () => (await import('./health.tsx')).HealthScreen);
+const Secrets = lazy(async () => (await import('./secrets.tsx')).Secrets);
+const SqlScreen = lazy(async () => (await import('./sql.tsx')).SqlScreen);
+const Wizard = lazy(async () => (await import('./wizard.tsx')).Wizard);
+
 const places = [
-  ['', 'Overview'],
-  ['endpoints', 'Endpoints'],
-  ['refused', 'Refused'],
-  ['sql', 'SQL'],
-  ['secrets', 'Secrets'],
-  ['events', 'Events'],
-  ['health', 'Health'],
+  ['', 'Overview', 'overview'],
+  ['refused', 'Refused', 'requests'],
+  ['endpoints', 'Endpoints', 'endpoints'],
+  ['sql', 'SQL', 'sql'],
+] as const;
+const tools = [
+  ['secrets', 'Secrets', 'secrets'],
+  ['events', 'Events', 'events'],
+  ['health', 'Health', 'health'],
 ] as const;
 
 function Screen(): JSX.Element {
@@ -46,8 +58,13 @@ function Screen(): JSX.Element {
       return <Endpoint key={`${first}/${second}`} schema={first} table={second} tab={third} />;
     case 'request':
       return <AcceptedRequest key={third} schema={first} table={second} held={third} />;
+    case 'requests':
     case 'refused':
-      return first === '' ? <Refused query={query} /> : <RefusedRequest key={first} id={first} />;
+      return first === '' ? (
+        <Refused query={query} />
+      ) : (
+        <RefusedRequest key={first} id={first.replace(/^r/, '')} />
+      );
     case 'diff':
       return <Diff key={`${first}/${second}`} first={first} second={second} />;
     case 'sql':
@@ -71,66 +88,100 @@ function Screen(): JSX.Element {
 
 function Navigation(): JSX.Element {
   const [place = ''] = route.value.parts;
+  const [open, setOpen] = useState(false);
   const active = ['endpoint', 'request', 'new'].includes(place)
     ? 'endpoints'
     : place === 'diff'
       ? 'refused'
       : place;
+  useEffect(() => setOpen(false), [route.value]);
+  const links = (of: typeof places | typeof tools): JSX.Element[] =>
+    of.map(([id, label, icon]) => (
+      <li key={id}>
+        <a href={id === '' ? to([]) : to([id])} aria-current={active === id ? 'page' : undefined}>
+          <Icon name={icon} /> {label}
+        </a>
+      </li>
+    ));
   return (
-    <nav aria-label="Console">
-      <a class="brand" href={to([])}>
-        <img src="/console/icon.svg" alt="" width="22" height="22" /> Headgate
-      </a>
-      <ul>
-        {places.map(([id, label]) => (
-          <li key={id}>
-            <a href={id === '' ? to([]) : to([id])} aria-current={active === id ? 'page' : undefined}>
-              {label}
-            </a>
-          </li>
-        ))}
-      </ul>
+    <nav aria-label="Console" class={open ? 'open' : undefined}>
       <Who />
+      <button type="button" class="jump" onClick={() => (jumping.value = true)}>
+        Jump to… <kbd>Ctrl K</kbd>
+      </button>
+      <ul class="places">
+        {links(places)}
+        <li class="more">
+          <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
+            <Icon name="more" /> More
+          </button>
+        </li>
+      </ul>
+      <div class="tools">
+        <h2>Tools</h2>
+        <ul>{links(tools)}</ul>
+        <Foot />
+      </div>
     </nav>
   );
 }
 
-function Who(): JSX.Element | null {
+function Who(): JSX.Element {
+  const { engine = '' } = me.value ?? {};
+  const database = me.value?.database ?? route.value.database ?? '';
+  return (
+    <div class="brand">
+      <a href={to([])} aria-label="Overview">
+        <img src="/console/icon.svg" alt="" width="26" height="26" />
+      </a>
+      <div>
+        <Databases current={database} />
+        <div class="faint" title={engine}>
+          {engine}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Foot(): JSX.Element | null {
   if (me.value === null) return null;
-  const { role, database, version } = me.value;
+  const { role, version } = me.value;
   return (
     <footer>
-      <div class="who" title={me.value.engine}>
+      <div>
+        <span class={away.value === null ? 'dot on' : 'dot later'} />{' '}
+        {away.value === null ? 'Taking requests' : away.value}
+      </div>
+      <div class="who">
         <b>
           <Text of={role} max={40} />
         </b>
-        {' on '}
-        <Databases current={database} />
+        <span class="faint"> · Headgate {version}</span>
       </div>
-      <div class="faint">Headgate {version}</div>
-      <div class="row-of">
-        <label>
-          <span class="unseen">Theme</span>
-          <select
-            class="small"
-            value={theme.value}
-            onChange={(event) => (theme.value = event.currentTarget.value)}
-          >
-            <option value="auto">auto</option>
-            <option value="light">light</option>
-            <option value="dark">dark</option>
-          </select>
-        </label>
-        <button type="button" class="small quiet" onClick={() => void logOut().then(() => tellTabs('out'))}>
-          Log out
-        </button>
-      </div>
+      <ZoneMenu />
+      <label>
+        <span class="unseen">Theme</span>
+        <select
+          class="small"
+          value={theme.value}
+          onChange={(event) => (theme.value = event.currentTarget.value)}
+        >
+          <option value="auto">System theme</option>
+          <option value="light">Light</option>
+          <option value="dark">Dark</option>
+        </select>
+      </label>
+      <button type="button" class="small" onClick={() => void logOut().then(() => tellTabs('out'))}>
+        Log out
+      </button>
     </footer>
   );
 }
 
 function Page(): JSX.Element {
   if (token.value === null) return <LoginScreen />;
+  const wanted = wantedDatabase();
   return (
     <div class="frame">
       <a
@@ -147,9 +198,10 @@ function Page(): JSX.Element {
             {away.value}: you see the last known state. Retrying.
           </div>
         )}
-        <Screen key={token.value} />
+        {wanted === null ? <Screen key={token.value} /> : <Entering key={wanted} database={wanted} />}
       </main>
       <Help />
+      <Jump />
     </div>
   );
 }
@@ -159,6 +211,7 @@ function readMe(): void {
     (it) => {
       const isNew = me.value === null;
       me.value = it;
+      if (isNew) settle();
       // Only now can it answer those who ask.
       if (isNew) tellTabs('in');
       if (document.hasFocus()) rememberPlace();
@@ -169,8 +222,11 @@ function readMe(): void {
 
 async function begin(): Promise<void> {
   watchTheme();
+  watchZone();
+  watchTitle();
   const entering = enterByLink();
   watchRoute(takesLink);
+  watchPlaces();
   watchLive();
   watchKeys();
   watchTabs(readMe, enter);
@@ -182,6 +238,16 @@ async function begin(): Promise<void> {
   });
   if (token.value === null && loggedOut.value === null) await askTabs();
   render(<Page />, place);
+}
+
+/** “payments · Headgate”: by it a tab, a bookmark and an entry of the history are found again. */
+function watchTitle(): void {
+  effect(() => {
+    const { parts } = route.value;
+    const [place = 'overview', , table = ''] = parts;
+    const name = place === 'endpoint' ? table : [place, ...parts.slice(1, 2)].join(' ');
+    document.title = `${name} · Headgate`;
+  });
 }
 
 void begin();

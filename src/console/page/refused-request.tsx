@@ -65,6 +65,11 @@ function Request({ row }: { readonly row: Row }): JSX.Element {
         </Badge>{' '}
         <Text of={row['reason'] ?? ''} max={4_000} />
       </p>
+      {row['engine_error'] === null ? null : (
+        <p>
+          PostgreSQL: <Text of={row['engine_error'] ?? ''} max={2_048} />
+        </p>
+      )}
       <p class="faint">
         <a href={to(['endpoint', schema, table, 'refused'])}>
           <Text of={`${schema}.${table}`} max={140} />
