@@ -1,6 +1,6 @@
 /** `headgate explain`: one refused request, as kept for the owner of its table: its contents, why it was refused, and what to do. */
 import { PlainError } from '../kit/plain-error.ts';
-import { refusals } from '../errors/refusals.ts';
+import { hintOfRefusal } from '../errors/refusals.ts';
 import { limits } from '../config/limits.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
@@ -11,7 +11,7 @@ import type { Where } from './find-headgate.ts';
 const read = `SELECT id::text AS id, to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS received_at, schema_name, table_name, door, status::text AS status, code, reason, engine_error, authenticated::text AS authenticated,
   remote_address, method, target, headers::text AS headers, array_to_json(headers_left_out)::text AS left_out, headers_masked::text AS masked,
   body_bytes::text AS body_bytes, encode(body, 'base64') AS body, retry_outcome, retry_reason
-FROM headgate.rejected_requests`;
+FROM headgate.rejected_requests r`;
 
 /** `id` null: the newest. */
 export async function explainCommand(
@@ -24,8 +24,8 @@ export async function explainCommand(
     throw new PlainError(`"${id}" is not the id of a refused request, which is a number`);
   const [row] = await within(where.dsn, 'explain', (session) =>
     id === null
-      ? session.rows(`${read} ORDER BY id DESC LIMIT 1`)
-      : session.rows(`${read} WHERE id = $1::bigint`, [id]),
+      ? session.rows(`${read} ORDER BY r.id DESC LIMIT 1`)
+      : session.rows(`${read} WHERE r.id = $1::bigint`, [id]),
   );
   if (row === undefined)
     throw new PlainError(
@@ -33,7 +33,7 @@ export async function explainCommand(
         ? 'no refused request is kept'
         : `there is no refused request ${id} for a table that you own; old ones are deleted`,
     );
-  const { hint } = hintOf(row);
+  const hint = hintOfRefusal(row['code'] ?? '', row['reason'] ?? '');
   if (json)
     io.print(
       jsonLine({
@@ -50,15 +50,6 @@ export async function explainCommand(
     );
   else io.print(page(row, hint));
   return 0;
-}
-
-function hintOf({ code }: Texts): { hint: string } {
-  const known = refusals as Readonly<Record<string, { readonly hint: string }>>;
-  return (
-    (code !== null && code !== undefined && Object.hasOwn(known, code) ? known[code] : undefined) ?? {
-      hint: '',
-    }
-  );
 }
 
 function page(row: Texts, hint: string): string {
@@ -89,13 +80,21 @@ function page(row: Texts, hint: string): string {
     ...headers,
     ...leftOut,
     '',
-    row['body_bytes'] === null ? '(the body was not read)' : plain(body.slice(0, limits.promptCellCharsMax)),
+    row['body_bytes'] === null ? '(the body was not read)' : shownBody(body.slice(0, limits.promptCellCharsMax)),
     ...(row['body_bytes'] === null ? [] : [`(${text('body_bytes')} bytes)`]),
     ...(retried === '' ? [] : ['', retried]),
     ...(storable
       ? ['', `To store it, once the table accepts it: SELECT headgate.retry_rejected(${text('id')}${force});`]
       : []),
   ].join('\n')}\n`;
+}
+
+/** With its line breaks and tabs, and nothing else that a terminal acts on. */
+function shownBody(text: string): string {
+  return text
+    .split(/\r?\n/)
+    .map((line) => line.split('\t').map(plain).join('\t'))
+    .join('\n');
 }
 
 function objectOf(text: string | null | undefined): Readonly<Record<string, string>> {

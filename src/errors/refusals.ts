@@ -362,6 +362,19 @@ export function refusal(code: RefusalCode, message?: string): Refusal {
   return message === undefined ? plain[code] : { code, message };
 }
 
+/**
+ * What the owner of the table can do about a request that was refused with this code and for this reason; '' for a code that is not known. If
+ * the reason has several parts, the clock is not the only one.
+ */
+export function hintOfRefusal(code: string, reason: string): string {
+  if (code === 'signature_failed' && reason.includes(outsideTolerance) && !reason.includes('; and '))
+    return 'Check the clock of this machine and that of the sender; the same request sent again later (a replay) is refused in this way too.';
+  return Object.hasOwn(refusals, code) ? refusals[code as RefusalCode].hint : '';
+}
+
+/** The beginning of the reason for a request whose own time is not near the time of arrival. */
+export const outsideTolerance = 'the clock is outside the tolerance';
+
 /** A refusal thrown through an await; caught where the reply is written. */
 export class Refused extends Error {
   readonly refusal: Refusal;

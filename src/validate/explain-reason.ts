@@ -1,4 +1,5 @@
 /** The reason for a refusal in words: follows what was not true down to the part that was decisive. Pure. */
+import { outsideTolerance } from '../errors/refusals.ts';
 import type { CheckRequest } from '../types/request.ts';
 import { EvaluationError } from './errors.ts';
 import { reachable } from './expression.ts';
@@ -183,7 +184,7 @@ export class Reasons {
     const age = [...reachable(node)]
       .map((part) => ageOf(part, this.#evaluation.results))
       .find((it) => it !== null);
-    return `the clock is outside the tolerance: ${age === undefined ? '' : `${ageText(age ?? 0)}; `}${fact}`;
+    return `${outsideTolerance}: ${age === undefined ? '' : `${ageText(age ?? 0)}; `}${fact}`;
   }
 
   /** One side came from the sender, the other is what the owner expects. */
