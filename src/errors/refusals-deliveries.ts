@@ -12,7 +12,7 @@ export const deliveryRefusals = {
     sqlstate: '23505',
     retryable: false,
     message: 'another delivery with this id, and another body, is stored already',
-    hint: 'The table stores each delivery once (dedupe). A request over HTTP is answered 202 instead, once it is in headgate.rejected_requests; headgate.retry_rejected stores it nevertheless. The option dedupe_compare says what a copy has in common with the first.',
+    hint: 'The table stores each delivery once (dedupe). Once a request over HTTP is in headgate.rejected_requests, it is answered 202 instead, or as the ANSWER of its table says; headgate.retry_rejected stores it nevertheless. The option dedupe_compare says what a copy has in common with the first.',
   },
   version_missing: {
     status: 422,
