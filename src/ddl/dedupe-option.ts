@@ -36,7 +36,7 @@ export function dedupeValue(option: Option, using: string | null, deliveryIdOf: 
   if (named !== null && sender === null)
     return refuse(
       "dedupe = 'sender' needs VALIDATE ... USING in the same statement",
-      "Name it: dedupe = 'sender:github'.",
+      nameIt([]),
     );
   const known = named === null || sender === null ? { id: value } : deliveryIdOf(sender);
   if (known === null) return refuse(`unknown sender "${sender}"`);
@@ -47,6 +47,41 @@ export function dedupeValue(option: Option, using: string | null, deliveryIdOf: 
   if (secret !== undefined) return refuse('a header that carries a credential is no delivery id');
   return printDeliveryId(parts);
 }
+
+/** `dedupe = 'sender'` without a name; null: the options do not say that. */
+export function unnamedSender(options: readonly Option[]): Option | null {
+  const option = optionOf(options, 'dedupe');
+  return option !== null && senderIn(option.value) !== null && !option.value.includes(':') ? option : null;
+}
+
+/**
+ * The sender that an ALTER TABLE means, of those whose check the table has: several may sign alike. Refuses if they have their ids in different
+ * places, or if there is none.
+ */
+export function senderMeant(
+  option: Option,
+  candidates: readonly string[],
+  deliveryIdOf: DeliveryIdOf,
+): string {
+  const [sender] = candidates;
+  const places = new Set(candidates.map((it) => JSON.stringify(deliveryIdOf(it))));
+  const withId = candidates.filter((it) => 'id' in (deliveryIdOf(it) ?? {}));
+  // If none has an id, any of them is refused with its reason.
+  if (sender !== undefined && (places.size === 1 || withId.length === 0)) return sender;
+  throw new StatementError(
+    '22023',
+    sender === undefined
+      ? "dedupe = 'sender' needs a table whose check is one of USING, and this table's is not, or is not committed yet"
+      : `the table's check is that of several senders: ${candidates.join(', ')}`,
+    option.valueAt,
+    { hint: nameIt(withId) },
+  );
+}
+
+const nameIt = (senders: readonly string[]): string =>
+  senders.length === 0
+    ? "Name the sender: dedupe = 'sender:<name>'. docs/senders has the names."
+    : `Name it: ${senders.map((sender) => `dedupe = 'sender:${sender}'`).join(' or ')}.`;
 
 const senderIn = (value: string) => /^sender(?::\s*(\w+))?$/i.exec(value);
 

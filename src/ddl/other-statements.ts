@@ -6,7 +6,7 @@
 import { changeableOptions, changeableValue, refuseHalfCollect, withPlaces } from './create-table.ts';
 import { StatementError } from './cursor.ts';
 import type { Cursor, Name } from './cursor.ts';
-import { impliedCompare } from './dedupe-option.ts';
+import { impliedCompare, senderMeant, unnamedSender } from './dedupe-option.ts';
 import { refuseShards } from './distribute-option.ts';
 import { includeTypes, parseIncludes } from './includes.ts';
 import { parseOptions, refuseUnknown } from './options.ts';
@@ -43,7 +43,7 @@ export function alterTable(cursor: Cursor, session: SqlSession, deps: DdlContext
   }
   if (action === 'include') return addIncludes(cursor, name, ifExists);
   if (action === 'reset') return resetOptions(cursor, name, ifExists);
-  if (action === 'set') return setOptions(cursor, name, ifExists, deps);
+  if (action === 'set') return setOptions(cursor, name, ifExists, session, deps);
   return alterChecks({ cursor, name, ifExists, session, deps });
 }
 
@@ -55,20 +55,38 @@ function addIncludes(cursor: Cursor, name: Name, ifExists: boolean): Plan {
 }
 
 /** SET ( option = value [, …] ) for options of a webhook table; PostgreSQL has none of these names. */
-function setOptions(cursor: Cursor, name: Name, ifExists: boolean, context: DdlContext): Plan {
+function setOptions(
+  cursor: Cursor,
+  name: Name,
+  ifExists: boolean,
+  { database, user }: SqlSession,
+  context: DdlContext,
+): Plan {
   cursor.expect('set');
   const options = parseOptions(cursor);
   cursor.expectEnd();
   refuseUnknown(options, changeableOptions, 'ALTER TABLE of a webhook table');
   refuseHalfCollect(options);
   refuseShards(options, true);
-  const asked = { using: null, context };
-  const changes = {
-    ...impliedCompare(options, null, context.deliveryIdOf),
-    ...Object.fromEntries(options.map((option) => [option.name, changeableValue(option, asked)])),
+  const planOf = (using: string | null): Plan => {
+    const changes = {
+      ...impliedCompare(options, using, context.deliveryIdOf),
+      ...Object.fromEntries(options.map((option) => [option.name, changeableValue(option, { using, context })])),
+    };
+    const args = [relationArgument(name), displayName(name), ifExists, { json: withPlaces(changes) }];
+    return callPlan('ALTER TABLE', 'alter_options', args, cursor.lexical.text);
   };
-  const args = [relationArgument(name), displayName(name), ifExists, { json: withPlaces(changes) }];
-  return callPlan('ALTER TABLE', 'alter_options', args, cursor.lexical.text);
+  const unnamed = unnamedSender(options);
+  if (unnamed === null) return planOf(null);
+  const later = async () => {
+    const tables = await context.guards({ database, user, schema: name.schema, table: name.name });
+    const candidates = tables.flatMap(({ validate }) =>
+      validate === null ? [] : context.sendersOf(validate.expression, validate.secrets),
+    );
+    const using = senderMeant(unnamed, [...new Set(candidates)], context.deliveryIdOf);
+    return planOf(using).pieces;
+  };
+  return { pieces: [], tag: 'ALTER TABLE', needsCatalog: true, releases: [], later };
 }
 
 /** RESET ( option [, …] ): as if they had never been set. PostgreSQL itself would accept any name, and do nothing. */

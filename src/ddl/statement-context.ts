@@ -12,7 +12,14 @@ import { explainRequest } from '../ingest/explain.ts';
 import { SealError } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { secretForms } from '../senders/secret-forms.ts';
-import { deliveryIdOf, demandsOf, expandAnswers, expandSender, hintForSender } from '../senders/senders.ts';
+import {
+  deliveryIdOf,
+  demandsOf,
+  expandAnswers,
+  expandSender,
+  hintForSender,
+  sendersOf,
+} from '../senders/senders.ts';
 import type { AnswerPart, AnswerText } from '../types/answers.ts';
 import type { ExplainedTable, ExplainQuestion, SqlSession } from '../types/sql.ts';
 import { parseAnswer } from '../validate/answer.ts';
@@ -110,6 +117,9 @@ export class StatementContext {
   readonly secretForms: (value: string) => readonly string[] = secretForms;
   /** Where a known sender has a delivery's id. */
   readonly deliveryIdOf: DeliveryIdOf = deliveryIdOf;
+  /** The known senders whose check this is, with secrets of these names; several may sign alike. */
+  readonly sendersOf = (expression: string, secrets: readonly string[]): readonly string[] =>
+    sendersOf(expression, secrets).map(({ id }) => id);
   readonly #behind: Behind;
 
   constructor(behind: Behind) {

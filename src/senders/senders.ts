@@ -42,15 +42,23 @@ export function expandSender(senderName: string, secretName: string): string | n
 
 /** The sender whose check this is or once was, with secrets of these names: the first of those that sign alike; null: none. */
 export function senderOf(expression: string, secrets: readonly string[]): Sender | null {
-  if (secrets.length === 0) return null;
+  const [first = null] = sendersOf(expression, secrets, 1);
+  return first;
+}
+
+/** All senders that sign alike and whose check this is or once was. `most`: as soon as so many are found. */
+export function sendersOf(expression: string, secrets: readonly string[], most = Infinity): Sender[] {
+  const found: Sender[] = [];
+  if (secrets.length === 0) return found;
+  const isCheck = (of: Sender['expression']): boolean => {
+    const texts = secrets.map((name) => of(bareIdentifier(name)));
+    return expression === (texts.length === 1 ? texts[0] : texts.map((it) => `(${it})`).join('\nOR '));
+  };
   for (const sender of senders.values()) {
-    for (const of of [sender.expression, ...(earlierExpressions[sender.id] ?? [])]) {
-      const texts = secrets.map((name) => of(bareIdentifier(name)));
-      if (expression === (texts.length === 1 ? texts[0] : texts.map((it) => `(${it})`).join('\nOR ')))
-        return sender;
-    }
+    if ([sender.expression, ...(earlierExpressions[sender.id] ?? [])].some(isCheck)) found.push(sender);
+    if (found.length >= most) break;
   }
-  return null;
+  return found;
 }
 
 /** The ANSWER clauses that `USING senderName` brings. `second`: the name after ANSWER SECRET. */

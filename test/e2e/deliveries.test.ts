@@ -269,7 +269,7 @@ const refused: readonly (readonly [string, RegExp])[] = [
     `CREATE TABLE z (data JSONB) WITH (connector = 'webhook', dedupe = 'sender')`,
     /needs VALIDATE \.\.\. USING/,
   ],
-  [`ALTER TABLE plain SET (dedupe = 'sender')`, /needs VALIDATE \.\.\. USING/],
+  [`ALTER TABLE plain SET (dedupe = 'sender')`, /needs a table whose check is one of USING/],
   [`ALTER TABLE plain SET (dedupe = 'sender:nobody')`, /unknown sender "nobody"/],
   [`ALTER TABLE plain SET (dedupe = 'sender:paystack')`, /nobody has looked whether Paystack sends an id/],
   [`ALTER TABLE plain SET (dedupe = 'x-id')`, /is no place in a request/],

@@ -86,6 +86,7 @@ export function testRooms(): TestDeps {
       calls.push(`guards ${schema}.${table}`);
       return [];
     },
+    sendersOf: () => [],
     demandsOf: () => ({ form: null, cautions: [] }),
     secretForms: () => [],
     sendsElsewhere: true,

@@ -16,6 +16,7 @@ const rewriteSql = createRewriter({
   guards: () => Promise.resolve([]),
   newId: randomUUID,
   expandSender: () => null,
+  sendersOf: () => [],
   demandsOf: () => ({ form: null, cautions: [] }),
   secretForms: () => [],
   deliveryIdOf: () => null,
