@@ -85,6 +85,28 @@ function spanOf(node: Node): Span | null {
   }
 }
 
+/** The digest is longer than a line of base64, which holds 57 bytes. */
+const isLong = (node: Node): boolean =>
+  node.kind === 'call' && (node.row.role === 'mac' || node.row.role === 'hash') && keptOf(node) >= 57;
+
+/** Whether a node is a digest in base64 that has a line break, as PostgreSQL writes one after 76 characters. */
+export function breaksLine(node: Node): boolean {
+  if (node.kind !== 'call' || node.row.name !== 'encode') return false;
+  const [digest, format] = node.args;
+  return digest !== undefined && constantOf(format) === 'base64' && isLong(digest);
+}
+
+/** Whether a function takes its argument without line breaks. */
+export function dropsLineBreaks(node: Node): boolean {
+  if (node.kind !== 'call') return false;
+  const [, second] = node.args;
+  const removed = constantOf(second);
+  if (node.row.name === 'decode') return removed === 'base64';
+  return (
+    ['replace', 'translate'].includes(node.row.name) && typeof removed === 'string' && removed.includes('\n')
+  );
+}
+
 const whole = (length: number): Span => ({ before: 0, length, after: 0 });
 const isWhole = ({ before, after }: Span): boolean => before === 0 && after === 0;
 

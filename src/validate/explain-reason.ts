@@ -204,6 +204,9 @@ export class Reasons {
     if (prefix !== null && typeof value === 'string' && !value.startsWith(prefix)) {
       return `the signature differs: ${where} does not begin with ${quoted(prefix)}`;
     }
+    const wanted = this.#value(expected);
+    if (isBrokenAlike(value, wanted))
+      return `the signature differs only in line breaks: ${this.#print(expected)} has one after 76 characters, as encode(…, 'base64') of PostgreSQL writes it; write replace(encode(…, 'base64'), E'\\n', '')`;
     const isSignature = [...reachable(expected)].some(isDigest);
     return isSignature
       ? `the signature differs: ${where} is not ${this.#print(expected)} (another secret, or other bytes than those that were signed)`
@@ -233,6 +236,12 @@ export class Reasons {
   #leaves(node: Node): readonly Node[] {
     return [...reachable(node)].filter((part) => childrenOf(part).length === 0);
   }
+}
+
+/** Equal but for the line breaks, which only one of them has. */
+function isBrokenAlike(sent: Value | undefined, expected: Value | undefined): boolean {
+  if (typeof sent !== 'string' || typeof expected !== 'string') return false;
+  return !sent.includes('\n') && expected.includes('\n') && expected.replaceAll('\n', '') === sent;
 }
 
 function isDigest(node: Node): boolean {

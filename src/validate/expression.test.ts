@@ -119,6 +119,21 @@ test('a header name that is not in lower case is warned about, and never matches
   );
 });
 
+test('a signature in base64 with a line break is warned about; without it, it is accepted', () => {
+  const encoded = (algorithm: string) => `encode(hmac(s, payload, '${algorithm}'), 'base64')`;
+  const warned = (text: string) =>
+    parseExpression(`secure_compare(headers->>'x', ${text})`, scope).warnings.join();
+  assert.match(warned(encoded('sha512')), /^encode\(…, 'base64'\) writes a line break after 76 characters/);
+  assert.match(warned(`'v1=' || ${encoded('SHA512')}`), /line break/);
+  const joined = `replace(${encoded('sha512')}, E'\\n', '')`;
+  for (const text of [encoded('sha256'), encoded('sha384'), `encode(hmac(s, payload, 'sha512'), 'hex')`, joined])
+    assert.equal(warned(text), '', text);
+  // Node's base64 has no line breaks, as every sender's.
+  const proof = createHmac('sha512', 'key').update('').digest('base64');
+  assert.equal(accepts(`secure_compare(headers->>'x', ${joined})`, request(['X', proof])), true);
+  assert.equal(accepts(`secure_compare(headers->>'x', ${encoded('sha512')})`, request(['X', proof])), false);
+});
+
 test('headers are found in any case, once, and read as UTF-8', () => {
   assert.equal(accepts(check, request(['Host', 'h', 'X', 'key'])), true);
   assert.equal(accepts(check, request(['X', 'key', 'x', 'key'])), false, 'doubled');

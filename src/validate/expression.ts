@@ -7,6 +7,7 @@
 import { type Check, type CheckRequest } from '../types/request.ts';
 import { type BoundValues, Compiler, type Context, type Evaluate, unset } from './compile.ts';
 import { checkCost } from './cost.ts';
+import { breaksLine, dropsLineBreaks } from './digest-strength.ts';
 import { ExpressionError } from './errors.ts';
 import { HeaderSlots } from './headers.ts';
 import { type Node, childrenOf } from './node.ts';
@@ -57,7 +58,7 @@ export function parseExpression(text: string, scope: ExpressionScope): Expressio
     readsAllHeaders: reads.all,
     secretLiterals: literalRanges(text, keyConstants(root, safety)),
     readsEncodedBody: reads.encodedBody,
-    warnings: reads.names.flatMap(nameWarning),
+    warnings: [...reads.names.flatMap(nameWarning), ...lineBreakWarning(root)],
     compile: (values) => compileCheck(root, values, [...safety.bound]),
   };
 }
@@ -128,6 +129,17 @@ function readsOf(root: Node): { names: string[]; all: boolean; encodedBody: bool
 function nameWarning(name: string): string[] {
   if (name === name.toLowerCase()) return [];
   return [`header name '${name}' is not in lower case and can never match: write '${name.toLowerCase()}'`];
+}
+
+function lineBreakWarning(root: Node): string[] {
+  const isBroken = [...reachable(root)].some(
+    (node) => !dropsLineBreaks(node) && childrenOf(node).some(breaksLine),
+  );
+  return isBroken
+    ? [
+        "encode(…, 'base64') writes a line break after 76 characters, as in PostgreSQL, and no sender does: write replace(encode(…, 'base64'), E'\\n', '')",
+      ]
+    : [];
 }
 
 /**

@@ -61,5 +61,23 @@ suite('headgate explain', () => {
     const kept = await explain();
     assert.match(kept, /200 delivery_differs/);
     assert.match(kept, /answered 202 instead, or as the ANSWER of its table says/);
+
+    const proof = createHmac('sha512', 'the-key').update('{"n":1}').digest('base64');
+    assert.equal((await headgate.post('dev/public/hm', '{"n":1}', { 'X-Hmac': proof })).status, 401);
+    await until(async () => (await count()) === 14);
+    const broken = await explain();
+    assert.match(broken, /the signature differs only in line breaks: .* write replace\(/);
+    assert(!broken.includes(proof));
+    const notices: string[] = [];
+    client.on('notice', ({ severity, message }) => notices.push(`${severity} ${message}`));
+    const check = `encode(hmac(s, payload, 'sha512'), 'base64')`;
+    await client.query(`ALTER TABLE hm VALIDATE SECRET s AS secure_compare(headers->>'x-hmac', ${check})`);
+    assert.match(notices.join('\n'), /^WARNING encode\(…, 'base64'\) writes a line break/);
+    notices.length = 0;
+    await client.query(
+      `ALTER TABLE hm VALIDATE SECRET s AS secure_compare(headers->>'x-hmac', replace(${check}, E'\\n', ''))`,
+    );
+    assert.deepEqual(notices, []);
+    assert.equal((await headgate.post('dev/public/hm', '{"n":1}', { 'X-Hmac': proof })).status, 200);
   });
 });
