@@ -21,7 +21,8 @@ import { Networks } from '../kit/networks.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
-import { jsonLine } from '../kit/terminal.ts';
+import { within } from '../kit/timeout.ts';
+import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import type { Where } from './find-headgate.ts';
 import { interrupted } from './print.ts';
@@ -55,6 +56,7 @@ export async function deliverCommand(
   const ended = new AbortController();
   const own = { ...io, signal: AbortSignal.any([io.signal, ended.signal]) };
   const network = networkFor(to, settings.deliverNetworks);
+  await refuseUnreachable(to, network);
   const delivering = new Delivering({ table, to, secret, options, network, io: own, ended });
   await staying(where.dsn, 'deliver', own, (session, begin) => delivering.work(session, begin));
   return delivering.gone ? 1 : interrupted;
@@ -102,6 +104,20 @@ export function networkFor(to: URL, listed: string | null): Network {
   };
 }
 
+/** Throws PlainError if the settings do not permit any address that the receiver's name has now. A name that has none is a failed attempt, later. */
+export async function refuseUnreachable(to: URL, network: Network): Promise<void> {
+  const addresses = await within(
+    limits.deliverMs,
+    network.resolve(to.hostname.replaceAll(/[[\]]/g, '')).catch((): readonly string[] => []),
+    [],
+  );
+  const refused = addresses.filter((address) => !network.isAllowed(address));
+  if (refused.length > 0)
+    throw new PlainError(
+      `${to.hostname} has addresses that are not called${to.protocol === 'http:' ? ' without TLS' : ''} (${refused.join(', ')}): HEADGATE_DELIVER_NETWORKS lists the networks that are, beside public ones with TLS`,
+    );
+}
+
 function numberOf(text: string | undefined, most: number, otherwise: number, name: string): number {
   if (text === undefined) return otherwise;
   const value = /^\d{1,4}$/.test(text) ? Number(text) : 0;
@@ -122,6 +138,7 @@ interface Delivery {
 class Delivering {
   /** The receiver has said that it wants no more. */
   gone = false;
+  readonly #table: string;
   readonly #to: URL;
   readonly #secret: Buffer;
   readonly #options: DeliverOptions;
@@ -138,6 +155,7 @@ class Delivering {
 
   constructor({ table, to, secret, options, network, io, ended }: Delivery) {
     this.#ended = ended;
+    this.#table = table;
     this.#to = to;
     this.#secret = secret;
     this.#options = options;
@@ -177,7 +195,12 @@ class Delivering {
           restMs > 0 || most <= 0
             ? []
             : await run(this.#lease.claim, [most, limits.deliverLeaseMs / 1_000, this.#attempts]);
-        if (!begun) begin();
+        if (!begun)
+          this.#io.note(
+            begin()
+              ? `delivering ${plain(this.#table)} to ${this.#to.href}; Ctrl-C ends\n`
+              : 'delivering again\n',
+          );
         begun = true;
         for (const row of rows) {
           const one = this.#one(row, run)
@@ -260,7 +283,10 @@ class Delivering {
 
   #say(id: string | null, attempt: string | null, outcome: string, why: string | null): void {
     if (this.#options.json === true) this.#io.print(jsonLine({ id, attempt: Number(attempt), outcome, why }));
-    else if (why !== null) this.#io.note(`row ${id ?? ''}, attempt ${attempt ?? ''}: ${outcome}: ${why}\n`);
+    else {
+      const said = why === null ? outcome : `${outcome}: ${plain(why)}`;
+      this.#io.note(`row ${plain(id ?? '')}, attempt ${attempt ?? ''}: ${said}\n`);
+    }
   }
 }
 

@@ -196,6 +196,23 @@ test('410 ends it, the last attempt makes a row dead, and a host that is not lis
   );
   const [refused] = (await once(elsewhere, 'exit')) as [number];
   assert.deepEqual([refused === 0, asked], [false, 2]);
+
+  // A name of this machine is listed, and no network: nothing is tried.
+  await root.query('TRUNCATE orders');
+  await headgate.post('dev/public/orders', '{"n":3}');
+  status = 200;
+  const named = to.replace('127.0.0.1', 'localhost');
+  const local = deliver(t, headgate, file, named);
+  const [unreachable] = (await once(local.child, 'close')) as [number];
+  assert.deepEqual([unreachable, asked], [1, 2]);
+  assert.match(local.said(), /localhost has addresses that are not called .*HEADGATE_DELIVER_NETWORKS/);
+  const untouched = await root.query('SELECT attempts, done_at, last_error FROM orders');
+  assert.deepEqual(untouched.rows, [{ attempts: 0, done_at: null, last_error: null }]);
+
+  // A person sees where to, and each delivery.
+  const shown = deliver(t, headgate, file, to);
+  await until(() => shown.said().includes('delivered') || shown.child.exitCode !== null);
+  assert.match(shown.said(), /^delivering orders to http:\S+\/; Ctrl-C ends\nrow \d+, attempt 1: delivered\n/);
 });
 
 test(
