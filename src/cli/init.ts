@@ -12,6 +12,7 @@ import { bareIdentifier } from '../senders/identifier.ts';
 import { SendClient } from '../senders/send-client.ts';
 import { askOne, roundsOf } from '../senders/send-handshake.ts';
 import { SendError } from '../senders/send-options.ts';
+import { dedupeText } from '../senders/repeated.ts';
 import { hasEvent, senderTable } from '../senders/sender-table.ts';
 import type { Sender } from '../senders/sender.ts';
 import { hintForSender, senderNamed, signedRequest } from '../senders/senders.ts';
@@ -86,7 +87,7 @@ export async function initCommand(
             steps: sender.steps,
           }),
         );
-      else io.print(summary(sender, place, url, key));
+      else io.print(summary(sender, place, io.ask === undefined ? null : url, key));
       const waits = options.json !== true && options.wait !== false && io.ask !== undefined;
       if (waits && !(await firstDelivery(session, place.sql, sender, io))) return interrupted;
       return wrong.length === 0 ? 0 : 1;
@@ -286,10 +287,18 @@ ${numbered(steps)}
 ${handshake === null ? '' : `\nBefore it delivers it asks: ${handshake}\n`}`;
 }
 
-function summary({ id }: Sender, { shown }: Place, url: string, { secret, isNew }: Made): string {
-  return `
-  URL     ${url}
-${isNew ? `  secret  ${secret}\n` : ''}
-See docs/senders/${id}.md for details. Another secret: headgate secrets set ${shown}_secret
-`;
+/** `url`: null if it has just been printed, with nothing typed since. */
+function summary(sender: Sender, { sql, shown }: Place, url: string | null, { secret, isNew }: Made): string {
+  const lines = [
+    ...(url === null ? [] : [`  URL     ${url}`]),
+    ...(isNew ? [`  secret  ${secret}`] : []),
+    ...(url === null && !isNew ? [] : ['']),
+    `See docs/senders/${sender.id}.md for details. Another secret: headgate secrets set ${shown}_secret`,
+    ...('id' in dedupeText(sender)
+      ? [
+          `To store repeated deliveries once: ALTER TABLE ${sql} SET (dedupe = 'sender:${sender.id}');`,
+        ]
+      : []),
+  ];
+  return `\n${lines.join('\n')}\n`;
 }

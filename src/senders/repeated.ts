@@ -173,6 +173,8 @@ keeps the ids for seven days; here \`dedupe = 'sender'\` means \`dedupe = '${pla
 CREATE TABLE ${table} (${bodyColumn(sender)}) WITH (${tableOptions(sender)}, dedupe = 'sender')
   VALIDATE SECRET ${secretName} USING ${sender.id}${answer};
 \`\`\`
+
+A table that exists already, such as one made by \`headgate init ${sender.id}\`, gets it by \`ALTER TABLE ${table} SET (dedupe = 'sender:${sender.id}')\`.
 `;
 }
 
