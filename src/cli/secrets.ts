@@ -5,19 +5,20 @@ import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { bareIdentifier } from '../senders/identifier.ts';
 import type { Where } from './find-headgate.ts';
-import { interrupted } from './print.ts';
+import { interrupted, tableOf } from './print.ts';
 import { within } from './session.ts';
 
 export async function listSecrets(where: Where, json: boolean, io: CommandIo): Promise<number> {
   return within(where.dsn, 'secrets list', async (session) => {
-    for (const row of await session.typed('SHOW SECRETS'))
-      io.print(
-        json
-          ? jsonLine(row)
-          : `${Object.values(row)
-              .map((text) => plain(text ?? ''))
-              .join('  ')}\n`,
-      );
+    const rows = (await session.typed('SHOW SECRETS')).map((row) => ({
+      schema: row['Schema'] ?? '',
+      name: row['Name'] ?? '',
+      backend: row['Backend'] ?? '',
+      learned: row['Learned'] ?? null,
+    }));
+    if (json) for (const row of rows) io.print(jsonLine(row));
+    else if (rows.length === 0) io.note('you may use no secret in this database\n');
+    else io.print(tableOf(rows, ['schema', 'name', 'backend', 'learned'], io));
     return 0;
   });
 }

@@ -78,6 +78,10 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     const made = await headgateRuns(['init', 'shopify', ...at, '--secret-file', '-'], 'shpss_0123456789\n');
     assert.equal(made.code, 0, made.stdout + made.stderr);
     assert.equal(await count('shopify_events'), 0);
+    assert.equal(made.stdout.match(/^ {2}URL /gm)?.length, 1, made.stdout);
+    const [alter = ''] = /ALTER TABLE .*;/.exec(made.stdout) ?? [];
+    assert.match(alter, /^ALTER TABLE shopify_events SET \(dedupe = 'sender:shopify'\);$/);
+    await client.query(`BEGIN; ${alter} ROLLBACK`);
     const body = '{"id":1}';
     const mac = (key: string) => createHmac('sha256', key).update(body).digest('base64');
     const order = (key: string) =>
@@ -92,7 +96,10 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     );
     assert.equal(set.code, 0, set.stderr);
     await within(5_000, async () => assert.equal((await order("it's; new")).status, 200));
-    assert.match((await headgateRuns(['secrets', 'list', ...at])).stdout, /shopify_events_secret/);
+    const listed = (await headgateRuns(['secrets', 'list', ...at])).stdout;
+    assert.match(listed, /^schema +name +backend +learned\n[^]*public +shopify_events_secret +meta\n/);
+    const [first = ''] = (await headgateRuns(['secrets', 'list', '--json', ...at])).stdout.split('\n');
+    assert.deepEqual(Object.keys(JSON.parse(first) as object), ['schema', 'name', 'backend', 'learned']);
     const { rows } = await client.query(
       'SELECT event, count(*)::int AS n FROM shopify_events GROUP BY event',
     );
