@@ -90,7 +90,7 @@ WHERE ${arrival} IS NOT NULL AND ${writtenBetween(null, until.rows)} AND ${since
     session,
     options.table,
     `${writtenBetween(null, until.refused)} AND ${since('received_at')}`,
-    `id DESC LIMIT ${lines}`,
+    `t.id DESC LIMIT ${lines}`,
   );
   for (const row of refused) found.push({ at: row['at'] ?? '', show: () => showRefused(row, options, io) });
   for (const { show } of lines === 0 ? [] : found.toSorted(byTime).slice(-lines)) show();
@@ -110,7 +110,7 @@ async function refusedBetween(
   until: bigint,
 ): Promise<Texts[]> {
   if (since === until) return [];
-  return refusedRows(session, table, writtenBetween(since, until), `id LIMIT ${limits.tailRingMax}`);
+  return refusedRows(session, table, writtenBetween(since, until), `t.id LIMIT ${limits.tailRingMax}`);
 }
 
 async function refusedRows(
@@ -120,7 +120,7 @@ async function refusedRows(
   order: string,
 ): Promise<Texts[]> {
   return session.rows(
-    `SELECT to_char(received_at AT TIME ZONE 'UTC', ${isoFormat}) AS at, current_database()::text AS database, schema_name AS schema,
+    `SELECT t.id::text AS id, to_char(received_at AT TIME ZONE 'UTC', ${isoFormat}) AS at, current_database()::text AS database, schema_name AS schema,
   table_name AS "table", status::text AS status, code, reason, method, target, headers::text AS headers, headers_masked::text AS masked,
   coalesce(body_bytes, 0)::text AS bytes, encode(body, 'base64') AS body, remote_address AS address
 FROM headgate.rejected_requests t WHERE ${condition} AND retry_asked_at IS NULL
@@ -171,7 +171,7 @@ function showStored(
 
 function showRefused(row: Texts, { json, body }: TailOptions, io: CommandIo): void {
   const text = (name: string): string => row[name] ?? '';
-  const { at, database, schema, table, code, reason, address } = row;
+  const { id, at, database, schema, table, code, reason, address } = row;
   const held = {
     method: text('method'),
     target: text('target'),
@@ -182,10 +182,10 @@ function showRefused(row: Texts, { json, body }: TailOptions, io: CommandIo): vo
   };
   const [status, bytes] = [Number(row['status']), held.bodyBytes];
   if (json === true) {
-    const line = { at, database, schema, table, status, code, reason, bytes, address };
+    const line = { id: Number(id), at, database, schema, table, status, code, reason, bytes, address };
     return io.print(jsonLine(body === true ? { ...line, request: held } : line));
   }
   const where = plain(`${text('database')}.${text('schema')}.${text('table')}`);
-  const line = `${text('at').slice(11, 23)}  ${painted(io, 'bad', String(status))}  ${where}  ${text('code')}  ${bytes} B  ${plain(text('address'))}\n`;
+  const line = `${text('at').slice(11, 23)}  ${painted(io, 'bad', String(status))}  ${where}  ${text('code')}  ${bytes} B  ${plain(text('address'))}  refused request ${text('id')}: ${plain(text('reason'))}\n`;
   io.print(body === true ? `${line}${requestText(held)}` : line);
 }
