@@ -18,11 +18,11 @@ import { aligned, isoTime } from './print.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { connect } from './session.ts';
 import type { Session } from './session.ts';
-import { historyFile } from './find-headgate.ts';
+import { historyFile, webhookUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
 export interface SqlOptions {
-  /** Run one after the other; a failure ends them. */
+  /** Run one after the other; a statement that fails ends them, a command that begins with a backslash does not. */
   readonly command?: readonly string[];
   readonly json?: boolean;
 }
@@ -48,19 +48,25 @@ export async function sqlCommand(
   io: CommandIo,
 ): Promise<number> {
   const session = await connect(where.dsn, 'sql');
-  const prompt = new Prompt(session, options.json === true, io);
+  const prompt = new Prompt(session, where, options.json === true, io);
   session.client.on('notice', ({ message }) => io.note(`${plain(message ?? '')}\n`));
   try {
-    for (const command of options.command ?? []) if (!(await prompt.runOne(command))) return 1;
-    if (options.command !== undefined) return 0;
+    let status = 0;
+    for (const command of options.command ?? []) {
+      if (await prompt.runOne(command)) continue;
+      status = 1;
+      if (!isBackslash(command)) break;
+    }
+    if (options.command !== undefined) return status;
     return from.typed ? await prompt.talk(from) : await prompt.readAll(from.input);
   } finally {
     await session.close();
   }
 }
 
-const help = `\\d          tables and views        \\d NAME   its columns and indexes
+const help = `\\d          tables and views        \\d NAME   its columns and indexes, check and URL
 \\dt         tables                  \\endpoints  webhook tables
+\\l          databases               \\dn         schemas
 \\x          one value per line: on or off
 \\q, exit    quit                    ;          ends a statement
 `;
@@ -68,15 +74,19 @@ const help = `\\d          tables and views        \\d NAME   its columns and in
 /** Without a semicolon, as in psql. */
 const isExit = (line: string): boolean => /^\s*(?:\\q|exit|quit)\s*;?\s*$/i.test(line);
 
+const isBackslash = (text: string): boolean => text.trim().startsWith('\\');
+
 class Prompt {
   readonly #session: Session;
+  readonly #where: Where;
   readonly #json: boolean;
   readonly #io: CommandIo;
   #expanded = false;
   #pending = '';
 
-  constructor(session: Session, json: boolean, io: CommandIo) {
+  constructor(session: Session, where: Where, json: boolean, io: CommandIo) {
     this.#session = session;
+    this.#where = where;
     this.#json = json;
     this.#io = io;
   }
@@ -137,8 +147,7 @@ class Prompt {
 
   /** Statements, or one command that begins with a backslash. */
   runOne(text: string): Promise<boolean> {
-    const trimmed = text.trim();
-    return trimmed.startsWith('\\') ? this.#backslash(trimmed) : this.run(text);
+    return isBackslash(text) ? this.#backslash(text.trim()) : this.run(text);
   }
 
   /** false: a statement failed. */
@@ -165,6 +174,8 @@ class Prompt {
       this.#expanded = !this.#expanded;
       this.#io.print(`one value per line: ${this.#expanded ? 'on' : 'off'}\n`);
     } else if (word === 'endpoints') return this.run('SHOW ENDPOINTS');
+    else if (['l', 'l+'].includes(word)) return this.run(databases);
+    else if (['dn', 'dn+'].includes(word)) return this.run(schemas);
     else if (['d', 'dt', 'd+', 'dt+'].includes(word)) {
       const kinds = word.startsWith('dt') ? ['r', 'p'] : ['r', 'p', 'v', 'm'];
       return name === '' ? this.run(relationsOf(kinds)) : this.#describe(name);
@@ -177,25 +188,46 @@ class Prompt {
   }
 
   async #describe(name: string): Promise<boolean> {
-    const found = quoteLiteral(name);
-    const known = await this
-      .run(`SELECT a.attname AS "column", pg_catalog.format_type(a.atttypid, a.atttypmod) AS type,
-  CASE WHEN a.attnotnull THEN 'not null' ELSE '' END AS "null", coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), '') AS "default"
-FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-WHERE a.attrelid = ${found}::pg_catalog.regclass::pg_catalog.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`);
-    if (!known) return false;
-    return this.run(
-      `SELECT pg_catalog.pg_get_indexdef(i.indexrelid) AS indexes FROM pg_catalog.pg_index i
-WHERE i.indrelid = pg_catalog.to_regclass(${found})::pg_catalog.oid`,
+    const found = await this.#query(
+      `SELECT c.oid::pg_catalog.text, n.nspname, c.relname, pg_catalog.current_database(), pg_catalog.to_regclass('headgate.webhook_table') IS NOT NULL
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = pg_catalog.to_regclass(${quoteLiteral(name)})::pg_catalog.oid`,
     );
+    if (found === null) return false;
+    const [row] = found.flatMap(({ rows }) => rows);
+    if (row === undefined) {
+      this.#io.note(`Did not find any relation named "${plain(name)}".\n`);
+      return false;
+    }
+    const [oid = '', schema, table, database, hasCatalog] = row.map((value) => value ?? '');
+    if (!(await this.run(columnsOf(oid)))) return false;
+    if (!(await this.#runUnlessEmpty(indexesOf(oid)))) return false;
+    if (hasCatalog !== 't') return true;
+    const where = { ...this.#where, url: this.#where.url ?? '' };
+    return this.#runUnlessEmpty(
+      checkOf(oid, webhookUrl(where, database ?? '', schema ?? '', table ?? '')),
+    );
+  }
+
+  /** Shows no heading without a row. */
+  async #runUnlessEmpty(sql: string): Promise<boolean> {
+    const results = await this.#query(sql);
+    for (const result of results ?? []) if (result.rows.length > 0) this.#show(result);
+    return results !== null;
   }
 
   /** Returns whether every statement succeeded. */
   async run(sql: string): Promise<boolean> {
+    const results = await this.#query(sql);
+    for (const result of results ?? []) this.#show(result);
+    return results !== null;
+  }
+
+  /** null: it failed, which is shown. */
+  async #query(sql: string): Promise<readonly Result[] | null> {
     try {
       const answer: unknown = await this.#session.client.query({ text: sql, rowMode: 'array' });
-      for (const result of (Array.isArray(answer) ? answer : [answer]) as Result[]) this.#show(result);
-      return true;
+      return (Array.isArray(answer) ? answer : [answer]) as Result[];
     } catch (error) {
       const { message, hint, detail, position } = error as {
         message: string;
@@ -207,7 +239,7 @@ WHERE i.indrelid = pg_catalog.to_regclass(${found})::pg_catalog.oid`,
       if (position !== undefined) this.#io.note(markedLine(sql, Number(position)));
       if (detail !== undefined) this.#io.note(`DETAIL:  ${plain(detail)}\n`);
       if (hint !== undefined) this.#io.note(`HINT:  ${plain(hint)}\n`);
-      return false;
+      return null;
     }
   }
 
@@ -274,6 +306,37 @@ const relationsOf = (kinds: readonly string[]): string => `SELECT n.nspname AS s
   pg_catalog.pg_get_userbyid(c.relowner) AS owner
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN (${kinds.map(quoteLiteral).join(', ')}) AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'headgate') ORDER BY 1, 2`;
+
+/** As psql names them: a generated column by its expression, an identity by its kind. */
+const columnsOf = (
+  oid: string,
+): string => `SELECT a.attname AS "column", pg_catalog.format_type(a.atttypid, a.atttypmod) AS type,
+  CASE WHEN a.attnotnull THEN 'not null' ELSE '' END AS "null",
+  CASE WHEN a.attidentity::pg_catalog.text = 'a' THEN 'generated always as identity'
+    WHEN a.attidentity::pg_catalog.text = 'd' THEN 'generated by default as identity'
+    WHEN a.attgenerated::pg_catalog.text = '' THEN coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid, true), '')
+    ELSE pg_catalog.concat('generated always as (', pg_catalog.pg_get_expr(d.adbin, d.adrelid, true), ')',
+      CASE WHEN a.attgenerated::pg_catalog.text = 's' THEN ' stored' END) END AS "default"
+FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE a.attrelid = ${oid}::pg_catalog.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`;
+
+const indexesOf = (
+  oid: string,
+): string => `SELECT pg_catalog.pg_get_indexdef(i.indexrelid) AS indexes FROM pg_catalog.pg_index i
+WHERE i.indrelid = ${oid}::pg_catalog.oid`;
+
+/** Of a webhook table. */
+const checkOf = (
+  oid: string,
+  url: string,
+): string => `SELECT coalesce(w.expression, 'none: anybody can write') AS validate, ${quoteLiteral(url)} AS url
+FROM headgate.webhook_table w WHERE w.relation::pg_catalog.oid = ${oid}::pg_catalog.oid AND headgate.owns_table(w.relation)`;
+
+const databases = `SELECT d.datname AS name, pg_catalog.pg_get_userbyid(d.datdba) AS owner,
+  pg_catalog.pg_encoding_to_char(d.encoding) AS encoding, d.datcollate AS "collate" FROM pg_catalog.pg_database d ORDER BY 1`;
+
+const schemas = `SELECT n.nspname AS name, pg_catalog.pg_get_userbyid(n.nspowner) AS owner FROM pg_catalog.pg_namespace n
+WHERE NOT pg_catalog.starts_with(n.nspname::pg_catalog.text, 'pg_') AND n.nspname <> 'information_schema' ORDER BY 1`;
 
 function cell(value: string | null | undefined): string {
   if (value === null || value === undefined) return 'NULL';
