@@ -143,9 +143,13 @@ export class Reasons {
 
   /** NULL: usually because something that the sender should have sent is missing. */
   #unknown(node: Node): string {
-    const missing = [...reachable(node)]
-      .sort((a, b) => a.at - b.at)
-      .flatMap((part) => (part.kind === 'header' && this.#is(part, null) ? [part.name] : []));
+    const names = (parts: Iterable<Node>): string[] =>
+      [...parts]
+        .sort((a, b) => a.at - b.at)
+        .flatMap((part) => (part.kind === 'header' && this.#is(part, null) ? [part.name] : []));
+    // Of a header that coalesce() replaces, nothing depends. An array is not NULL, but may hold one that does.
+    const decisive = names(this.#nullParts(node));
+    const missing = decisive.length > 0 ? decisive : names(reachable(node));
     if (missing.length > 0) {
       return missing.map(missingHeader).join(', and ');
     }
@@ -156,6 +160,14 @@ export class Reasons {
     return cause.kind === 'call' && cause.row.role === 'token'
       ? `the token does not verify: ${this.#print(cause)} is NULL`
       : `${this.#print(cause)} is NULL`;
+  }
+
+  /** The node, and what is NULL below it without anything between that is not. */
+  #nullParts(node: Node): Set<Node> {
+    const found = new Set([node]);
+    for (const part of found)
+      for (const child of childrenOf(part)) if (this.#is(child, null)) found.add(child);
+    return found;
   }
 
   #nullLeaf(node: Node): Node {

@@ -64,6 +64,12 @@ suite('explainExpression', () => {
     }
   });
 
+  test('a missing header is named only if the check fails because of it', () => {
+    const text = `secure_compare(headers->>'sig', encode(hmac(s, convert_to(coalesce(headers->>'optional', '') || (headers->>'at'), 'UTF8'), 'sha256'), 'hex'))`;
+    assert.equal(explain(text, { sig: 'x' }).reason, "header 'at' is missing");
+    assert.equal(explain(text, {}).reason, "header 'sig' is missing, and header 'at' is missing");
+  });
+
   test('a key that the request holds is taken out of what is shown, in clear and as part of it', () => {
     const explained = explain(`secure_compare(headers->>'authorization', 'Bearer ' || s)`, {
       Authorization: `Bearer ${secret}`,
