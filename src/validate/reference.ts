@@ -96,6 +96,8 @@ is compiled when the table is created. Anything that is not on this page is refu
 - The scheme of \`Authorization\` may be written in any case (RFC 9110), and \`secure_compare\` distinguishes them:
   \`lower(left(headers->>'authorization', 7)) = 'bearer ' AND secure_compare(substr(headers->>'authorization', 8), secret)\`.
 - A header name that is not in lower case can never match: CREATE TABLE warns.
+- \`encode(…, 'base64')\` of 57 bytes or more, such as an HMAC with SHA-512, has a line break after 76 characters, which no sender writes: CREATE TABLE and
+  ALTER TABLE warn. Remove it: \`replace(encode(hmac(s, payload, 'sha512'), 'base64'), E'\\n', '')\`.
 - Its cost is bounded when it is created: numbers for \`repeat\` and patterns of \`LIKE\` are constants, a value may be
   ${limits.expressionValueBodiesMax} times as long as the body, a text from JSON up to ${limits.expressionJsonCharsMax} characters, a numeric up to ${limits.expressionDigitsMax} digits, a list in a
   comparison up to ${limits.expressionListItemsMax} items; a request that exceeds this is refused.
