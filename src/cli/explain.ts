@@ -80,7 +80,9 @@ function page(row: Texts, hint: string): string {
     ...headers,
     ...leftOut,
     '',
-    row['body_bytes'] === null ? '(the body was not read)' : shownBody(body.slice(0, limits.promptCellCharsMax)),
+    row['body_bytes'] === null
+      ? '(the body was not read)'
+      : shownBody(body.slice(0, limits.promptCellCharsMax)),
     ...(row['body_bytes'] === null ? [] : [`(${text('body_bytes')} bytes)`]),
     ...(retried === '' ? [] : ['', retried]),
     ...(storable

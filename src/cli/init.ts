@@ -295,9 +295,7 @@ function summary(sender: Sender, { sql, shown }: Place, url: string | null, { se
     ...(url === null && !isNew ? [] : ['']),
     `See docs/senders/${sender.id}.md for details. Another secret: headgate secrets set ${shown}_secret`,
     ...('id' in dedupeText(sender)
-      ? [
-          `To store repeated deliveries once: ALTER TABLE ${sql} SET (dedupe = 'sender:${sender.id}');`,
-        ]
+      ? [`To store repeated deliveries once: ALTER TABLE ${sql} SET (dedupe = 'sender:${sender.id}');`]
       : []),
   ];
   return `\n${lines.join('\n')}\n`;

@@ -204,9 +204,7 @@ WHERE c.oid = pg_catalog.to_regclass(${quoteLiteral(name)})::pg_catalog.oid`,
     if (!(await this.#runUnlessEmpty(indexesOf(oid)))) return false;
     if (hasCatalog !== 't') return true;
     const where = { ...this.#where, url: this.#where.url ?? '' };
-    return this.#runUnlessEmpty(
-      checkOf(oid, webhookUrl(where, database ?? '', schema ?? '', table ?? '')),
-    );
+    return this.#runUnlessEmpty(checkOf(oid, webhookUrl(where, database ?? '', schema ?? '', table ?? '')));
   }
 
   /** Shows no heading without a row. */

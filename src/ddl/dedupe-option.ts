@@ -34,10 +34,7 @@ export function dedupeValue(option: Option, using: string | null, deliveryIdOf: 
   const named = senderIn(value);
   const sender = named?.[1]?.toLowerCase() ?? using;
   if (named !== null && sender === null)
-    return refuse(
-      "dedupe = 'sender' needs VALIDATE ... USING in the same statement",
-      nameIt([]),
-    );
+    return refuse("dedupe = 'sender' needs VALIDATE ... USING in the same statement", nameIt([]));
   const known = named === null || sender === null ? { id: value } : deliveryIdOf(sender);
   if (known === null) return refuse(`unknown sender "${sender}"`);
   if ('problem' in known) return refuse(known.problem, known.instead);

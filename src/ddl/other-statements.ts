@@ -71,7 +71,9 @@ function setOptions(
   const planOf = (using: string | null): Plan => {
     const changes = {
       ...impliedCompare(options, using, context.deliveryIdOf),
-      ...Object.fromEntries(options.map((option) => [option.name, changeableValue(option, { using, context })])),
+      ...Object.fromEntries(
+        options.map((option) => [option.name, changeableValue(option, { using, context })]),
+      ),
     };
     const args = [relationArgument(name), displayName(name), ifExists, { json: withPlaces(changes) }];
     return callPlan('ALTER TABLE', 'alter_options', args, cursor.lexical.text);

@@ -126,7 +126,12 @@ test('a signature in base64 with a line break is warned about; without it, it is
   assert.match(warned(encoded('sha512')), /^encode\(…, 'base64'\) writes a line break after 76 characters/);
   assert.match(warned(`'v1=' || ${encoded('SHA512')}`), /line break/);
   const joined = `replace(${encoded('sha512')}, E'\\n', '')`;
-  for (const text of [encoded('sha256'), encoded('sha384'), `encode(hmac(s, payload, 'sha512'), 'hex')`, joined])
+  for (const text of [
+    encoded('sha256'),
+    encoded('sha384'),
+    `encode(hmac(s, payload, 'sha512'), 'hex')`,
+    joined,
+  ])
     assert.equal(warned(text), '', text);
   // Node's base64 has no line breaks, as every sender's.
   const proof = createHmac('sha512', 'key').update('').digest('base64');

@@ -97,7 +97,10 @@ test('commands on a terminal and in a pipe', { timeout: 240_000 }, async (t) => 
       assert(shown.includes(said), said);
     }
     assert.doesNotMatch(shown, /indexes|validate/);
-    assert.match(await of('hooked'), /validate +url\n[^]*x-hub-signature-256[^]*\/webhook\/dev\/public\/hooked\n/);
+    assert.match(
+      await of('hooked'),
+      /validate +url\n[^]*x-hub-signature-256[^]*\/webhook\/dev\/public\/hooked\n/,
+    );
     assert.match((await headgateRuns(['sql', at, '-c', '\\l'])).stdout, /^dev +root +UTF8/m);
     assert.match((await headgateRuns(['sql', at, '-c', '\\dn'])).stdout, /^public +/m);
     const piped = await headgateRuns(['sql', at, '--json'], {}, 'SELECT 1 AS a;\nexit\nSELECT 2 AS a;\n');
@@ -165,7 +168,9 @@ test('commands on a terminal and in a pipe', { timeout: 240_000 }, async (t) => 
       terminal.type(keys.interrupt);
       assert.equal(await terminal.ended, 130);
       const failed = onTerminal(step, ['tail', 'seen', '--dsn', dsn, '--failed', '--since', '1d']);
-      await failed?.shows(/401 {2}dev\.public\.seen {2}signature_failed {2}2 B {2}\S+ {2}refused request \d+: Signature/);
+      await failed?.shows(
+        /401 {2}dev\.public\.seen {2}signature_failed {2}2 B {2}\S+ {2}refused request \d+: Signature/,
+      );
       failed?.type(keys.interrupt);
     },
   );

@@ -212,7 +212,10 @@ test('410 ends it, the last attempt makes a row dead, and a host that is not lis
   // A person sees where to, and each delivery.
   const shown = deliver(t, headgate, file, to);
   await until(() => shown.said().includes('delivered') || shown.child.exitCode !== null);
-  assert.match(shown.said(), /^delivering orders to http:\S+\/; Ctrl-C ends\nrow \d+, attempt 1: delivered\n/);
+  assert.match(
+    shown.said(),
+    /^delivering orders to http:\S+\/; Ctrl-C ends\nrow \d+, attempt 1: delivered\n/,
+  );
 });
 
 test(
