@@ -168,10 +168,10 @@ class Parts {
     return `(case ${unless}when (${fine}) is not true then '${versionMissing}' else 'true' end)::pg_catalog.bool`;
   }
 
-  /** Fails if a decoded row has no version. */
-  haveVersions(): string {
+  /** Fails if a decoded row has no version. `unless`: see rows. */
+  haveVersions(unless: string): string {
     const values = this.newest.parts.map((part) => valueOf(part, ''));
-    return this.#check(values, '');
+    return this.#check(values, unless);
   }
 
   /** Whether the row of the table is older than the one that would replace it. */
@@ -307,13 +307,13 @@ export function storeNewerStatement(target: Target, left: readonly string[], one
   const parts = partsOf(shape);
   if (parts === null) throw new Error('the table has no versions');
   const columns = names(shape.columns);
-  const none = `(select (case when exists (select from ${tombstonesOf(target)} b) then '${words.buried}' else 'true' end)::pg_catalog.bool)`;
+  const buried = `when exists (select from ${tombstonesOf(target)} b) then '${words.buried}' `;
   const older = parts.older();
   const order = one ? '' : `order by ${parts.key.join(', ')} `;
   const newer = one ? older : `(case when ${older} then 'true' else '${words.stale}' end)::pg_catalog.bool`;
   return (
     `insert into ${relationName(target)} as ${parts.row} (${columns}) select ${columns} from ${keyed(shape)} ` +
-    `where ${none} and ${parts.haveVersions()} ${order}${parts.conflict(left)} where ${newer}`
+    `where ${parts.haveVersions(buried)} ${order}${parts.conflict(left)} where ${newer}`
   );
 }
 

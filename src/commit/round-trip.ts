@@ -191,8 +191,7 @@ class Answer {
 
   handleCommandComplete(message: { readonly text?: string }): void {
     // Of one row: it was not newer, if that can be.
-    if (message.text === 'INSERT 0 0')
-      (this.#stale ??= []).push({ completed: this.#completed, places: [0] });
+    if (message.text === 'INSERT 0 0') (this.#stale ??= []).push({ completed: this.#completed, places: [0] });
     this.#completed++;
     this.#hasRow = false;
     this.#tag = message.text ?? '';
