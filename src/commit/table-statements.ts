@@ -1,6 +1,7 @@
 /**
  * What is sent for the rows of one version of a table: its statements, made once, and the steps of a transaction. Pure.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import { relationName } from '../kit/sql-text.ts';
 import type { Column } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
@@ -66,6 +67,11 @@ export interface Step {
 }
 
 type Short = 'one' | 'many';
+
+const trialsOf = rememberedOf((_: Target): Readonly<Record<Short, Trials>> => ({
+  one: new Trials(),
+  many: new Trials(),
+}));
 
 /** A statement with the types of its parameters. */
 interface Sql {
@@ -135,7 +141,7 @@ export class TableStatements {
     const isNewest = isNewestOnly(target);
     this.#isNewest = isNewest;
     const remove = isNewest ? removeOlderStatement(target) : removeStatement(target);
-    this.#trials = isNewest && isPlain(target) ? { one: new Trials(), many: new Trials() } : null;
+    this.#trials = isNewest && isPlain(target) ? trialsOf(target) : null;
     this.deletes = remove !== null;
     this.#remove = remove === null ? null : sql(remove, rowTypes);
     const probe = removeProbeStatement(target);
