@@ -21,6 +21,8 @@ export interface MovedTable {
   readonly columns: readonly string[];
   /** Of the primary key; empty if there is none. */
   readonly key: readonly string[];
+  /** Which of its rows are moved, as SQL about `t`; absent: all. */
+  readonly only?: string;
 }
 
 export interface Sides {
@@ -42,7 +44,7 @@ async function boundaryNow(source: Client): Promise<string> {
 export async function copyOld({ source, target }: Sides, table: MovedTable): Promise<number> {
   const boundary = await boundaryNow(source);
   return inTransaction(target, async () => {
-    const rows = await pipe({ source, target }, table, `WHERE NOT ${isNew(boundary)}`, table.name);
+    const rows = await pipe({ source, target }, table, `NOT ${isNew(boundary)}`, table.name);
     await target.query('INSERT INTO headgate_move.table_state (name, boundary) VALUES ($1, $2)', [
       table.name,
       boundary,
@@ -51,15 +53,28 @@ export async function copyOld({ source, target }: Sides, table: MovedTable): Pro
   });
 }
 
+/** Since which transaction rows of the table are to be copied. */
+async function copiedBefore({ target }: Sides, { name }: MovedTable): Promise<string> {
+  const { rows } = await target.query<{ boundary: string }>(
+    'SELECT boundary FROM headgate_move.table_state WHERE name = $1',
+    [name],
+  );
+  const from = rows[0]?.boundary;
+  if (from === undefined) throw new MoveError(`table ${name} is new: run the move again`);
+  return from;
+}
+
+/** As copyNew, for a table with a key in which rows that the source has deleted meanwhile may stay. */
+export async function copyAdded(sides: Sides, table: MovedTable): Promise<number> {
+  const from = await copiedBefore(sides, table);
+  const boundary = await boundaryNow(sides.source);
+  return inTransaction(sides.target, () => applyNew(sides, table, from, boundary));
+}
+
 /** The source must have stopped writing. Returns the number of rows copied. */
 export async function copyNew(sides: Sides, table: MovedTable): Promise<number> {
   const { target } = sides;
-  const { rows: state } = await target.query<{ boundary: string }>(
-    'SELECT boundary FROM headgate_move.table_state WHERE name = $1',
-    [table.name],
-  );
-  const from = state[0]?.boundary;
-  if (from === undefined) throw new MoveError(`table ${table.name} is new: run the move again`);
+  const from = await copiedBefore(sides, table);
   const boundary = await boundaryNow(sides.source);
   let rows: number | null = null;
   try {
@@ -72,7 +87,7 @@ export async function copyNew(sides: Sides, table: MovedTable): Promise<number> 
   const all = await inTransaction(target, async () => {
     await target.query(`TRUNCATE ${table.name}`);
     await remember(target, table, boundary);
-    return pipe(sides, table, '', table.name);
+    return pipe(sides, table, 'true', table.name);
   });
   if (!(await sameCount(sides, table)))
     throw new MoveError(`table ${table.name} has other rows in the target: is something writing to it?`);
@@ -82,7 +97,7 @@ export async function copyNew(sides: Sides, table: MovedTable): Promise<number> 
 async function applyNew(sides: Sides, table: MovedTable, from: string, boundary: string): Promise<number> {
   const { target } = sides;
   await remember(target, table, boundary);
-  const fresh = `WHERE ${isNew(from)}`;
+  const fresh = isNew(from);
   if (table.key.length === 0) return pipe(sides, table, fresh, table.name);
   const columns = table.columns.join(', ');
   await target.query(
@@ -106,12 +121,12 @@ function remember(target: Client, { name }: MovedTable, boundary: string): Promi
   return target.query('UPDATE headgate_move.table_state SET boundary = $2 WHERE name = $1', [name, boundary]);
 }
 
-function pipe({ source, target }: Sides, { name, columns }: MovedTable, where: string, into: string) {
+function pipe({ source, target }: Sides, { name, columns, only = 'true' }: MovedTable, which: string, into: string) {
   const list = columns.join(', ');
   const target_ = columns.length === 0 ? into : `${into} (${list})`;
   return pipeRows(
     source,
-    `COPY (SELECT ${list} FROM ONLY ${name} t ${where}) TO STDOUT`,
+    `COPY (SELECT ${list} FROM ONLY ${name} t WHERE ${which} AND ${only}) TO STDOUT`,
     target,
     `COPY ${target_} FROM STDIN`,
   );
