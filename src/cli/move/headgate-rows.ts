@@ -7,7 +7,7 @@ import { identities } from '../../catalog/seals.ts';
 import { quoteIdentifier } from '../../kit/sql-text.ts';
 import type { Sealing } from '../../secrets/sealing.ts';
 import { pipeRows } from './pipe.ts';
-import type { MovedTable, Sides } from './rows.ts';
+import type { MovedRows, MovedTable, Sides } from './rows.ts';
 import { MoveError } from './statements.ts';
 
 /** In the order of their references. */
@@ -27,10 +27,11 @@ const relations = [
   'traffic_minute',
   'rejected_requests',
   'claimer',
+  'tombstone',
 ];
 
 /** The ids of deliveries that these tables have stored, which may be many more than their rows. */
-export const deliveriesOf = (tables: readonly MovedTable[]): MovedTable => ({
+export const deliveriesOf = (tables: readonly MovedTable[]): MovedRows => ({
   name: 'headgate.delivery',
   columns: ['relation', 'id', 'stored_at', 'claimed_by', 'body'],
   key: ['relation', 'id'],
