@@ -84,6 +84,31 @@ suite('migrate', () => {
     await reader.query('commit');
   });
 
+  test('what an owner has claimed before version 71 stays known, unless it was elsewhere, and no id is written again', async (t) => {
+    const client = await (await testDatabase(t)).connect();
+    const migrations = readMigrations();
+    await migrate(client, migrations);
+    await client.query(`create table t (); insert into headgate.webhook_table (relation, payload, options, includes)
+      values ('t', 'data', '{"dedupe": "$.id"}', '[]');
+      insert into headgate.delivery (relation, id, claimed_by)
+      values ('t', '00000000-0000-0000-0000-000000000001', (select relowner from pg_class where oid = 't'::regclass))`);
+    const claim = `select headgate.claim_deliveries('t'::regclass, '{00000000-0000-0000-0000-000000000001}', 3600)`;
+    const file = async () =>
+      (await client.query(`select pg_relation_filenode('headgate.delivery'), xmin from headgate.delivery`)).rows;
+    const before = await file();
+    const upgrade = async (identity: string) => {
+      await client.query(`delete from headgate.migration where version >= 71; drop table headgate.claimer;
+        update headgate.cluster set identity = ${identity}`);
+      await migrate(client, migrations);
+      await client.query('call headgate.settle()');
+    };
+    await upgrade('headgate.cluster_identity()');
+    await assert.rejects(client.query(claim), { code: 'HG004' });
+    assert.deepEqual(await file(), before);
+    await upgrade(`'another server'`);
+    await client.query(claim);
+  });
+
   test('a view of before gets its new columns, and what is granted stays', async (t) => {
     const client = await (await testDatabase(t)).connect();
     await makeOldCatalog(client, 4);
