@@ -88,6 +88,7 @@ suite('migrate', () => {
     const client = await (await testDatabase(t)).connect();
     const migrations = readMigrations();
     await migrate(client, migrations);
+    const numbered = migrations.numbered.find(({ version }) => version === 71)?.sql;
     await client.query(`create table t (); insert into headgate.webhook_table (relation, payload, options, includes)
       values ('t', 'data', '{"dedupe": "$.id"}', '[]');
       insert into headgate.delivery (relation, id, claimed_by)
@@ -97,10 +98,8 @@ suite('migrate', () => {
       (await client.query(`select pg_relation_filenode('headgate.delivery'), xmin from headgate.delivery`)).rows;
     const before = await file();
     const upgrade = async (identity: string) => {
-      await client.query(`delete from headgate.migration where version >= 71; drop table headgate.claimer;
-        update headgate.cluster set identity = ${identity}`);
-      await migrate(client, migrations);
-      await client.query('call headgate.settle()');
+      await client.query(`drop table headgate.claimer; update headgate.cluster set identity = ${identity};
+        begin; set local search_path = pg_catalog, pg_temp; ${numbered}; commit; call headgate.settle()`);
     };
     await upgrade('headgate.cluster_identity()');
     await assert.rejects(client.query(claim), { code: 'HG004' });
