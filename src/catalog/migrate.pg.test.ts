@@ -95,7 +95,8 @@ suite('migrate', () => {
       values ('t', '00000000-0000-0000-0000-000000000001', (select relowner from pg_class where oid = 't'::regclass))`);
     const claim = `select headgate.claim_deliveries('t'::regclass, '{00000000-0000-0000-0000-000000000001}', 3600)`;
     const file = async () =>
-      (await client.query(`select pg_relation_filenode('headgate.delivery'), xmin from headgate.delivery`)).rows;
+      (await client.query(`select pg_relation_filenode('headgate.delivery'), xmin from headgate.delivery`))
+        .rows;
     const before = await file();
     const upgrade = async (identity: string) => {
       await client.query(`drop table headgate.claimer; update headgate.cluster set identity = ${identity};

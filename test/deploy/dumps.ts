@@ -87,9 +87,11 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
       const app = await headgate.clientAs(t, 'app');
       await app.query(`CREATE TABLE app.plain (data JSONB) WITH (connector = 'webhook');
       CREATE TABLE app.coded (id INT, who NAME DEFAULT current_user, n SERIAL) WITH (connector = 'webhook', dedupe = '$.id')`);
-      for (const id of [1, 2]) assert.equal((await headgate.post('dev/app/coded', `{"id":${id}}`)).status, 200);
+      for (const id of [1, 2])
+        assert.equal((await headgate.post('dev/app/coded', `{"id":${id}}`)).status, 200);
       assert.deepEqual(
-        (await root.query('SELECT count(*)::int AS n FROM headgate.delivery WHERE claimed_by IS NOT NULL')).rows,
+        (await root.query('SELECT count(*)::int AS n FROM headgate.delivery WHERE claimed_by IS NOT NULL'))
+          .rows,
         [{ n: 2 }],
         'claimed in a session of the owner',
       );
@@ -112,7 +114,9 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
         [...new Set(said.map((line) => /role "\w+" does not exist/.exec(line)?.[0] ?? line))].toSorted(),
         ['app', 'headgate_commit', 'headgate_gateway'].map((role) => `role "${role}" does not exist`),
       );
-      await there.query('CREATE ROLE headgate_gateway; CREATE ROLE headgate_commit; CREATE ROLE app LOGIN; CREATE ROLE next');
+      await there.query(
+        'CREATE ROLE headgate_gateway; CREATE ROLE headgate_commit; CREATE ROLE app LOGIN; CREATE ROLE next',
+      );
       assert.deepEqual(await restored('with_roles'), { code: 0, said: [] });
       for (const database of ['without', 'with_roles']) {
         const dsn = `postgresql://root@/${database}?host=${encodeURIComponent(server.socketDir)}`;

@@ -218,7 +218,9 @@ suite('headgate move', () => {
     await until(() => stored.length > 20);
     // An id of a table that is gone, whose oid another table may have there.
     const source = await old.client(t);
-    await source.query(`INSERT INTO headgate.delivery (relation, id) VALUES (987654321::oid::regclass, gen_random_uuid())`);
+    await source.query(
+      `INSERT INTO headgate.delivery (relation, id) VALUES (987654321::oid::regclass, gen_random_uuid())`,
+    );
     const moved = await move(dataDir, there.url);
     assert.equal(moved.code, 0, moved.stderr);
     assert.doesNotMatch(moved.stderr, /headgate_/);
@@ -247,7 +249,9 @@ suite('headgate move', () => {
     // Deliveries that came before the move, and while it copied, are known there.
     for (const id of [stored[0], stored.at(-1)])
       assert.equal((await taker.post('dev/app/coded', `{"id":${id}}`)).status, 200);
-    const { rows: copies } = await there.client.query('SELECT id FROM app.coded GROUP BY id HAVING count(*) > 1');
+    const { rows: copies } = await there.client.query(
+      'SELECT id FROM app.coded GROUP BY id HAVING count(*) > 1',
+    );
     assert.deepEqual(copies, []);
   });
 

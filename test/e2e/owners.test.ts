@@ -147,7 +147,11 @@ suite('whose session stores a row', () => {
     await root.query('TRUNCATE s.t; REASSIGN OWNED BY c TO a; DROP OWNED BY c; DROP ROLE c');
     await until(async () => (await post('t')) === 200);
     assert.deepEqual([await post('x'), await post('y'), await post('u')], [200, 200, 200]);
-    assert.deepEqual(await stored(), ['t', 'y'], 'the former owner is gone, the claim of y is not that of the next one');
+    assert.deepEqual(
+      await stored(),
+      ['t', 'y'],
+      'the former owner is gone, the claim of y is not that of the next one',
+    );
   });
 
   test('no session of a superuser touches a table, except those of one who owns that table with code', async (t) => {

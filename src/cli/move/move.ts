@@ -147,8 +147,7 @@ async function moveAll(sides: Sides, report: MoveReport): Promise<void> {
     report.say(`${table.name}: ${await copyOld(sides, table)} rows`);
   }
   const deliveries = deliveriesOf(all);
-  if (!steps.has(deliveries.name))
-    report.say(`ids of deliveries: ${await copyOld(sides, deliveries)}`);
+  if (!steps.has(deliveries.name)) report.say(`ids of deliveries: ${await copyOld(sides, deliveries)}`);
   if (!steps.has('indexes')) {
     await inTransaction(target, async () => {
       await runStatements(target, (await source.query<Statement>(keysAndIndexes)).rows);

@@ -124,7 +124,12 @@ function remember(target: Client, { name }: MovedRows, boundary: string): Promis
   return target.query('UPDATE headgate_move.table_state SET boundary = $2 WHERE name = $1', [name, boundary]);
 }
 
-function pipe({ source, target }: Sides, { name, columns, only = 'true' }: MovedRows, which: string, into: string) {
+function pipe(
+  { source, target }: Sides,
+  { name, columns, only = 'true' }: MovedRows,
+  which: string,
+  into: string,
+) {
   const list = columns.join(', ');
   const target_ = columns.length === 0 ? into : `${into} (${list})`;
   return pipeRows(
