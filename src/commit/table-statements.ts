@@ -68,7 +68,7 @@ export interface Step {
 
 type Short = 'one' | 'many';
 
-const trialsOf = rememberedOf((_: Target): Readonly<Record<Short, Trials>> => ({
+const trialsOf = rememberedOf<Target, Readonly<Record<Short, Trials>>>(() => ({
   one: new Trials(),
   many: new Trials(),
 }));
