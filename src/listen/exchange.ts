@@ -133,7 +133,16 @@ export class WebhookExchange extends Exchange implements Arrival {
       remoteAddress: this.remoteAddress,
       bytes: this.announcedBytes,
       seconds: this.seconds,
+      arrivedAtMs: this.arrivedAtMs,
     };
+    if (this.#table === null) return this.#room.observe({ ...said, path: pathOf(this.target) });
     this.#room.observe(held === undefined ? said : { ...said, held });
   }
+}
+
+const pathCharsMax = 200;
+
+function pathOf(target: string): string {
+  const at = target.indexOf('?');
+  return target.slice(0, at < 0 ? pathCharsMax : Math.min(at, pathCharsMax));
 }
