@@ -9,9 +9,6 @@ import type { TableRef } from './statements.ts';
 /** Tables that are read as a whole whenever their rows are looked at. */
 const scanBytesMax = 64 * 1024 * 1024;
 export const newestMax = 50;
-/** Of a value in a list whose values are too large together, in characters, and what all of them may take, in bytes. */
-const startChars = 500;
-const cellsBytesMax = 4 * 1024 * 1024;
 
 export interface RowOrder {
   /** The column whose greatest values are the newest rows; null: there is none, and the transactions that wrote them are compared. */
@@ -82,20 +79,6 @@ export function newestRows({ schema, table }: TableRef, order: RowOrder, max = n
   const newest = `${from}\nWHERE ${column} IS NOT NULL\nORDER BY ${column} DESC\nLIMIT ${max}`;
   if (!order.nullable) return newest;
   return `(${newest})\nUNION ALL\n(${from} WHERE ${column} IS NULL LIMIT ${max})\nLIMIT ${max}`;
-}
-
-/** The same rows as texts. Of a value that is too large for the list its beginning, and how large it is. */
-export function newestStarts(of: TableRef, order: RowOrder, max = newestMax): string {
-  const cellMax = Math.max(startChars, Math.floor(cellsBytesMax / (newestMax * order.names.length)));
-  const cells = order.names.map((name, i) => {
-    const text = `r.c${i}::text`;
-    const start = `pg_catalog.concat(octet_length(${text}), ' bytes, beginning with ', left(${text}, ${startChars}))`;
-    return `CASE WHEN octet_length(${text}) > ${cellMax} THEN ${start} ELSE ${text} END AS ${identifier(name)}`;
-  });
-  return `SELECT ${['r.id', ...cells].join(',\n  ')}
-FROM (
-${newestRows(of, order, max)}
-) AS r (${['id', ...order.names.map((_, i) => `c${i}`)].join(', ')})`;
 }
 
 /** null: it has no such column. */

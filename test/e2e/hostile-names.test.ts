@@ -5,27 +5,39 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { newestRows, newestStarts, readOrder } from '../../src/console/newest-rows.ts';
+import { newestRows, readOrder } from '../../src/console/newest-rows.ts';
+import {
+  anyKept,
+  countHandshakes,
+  countKept,
+  countWaiting,
+  findKept,
+  findTables,
+  listHandshakes,
+  listKept,
+  readArrival,
+  readHandshake,
+  retryBatch,
+  rowsOfArrival,
+  sameReason,
+} from '../../src/console/request-statements.ts';
+import { readOrders, rowPage, startsOf } from '../../src/console/row-pages.ts';
 import {
   countEndpoints,
   countRetried,
-  countWaiting,
   explainValidate,
   listColumns,
   listDatabases,
   listEndpoints,
   listGrowth,
   listReasons,
-  listRefused,
   listSecrets,
   listTraffic,
-  noFilter,
   ownedTable,
   readEngine,
   readRefused,
   readTraffic,
   readWal,
-  retryBatch,
   showCreate,
   showEndpoints,
 } from '../../src/console/statements.ts';
@@ -104,16 +116,30 @@ async function trapped(t: TestContext): Promise<Headgate> {
 }
 
 const hooks = { schema: 'public', table: 'hooks' };
-const filter = { ...noFilter, text: 'n', since: '1h', checked: 'no' };
+const filter = { ...anyKept, text: 'n', checked: 'no', event: 'e', cause: 'key', stored: 'no' };
+const slice = { from: [1_000, 'r9'], newer: false, max: 10, scanned: 100 } as const;
+const seen = { arrivedAtMs: 1_000, schema: 'public', table: 'hooks', address: '127.0.0.1' };
 const explained = { headers: [], body: '', url: '', method: '', now: '' };
 const order = { column: null, nullable: false, indexed: false, bytes: 0, names: ['data', 'name'] };
+const rows = {
+  column: 'name',
+  direction: 'desc',
+  from: null,
+  text: '',
+  names: ['data', 'name'],
+  max: 50,
+} as const;
 const shown = {
   countRetried: countRetried(['1']),
   countWaiting: countWaiting(filter),
   explainValidate: explainValidate({ schema: 'public', table: 'guarded' }, explained),
   newestRows: newestRows(hooks, order),
   newestRowsByColumn: newestRows(hooks, { ...order, column: 'name', nullable: true }),
-  newestStarts: newestStarts(hooks, order),
+  readOrders: readOrders({ schema: 'headgate', table: 'rejected_requests' }),
+  rowPage: rowPage(hooks, rows),
+  searchedRows: rowPage(hooks, { ...rows, text: 'n', from: { value: 'z', at: '' } }),
+  startsOf: startsOf(hooks, { ...rows, text: 'n', from: { value: 'z', at: '9999999 (0,1)' } }),
+  startsOfAny: startsOf(hooks, { ...rows, column: null }),
   readOrder: readOrder(hooks),
   listColumns,
   listDatabases,
@@ -121,7 +147,17 @@ const shown = {
   listEndpoints: listEndpoints('HOOK'),
   listGrowth,
   listReasons: listReasons(null),
-  listRefused: listRefused(filter, '100'),
+  countHandshakes: countHandshakes(anyKept, 1_000) ?? '',
+  countKept: countKept(filter, 1_000) ?? '',
+  findKept: findKept(seen),
+  findTables: findTables('HOOK'),
+  listHandshakes: listHandshakes({ ...anyKept, text: 'n' }, slice) ?? '',
+  listKept: listKept(filter, slice) ?? '',
+  listAllKept: listKept(anyKept, { ...slice, newer: true }) ?? '',
+  readArrival: readArrival('public', 'hooks'),
+  readHandshake: readHandshake('1'),
+  rowsOfArrival: rowsOfArrival('public', 'hooks', 'name', 1_000).replace(/= timestamptz/, '= text'),
+  sameReason: sameReason('1'),
   listSecrets,
   listTraffic: listTraffic(''),
   listTrafficOfOne: listTraffic(hooks),
