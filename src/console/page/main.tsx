@@ -1,33 +1,39 @@
 /** The page: login, the current screen, and what all screens share. */
 import { render } from 'preact';
 import type { JSX } from 'preact';
-import { AcceptedRequest } from './accepted-request.tsx';
+import { useEffect } from 'preact/hooks';
 import { Databases } from './databases.tsx';
-import { Diff } from './diff.tsx';
 import { Endpoint } from './endpoint.tsx';
 import { Endpoints } from './endpoints.tsx';
-import { Events } from './events.tsx';
-import { HealthScreen } from './health.tsx';
 import { Help, watchKeys } from './keys.tsx';
+import { lazy } from './lazy.tsx';
 import { watchLive } from './live.ts';
 import { enterByLink, LoginScreen, takesLink } from './login.tsx';
 import { Overview } from './overview.tsx';
 import { Text } from './parts.tsx';
-import { Refused } from './refused.tsx';
-import { RefusedRequest } from './refused-request.tsx';
-import { route, to, watchRoute } from './route.ts';
-import { Secrets } from './secrets.tsx';
+import { addressOfRefused } from './list-address.ts';
+import { forgetLists } from './list-state.ts';
+import { goTo, route, to, watchRoute } from './route.ts';
+import { isRoute } from '../routes.ts';
 import { away, call, enter, loggedOut, logOut, me, token } from './server.ts';
-import { SqlScreen } from './sql.tsx';
 import { askTabs, rememberPlace, tellTabs, watchTabs } from './tabs.ts';
 import { theme, watchTheme } from './theme.ts';
-import { Wizard } from './wizard.tsx';
 import type { Me } from '../api.ts';
+
+// All but what a new tab begins with.
+const Diff = lazy(async () => (await import('./diff.tsx')).Diff);
+const Events = lazy(async () => (await import('./events.tsx')).Events);
+const HealthScreen = lazy(async () => (await import('./health.tsx')).HealthScreen);
+const Requests = lazy(async () => (await import('./requests.tsx')).Requests);
+const RequestPage = lazy(async () => (await import('./request-page.tsx')).RequestPage);
+const Secrets = lazy(async () => (await import('./secrets.tsx')).Secrets);
+const SqlScreen = lazy(async () => (await import('./sql.tsx')).SqlScreen);
+const Wizard = lazy(async () => (await import('./wizard.tsx')).Wizard);
 
 const places = [
   ['', 'Overview'],
+  ['requests', 'Requests'],
   ['endpoints', 'Endpoints'],
-  ['refused', 'Refused'],
   ['sql', 'SQL'],
   ['secrets', 'Secrets'],
   ['events', 'Events'],
@@ -37,6 +43,12 @@ const places = [
 function Screen(): JSX.Element {
   const { parts, query } = route.value;
   const [place = '', first = '', second = '', third = ''] = parts;
+  if (!isRoute(place))
+    return (
+      <div class="empty">
+        There is no such page. <a href={to([])}>Overview</a>
+      </div>
+    );
   switch (place) {
     case '':
       return <Overview />;
@@ -44,10 +56,17 @@ function Screen(): JSX.Element {
       return <Endpoints />;
     case 'endpoint':
       return <Endpoint key={`${first}/${second}`} schema={first} table={second} tab={third} />;
+    case 'requests':
+      return first === '' ? <Requests query={query} /> : <RequestPage key={first} id={first} query={query} />;
+    // As they were called before.
     case 'request':
-      return <AcceptedRequest key={third} schema={first} table={second} held={third} />;
+      return <Moved address={to(['requests'], { schema: first, table: second })} />;
     case 'refused':
-      return first === '' ? <Refused query={query} /> : <RefusedRequest key={first} id={first} />;
+      return (
+        <Moved
+          address={first === '' ? to(['requests'], addressOfRefused(query)) : to(['requests', `r${first}`])}
+        />
+      );
     case 'diff':
       return <Diff key={`${first}/${second}`} first={first} second={second} />;
     case 'sql':
@@ -60,22 +79,18 @@ function Screen(): JSX.Element {
       return <Wizard key={first} kind={first} />;
     case 'health':
       return <HealthScreen />;
-    default:
-      return (
-        <div class="empty">
-          There is no such page. <a href={to([])}>Overview</a>
-        </div>
-      );
   }
+}
+
+/** Stands in the history instead of the address that led here. */
+function Moved({ address }: { readonly address: string }): null {
+  useEffect(() => goTo(address.replace(/^#/, '')), [address]);
+  return null;
 }
 
 function Navigation(): JSX.Element {
   const [place = ''] = route.value.parts;
-  const active = ['endpoint', 'request', 'new'].includes(place)
-    ? 'endpoints'
-    : place === 'diff'
-      ? 'refused'
-      : place;
+  const active = ['endpoint', 'new'].includes(place) ? 'endpoints' : place === 'diff' ? 'requests' : place;
   return (
     <nav aria-label="Console">
       <a class="brand" href={to([])}>
@@ -178,6 +193,7 @@ async function begin(): Promise<void> {
   if (place === null) return;
   await entering;
   token.subscribe((value) => {
+    forgetLists();
     if (value !== null) readMe();
   });
   if (token.value === null && loggedOut.value === null) await askTabs();
