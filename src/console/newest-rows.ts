@@ -8,7 +8,7 @@ import type { TableRef } from './statements.ts';
 
 /** Tables that are read as a whole whenever their rows are looked at. */
 const scanBytesMax = 64 * 1024 * 1024;
-export const newestMax = 50;
+const newestMax = 50;
 
 export interface RowOrder {
   /** The column whose greatest values are the newest rows; null: there is none, and the transactions that wrote them are compared. */

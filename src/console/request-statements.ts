@@ -45,7 +45,7 @@ function common(filter: LineFilter, column: string): string[] {
 }
 
 /** null: none of them is a refused one. */
-export function refusedConditions(filter: KeptFilter): readonly string[] | null {
+function refusedConditions(filter: KeptFilter): readonly string[] | null {
   const { result, code, sender, event, stored, checked, cause } = filter;
   if (result !== '' && result !== 'refused') return null;
   const isStored = `retry_outcome IS NOT DISTINCT FROM 'committed'::text`;

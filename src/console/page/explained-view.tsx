@@ -38,7 +38,7 @@ export function SentenceBox({
 }
 
 /** How many had the same reason, and since when: what makes one cause likelier than another. */
-export function Evidence({ same }: { readonly same: Row | null }): JSX.Element | null {
+function Evidence({ same }: { readonly same: Row | null }): JSX.Element | null {
   const n = Number(same?.['requests'] ?? 0);
   if (n < 2) return null;
   return (

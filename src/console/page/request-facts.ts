@@ -134,7 +134,7 @@ function base(row: Row, id: string, time: string): ListedRequest {
   };
 }
 
-export function cameOfRefused(row: Row): Came {
+function cameOfRefused(row: Row): Came {
   const headers = Object.entries(JSON.parse(row['headers'] ?? '{}') as Record<string, string | string[]>);
   return {
     table: { schema: row['schema_name'] ?? '', table: row['table_name'] ?? '' },

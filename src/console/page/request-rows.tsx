@@ -245,13 +245,7 @@ export const msText = (ms: number): string => `${ms < 10 ? ms.toFixed(1) : Math.
 const nameMax = 24;
 
 /** A long name loses its middle: beginnings and ends tell tables apart. */
-export function Middle({
-  text,
-  title = text,
-}: {
-  readonly text: string;
-  readonly title?: string;
-}): JSX.Element {
+function Middle({ text, title = text }: { readonly text: string; readonly title?: string }): JSX.Element {
   const chars = [...text];
   const half = nameMax / 2 - 1;
   const shown =

@@ -30,7 +30,7 @@ export interface ViewProps {
   readonly changed: () => void;
 }
 
-export const titleOf = ({ row }: Facts): string =>
+const titleOf = ({ row }: Facts): string =>
   row.event ??
   {
     stored: 'Stored',
