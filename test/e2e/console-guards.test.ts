@@ -227,7 +227,7 @@ async function keepsApart(t: TestContext, headgate: Headgate, chromium: string):
   }
   assert.equal((await headgate.post('dev/public/nothing', '{}')).status, 404);
   for (const { role, other, page, complaints } of pages) {
-    await page.getByRole('cell', { name: 'signature_failed' }).waitFor();
+    await page.getByRole('cell', { name: 'The check refused it' }).waitFor();
     await page.getByRole('cell', { name: '1 row' }).waitFor();
     for (const place of ['', 'endpoints', 'refused', 'secrets']) {
       await page.goto(`${headgate.adminUrl}/console/#/${place}`);
@@ -237,7 +237,7 @@ async function keepsApart(t: TestContext, headgate: Headgate, chromium: string):
         .waitFor();
       const text = await page.locator('body').innerText();
       assert(!text.includes(other), `${role} sees ${other} in ${place}`);
-      assert(!text.includes('no table'), place);
+      assert(!text.includes('no table') && !text.includes('No endpoint at'), place);
     }
     assert.deepEqual(complaints, []);
   }
