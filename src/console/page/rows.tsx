@@ -158,7 +158,9 @@ function Paged(props: Shown): JSX.Element {
   const direction = query.get('dir') === 'asc' ? 'asc' : 'desc';
   const from: RowPlace | null = at === '' || column === null ? null : { value: at, at: '' };
   const page: RowPage = { column, direction, from, text, names: order.names, max: rowsMax };
-  const key = JSON.stringify([of, column, direction, at, text, order.names]);
+  const key = JSON.stringify([of, column, direction, at, text]);
+  // Another column: what is open stays open until the rows are read again.
+  const columns = JSON.stringify(order.names);
   const [state, setState] = useState<{ key: string; found: Found | null; pages: number }>({
     key: '',
     found: null,
@@ -196,7 +198,7 @@ function Paged(props: Shown): JSX.Element {
     const ending = new AbortController();
     ask(null, { signal: ending.signal });
     return () => ending.abort();
-  }, [key]);
+  }, [key, columns]);
   useEffect(() => {
     if (!isLive || current.pages !== 1) return undefined;
     const ending = new AbortController();
