@@ -132,7 +132,9 @@ async function count({ filter }: ListCall, rights: Rights | null, deps: ListDeps
   by.refused += Number(kept?.['requests'] ?? 0);
   by.handshake += Number(asked?.['requests'] ?? 0);
   const timeOf = (text: string | null | undefined): number | null =>
-    text == null ? null : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
+    text === null || text === undefined
+      ? null
+      : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
   return {
     by,
     // A text is counted only where it was looked for.
@@ -167,10 +169,10 @@ export async function findRequest(id: string, deps: ListDeps): Promise<ListedReq
 }
 
 /** null: the database does not answer. */
-async function rowsOf(sql: string | null, { ask }: ListDeps): Promise<readonly Row[] | null> {
+async function rowsOf(sql: string | null, deps: ListDeps): Promise<readonly Row[] | null> {
   if (sql === null) return [];
   try {
-    const table = await ask({ sql, write: false, own: true });
+    const table = await deps.ask({ sql, write: false, own: true });
     if (table === null) return null;
     return table.rows.map((row) =>
       Object.fromEntries(table.columns.map(({ name }, i) => [name, row[i] ?? null])),
@@ -182,13 +184,15 @@ async function rowsOf(sql: string | null, { ask }: ListDeps): Promise<readonly R
 }
 
 const msOf = (text: string | null | undefined): number =>
-  text == null ? 0 : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
+  text === null || text === undefined
+    ? 0
+    : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
 
 function keptOf(row: Row): ListedRequest {
   const text = (name: string): string => row[name] ?? '';
   const optional = {
-    ...(row['sender'] == null ? {} : { sender: text('sender') }),
-    ...(row['event'] == null ? {} : { event: text('event') }),
+    ...((row['sender'] ?? null) === null ? {} : { sender: text('sender') }),
+    ...((row['event'] ?? null) === null ? {} : { event: text('event') }),
   };
   return {
     id: `r${text('id')}`,
@@ -201,14 +205,14 @@ function keptOf(row: Row): ListedRequest {
     status: Number(text('status')),
     code: text('code'),
     rows: 0,
-    bytes: row['body_bytes'] == null ? null : Number(row['body_bytes']),
+    bytes: (row['body_bytes'] ?? null) === null ? null : Number(row['body_bytes']),
     ms: 0,
     address: text('remote_address'),
     ...optional,
     reason: text('reason'),
-    cause: row['cause'] == null ? null : (JSON.parse(text('cause')) as ListedRequest['cause']),
+    cause: (row['cause'] ?? null) === null ? null : (JSON.parse(text('cause')) as ListedRequest['cause']),
     authenticated: row['authenticated'] === 't',
-    keptBytes: row['kept_bytes'] == null ? null : Number(row['kept_bytes']),
+    keptBytes: (row['kept_bytes'] ?? null) === null ? null : Number(row['kept_bytes']),
     retry: row['retry_outcome'] ?? null,
   };
 }

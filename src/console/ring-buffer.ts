@@ -101,7 +101,7 @@ function lineOf(outcome: Outcome, id: string, atMs: number): TailLine {
   const { code, rows, seconds } = outcome;
   const { oid, sender } = outcome.table ?? {};
   const named = oid === undefined ? { database, schema, table } : { database, schema, table, oid };
-  const whose = sender?.id == null ? {} : { sender: sender.id };
+  const whose = sender === undefined || sender.id === null ? {} : { sender: sender.id };
   const arrivedAtMs = ('arrivedAtMs' in outcome && outcome.arrivedAtMs) || Math.round(atMs - seconds * 1_000);
   const took = { rows, ms: Math.round(seconds * 100_000) / 100 };
   const said = { id, atMs, arrivedAtMs, ...named, ...whose, code, ...took };

@@ -224,7 +224,7 @@ export class Reasons {
     const limit = limitOf(node);
     const known = {
       ...this.#signature(),
-      ...(age == null ? {} : { ageS: age }),
+      ...(age === null || age === undefined ? {} : { ageS: age }),
       ...(limit === null ? {} : { limitS: limit }),
     };
     return this.#told(

@@ -59,7 +59,7 @@ function press(key: string, shift: boolean): boolean {
     case 'X': {
       const box = document.activeElement?.closest('tr')?.querySelector<HTMLElement>('input[type="checkbox"]');
       box?.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, shiftKey: shift }));
-      return box != null;
+      return box !== null && box !== undefined;
     }
     case '/': {
       const field = document.querySelector<HTMLElement>('[data-search]');

@@ -77,23 +77,23 @@ function cameOfHeld({ schema, table, atMs, headers, ...rest }: HeldRequest): Cam
 function refusedFacts(row: Row, sql: string): Facts {
   const text = (name: string): string => row[name] ?? '';
   const came = cameOfRefused(row);
-  const bytes = row['body_bytes'] == null ? null : Number(row['body_bytes']);
+  const bytes = (row['body_bytes'] ?? null) === null ? null : Number(row['body_bytes']);
   return {
     row: {
       ...base(row, `r${text('id')}`, 'received_at'),
       door: text('door') === 'websocket' ? 'websocket' : 'http',
       code: text('code'),
       bytes,
-      ...(row['sender'] == null ? {} : { sender: text('sender') }),
-      ...(row['event'] == null ? {} : { event: text('event') }),
+      ...((row['sender'] ?? null) === null ? {} : { sender: text('sender') }),
+      ...((row['event'] ?? null) === null ? {} : { event: text('event') }),
       reason: text('reason'),
-      cause: row['cause'] == null ? null : (JSON.parse(text('cause')) as Cause),
+      cause: (row['cause'] ?? null) === null ? null : (JSON.parse(text('cause')) as Cause),
       authenticated: text('authenticated') === 't',
       retry: row['retry_outcome'] ?? null,
     },
     came,
     retry:
-      row['retry_outcome'] == null
+      (row['retry_outcome'] ?? null) === null
         ? null
         : {
             outcome: text('retry_outcome'),

@@ -246,7 +246,7 @@ const nameMax = 24;
 
 /** A long name loses its middle: beginnings and ends tell tables apart. */
 function Middle({ text, title = text }: { readonly text: string; readonly title?: string }): JSX.Element {
-  const chars = [...text];
+  const chars = Array.from(text);
   const half = nameMax / 2 - 1;
   const shown =
     chars.length <= nameMax ? text : `${chars.slice(0, half).join('')}…${chars.slice(-half).join('')}`;

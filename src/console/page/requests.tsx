@@ -158,7 +158,7 @@ function useWaits(list: RequestList, open: string): boolean {
       frame?.removeEventListener('scroll', again);
     };
   }, [list, list.state.value.loaded]);
-  const isFocused = document.activeElement?.closest('.lines') != null;
+  const isFocused = (document.activeElement?.closest('.lines') ?? null) !== null;
   return open !== '' || isFocused || list.scrollTop > 0 || list.selected.value.size > 0;
 }
 
