@@ -1,11 +1,21 @@
-/** The six scenarios and the comparison, in the order of the report. */
+/** The seven scenarios and the comparison, in the order of the report. */
 import { batches } from './batches.ts';
 import { comparison } from './comparison.ts';
 import { events } from './events.ts';
+import { owners } from './owners.ts';
 import type { Bench } from './report.ts';
 import { singleEvents } from './single-events.ts';
 import { spool } from './spool.ts';
 import { spread } from './spread.ts';
 import { sql } from './sql.ts';
 
-export const benches: readonly Bench[] = [singleEvents, comparison, batches, spread, events, sql, spool];
+export const benches: readonly Bench[] = [
+  singleEvents,
+  comparison,
+  batches,
+  spread,
+  owners,
+  events,
+  sql,
+  spool,
+];

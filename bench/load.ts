@@ -1,6 +1,7 @@
 /**
  * The closed-loop load generator: wrk with one thread, which takes a few µs per request while Headgate and its engine take twenty.
- * Reads a job, prints one JSON line. Several paths and bodies are used in turn by the requests of all connections.
+ * Reads a job, prints one JSON line. Several paths and bodies are used in turn by the requests of all connections; `{n}` in the only body is a number that
+ * no other request has.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,6 +18,7 @@ function quoted(text: string): string {
 }
 
 const paths = job.paths ?? [new URL(job.url).pathname + new URL(job.url).search];
+const [numbered = '', ...after] = job.bodies.length === 1 ? (job.bodies[0] ?? '').split('{n}') : [];
 const listOf = (texts: readonly string[]) => `{${texts.map(quoted).join(',')}}`;
 const script = `
   local paths, bodies = ${listOf(paths)}, ${listOf(job.bodies)}
@@ -29,9 +31,15 @@ const script = `
       requests[i] = wrk.format("POST", paths[(i - 1) % #paths + 1], headers, bodies[(i - 1) % #bodies + 1])
     end
   end
+  local first = os.time() * 1e6
   function request()
-    next = next % #requests + 1
-    return requests[next]
+    next = next + 1
+    ${
+      after.length === 0
+        ? 'return requests[(next - 1) % #requests + 1]'
+        : `local body = ${quoted(numbered)} .. string.format('%.0f', first + next) .. ${quoted(after.join('{n}'))}
+    return wrk.format("POST", paths[(next - 1) % #paths + 1], headers, body)`
+    }
   end
   function done(summary, latency)
     local failed = summary.errors

@@ -33,7 +33,7 @@ const bodies = Array.from({ length: Math.ceil(items.length / perBatch) }, (_, i)
 const ws = new WebSocket(job.url, { perMessageDeflate: false });
 const sentAt = new Map<number, number>();
 const latencies: number[] = [];
-const started = performance.now();
+let started = 0;
 let next = 1;
 let acked = 0;
 const send = () => {
@@ -43,6 +43,7 @@ const send = () => {
   next += 1;
 };
 ws.on('open', () => {
+  started = performance.now();
   ws.send(JSON.stringify({ type: 'init', timestamp: Date.now() }));
   for (let i = 0; i < underWay; i++) send();
 });

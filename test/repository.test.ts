@@ -1,6 +1,6 @@
 /** The repository checks itself: who imports whom, how long a file is, who reads the environment. */
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -58,6 +58,43 @@ suite('repository', () => {
       }
     }
     assert.deepEqual(wrong, []);
+  });
+
+  test('no file imports itself, by however many others', () => {
+    const imported = new Map(
+      code.map((name) => [
+        name,
+        [...read(name).matchAll(/from '(\.[^']+)'/g)].map(([, path = '']) => join(dirname(name), path)),
+      ]),
+    );
+    const done = new Set<string>();
+    const circleFrom = (name: string, way: readonly string[]): readonly string[] | null => {
+      if (way.includes(name)) return [...way.slice(way.indexOf(name)), name];
+      if (done.has(name)) return null;
+      for (const next of imported.get(name) ?? []) {
+        const circle = circleFrom(next, [...way, name]);
+        if (circle !== null) return circle;
+      }
+      done.add(name);
+      return null;
+    };
+    for (const name of code) assert.equal(circleFrom(name, []), null);
+  });
+
+  test('ARCHITECTURE.md has every room, in the order of the layers, and names only files that exist', () => {
+    const rows = [...read('ARCHITECTURE.md').matchAll(/^\| `(\w+)\/` (\|.*)$/gm)];
+    assert.deepEqual(rows.map(([, room = '']) => room).toSorted(), layers.flat().toSorted());
+    const places = rows.map(([, room = '']) => layers.findIndex((rooms) => rooms.includes(room)));
+    assert.deepEqual(
+      places,
+      places.toSorted((a, b) => b - a),
+    );
+    const missing = rows.flatMap(([, room = '', text = '']) =>
+      [...text.matchAll(/`([\w/-]+\.(?:tsx?|cjs))`/g)]
+        .map(([, name = '']) => join('src', room, name))
+        .filter((name) => !existsSync(join(root, name))),
+    );
+    assert.deepEqual(missing, []);
   });
 
   test('no file is above 600 lines', () => {

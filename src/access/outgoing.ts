@@ -1,6 +1,6 @@
 /**
  * The only way in which Headgate makes calls over the network: because of a request, a GET over TLS to a host that the caller has pinned;
- * for its owner, a POST to a URL from the settings, and exchanges with the authority from the settings. Takes a URL; returns the answer.
+ * for its owner, a POST to a URL from the settings, deliveries to hosts that are listed there, and exchanges with the authority from the settings. Takes a URL; returns the answer.
  * Refuses (throws OutgoingError) whatever is not plain: an unknown port, a user, an address that is not public, a redirect, a status that
  * the call does not accept, and an answer that takes too long or is too large. Names are resolved once, and exactly the address that was
  * checked is connected to, with the certificate checked for the name. Proxies from the environment are not used.
@@ -83,7 +83,14 @@ export function createExchange(bounds: Bounds): Exchange {
   return (url, sent) => call(ownersNetwork(false), bounds, url, { ...sent, good: () => true });
 }
 
+/** To a host that the owner has listed; any status is an answer. */
+export const createDelivery =
+  (network: Network, bounds: Bounds) =>
+  (url: URL, sent: Omit<Sent, 'good'>): Promise<Answer> =>
+    call(network, bounds, url, { ...sent, good: () => true });
+
 interface Sent {
+  readonly headers?: Readonly<Record<string, string>>;
   readonly method: 'GET' | 'HEAD' | 'POST';
   readonly body?: { readonly type: string; readonly text: string };
   /** Aborted when the caller gives up. */
@@ -129,7 +136,7 @@ function ask(
   address: string,
   { port, ca, plain }: { readonly port: number } & Pick<Network, 'ca' | 'plain'>,
   bounds: Bounds,
-  { method, body, signal, good }: Sent & { readonly signal: AbortSignal },
+  { method, headers = {}, body, signal, good }: Sent & { readonly signal: AbortSignal },
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const fail = (message: string) => reject(new OutgoingError(`${url.hostname}: ${message}`));
@@ -144,6 +151,7 @@ function ask(
         Host: url.host,
         Accept: '*/*',
         'User-Agent': 'Headgate',
+        ...headers,
         ...(body === undefined
           ? {}
           : { 'Content-Type': body.type, 'Content-Length': Buffer.byteLength(body.text) }),

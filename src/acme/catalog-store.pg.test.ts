@@ -1,6 +1,6 @@
 /** What Headgates share in the catalog of a real database. */
 import assert from 'node:assert/strict';
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
@@ -23,14 +23,8 @@ async function catalogOf(t: TestContext): Promise<Client> {
 
 function storeOn(client: Client, key: Buffer) {
   const sealing = createSealing(fixedKeys(key));
-  return storeInCatalog({
-    of: 'https://authority.test a.example.com',
-    asker: randomUUID(),
-    newId: randomUUID,
-    open: (sealed, id) => sealing.open(sealed, identities.acme(id)),
-    seal: (text, id) => sealing.seal(text, identities.acme(id)),
-    ask: async (sql, values) => (await client.query(sql, [...values])).rows,
-  });
+  const of = 'https://authority.test a.example.com';
+  return storeInCatalog(of, sealing, async (sql, values) => (await client.query(sql, [...values])).rows);
 }
 
 suite('a certificate that Headgates share', () => {

@@ -3,34 +3,30 @@
  * names, for as long as an attempt may take. Takes the results of statements; returns states. Rejects if the database
  * cannot be queried, or contains a value that this master key does not open.
  */
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
+import { identities } from '../catalog/seals.ts';
+import type { Sealing } from '../secrets/sealing.ts';
 import { limits } from '../config/limits.ts';
 import { nothing, parseState } from './state.ts';
 import type { State } from './state.ts';
 import type { Store } from './store.ts';
 
-export interface SharedDeps {
-  /** The authority and the domains. */
-  readonly of: string;
-  /** Identifies this Headgate, for as long as it runs. */
-  readonly asker: string;
-  readonly newId: () => string;
-  readonly open: (sealed: string, sealId: string) => string;
-  readonly seal: (text: string, sealId: string) => string;
-  readonly ask: (sql: string, values: readonly unknown[]) => Promise<readonly unknown[]>;
-}
+type Ask = (sql: string, values: readonly unknown[]) => Promise<readonly unknown[]>;
 
 const readSql = 'select seal_id::pg_catalog.text, sealed from headgate.acme where name = $1';
 const beginSql = 'select headgate.begin_acme($1, $2, $3) as done';
 const keepSql = 'select headgate.keep_acme($1, $2, $3, $4, $5) as done';
 
-export function storeInCatalog({ of, asker, newId, open, seal, ask }: SharedDeps): Store {
+/** `of`: the authority and the domains. */
+export function storeInCatalog(of: string, sealing: Pick<Sealing, 'open' | 'seal'>, ask: Ask): Store {
+  // Identifies this Headgate, for as long as it runs.
+  const asker = randomUUID();
   const name = createHash('sha256').update(of).digest('hex');
   const isDone = ([row]: readonly unknown[]) => (row as { done: boolean } | undefined)?.done === true;
   const read = async (): Promise<State> => {
     const [row] = (await ask(readSql, [name])) as { seal_id: string | null; sealed: string | null }[];
     if (row === undefined || row.seal_id === null || row.sealed === null) return nothing;
-    return parseState(open(row.sealed, row.seal_id));
+    return parseState(sealing.open(row.sealed, identities.acme(row.seal_id)));
   };
   return {
     isShared: true,
@@ -40,8 +36,9 @@ export function storeInCatalog({ of, asker, newId, open, seal, ask }: SharedDeps
       return isDone(await ask(beginSql, [name, asker, seconds])) ? read() : null;
     },
     keep: async (state, ends) => {
-      const id = newId();
-      return isDone(await ask(keepSql, [name, asker, id, seal(JSON.stringify(state), id), ends]));
+      const id = randomUUID();
+      const sealed = sealing.seal(JSON.stringify(state), identities.acme(id));
+      return isDone(await ask(keepSql, [name, asker, id, sealed, ends]));
     },
   };
 }

@@ -34,7 +34,7 @@ suite('the port that an authority asks over HTTP', () => {
   test('gives what is expected, to the letter, and nothing else', async (t) => {
     const { token, authorization } = challenge;
     const answer = (asked: string) => (asked === token ? authorization : null);
-    const door = await openChallengeDoor({ host: '127.0.0.1', port: 0, domains: ['a.example.com'], answer });
+    const door = await openChallengeDoor({ host: '127.0.0.1', port: 0 }, ['a.example.com'], answer);
     onEnd(t, 'door', () => door.close());
     const ask = async (method: string, target: string, host = 'a.example.com') => {
       const text = await say(door.port, `${method} ${target} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);

@@ -11,10 +11,7 @@ import { listenAt } from '../kit/listen-at.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import { limits } from '../config/limits.ts';
 
-export interface ChallengeDoorOptions extends ListenAt {
-  readonly domains: readonly string[];
-  readonly answer: (token: string) => string | null;
-}
+type Answer = (token: string) => string | null;
 
 export interface ChallengeDoor extends Closable {
   readonly port: number;
@@ -22,7 +19,11 @@ export interface ChallengeDoor extends Closable {
 
 const prefix = '/.well-known/acme-challenge/';
 
-export async function openChallengeDoor(options: ChallengeDoorOptions): Promise<ChallengeDoor> {
+export async function openChallengeDoor(
+  at: ListenAt,
+  domains: readonly string[],
+  answer: Answer,
+): Promise<ChallengeDoor> {
   const server = createHttpServer({
     headersBytesMax: limits.headersBytesMax,
     headersTimeoutMs: limits.acmeRequestMs,
@@ -30,11 +31,11 @@ export async function openChallengeDoor(options: ChallengeDoorOptions): Promise<
     keepAliveTimeoutMs: 1,
     connectionsMax: limits.acmeConnectionsMax,
   });
-  server.on('request', (request, response) => serve(options, request, response));
+  server.on('request', (request, response) => serve(domains, answer, request, response));
   server.on('clientError', (_error, socket) => socket.destroy());
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(listenAt(options), resolve);
+    server.listen(listenAt(at), resolve);
   });
   // A failing accept costs that client its connection, not the port.
   server.on('error', () => {});
@@ -47,7 +48,8 @@ export async function openChallengeDoor(options: ChallengeDoorOptions): Promise<
 }
 
 function serve(
-  { domains, answer }: ChallengeDoorOptions,
+  domains: readonly string[],
+  answer: Answer,
   request: IncomingMessage,
   response: ServerResponse,
 ): void {

@@ -14,7 +14,7 @@ test('a file that is full loses lines, and says how many as soon as it takes one
   const path = join(folder, 'log');
   // Opened for reading only, it refuses every line; then the descriptor becomes one that takes them.
   let fd = openSync('/dev/full', 'w');
-  const output = fileOutput(fd, { lost });
+  const output = fileOutput(fd, lost);
   output.write('a\n');
   output.write('b\n');
   closeSync(fd);
@@ -44,7 +44,7 @@ class Slow extends Writable {
 
 test('what a slow reader has not read waits in memory up to its bound; lines beyond are lost and counted', async () => {
   const stream = new Slow();
-  const output = streamOutput(stream, { lost, waitingBytesMax: 30 });
+  const output = streamOutput(stream, lost, 30);
   for (let i = 0; i < 10; i++) output.write(`line ${i}.\n`);
   assert.equal(stream.writableLength, 24);
   // It reads on: first the number of lost lines, then what comes after them.
@@ -64,7 +64,7 @@ test('what a slow reader has not read waits in memory up to its bound; lines bey
 
 test('a reader that is gone is no error, and nothing waits for it', async () => {
   const stream = new Slow();
-  const output = streamOutput(stream, { lost, waitingBytesMax: 30 });
+  const output = streamOutput(stream, lost, 30);
   output.write('one\n');
   stream.destroy(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
   await new Promise(setImmediate);
@@ -73,7 +73,7 @@ test('a reader that is gone is no error, and nothing waits for it', async () => 
 });
 
 test('the end is not held up by a reader that never reads', async () => {
-  const output = streamOutput(new Slow(), { lost, waitingBytesMax: 30 });
+  const output = streamOutput(new Slow(), lost, 30);
   output.write('one\n');
   await output.flush(10);
 });

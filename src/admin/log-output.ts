@@ -21,13 +21,8 @@ export interface Output {
 /** The text about lines that were lost, with its line break. */
 export type LostLine = (lines: number, reason: string) => string;
 
-export interface OutputOptions {
-  readonly lost: LostLine;
-  readonly waitingBytesMax: number;
-}
-
 /** A regular file or a device: a write succeeds or fails at once. */
-export function fileOutput(fd: number, { lost }: Pick<OutputOptions, 'lost'>): Output {
+export function fileOutput(fd: number, lost: LostLine): Output {
   let [lines, reason] = [0, ''];
   /** The last line was written only in part. */
   let torn = false;
@@ -54,7 +49,7 @@ export function fileOutput(fd: number, { lost }: Pick<OutputOptions, 'lost'>): O
 }
 
 /** A pipe, a socket or a terminal, which must not block. */
-export function streamOutput(stream: Writable, { lost, waitingBytesMax }: OutputOptions): Output {
+export function streamOutput(stream: Writable, lost: LostLine, waitingBytesMax: number): Output {
   let lines = 0;
   const says = (): void => {
     if (lines === 0 || stream.writableNeedDrain) return;

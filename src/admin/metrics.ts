@@ -10,7 +10,8 @@ import { registerGateway } from './gateway-metrics.ts';
 import type { MetricFamily } from './merged-metrics.ts';
 import { answerBuckets, PlainHistogram } from './plain-histogram.ts';
 import { registerWatch } from './watch-metrics.ts';
-import type { ListenerState, WatchOptions } from './watch-metrics.ts';
+import type { ListenerState } from './watch-metrics.ts';
+import type { SpoolState } from '../spool/spool-state.ts';
 
 export interface MetricsOptions {
   readonly tablesMax?: number;
@@ -22,7 +23,7 @@ export interface MetricsOptions {
   readonly ready?: () => boolean;
   /** The listener processes, if there are any besides the main one. */
   readonly listeners?: () => readonly ListenerState[];
-  readonly spool?: WatchOptions['spool'];
+  readonly spool?: () => SpoolState | null;
 }
 
 export interface Metrics {
@@ -102,7 +103,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   registerGauges(registry, counts, options);
   const events = registerEvents(registry);
   const { ready = () => true, listeners = null, spool = () => null } = options;
-  const watch = registerWatch(registry, { ready, listeners, spool });
+  const watch = registerWatch(registry, ready, listeners, spool);
   return {
     observe: (observation) => {
       if (observation.kind === 'request.answered') {
@@ -131,7 +132,7 @@ function registerTableCounters(registry: Registry, counts: TableCounts): void {
   registry.registerMetric(
     new Counter({
       name: 'headgate_requests_total',
-      help: 'Webhook requests answered, by table, status and code; without a table where the path names none',
+      help: 'Answered webhook requests, by table, status and code; without a table if the path names none',
       labelNames: [...tableLabels, 'status', 'code'],
       registers: [],
       collect() {
@@ -157,7 +158,7 @@ function registerTableCounters(registry: Registry, counts: TableCounts): void {
   registry.registerMetric(
     new Counter({
       name: 'headgate_batches_total',
-      help: 'Batches of WebSockets acknowledged or refused, by table and code',
+      help: 'Acknowledged and refused batches of WebSockets, by table and code',
       labelNames: [...tableLabels, 'code'],
       registers: [],
       collect() {
@@ -243,19 +244,19 @@ function registerDoorEvents(registers: Registry[]) {
     }),
     tlsExpires: new Gauge({
       name: 'headgate_tls_certificate_expires_seconds',
-      help: 'When the certificate that a door shows will have expired, in seconds since 1970',
+      help: 'Expiry of the certificate of a door, in seconds since 1970',
       labelNames: ['door'],
       aggregator: 'min',
       registers,
     }),
     tlsUnusable: new Counter({
       name: 'headgate_tls_unusable_total',
-      help: 'Times a changed certificate could not be used and the one before stayed',
+      help: 'Changed certificates that could not be loaded; the previous one stays in use',
       registers,
     }),
     loginFailures: new Counter({
       name: 'headgate_sql_login_failures_total',
-      help: 'Clients of the SQL door that did not show that they may come in',
+      help: 'Failed logins at the SQL port',
       registers,
     }),
   };
@@ -267,7 +268,7 @@ function registerEvents(registry: Registry) {
   registry.registerMetric(
     new Counter({
       name: 'headgate_groups_total',
-      help: 'Groups (transactions) by what became of them',
+      help: 'Groups (transactions), by outcome',
       labelNames: ['result'],
       registers: [],
       collect() {
@@ -310,7 +311,7 @@ function registerEvents(registry: Registry) {
     }),
     requestFailures: new Counter({
       name: 'headgate_request_failures_total',
-      help: 'Requests that met a bug in Headgate',
+      help: 'Requests that failed because of a bug in Headgate',
       registers,
     }),
     engineRestarts: new Counter({
@@ -322,7 +323,7 @@ function registerEvents(registry: Registry) {
     }),
     sqlFailures: new Counter({
       name: 'headgate_sql_failures_total',
-      help: 'Statements that met a bug in Headgate',
+      help: 'Statements that failed because of a bug in Headgate',
       registers,
     }),
     ...registerDoorEvents(registers),

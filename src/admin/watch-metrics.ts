@@ -10,15 +10,6 @@ import type { Observation, TableName } from '../observe/observations.ts';
 import { registerSpool } from './spool-metrics.ts';
 import type { SpoolState } from '../spool/spool-state.ts';
 
-export interface WatchOptions {
-  /** What `/readyz` answers. */
-  readonly ready: () => boolean;
-  /** null: this process itself listens. */
-  readonly listeners: (() => readonly ListenerState[]) | null;
-  /** What is kept on the disk. */
-  readonly spool: () => SpoolState | null;
-}
-
 /** One slot of a listener process, as seen from the main process. */
 export interface ListenerState {
   readonly listener: number;
@@ -26,10 +17,16 @@ export interface ListenerState {
   readonly connections: number;
 }
 
-/** Returns the reader of observations. */
-export function registerWatch(registry: Registry, options: WatchOptions): (observation: Observation) => void {
-  registerReady(registry, options);
-  const { listeners } = options;
+/**
+ * Returns the reader of observations. `ready`: what `/readyz` answers; `listeners` null: this process itself listens; `spool`: what is kept on the disk.
+ */
+export function registerWatch(
+  registry: Registry,
+  ready: () => boolean,
+  listeners: (() => readonly ListenerState[]) | null,
+  spool: () => SpoolState | null,
+): (observation: Observation) => void {
+  registerReady(registry, ready);
   if (listeners !== null) registerListeners(registry, listeners);
   const readers = [
     webSockets(registry),
@@ -40,14 +37,14 @@ export function registerWatch(registry: Registry, options: WatchOptions): (obser
     deliveries(registry),
     certificates(registry),
     restarts(registry),
-    registerSpool(registry, options.spool),
+    registerSpool(registry, spool),
   ];
   return (observation) => {
     for (const read of readers) read(observation);
   };
 }
 
-function registerReady(registry: Registry, options: WatchOptions): void {
+function registerReady(registry: Registry, ready: () => boolean): void {
   registry.registerMetric(
     new Gauge({
       name: 'headgate_ready',
@@ -55,7 +52,7 @@ function registerReady(registry: Registry, options: WatchOptions): void {
       registers: [],
       aggregator: 'first',
       collect() {
-        this.set(options.ready() ? 1 : 0);
+        this.set(ready() ? 1 : 0);
       },
     }),
   );
@@ -92,7 +89,7 @@ function registerListeners(registry: Registry, listeners: () => readonly Listene
 function restarts(registry: Registry): (observation: Observation) => void {
   const lost = new Counter({
     name: 'headgate_listener_restarts_total',
-    help: 'Times a listener process had ended that should not have',
+    help: 'Unexpected ends of listener processes',
     registers: [registry],
   });
   return (observation) => {
@@ -178,14 +175,14 @@ function rejected(registry: Registry): (observation: Observation) => void {
   const registers = [registry];
   const kept = new Counter({
     name: 'headgate_rejected_requests_total',
-    help: 'Refused requests that were stored for their owners, or why they were not',
+    help: 'Refused requests stored for their owners, and the reasons for those that were not',
     labelNames: ['result'],
     registers,
   });
   for (const result of ['stored', 'rate', 'queue', 'engine']) kept.inc({ result }, 0);
   const retries = new Counter({
     name: 'headgate_retries_total',
-    help: 'Refused requests that were retried, by what became of them',
+    help: 'Retried requests, by outcome',
     labelNames: ['outcome'],
     registers,
   });
@@ -222,7 +219,7 @@ function deliveries(registry: Registry): (observation: Observation) => void {
 function certificates(registry: Registry): (observation: Observation) => void {
   const attempts = new Counter({
     name: 'headgate_certificate_attempts_total',
-    help: 'Times an authority was asked for a certificate, by what became of it',
+    help: 'Requests for a certificate to an authority, by outcome',
     labelNames: ['outcome'],
     registers: [registry],
   });
@@ -237,13 +234,13 @@ function handshakes(registry: Registry): (observation: Observation) => void {
   const registers = [registry];
   const asked = new Counter({
     name: 'headgate_handshakes_total',
-    help: "Senders' questions to tables that answer some, by what they came to",
+    help: 'Handshakes of senders, by outcome',
     labelNames: ['database', 'schema', 'table', 'outcome'],
     registers,
   });
   const dropped = new Counter({
     name: 'headgate_handshakes_dropped_total',
-    help: 'Of them, those that were not written to headgate.handshakes, and why',
+    help: 'Handshakes that were not written to headgate.handshakes, by reason',
     labelNames: ['why'],
     registers,
   });

@@ -154,7 +154,11 @@ export const rules: readonly Rule[] = [
       byTable(of('headgate_requests_total')).flatMap(({ id, labels, samples }) => {
         const refused = samples.filter((it) => it.labels.get('status') === '422');
         const count = grown(`rows ${id}`, sum(refused), minutes(15));
-        return when(count > 10, `${count} bodies in 15 minutes do not fit the table`, labels);
+        return when(
+          count > 10,
+          `${count} bodies in 15 minutes do not fit the table, or its own code fails: engine_error in headgate.rejected_requests`,
+          labels,
+        );
       }),
   },
   {
@@ -210,7 +214,7 @@ export const rules: readonly Rule[] = [
     holdMs: 0,
     wrong: ({ of }) => {
       const [bytes, bytesMax] = [sum(of('headgate_spool_bytes')), sum(of('headgate_spool_limit_bytes'))];
-      return when(bytes > 0.5 * bytesMax, 'the spool is half full: soon senders read 503');
+      return when(bytes > 0.5 * bytesMax, 'the spool is half full: soon senders get 503');
     },
   },
   {

@@ -65,7 +65,7 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
       tail: listeners?.tail ?? parts.tail,
       ready,
       held: (of) => listeners?.held(of) ?? parts.held(of),
-      machine: createMachine({ settings, embedded: engine.kind === 'embedded', spool: parts.spool }),
+      machine: createMachine(settings, engine.kind === 'embedded', parts.spool),
       health: async () => ({
         ...healthOf(await text()),
         notReady: ready(),

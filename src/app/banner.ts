@@ -1,50 +1,32 @@
 /** What `headgate start` prints once its doors are open: their addresses, and a first table and request to try. */
 import type { GatewayService } from './gateway-main.ts';
-import type { Service } from './start.ts';
+import type { Service } from './service.ts';
 import { consoleUrl, reachable } from '../host/console-address.ts';
 import type { Settings } from '../config/settings.ts';
 
 const schemeOf = (certificate: string | null): string => (certificate === null ? 'http' : 'https');
 
-/** `terminal`: a person reads it, so the console's line is a login link. */
-export function banner(service: Service, settings: Settings, terminal = false): string {
-  const { listen, sql, gateway, admin } = service.doors;
+interface Shown {
+  /** Why the example would not work as it is; null: it does. */
+  readonly note: string | null;
+  /** A person reads it, so the console's line is a login link. */
+  readonly terminal: boolean;
+}
+
+export function banner(service: Service, settings: Settings, { note, terminal }: Shown): string {
+  const { listen, gateway } = service.doors;
+  const head = `
+Headgate is ready (${engineOf(settings)}).
+
+${addresses(service, settings, consoleLineOf(service, terminal))}
+`;
+  if (listen === null) return head;
+  const psql = psqlOf(service);
   const database = service.engine.defaultDatabase;
-  const scheme = schemeOf(settings.listenTlsCert);
-  const engine =
-    settings.databaseUrl === null
-      ? `embedded PostgreSQL in ${settings.dataDir}`
-      : 'PostgreSQL of HEADGATE_DATABASE_URL';
-  const psql =
-    settings.databaseUrl === null
-      ? `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database} -U root`
-      : `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database}`;
+  const webhook = `${schemeOf(settings.listenTlsCert)}://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/github_events`;
   const token = settings.gatewayToken === null ? '' : " -H 'authorization: Bearer <token>'";
   const withoutPsql = `curl${token} ${schemeOf(settings.gatewayTlsCert)}://${reachable(gateway.host)}:${gateway.port}/v1/sql`;
-  const adminLine = `admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics`;
-  const eventsLine = `events    ${schemeOf(settings.gatewayTlsCert)}://${gateway.host}:${gateway.port}/v1/events  /v1/sql`;
-  const consoleLine = consoleLineOf(service, terminal);
-  if (listen === null) {
-    return `
-Headgate is ready (${engine}).
-
-  webhooks  off (HEADGATE_LISTEN_ENABLED=false)
-  SQL       ${psql}
-  ${eventsLine}
-  ${adminLine}${consoleLine}
-
-`;
-  }
-  const webhook = `${scheme}://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/github_events`;
-  return `
-Headgate is ready (${engine}).
-
-  webhooks  ${scheme}://${listen.host}:${listen.port}/webhook/<database>/<schema>/<table>
-  SQL       ${psql}
-  ${eventsLine}
-  ${adminLine}${consoleLine}
-
-Try it: a table,
+  return `${head}${note === null ? '' : `Before the first table: ${note}.\n\n`}Try it: a table,
 
   ${psql} \\
     -c "CREATE SECRET IF NOT EXISTS github_secret WITH (backend = 'meta') AS 'a long random key'" \\
@@ -72,6 +54,46 @@ Without psql: ${withoutPsql} -d '<any of these statements>'
 `;
 }
 
+/** In place of the banner, which follows once the database can be used. */
+export function waitingBanner(service: Service, settings: Settings, reason: string): string {
+  return `
+Headgate is not ready yet (${engineOf(settings)}):
+
+  ${reason}
+
+Until then webhooks get 503, or 202 where their table spools. Headgate tries again by itself.
+
+${addresses(service, settings, '')}
+`;
+}
+
+const engineOf = ({ databaseUrl, dataDir }: Settings): string =>
+  databaseUrl === null ? `embedded PostgreSQL in ${dataDir}` : 'PostgreSQL of HEADGATE_DATABASE_URL';
+
+/** As Headgate's own role, which owns the tables that it creates. */
+function psqlOf({ engine, doors: { sql } }: Service): string {
+  const { defaultDatabase: database } = engine;
+  const { user = 'root' } = engine.clientConfig(database);
+  return `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${shellWord(database)} -U ${shellWord(user)}`;
+}
+
+/** Quoted if a shell would read it otherwise. */
+const shellWord = (text: string): string =>
+  /^[\w.@%+,:/-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+
+function addresses(service: Service, settings: Settings, consoleLine: string): string {
+  const { listen, gateway, admin } = service.doors;
+  const webhooks =
+    listen === null
+      ? 'off (HEADGATE_LISTEN_ENABLED=false)'
+      : `${schemeOf(settings.listenTlsCert)}://${listen.host}:${listen.port}/webhook/<database>/<schema>/<table>`;
+  return `  webhooks  ${webhooks}
+  SQL       ${psqlOf(service)}
+  events    ${schemeOf(settings.gatewayTlsCert)}://${gateway.host}:${gateway.port}/v1/events  /v1/sql
+  admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics${consoleLine}
+`;
+}
+
 /** A link is a credential: it is not printed if only a file or a log collector reads the output. */
 function consoleLineOf({ console, doors: { admin } }: Service, terminal: boolean): string {
   if (console === null) return '';
@@ -82,7 +104,22 @@ function consoleLineOf({ console, doors: { admin } }: Service, terminal: boolean
     : `\n  console   ${url}${link}`;
 }
 
-/** What `headgate gateway` prints once its door is open. */
+/** What `headgate gateway` prints in place of its banner while a database cannot be used. */
+export function gatewayWaits({ gateway }: GatewayService, settings: Settings, reason: string): string {
+  const { host, port } = gateway.address;
+  return `
+The events gateway is not ready yet:
+
+  ${reason}
+
+Until then its requests get 503. The gateway tries again by itself.
+
+  events  ${schemeOf(settings.gatewayTlsCert)}://${host}:${port}/v1/events?name=<table>
+
+`;
+}
+
+/** What `headgate gateway` prints once its databases can be used. */
 export function gatewayBanner({ gateway, databases }: GatewayService, settings: Settings): string {
   const { host, port } = gateway.address;
   const scheme = schemeOf(settings.gatewayTlsCert);

@@ -3,7 +3,6 @@
  * authority, the status display and the port for HTTP. Takes Settings and open rooms; returns its status. Loaded only if domains are set. Part
  * of the composition root.
  */
-import { randomUUID } from 'node:crypto';
 import { resolve } from 'node:path';
 import { createExchange } from '../access/outgoing.ts';
 import { Authority } from '../acme/authority.ts';
@@ -22,7 +21,6 @@ import { storeInCatalog } from '../acme/catalog-store.ts';
 import type { Store } from '../acme/store.ts';
 import { asked } from '../ingest/learning.ts';
 import type { Lends } from '../ingest/learning.ts';
-import { identities } from '../catalog/seals.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { Sealing } from '../secrets/sealing.ts';
@@ -68,13 +66,11 @@ export async function openCertificate(
   let keeper: CertificateKeeper | null = null;
   const door =
     settings.listenAcmeChallenge === 'http-01'
-      ? await openChallengeDoor({
-          host,
-          port: settings.listenAcmeHttpPort,
-          fd: settings.sockets.challenge,
+      ? await openChallengeDoor(
+          { host, port: settings.listenAcmeHttpPort, fd: settings.sockets.challenge },
           domains,
-          answer: (token) => keeper?.answer(token) ?? null,
-        })
+          (token) => keeper?.answer(token) ?? null,
+        )
       : null;
   if (door !== null) closer.add('port of the authority', () => door.close());
   const opened = new CertificateKeeper({
@@ -104,14 +100,7 @@ export async function openCertificate(
 function storeOf({ settings, engine, pools, sealing }: CertificateParts, dataDir: string): Store {
   const of = `${settings.listenAcmeDirectory} ${settings.listenAcmeDomains.toSorted().join()}`;
   if (engine.kind === 'embedded') return storeInFolder(dataDir, of);
-  return storeInCatalog({
-    of,
-    asker: randomUUID(),
-    newId: randomUUID,
-    open: (sealed, id) => sealing.open(sealed, identities.acme(id)),
-    seal: (text, id) => sealing.seal(text, identities.acme(id)),
-    ask: (sql, values) => asked(pools, engine.defaultDatabase, sql, values),
-  });
+  return storeInCatalog(of, sealing, (sql, values) => asked(pools, engine.defaultDatabase, sql, values));
 }
 
 function makerOf(settings: Settings): KeeperOptions['make'] {

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeAuthority } from '../../test/support/certificates.ts';
 import { findTool } from '../../test/support/tools.ts';
-import { resolveSettings } from '../config/settings.ts';
+import { resolveSettings } from '../config/resolve-settings.ts';
 import { healthOf } from '../console/health.ts';
 import { createMachine } from '../console/machine.ts';
-import { makeSecret, senderInfos, sendTest } from '../console/senders.ts';
+import { makeSecret, senderInfos, sendTest, wrongSecret } from '../console/senders.ts';
 import { consoleIsOn, consoleProblem } from '../host/door-settings.ts';
 
 const settings = (env: Readonly<Record<string, string>>) => resolveSettings({ env, flags: {} }).settings;
@@ -74,26 +74,46 @@ process_resident_memory_bytes{listener="1"} 50
 
 test('the wizard knows every sender, and makes only secrets that can be made up', async () => {
   assert(senderInfos().length > 90);
-  for (const { id, paired } of senderInfos()) assert.equal(makeSecret(id) === null, paired, id);
-  assert.equal(makeSecret('constructor'), null);
+  for (const { id, paired, rank, form } of senderInfos()) {
+    assert.equal(makeSecret(id, false) === null, paired, id);
+    // The one that nobody knows has the sender's form, too.
+    if (form !== null) assert.equal(wrongSecret(id, makeSecret(id, true) ?? ''), null, id);
+    if (form !== null) assert.equal(wrongSecret(id, '?'), form, id);
+    assert(rank === null || rank <= 12, id);
+  }
+  assert.deepEqual(
+    senderInfos().flatMap(({ id, rank }) => (rank === 1 || rank === 2 ? [[id, rank]] : [])),
+    [
+      ['github', 2],
+      ['stripe', 1],
+    ],
+  );
+  assert.equal(makeSecret('constructor', true), null);
+  const who = { user: 'root', database: 'dev' };
+  const at = {
+    own: 'http://127.0.0.1:1',
+    base: 'http://127.0.0.1:1',
+    catalog: { signing: async () => null },
+  };
   const test = { sender: 'nobody', secret: 'x', database: 'dev', schema: 'public', table: 't' };
-  assert.equal(await sendTest(test, { own: 'http://127.0.0.1:1', base: 'http://127.0.0.1:1' }), null);
+  assert.equal(await sendTest(test, who, at), null);
+  assert.equal(await sendTest({ ...test, secret: '' }, who, at), null);
 });
 
 test('the machine: disk, a flush once a minute, and what the certificates of the doors are for', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-machine-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const pair = findTool('openssl') === null ? null : makeAuthority(folder).issue('server', 'server');
-  const machine = createMachine({
-    settings: settings({
+  const machine = createMachine(
+    settings({
       HEADGATE_DATA_DIR: folder,
       HEADGATE_SQL_TLS_CERT: join(folder, 'missing.crt'),
       HEADGATE_SQL_TLS_KEY: join(folder, 'missing.key'),
       ...(pair === null ? {} : { HEADGATE_LISTEN_TLS_CERT: pair.cert, HEADGATE_LISTEN_TLS_KEY: pair.key }),
     }),
-    embedded: true,
-    spool: () => null,
-  });
+    true,
+    () => null,
+  );
   const { disk, certificates, spool } = await machine();
   assert(disk !== null && disk.freeBytes > 0 && disk.freeBytes <= disk.totalBytes, JSON.stringify(disk));
   assert(disk.flushMs !== null && disk.flushMs >= 0);

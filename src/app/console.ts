@@ -17,10 +17,10 @@ import type { Settings } from '../config/settings.ts';
 import { ownerKeyFile } from '../host/console-address.ts';
 import { consoleIsOn } from '../host/door-settings.ts';
 import { pageFolder } from './program-files.ts';
-import { ownBase } from './endpoints.ts';
+import { ownBase } from '../ddl/endpoints.ts';
 import { replayed } from '../console/replay.ts';
 import type { ReplayDeps } from '../console/replay.ts';
-import { makeSecret, senderInfos, sendTest } from '../console/senders.ts';
+import { makeSecret, senderInfos, sendTest, whichSender, wrongSecret } from '../console/senders.ts';
 
 export interface ConsoleParts {
   readonly settings: Settings;
@@ -59,7 +59,9 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
         return senderInfos();
       },
       makeSecret,
-      send: (test) => sendTest(test, about(parts, '', database)),
+      wrongSecret,
+      whichSender,
+      send: (test, who) => sendTest(test, who, { ...about(parts, '', database), catalog: parts.catalog }),
       replay: (replay, who) =>
         replayed(replay, who, { ...about(parts, '', database), catalog: parts.catalog }),
       health: parts.health,

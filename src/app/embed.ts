@@ -6,7 +6,8 @@
  */
 import { startService } from './start.ts';
 import type { Observe } from '../observe/observations.ts';
-import { resolveSettings, settingsTable } from '../config/settings.ts';
+import { resolveSettings } from '../config/resolve-settings.ts';
+import { settingsTable } from '../config/settings.ts';
 import type { SettingName } from '../config/settings.ts';
 
 export type { Observation, Observe } from '../observe/observations.ts';

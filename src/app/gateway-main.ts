@@ -9,19 +9,22 @@ import { openGatewayGuards } from './door-guards.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
 import { boundsOf } from '../config/effective-limits.ts';
-import { doorOptions, engineOf, openEventEngines } from './wire-gateway.ts';
-import { otherRooms } from './wire-external-gateway.ts';
+import { doorOptions, engineOf, openEventEngines } from '../gateway/engines.ts';
+import type { NamedEngine } from '../gateway/engines.ts';
+import { externalDatabases } from '../gateway/external-databases.ts';
 import { Closer } from '../kit/closer.ts';
 import { gatewayProblemsOf } from '../host/check-settings.ts';
 import { refuse, StartError } from './start.ts';
 import { doorsOf, takenPorts } from '../host/ports.ts';
+import { awaitReady } from './readiness.ts';
+import type { Readiness } from './readiness.ts';
 import { stopService } from './stopping.ts';
 import type { Stopped } from './stopping.ts';
 import { observers } from '../observe/observations.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
 
-export interface GatewayService {
+export interface GatewayService extends Readiness {
   readonly gateway: Gateway;
   /** What `?database=` may name; the first is the default. */
   readonly databases: readonly string[];
@@ -67,14 +70,13 @@ async function open(
   const engines = await openEventEngines(settings.eventDatabases, observe, closer);
   const clock = () => performance.now();
   const bounds = boundsOf(settings);
-  const { depths, ...rooms } = otherRooms(engines, { observe, clock, bounds }, closer);
+  const { depths, ...rooms } = externalDatabases(engines, { observe, clock, limits: bounds }, closer);
   const gateway = await openGateway({
     ...doorOptions(settings, guards),
     version,
-    deps: {
+    databases: {
       database: (name) => engineOf(engines, name).name,
-      unavailable: () =>
-        engines.find(({ engine }) => engine.unavailable !== null)?.engine.unavailable ?? null,
+      unavailable: () => unavailableOf(engines),
       ...rooms,
       tokens: null,
     },
@@ -82,18 +84,29 @@ async function open(
     observe,
   });
   closer.add('events gateway', () => gateway.close());
-  observe({ kind: 'service.ready' });
+  let draining = false;
+  const whyNotReady = () => (draining ? 'draining' : unavailableOf(engines));
+  const readiness = awaitReady(whyNotReady, observe, closer);
 
   const { tls } = guards;
   let stopping: Promise<Stopped> | null = null;
   const stop = (reason: string): Promise<Stopped> => {
+    draining = true;
     observe({ kind: 'service.draining', reason });
     return stopService({ drain: [gateway.drain()], closer, observe });
   };
   return {
+    ...readiness,
     gateway,
     databases: engines.map(({ name }) => name),
     stop: (reason) => (stopping ??= stop(reason)),
     reload: tls === null ? null : () => tls.reload(),
   };
+}
+
+/** The reason of the first database that cannot be used, with its setting. */
+function unavailableOf(engines: readonly NamedEngine[]): string | null {
+  for (const { env, engine } of engines)
+    if (engine.unavailable !== null) return `${env}: ${engine.unavailable}`;
+  return null;
 }

@@ -4,7 +4,7 @@
  * Takes Settings, and an engine that is starting (start.ts); returns a running Service, or throws one line for the terminal and
  * leaves what it opened to the closer. Stopping has two phases: drain (accept nothing new, answer what was accepted), then close.
  */
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Lanes } from '../batch/lanes.ts';
@@ -14,50 +14,51 @@ import { Ring } from '../console/ring-buffer.ts';
 import { openAdminPort } from './admin-port.ts';
 import { Signs } from '../alerts/observed-conditions.ts';
 import { askTokens } from '../catalog/tokens.ts';
-import { StatementError } from '../ddl/cursor.ts';
 import { createRewriter } from '../ddl/rewrite.ts';
+import { StatementContext } from '../ddl/statement-context.ts';
 import { boundsOf } from '../config/effective-limits.ts';
 import type { CertificateOfDomains } from './certificate.ts';
 import { openGuards } from './door-guards.ts';
-import { Endpoints } from './endpoints.ts';
+import { Endpoints } from '../ddl/endpoints.ts';
 import { doorAt, writePorts } from '../host/ports.ts';
+import { awaitReady } from './readiness.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import { gatewayFunctions } from '../catalog/gateway-functions.ts';
 import { GatewayRole } from '../engine/gateway-role.ts';
 import { WriteWatch } from '../engine/writability.ts';
-import { sqlstateOf } from '../engine/sqlstate.ts';
-import { createExplain } from '../ingest/explain.ts';
 import type { RewriteSql } from '../types/sql.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
-import { asRole, eventRooms, openEventParts } from './gateway-events.ts';
-import { doorOptions, engineOf, openEventEngines, ownSqlRooms, refuseImpossible } from './wire-gateway.ts';
-import { otherRooms } from './wire-external-gateway.ts';
-import type { OtherOptions, OtherRooms } from './wire-external-gateway.ts';
+import { asRole, openEventParts, PostgresEvents } from '../gateway/postgres-events.ts';
+import {
+  doorOptions,
+  engineOf,
+  openEventEngines,
+  ownSqlRooms,
+  refuseImpossible,
+} from '../gateway/engines.ts';
+import { externalDatabases } from '../gateway/external-databases.ts';
+import type { Databases } from '../gateway/external-databases.ts';
+import type { StageContext } from '../observe/context.ts';
 import type { Closer } from '../kit/closer.ts';
 import { together } from '../kit/settle-both.ts';
 import { limits } from '../config/limits.ts';
 import { SpoolDesk } from './listeners/spool-server.ts';
-import { Refused, refusals, SqlFailure } from '../errors/refusals.ts';
 import { observers } from '../observe/observations.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
-import type { Service, Starting } from './start.ts';
+import type { Service, Starting } from './service.ts';
 import { stopService } from './stopping.ts';
 import type { Stopped } from './stopping.ts';
-import { SealError } from '../secrets/sealing.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { Settings } from '../config/settings.ts';
-import { secretForms } from '../senders/secret-forms.ts';
-import { deliveryIdOf, demandsOf, expandAnswers, expandSender, hintForSender } from '../senders/senders.ts';
-import { parseAnswer } from '../validate/answer.ts';
-import { loadParser, parseExpression } from '../validate/expression.ts';
+import { loadParser } from '../validate/expression.ts';
 import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
 import { masterKeys } from '../secrets/master-key.ts';
 import { commitEngine, openWebhookRooms, releaseDatabase } from './wire-listener.ts';
-import type { WebhookDeps } from './wire-listener.ts';
+import type { OpenWebhooks } from './wire-listener.ts';
 import { openSqlDoor } from '../wire/door.ts';
 import type { SqlDoor } from '../wire/door.ts';
 
@@ -117,8 +118,8 @@ export async function openService({
 
   const tls = settings.listenTlsCert !== null;
   const doors = { listen: listen && { ...listen, tls }, sql, gateway: gateway.address, admin: admin.address };
-  await writePorts(settings.dataDir, { ...doors, ...made.doors }, closer);
-  observe({ kind: 'service.ready' });
+  await writePorts(settings.dataDir, { ...loginOf(engine), ...doors, ...made.doors }, closer);
+  const readiness = awaitReady(whyNotReady, observe, closer);
 
   let stopping: Promise<Stopped> | null = null;
   const stop = (reason: string) => {
@@ -132,12 +133,19 @@ export async function openService({
     engine,
     doors,
     console,
+    ...readiness,
     stop: (reason) => (stopping ??= stop(reason)),
     reload: made.reload,
   };
 }
 
-function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: WebhookDeps<WebhookDoor>) {
+/** As whom commands of this machine connect, and to what. */
+function loginOf(engine: Engine): { readonly database: string; readonly role: string | undefined } {
+  const { defaultDatabase: database } = engine;
+  return { database, role: engine.clientConfig(database).user };
+}
+
+function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: OpenWebhooks<WebhookDoor>) {
   const inProcesses = deps.listener.listeners?.unavailable ?? null;
   return (
     engine.unavailable ?? engine.readOnly ?? writes?.unavailable ?? deps.catalog.unavailable ?? inProcesses
@@ -146,7 +154,7 @@ function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: WebhookD
 
 /** For a listener whose certificate comes from an authority. */
 async function openCertificate(
-  { pools, sealing, settings, engine, observe }: DoorDeps,
+  { pools, sealing, settings, engine, observe }: OpenRooms,
   reload: Service['reload'],
   closer: Closer,
 ): Promise<CertificateOfDomains> {
@@ -157,7 +165,7 @@ async function openCertificate(
   return certificate.openCertificate(parts, closer);
 }
 
-interface DoorDeps extends WebhookDeps<WebhookDoor> {
+interface OpenRooms extends OpenWebhooks<WebhookDoor> {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly guards: DoorGuards;
@@ -168,7 +176,7 @@ interface DoorDeps extends WebhookDeps<WebhookDoor> {
 
 /** The two doors that accept SQL, with one rewriter. */
 async function openSqlAndEvents(
-  deps: DoorDeps,
+  deps: OpenRooms,
   closer: Closer,
 ): Promise<{ sqlDoor: SqlDoor; gateway: Gateway; eventDepths: Lanes['depths'] }> {
   const { settings, engine, guards, keys, observe } = deps;
@@ -191,57 +199,28 @@ async function openSqlAndEvents(
 }
 
 /** For the SQL door and for POST /v1/sql. `releaseMore` releases connections to a database that were opened later. */
-function createSqlRewriter(deps: DoorDeps, releaseMore: (database: string) => Promise<void>): RewriteSql {
+function createSqlRewriter(deps: OpenRooms, releaseMore: (database: string) => Promise<void>): RewriteSql {
   const { settings, catalog, sealing, listener } = deps;
-  const endpoints = new Endpoints(catalog, settings, listener.address);
-  const explain = createExplain({
-    sources: (question) => catalog.sources(question),
-    publicUrl: settings.publicUrl,
-    nowMs: Date.now,
-  });
-  return createRewriter({
-    ensureCatalog: async (database) => {
-      await catalog.ensure(database).catch(failStatement);
-      await listener.listeners?.tell({ what: 'ensure', database }, limits.catalogWaitMs);
-    },
-    releaseDatabase: async (database) => {
+  const context = new StatementContext({
+    settings,
+    catalog,
+    sealing,
+    endpoints: new Endpoints(catalog, settings, listener.address),
+    spooled: (database) => deps.spool?.shown(database) ?? {},
+    onEnsured: async (database) =>
+      listener.listeners?.tell({ what: 'ensure', database }, limits.catalogWaitMs),
+    release: async (database) => {
       await releaseDatabase(deps, database);
       await listener.listeners?.tell({ what: 'release', database }, limits.catalogWaitMs);
       await releaseMore(database);
     },
-    seal: (text, identity) => {
-      try {
-        return sealing.seal(text, identity);
-      } catch (error) {
-        if (!(error instanceof SealError)) throw error;
-        throw new StatementError('55000', error.message, null);
-      }
-    },
-    now: () => performance.now(),
-    parseExpression,
-    parseAnswer,
-    newId: randomUUID,
-    expandSender,
-    expandAnswers,
-    guards: (question) => catalog.guards(question).catch(failStatement),
-    demandsOf: (sender) => demandsOf(sender, settings.publicUrl),
-    secretForms,
-    deliveryIdOf,
-    sendsElsewhere: settings.intoHosts.length > 0,
-    hintForSender,
-    explain: (question) => explain(question).catch(failStatement),
-    spool: async (session) => {
-      const owned = await catalog.ownedBy(session).catch(failStatement);
-      const kept = Object.entries(deps.spool?.shown(session.database) ?? {});
-      return Object.fromEntries(kept.filter(([key]) => owned.has(0) || owned.has(parseInt(key, 10))));
-    },
-    endpoints: (session) => endpoints.of(session).catch(failStatement),
   });
+  return createRewriter(context);
 }
 
 /** The events gateway: in front of the databases of EVENTS_API_<DB>_DSN, or of Headgate's own if there are none. */
 async function openEvents(
-  deps: DoorDeps,
+  deps: OpenRooms,
   rewrite: RewriteSql,
   closer: Closer,
 ): Promise<{ gateway: Gateway; depths: Lanes['depths'] }> {
@@ -249,12 +228,14 @@ async function openEvents(
   const others = await openEventEngines(settings.eventDatabases, observe, closer);
   const own = others.length === 0;
   const role = own ? await openGatewayRole(settings, engine, closer) : null;
-  const options = { observe, clock: () => performance.now(), bounds: boundsOf(settings) };
-  const rooms = own ? ownRooms(deps, rewrite, role, options, closer) : otherRooms(others, options, closer);
+  const context = { observe, clock: () => performance.now(), limits: boundsOf(settings) };
+  const rooms = own
+    ? ownDatabases(deps, rewrite, role, context, closer)
+    : externalDatabases(others, context, closer);
   const gateway = await openGateway({
     ...doorOptions(settings, deps.guards.gateway),
     version,
-    deps: {
+    databases: {
       database: own ? (name) => name ?? engine.defaultDatabase : (name) => engineOf(others, name).name,
       unavailable: () =>
         (own ? [engine] : others.map((it) => it.engine)).find((it) => it.unavailable !== null)?.unavailable ??
@@ -288,52 +269,36 @@ async function openGatewayRole(
 }
 
 /** Through the webhooks' lanes, or, with another role, through lanes of its own. */
-function ownRooms(
-  { engine, logins, pools, lanes }: DoorDeps,
+function ownDatabases(
+  { engine, logins, pools, lanes }: OpenRooms,
   rewrite: RewriteSql,
   role: GatewayRole | null,
-  options: OtherOptions,
+  context: StageContext,
   closer: Closer,
-): OtherRooms {
-  const { observe, clock, bounds } = options;
+): Databases {
   const sql = ownSqlRooms(engine, rewrite, role);
   if (role === null) {
-    const events = eventRooms(
+    const events = new PostgresEvents(
       {
         engine: { ...commitEngine(engine, logins), logsIn: null },
         ready: refuseImpossible,
         pools,
         lanes,
-        clock,
+        clock: context.clock,
       },
       closer,
     );
     return { sql, events, depths: () => [] };
   }
-  const parts = openEventParts(asRole(engine, role, logins), observe, clock, closer, bounds);
-  return { sql, events: eventRooms(parts, closer), depths: () => parts.lanes.depths() };
+  const parts = openEventParts(asRole(engine, role, logins), context, closer);
+  return { sql, events: new PostgresEvents(parts, closer), depths: () => parts.lanes.depths() };
 }
 
 function watchWrites(engine: Engine, { dataDir }: Settings, closer: Closer): WriteWatch {
   const embedded = engine.kind === 'embedded';
-  const watch = new WriteWatch({
-    clientConfig: () => engine.clientConfig(embedded ? 'postgres' : engine.defaultDatabase),
-    engineAway: () => engine.unavailable !== null,
-    folder: embedded ? resolve(dataDir) : null,
-  });
+  const watch = new WriteWatch(engine, embedded ? resolve(dataDir) : null);
   closer.add('watch of writes', () => watch.close());
   return watch;
-}
-
-/** Why a statement cannot be sent, as its client would read it from PostgreSQL. */
-function failStatement(error: unknown): never {
-  if (error instanceof SqlFailure) throw error;
-  if (error instanceof Refused) {
-    const { code, message } = error.refusal;
-    throw new SqlFailure({ sqlstate: refusals[code].sqlstate, message });
-  }
-  const sqlstate = sqlstateOf(error) ?? '08006';
-  throw new SqlFailure({ sqlstate, message: error instanceof Error ? error.message : String(error) });
 }
 
 /** Covers the doors here, and those of listener processes; null: there are no certificates. */

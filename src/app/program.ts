@@ -12,10 +12,14 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { PlainError } from '../kit/plain-error.ts';
 import type { SendOptions } from '../senders/send-options.ts';
 import { limits } from '../config/limits.ts';
-import { resolveSettings, settingsTable } from '../config/settings.ts';
+import { resolveSettings } from '../config/resolve-settings.ts';
+import { settingsTable } from '../config/settings.ts';
 import type { ResolvedSettings, SettingName, Settings, SocketName } from '../config/settings.ts';
 import { registerCommands } from '../cli/register.ts';
+import { wantsColours } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
+import type { Readiness } from './readiness.ts';
+import type { Service } from './service.ts';
 import type { Stopped } from './stopping.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -123,25 +127,33 @@ async function start(options: Record<string, string | true | undefined>): Promis
     'gateway',
     'admin',
   ]);
-  const [{ startService }, { banner }] = await Promise.all([import('./start.ts'), import('./banner.ts')]);
+  const [{ startService }, { banner, waitingBanner }] = await Promise.all([
+    import('./start.ts'),
+    import('./banner.ts'),
+  ]);
   const terminal = await terminalOf(settings);
   const service = await startService(settings, terminal.log, invoked.version);
   reloadOnSignal(service.reload);
-  terminal.print(banner(service, settings, process.stdout.isTTY));
+  const tell = async (): Promise<void> => {
+    const note = await firstTableNote(service, settings);
+    terminal.print(banner(service, settings, { note, terminal: process.stdout.isTTY }));
+  };
+  await whenReady(service, tell, (reason) => terminal.print(waitingBanner(service, settings, reason)));
   await end(terminal, service.stop(await stopped));
 }
 
 async function gateway(options: Record<string, string | true | undefined>): Promise<void> {
   const stopped = firstSignal();
   const settings = await withSockets(settingsToRun(options), ['gateway']);
-  const [{ startGateway }, { gatewayBanner }] = await Promise.all([
+  const [{ startGateway }, { gatewayBanner, gatewayWaits }] = await Promise.all([
     import('./gateway-main.ts'),
     import('./banner.ts'),
   ]);
   const terminal = await terminalOf(settings);
   const service = await startGateway(settings, terminal.log, invoked.version);
   reloadOnSignal(service.reload);
-  terminal.print(gatewayBanner(service, settings));
+  const tell = async () => terminal.print(gatewayBanner(service, settings));
+  await whenReady(service, tell, (reason) => terminal.print(gatewayWaits(service, settings, reason)));
   await end(terminal, service.stop(await stopped));
 }
 
@@ -152,6 +164,22 @@ async function operator(options: Record<string, string | true | undefined>): Pro
   const terminal = await terminalOf(settings);
   const running = await startOperator(settings, terminal.log);
   await end(terminal, running.stop(await stopped));
+}
+
+/** Nothing is called ready before it is. */
+async function whenReady(
+  { waiting, ready }: Readiness,
+  tell: () => Promise<void>,
+  wait: (reason: string) => void,
+): Promise<void> {
+  if (waiting === null) return tell();
+  wait(waiting);
+  void ready.then((is) => (is ? tell() : undefined));
+}
+
+/** Only where the role of the database URL is not Headgate's own superuser. */
+async function firstTableNote({ engine }: Service, { databaseUrl }: Settings): Promise<string | null> {
+  return databaseUrl === null ? null : (await import('./first-table.ts')).whyNoFirstTable(engine);
 }
 
 /** Exits even if something is still open, such as a connection to a hung server. */
@@ -270,14 +298,23 @@ async function askHidden(question: string, signal: AbortSignal): Promise<string 
   }
 }
 
-/** A signal interrupts it. */
+let io: CommandIo | null = null;
+
+/** The same for everything that one command does. A signal interrupts it. */
 function commandIo(): CommandIo {
+  io ??= openIo();
+  return io;
+}
+
+function openIo(): CommandIo {
   const interrupt = new AbortController();
   void firstSignal().then(() => interrupt.abort());
   return {
     print: (text) => void process.stdout.write(text),
     note: (text) => void process.stderr.write(text),
     terminal: process.stderr.isTTY,
+    ...(process.stdout.isTTY ? { columns: process.stdout.columns } : {}),
+    colours: wantsColours(invoked.env, process.stdout.isTTY),
     read: (path) => (path === '-' ? buffer(process.stdin) : readFile(path)),
     ...(process.stdin.isTTY && process.stderr.isTTY
       ? { ask: (question) => askHidden(question, interrupt.signal) }

@@ -4,7 +4,6 @@
  * with one line for the terminal and leaves nothing behind. Part of the composition root.
  */
 import { resolve } from 'node:path';
-import type { Console } from '../console/console.ts';
 import type { Engine } from '../engine/engine.ts';
 import { Closer } from '../kit/closer.ts';
 import { PlainError } from '../kit/plain-error.ts';
@@ -15,48 +14,11 @@ import type { Settings } from '../config/settings.ts';
 import { problemsOf } from '../host/check-settings.ts';
 import { allDoors, takenPorts } from '../host/ports.ts';
 import { runningAt } from '../host/running.ts';
-import type { Stopped } from './stopping.ts';
-
-export interface Address {
-  readonly host: string;
-  readonly port: number;
-}
-
-export interface Service {
-  readonly engine: Engine;
-  /** `listen` is null if the webhook listener is off. */
-  readonly doors: {
-    readonly listen: Address | null;
-    readonly sql: Address;
-    readonly gateway: Address;
-    readonly admin: Address;
-  };
-  /** On the admin port; null: it is off. */
-  readonly console: Console | null;
-  /** Answers accepted requests, accepts no new ones, then closes (stopping.ts). Calling it again has no effect. */
-  stop(reason: string): Promise<Stopped>;
-  /** Reads the doors' certificates again; null: no door has one. */
-  readonly reload: (() => Promise<void>) | null;
-}
+import type { EngineStarting, Service } from './service.ts';
 
 /** Headgate cannot start as configured; the message is for the terminal. */
 export class StartError extends PlainError {
   override readonly name = 'StartError';
-}
-
-/** The engine while it starts, when only the log receives its observations. */
-export interface EngineStarting {
-  readonly opened: Promise<Engine>;
-  /** Replays the observations until now, and passes on all later ones. */
-  heardBy(observe: Observe): void;
-}
-
-export interface Starting {
-  readonly settings: Settings;
-  readonly log: Observe;
-  readonly version: string;
-  readonly engine: EngineStarting;
-  readonly closer: Closer;
 }
 
 /** `version`: shown in the gateway's OpenAPI document. */

@@ -45,9 +45,9 @@ export function openTerminal(settings: Settings): Terminal {
 }
 
 function outputTo(stream: NodeJS.WriteStream & { readonly fd: 1 | 2 }, lost: LostLine): Output {
-  if (isFile(stream)) return fileOutput(stream.fd, { lost });
+  if (isFile(stream)) return fileOutput(stream.fd, lost);
   unblock(stream);
-  return streamOutput(stream, { lost, waitingBytesMax: limits.logWaitingBytesMax });
+  return streamOutput(stream, lost, limits.logWaitingBytesMax);
 }
 
 function isFile(stream: NodeJS.WriteStream & { readonly fd: 1 | 2 }): boolean {

@@ -20,16 +20,14 @@ import type { LoginPasswords } from '../engine/owner-logins.ts';
 import type { Stages } from '../ingest/ingest.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
-import type { Limits } from '../config/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
 import { observers } from '../observe/observations.ts';
 import type { StageContext } from '../observe/context.ts';
-import type { Observe } from '../observe/observations.ts';
 import { Keeper } from '../keep/retention.ts';
 import { IntoRisingWave } from '../risingwave/into.ts';
 import { RequestsApart } from '../reject/apart.ts';
 import { Rejects } from '../reject/rejected-requests.ts';
-import type { RejectsOptions } from '../reject/rejected-requests.ts';
+import type { RetryRejected } from '../types/journal.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import { createLoginPasswords } from '../secrets/login-passwords.ts';
 import { createSealing } from '../secrets/sealing.ts';
@@ -41,13 +39,12 @@ import { rememberTables, SpoolHolder } from '../spool/spool-holder.ts';
 import type { SpoolParts } from '../spool/spool-holder.ts';
 import { openWebhooks } from './webhook-door.ts';
 
-export interface WebhookRoomsOptions<Door extends Closable> {
+/** What the rooms for webhooks are made of. */
+export interface WebhookParts<Door extends Closable> extends Omit<StageContext, 'clock'> {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly keys: KeyRing;
   readonly guards: DoorGuards;
-  readonly limits: Limits;
-  readonly observe: Observe;
   readonly openDoor: (options: ListenerOptions) => Promise<Door>;
   /** Whether this process runs the retries of refused requests; only one of several does. */
   readonly retries: boolean;
@@ -63,7 +60,8 @@ export interface WebhookRoomsOptions<Door extends Closable> {
   readonly spoolOpened?: (kept: DatabaseSpool) => void;
 }
 
-export interface WebhookDeps<Door extends Closable> {
+/** What is open then. */
+export interface OpenWebhooks<Door extends Closable> {
   readonly sealing: Sealing;
   readonly rejects: Rejects;
   /** null: another process removes expired rows. */
@@ -79,9 +77,9 @@ export interface WebhookDeps<Door extends Closable> {
 
 /** Closed by `closer`. The parser must be loaded. */
 export async function openWebhookRooms<Door extends Closable>(
-  options: WebhookRoomsOptions<Door>,
+  options: WebhookParts<Door>,
   closer: Closer,
-): Promise<WebhookDeps<Door>> {
+): Promise<OpenWebhooks<Door>> {
   const { settings, engine, guards, limits, observe, openDoor } = options;
   const clock = () => performance.now();
   const sealing = createSealing(options.keys);
@@ -143,21 +141,21 @@ function openRejects(
     limits,
     observe,
     retries,
-  }: Pick<WebhookRoomsOptions<Closable>, 'settings' | 'engine' | 'limits' | 'observe' | 'retries'>,
-  retry: NonNullable<RejectsOptions['retry']>,
+  }: Pick<WebhookParts<Closable>, 'settings' | 'engine' | 'limits' | 'observe' | 'retries'>,
+  retry: RetryRejected,
   clock: () => number,
   closer: Closer,
 ): Rejects {
   const { rejectedRowsMax: rowsMax, rejectedDays: days } = settings;
   const kept = { rowsMax, days, retry: retries ? retry : null };
-  const rejects = new Rejects({ engine, ...kept, limits, observe, clock, random: Math.random });
+  const rejects = new Rejects({ engine, ...kept, limits, observe, clock });
   closer.add('rejected requests', () => rejects.close());
   return rejects;
 }
 
 /** On Headgate's own engine nobody is asked for a password. */
 function openLogins(
-  { engine, keys }: Pick<WebhookRoomsOptions<Closable>, 'engine' | 'keys'>,
+  { engine, keys }: Pick<WebhookParts<Closable>, 'engine' | 'keys'>,
   closer: Closer,
 ): { logins: OwnerLogins; verifier: LoginPasswords['verifier'] | undefined } {
   const passwords = engine.kind === 'embedded' ? null : createLoginPasswords(keys);
@@ -193,7 +191,7 @@ function openSns(
 
 /** null: another process keeps the spool. */
 async function openSpool(
-  parts: Omit<SpoolParts, 'opened'> & Pick<WebhookRoomsOptions<Closable>, 'oneOfSeveral' | 'spoolOpened'>,
+  parts: Omit<SpoolParts, 'opened'> & Pick<WebhookParts<Closable>, 'oneOfSeveral' | 'spoolOpened'>,
   closer: Closer,
 ): Promise<SpoolHolder | null> {
   const { oneOfSeveral, spoolOpened: opened = () => undefined } = parts;
@@ -214,7 +212,7 @@ export async function releaseDatabase(
     pools,
     rejects,
     keeper,
-  }: Pick<WebhookDeps<Closable>, 'catalog' | 'pools' | 'rejects' | 'keeper'>,
+  }: Pick<OpenWebhooks<Closable>, 'catalog' | 'pools' | 'rejects' | 'keeper'>,
   database: string,
 ): Promise<void> {
   await catalog.release(database);

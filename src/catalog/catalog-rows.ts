@@ -15,6 +15,8 @@ export interface CatalogRow extends RelationRow {
   /** The column that takes members whose keys are not columns; null: none was chosen, or it no longer exists. */
   readonly collect: string | null;
   readonly includes: readonly IncludeRow[];
+  /** Columns that no request fills; absent in what an older Headgate has kept: none. */
+  readonly private?: readonly string[];
   /** As shown: masked if it holds a key; null: no VALIDATE. */
   readonly expression: string | null;
   /** The authoritative expression, see seals.ts. */
@@ -47,7 +49,7 @@ export const writer = '(select w.name from headgate.writer_role w)';
 
 /** Columns of headgate.catalog_rows. */
 export const ofTable =
-  'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets, target';
+  'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets, target, private';
 
 export interface SealedSecret {
   /** The secret's name inside the expression. */

@@ -38,6 +38,7 @@ import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
+import { CatalogError } from './rights.ts';
 import { letWriterIn } from './writer.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -393,7 +394,9 @@ export class DatabaseCatalog {
   #reasonOf(error: unknown): string {
     const { engine, limits } = this.#parts;
     if (engine.kind !== 'embedded' && isUnanswered(error)) return unservedReason(limits.catalogWaitMs);
-    return error instanceof Error ? error.message : String(error);
+    const said = error instanceof Error ? error.message : String(error);
+    // Why the server cannot be reached is known better where it is watched.
+    return error instanceof CatalogError ? said : (engine.unavailable ?? said);
   }
 
   #become(state: CatalogState, reason: string): void {

@@ -380,7 +380,7 @@ function hostileOn(bin: string): void {
     await him.client.query('DROP SCHEMA headgate CASCADE');
     await assert.rejects(
       migrate(hg.client, migrations),
-      /role "hg" may not make the schema headgate in database "trap": let the owner of the database run CREATE SCHEMA headgate AUTHORIZATION "hg"/,
+      /role "hg" may not make the schema headgate in database "trap": let the owner of the database run GRANT CREATE ON DATABASE "trap" TO "hg"/,
     );
     for (const door of [her, him, hg]) await door.client.end();
   });

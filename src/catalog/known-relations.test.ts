@@ -3,18 +3,21 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred } from '../kit/deferred.ts';
 import type { Target } from '../types/target.ts';
+import { limits } from '../config/limits.ts';
 import { KnownRelations } from './known-relations.ts';
 
 function stage() {
   const looks: ReturnType<typeof deferred<number>>[] = [];
-  const known = new KnownRelations<number, 'insert'>({
+  const lookup = {
     look: () => {
       const look = deferred<number>();
       looks.push(look);
       return look.promise;
     },
-    toTarget: (_, row) => ({ oid: row }) as Target,
-    limits: { relationsMax: 2, relationAgeMs: 1_000, catalogMissIntervalMs: 0 },
+    toTarget: (_: string, row: number) => ({ oid: row }) as Target,
+  };
+  const known = new KnownRelations<number, 'insert'>(lookup, {
+    limits: { ...limits, relationsMax: 2, relationAgeMs: 1_000, catalogMissIntervalMs: 0 },
     clock: () => 0,
   });
   return { looks, find: () => known.find('t', 'insert'), forget: () => known.forget('t') };

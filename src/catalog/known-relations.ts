@@ -1,21 +1,19 @@
 /**
- * Remembers relations by the names that applications give them. Takes a function that looks a relation up and one that turns
+ * Remembers relations by the names that applications give them. Takes what looks a relation up and turns
  * what it found into a Target for a write mode; returns Targets, at once if the relation is known. A relation that was found
  * is remembered briefly, one that was not is looked up again. Refuses with what the lookup refuses with.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Intake, Target } from '../types/target.ts';
-import type { Limits } from '../config/limits.ts';
+import type { StageContext } from '../observe/context.ts';
 import { Refused } from '../errors/refusals.ts';
 
-export interface KnownOptions<Row, Mode> {
+/** How relations are found: by PostgreSQL's catalog (relations.ts), or by RisingWave's (risingwave/relations.ts). */
+export interface Lookup<Row, Mode> {
   /** Throws Refused, or the engine's error. */
-  readonly look: (name: string) => Promise<Row>;
+  look(name: string): Promise<Row>;
   /** Throws Refused. */
-  readonly toTarget: (name: string, row: Row, mode: Mode) => Target;
-  readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs' | 'catalogMissIntervalMs'>;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
+  toTarget(name: string, row: Row, mode: Mode): Target;
 }
 
 interface Known<Row, Mode> {
@@ -27,13 +25,15 @@ interface Known<Row, Mode> {
 }
 
 export class KnownRelations<Row, Mode> {
-  readonly #options: KnownOptions<Row, Mode>;
+  readonly #lookup: Lookup<Row, Mode>;
+  readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   /** In the order in which they were found: the first is the oldest. */
   readonly #known = new Map<string, Known<Row, Mode>>();
   readonly #looking = new Map<string, Promise<Known<Row, Mode>>>();
 
-  constructor(options: KnownOptions<Row, Mode>) {
-    this.#options = options;
+  constructor(lookup: Lookup<Row, Mode>, context: Pick<StageContext, 'clock' | 'limits'>) {
+    this.#lookup = lookup;
+    this.#context = context;
   }
 
   /**
@@ -46,13 +46,13 @@ export class KnownRelations<Row, Mode> {
     try {
       return this.#targetOf(name, known, mode);
     } catch {
-      return this.#findAnew(name, mode, this.#options.clock());
+      return this.#findAnew(name, mode, this.#context.clock());
     }
   }
 
   async #findAnew(name: string, mode: Mode, sinceMs: number): Promise<Target> {
     // Refused requests are many at a time, and cost a bounded part of the engine's time.
-    const { clock, limits } = this.#options;
+    const { clock, limits } = this.#context;
     const restMs = (this.#known.get(name)?.askedAtMs ?? -Infinity) + limits.catalogMissIntervalMs - clock();
     if (restMs > 0) await delay(restMs);
     for (;;) {
@@ -65,7 +65,7 @@ export class KnownRelations<Row, Mode> {
   #targetOf(name: string, known: Known<Row, Mode>, mode: Mode): Target {
     let target = known.targets.get(mode);
     if (target === undefined) {
-      target = this.#options.toTarget(name, known.row, mode);
+      target = this.#lookup.toTarget(name, known.row, mode);
       known.targets.set(mode, target);
     }
     return target;
@@ -78,14 +78,14 @@ export class KnownRelations<Row, Mode> {
   }
 
   #remembered(name: string, sinceMs: number): Known<Row, Mode> | null {
-    const { limits, clock } = this.#options;
+    const { limits, clock } = this.#context;
     const known = this.#known.get(name);
     const isKnown = known !== undefined && known.askedAtMs >= sinceMs;
     return isKnown && clock() - known.askedAtMs < limits.relationAgeMs ? known : null;
   }
 
   #remember(name: string, row: Row, askedAtMs: number): Known<Row, Mode> {
-    const { limits } = this.#options;
+    const { limits } = this.#context;
     const before = this.#known.get(name);
     // The Targets of a relation that did not change stay as they are.
     const same = before !== undefined && JSON.stringify(before.row) === JSON.stringify(row);
@@ -111,8 +111,8 @@ export class KnownRelations<Row, Mode> {
       const next = this.#looking.get(name);
       if (next !== undefined && next !== underway) return next;
     }
-    const askedAtMs = this.#options.clock();
-    const look: Promise<Known<Row, Mode>> = this.#options.look(name).then((row) => {
+    const askedAtMs = this.#context.clock();
+    const look: Promise<Known<Row, Mode>> = this.#lookup.look(name).then((row) => {
       // A relation that was forgotten meanwhile may have changed since it was looked up.
       const isCurrent = this.#looking.get(name) === look;
       return isCurrent ? this.#remember(name, row, askedAtMs) : { row, askedAtMs, targets: new Map() };

@@ -44,7 +44,8 @@ const body = (confirms: string): string => `
   END IF;
   IF EXISTS (
     SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) relation
-      AND (c.relhastriggers OR c.relhassubclass OR c.relispartition OR c.relkind OPERATOR(pg_catalog.<>) 'r')
+      AND (c.relhassubclass OR c.relispartition OR c.relkind OPERATOR(pg_catalog.<>) 'r' OR c.relhastriggers AND EXISTS (
+        SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid OPERATOR(pg_catalog.=) relation AND t.tgconstrrelid OPERATOR(pg_catalog.<>) 0::pg_catalog.oid))
       AND (guarded OR EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user AND r.rolsuper)))
   THEN
     LOOP

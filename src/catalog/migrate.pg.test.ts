@@ -73,7 +73,7 @@ suite('migrate', () => {
     const client = await database.connect();
     const migrations = readMigrations();
     await migrate(client, migrations);
-    await client.query(`delete from headgate.migration where version > 10; drop table headgate.keeping, headgate.keep_log, headgate.token, headgate.token_table, headgate.alert, headgate.alert_seen, headgate.acme, headgate.webhook_into, headgate.writer_role cascade;
+    await client.query(`delete from headgate.migration where version > 10; drop table headgate.keeping, headgate.keep_log, headgate.token, headgate.token_table, headgate.alert, headgate.alert_seen, headgate.acme, headgate.webhook_into, headgate.webhook_private, headgate.writer_role cascade;
       create view public.mine as select * from headgate.endpoints`);
     const reader = await database.connect();
     await reader.query(

@@ -162,7 +162,6 @@ const harmless = [
   'gen_random_uuid',
   'uuidv4',
   'uuidv7',
-  'nextval',
   'txid_current',
   'pg_current_xact_id',
   'to_char',
@@ -182,6 +181,9 @@ const harmless = [
  */
 const silentNodes = `array['%{JSONEXPR%', '%{JSONCONSTRUCTOREXPR%', ${[9, 10, 11, 12].map((op) => `'%{SQLVALUEFUNCTION :op ${op} %'`).join(', ')}]`;
 
+/** A call of nextval() for a sequence that is a constant, so that pg_depend has it, as of SERIAL: the beginning of its node. */
+const nextvalOfConstant = '[{]FUNCEXPR :funcid 1574 [^{]*:args [(][{]CONST :consttype 2205 ';
+
 /**
  * Whether storing a row runs nothing but functions of PostgreSQL's own that do only what they are called for, and the role `writer` (a name) may do that:
  * true for a plain table whose expressions call only such functions. `set_config` in a CHECK counts as code, and so does anything that cannot
@@ -200,14 +202,16 @@ export function inertSql(c: string, writer: string): string {
       select from pg_catalog.pg_attrdef d join pg_catalog.pg_depend p on p.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass
         and p.objid = d.oid and p.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
       join pg_catalog.pg_class q on q.oid = p.refobjid
-      where d.adrelid = ${c}.oid and case when q.relkind = 'S' then not pg_catalog.has_sequence_privilege(${writer}, q.oid, 'USAGE') end)
+      where d.adrelid = ${c}.oid and case when q.relkind = 'S' then not (pg_catalog.has_sequence_privilege(${writer}, q.oid, 'USAGE')
+        and pg_catalog.has_sequence_privilege(${c}.relowner, q.oid, 'USAGE')) end)
     and not exists (
       select from pg_catalog.pg_attrdef d join pg_catalog.pg_depend p on p.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass
         and p.objid = d.oid and p.refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass
       where d.adrelid = ${c}.oid and d.adbin::pg_catalog.text !~ '^[{]CONST [^{]*$')
     and not exists (
       select from (
-        select d.adbin::pg_catalog.text as tree from pg_catalog.pg_attrdef d where d.adrelid = ${c}.oid
+        select pg_catalog.regexp_replace(d.adbin::pg_catalog.text, '${nextvalOfConstant}', '', 'g') as tree
+        from pg_catalog.pg_attrdef d where d.adrelid = ${c}.oid
         union all
         select k.conbin::pg_catalog.text from pg_catalog.pg_constraint k where k.conrelid = ${c}.oid and k.conbin is not null
         union all

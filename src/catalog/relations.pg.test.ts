@@ -6,7 +6,9 @@ import type { QueryResult } from 'pg';
 import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { summary } from '../../test/support/webhook-targets.ts';
 import { limits } from '../config/limits.ts';
-import { openRelations } from './relations.ts';
+import { KnownRelations } from './known-relations.ts';
+import { PostgresLookup } from './relations.ts';
+import type { Query } from './relations.ts';
 import type { WriteMode } from './relations.ts';
 
 function relationsOn(bin: string): void {
@@ -17,15 +19,13 @@ function relationsOn(bin: string): void {
   /** What the server gives a client: SET below. */
   const path = 'app, public';
 
+  const query: Query = async (sql) => {
+    asked++;
+    const results = (await client.query<object>(sql(path))) as unknown as QueryResult<object>[];
+    return results.at(-1)?.rows ?? [];
+  };
   const open = (bounds: { relationsMax?: number } = {}) =>
-    openRelations({
-      database: 'postgres',
-      query: async (sql) => {
-        asked++;
-        const results = (await client.query<object>(sql(path))) as unknown as QueryResult<object>[];
-        return results.at(-1)?.rows ?? [];
-      },
-      logins: false,
+    new KnownRelations(new PostgresLookup('postgres', query, false), {
       limits: { ...limits, ...bounds },
       clock: () => now,
     });
@@ -172,13 +172,9 @@ function relationsOn(bin: string): void {
   });
 
   test("trouble of the engine's is no missing table", async () => {
-    const broken = openRelations({
-      database: 'postgres',
-      query: () => Promise.reject(Object.assign(new Error('too many connections'), { code: '53300' })),
-      logins: false,
-      limits,
-      clock: () => 0,
-    });
+    const refused = () => Promise.reject(Object.assign(new Error('too many connections'), { code: '53300' }));
+    const lookup = new PostgresLookup('postgres', refused, false);
+    const broken = new KnownRelations(lookup, { limits, clock: () => 0 });
     await assert.rejects(async () => broken.find('orders', 'insert'), /too many connections/);
   });
 }

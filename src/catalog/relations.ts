@@ -9,25 +9,17 @@
 import { isMisnamed } from '../engine/sqlstate.ts';
 import { mayNameRelation, quoteLiteral } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
-import type { Limits } from '../config/limits.ts';
 import { hasGatewayFunctions } from './gateway-functions.ts';
-import { keyMissing, KnownRelations, notFound, notWritable, plainIntake } from './known-relations.ts';
+import { keyMissing, notFound, notWritable, plainIntake } from './known-relations.ts';
+import type { KnownRelations, Lookup } from './known-relations.ts';
 import { relationColumns, relationsSql, toCode, toShape } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
 /** What happens to a row whose key already exists: refused by the engine, replaced, or left out. */
 export type WriteMode = 'insert' | 'upsert' | 'ignore';
 
-export interface RelationsOptions {
-  readonly database: string;
-  /** Runs statements, given the search_path that a client of that role has; returns the rows of the last. Throws the engine's error. */
-  readonly query: (sql: (path: string) => string) => Promise<readonly object[]>;
-  readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs' | 'catalogMissIntervalMs'>;
-  /** See CodeChoice.asClient. */
-  readonly logins: boolean | null;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-}
+/** Runs statements, given the search_path that a client of that role has; returns the rows of the last. Throws the engine's error. */
+export type Query = (sql: (path: string) => string) => Promise<readonly object[]>;
 
 /** Lock tables created by some other role are not used: that role could lock them. */
 const hasLocks = `exists (
@@ -39,14 +31,39 @@ const hasLocks = `exists (
     and (o.rolsuper or o.rolname operator(pg_catalog.=) current_user))`;
 
 /** Without compiling, which would take seconds for one row, and in a session that may be lent to others afterwards. */
-const lookup = (name: string, path: string) => `select pg_catalog.set_config('jit', 'off', true);
+const lookup = (
+  name: string,
+  path: string,
+  logins: boolean | null,
+) => `select pg_catalog.set_config('jit', 'off', true);
 select ${relationColumns}, pg_catalog.has_any_column_privilege(s.relation, 'INSERT') as permitted,
-  ${hasLocks} as has_locks, ${hasGatewayFunctions('s.relation')} as has_functions
+  ${hasLocks} as has_locks, ${hasWebhookTables(logins)} as has_webhook_tables, ${hasGatewayFunctions('s.relation')} as has_functions
   from (${relationsSql(`
     select pg_catalog.to_regclass(${quoteLiteral(name)})::pg_catalog.oid as relation
     from (select pg_catalog.set_config('search_path', ${quoteLiteral(path)}, true) as set offset 0) as path where path.set is not null`)}) as s`;
 
+/**
+ * Whether the database has webhook tables; a policy on their list would run code of the role that owns it. In front of a database that is not
+ * Headgate's own (`logins` false) the list is believed if it belongs to a superuser, or to a role that the current one is.
+ */
+const hasWebhookTables = (logins: boolean | null): string => `exists (
+  select from pg_catalog.pg_class l
+  join pg_catalog.pg_namespace ln on ln.oid operator(pg_catalog.=) l.relnamespace
+  join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) l.relowner and ln.nspowner operator(pg_catalog.=) o.oid
+  where ln.nspname operator(pg_catalog.=) 'headgate' and l.relname operator(pg_catalog.=) 'webhook_private'
+    and l.relkind operator(pg_catalog.=) 'r' and pg_catalog.has_schema_privilege(ln.oid, 'USAGE')
+    and (${logins !== false} or o.rolsuper or pg_catalog.pg_has_role(o.oid, 'USAGE')))`;
+
+/** Columns that no request fills, of the table or of one that it is a partition of. */
+const privateColumns = (relation: number): string => `select pg_catalog.set_config('jit', 'off', true);
+  select headgate.placed(w.relation, p.value)::pg_catalog.text as name
+  from headgate.webhook_private w cross join lateral pg_catalog.jsonb_array_elements(w.places) p
+  where w.relation operator(pg_catalog.=) ${relation}::pg_catalog.regclass
+    or w.relation operator(pg_catalog.=) any (array(select a.relid from pg_catalog.pg_partition_ancestors(${relation}::pg_catalog.regclass) a))`;
+
 interface FoundRow extends RelationRow {
+  readonly has_webhook_tables: boolean;
+  readonly private: readonly string[];
   /** The current role may insert into at least one column. */
   readonly permitted: boolean;
   readonly has_locks: boolean;
@@ -56,20 +73,34 @@ interface FoundRow extends RelationRow {
 /** PostgreSQL's own schemas, including those of temporary tables, and Headgate's. */
 const systemSchemas = /^(?:pg_.*|information_schema|headgate)$/;
 
-/** Looks relations up, and remembers those it found. */
-export function openRelations(options: RelationsOptions): KnownRelations<FoundRow, WriteMode> {
-  return new KnownRelations({
-    ...options,
-    look: (name) => look(options, name),
-    toTarget: (name, row, writeMode) => toTarget(options, name, row, writeMode),
-  });
+export type Relations = KnownRelations<FoundRow, WriteMode>;
+
+export class PostgresLookup implements Lookup<FoundRow, WriteMode> {
+  readonly #database: string;
+  readonly #query: Query;
+  readonly #logins: boolean | null;
+
+  /** `logins`: see CodeChoice.asClient. */
+  constructor(database: string, query: Query, logins: boolean | null) {
+    this.#database = database;
+    this.#query = query;
+    this.#logins = logins;
+  }
+
+  look(name: string): Promise<FoundRow> {
+    return look(this.#query, this.#logins, name);
+  }
+
+  toTarget(name: string, row: FoundRow, writeMode: WriteMode): Target {
+    return toTarget(this.#database, this.#logins, name, row, writeMode);
+  }
 }
 
-async function look({ query }: RelationsOptions, name: string): Promise<FoundRow> {
+async function look(query: Query, logins: boolean | null, name: string): Promise<FoundRow> {
   if (!mayNameRelation(name)) throw notFound(name);
   let rows: readonly FoundRow[];
   try {
-    rows = (await query((path) => lookup(name, path))) as readonly FoundRow[];
+    rows = (await query((path) => lookup(name, path, logins))) as readonly FoundRow[];
   } catch (error) {
     if (isMisnamed(error)) throw notFound(name);
     throw error;
@@ -79,16 +110,20 @@ async function look({ query }: RelationsOptions, name: string): Promise<FoundRow
   if (!['r', 'p', 'v'].includes(row.relation_kind)) throw notWritable(name, 'is no table');
   if (!row.insertable) throw notWritable(name, 'is a view that is not updatable');
   if (!row.permitted) throw notWritable(name, 'may not be written by the role that the gateway logs in as');
-  return row;
+  if (!row.has_webhook_tables) return { ...row, private: [] };
+  const hidden = (await query(() => privateColumns(row.relation))) as readonly { name: string | null }[];
+  return { ...row, private: hidden.flatMap(({ name }) => name ?? []) };
 }
 
 function toTarget(
-  { database, logins }: RelationsOptions,
+  database: string,
+  logins: boolean | null,
   name: string,
   row: FoundRow,
   writeMode: WriteMode,
 ): Target {
-  const shape = toShape(row, { writeMode, document: null, includes: [], onTypeError: 'reject' });
+  const choice = { writeMode, document: null, includes: [], private: row.private } as const;
+  const shape = toShape(row, { ...choice, onTypeError: 'reject' });
   if (typeof shape === 'string') throw notWritable(name, `cannot take rows: ${shape}`);
   const code = toCode(row, { asClient: { logins } });
   if (typeof code === 'string') throw notWritable(name, `cannot take rows: ${code}`);

@@ -99,7 +99,7 @@ export function refuseMissing(rights: Rights): void {
     if (rights.creates_schemas) return;
     throw new CatalogError(
       `role ${role} may not make the schema headgate in database ${quote(rights.database)}: let the owner of the ` +
-        `database run CREATE SCHEMA headgate AUTHORIZATION ${role}`,
+        `database run GRANT CREATE ON DATABASE ${quote(rights.database)} TO ${role}`,
     );
   }
   if (rights.owner !== null && rights.owned !== true)

@@ -6,9 +6,8 @@
 import type { Code } from '../types/target.ts';
 import { writtenPlainly } from '../kit/plain-settings.ts';
 import type { Column, Equality, KeyColumn, Shape } from '../types/shape.ts';
-import { ownerLoginPrefix } from '../engine/login-names.ts';
+import { loginStatements, ownerLoginPrefix } from '../engine/login-names.ts';
 import { inertSql, loginableSql, trustedSql, versionSql } from './owner-code.ts';
-import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 
 /** What `relationsSql` yields. */
 export interface RelationRow {
@@ -193,6 +192,8 @@ export interface ShapeChoice {
   readonly document: string | null;
   /** Columns that are written in addition to the document. */
   readonly includes: readonly string[];
+  /** Columns that no request fills; absent: none. */
+  readonly private?: readonly string[];
   readonly onTypeError: Shape['onTypeError'];
 }
 
@@ -200,7 +201,10 @@ export interface ShapeChoice {
 export function toShape(row: RelationRow, choice: ShapeChoice): Shape | string {
   const { document, includes, onTypeError } = choice;
   const columns = row.columns.filter(
-    ({ name, writable }) => writable && (document === null || name === document || includes.includes(name)),
+    ({ name, writable }) =>
+      writable &&
+      choice.private?.includes(name) !== true &&
+      (document === null || name === document || includes.includes(name)),
   );
   if (columns.length === 0) return 'the table has no column that a row could fill';
   const key = keyOf(row, columns);
@@ -274,7 +278,8 @@ export function toCode(
   const why = inert ? 'belong to role' : 'run code of its owner';
   if (choice.asClient?.logins === false)
     return `rows of ${name} ${why} "${ownerName}", which role "${role}" does not run: send them to a Headgate that serves the database, or log in as "${ownerName}"`;
-  return `rows of ${name} ${why} "${ownerName}", for which role "${role}" cannot log in: let a superuser run ${loginStatements(code, choice)}`;
+  const login = `${ownerLoginPrefix}${owner}`;
+  return `rows of ${name} ${why} "${ownerName}", for which role "${role}" cannot log in: let a superuser run ${loginStatements(login, ownerName, choice.verifier?.(login) ?? null)}`;
 }
 
 /** Whose session stores rows that run code; null: nobody's. */
@@ -282,11 +287,4 @@ function sessionForCode(code: CodeRow, { asClient }: CodeChoice): 'headgate' | '
   // An owner who could act as Headgate's role anyway gains nothing in its session, if that has no more rights than any client.
   if (code.owner_name === code.role || (code.trusted && !code.superuser)) return 'headgate';
   return (asClient?.logins ?? code.loginable) ? 'owner' : null;
-}
-
-/** What gives Headgate the login of an owner where it may not make one. */
-function loginStatements({ owner, owner_name: ownerName }: CodeRow, { verifier }: CodeChoice): string {
-  const login = `${ownerLoginPrefix}${owner}`;
-  const password = verifier === undefined ? '' : ` PASSWORD '${verifier(login)}'`;
-  return `CREATE ROLE ${login} LOGIN${password}; GRANT ${quote(ownerName)} TO ${login}`;
 }

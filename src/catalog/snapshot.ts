@@ -130,6 +130,7 @@ function shapeOf(row: CatalogRow): Shape | string {
     writeMode: (row.target ?? null) === null ? null : 'insert',
     document: row.takes_document ? row.document : null,
     includes,
+    private: row.private ?? [],
     onTypeError: row.options['on_type_error'] === 'null' ? 'null' : 'reject',
   });
   if (typeof shape === 'string') return shape;

@@ -24,7 +24,7 @@ function stage() {
 }
 
 const row = (id: string | null) => ({ id, origins: [], rate: null, relations: [7], origin_known: true });
-const question = (hash: string | null, origin: string | null = null) => ({ hash, origin });
+const question = (hash: string | null, origin: string | null = null) => ({ reads: false, hash, origin });
 const hashes = (sql = '') => sql.match(/'\d+'/g)?.length ?? 0;
 
 test('whoever asks while a question is under way is in the next one, and each gets his own answer', async () => {

@@ -8,6 +8,8 @@ import { limits } from '../config/limits.ts';
 import type { Catalog } from './catalog.ts';
 
 interface Question {
+  /** A token FOR SELECT is meant, and otherwise one FOR INSERT. */
+  readonly reads: boolean;
   readonly hash: string | null;
   readonly origin: string | null;
 }
@@ -42,30 +44,33 @@ type Ask = (database: string, question: Question) => Promise<Answer>;
 
 /** The number of waiting calls is bounded by the number of accepted requests. */
 export function askTokens(catalog: Pick<Catalog, 'asked'>): Ask {
-  /** By database; a database that has an entry is being queried. */
+  /** By database and kind; what has an entry is being queried. */
   const waiting = new Map<string, Waiting[]>();
-  const run = async (database: string, queue: Waiting[]): Promise<void> => {
+  const run = async (database: string, reads: boolean, queue: Waiting[]): Promise<void> => {
     while (queue.length > 0) {
       const batch = queue.splice(0, limits.tokensAskedMax);
       try {
-        const rows = await catalog.asked<RightsRow>(database, rightsSql(batch));
+        const rows = await catalog.asked<RightsRow>(database, rightsSql(reads, batch));
         batch.forEach(({ resolve }, index) => resolve(answerOf(rows?.[index])));
       } catch (error) {
         for (const { reject } of batch) reject(error);
       }
     }
-    waiting.delete(database);
+    waiting.delete(keyOf(database, reads));
   };
   return (database, question) =>
     new Promise((resolve, reject) => {
       const asking = { ...question, resolve, reject };
-      const queue = waiting.get(database);
+      const { reads } = question;
+      const queue = waiting.get(keyOf(database, reads));
       if (queue !== undefined) return void queue.push(asking);
       const begun = [asking];
-      waiting.set(database, begun);
-      void run(database, begun);
+      waiting.set(keyOf(database, reads), begun);
+      void run(database, reads, begun);
     });
 }
+
+const keyOf = (database: string, reads: boolean): string => `${reads} ${database}`;
 
 function answerOf(row: RightsRow | undefined): Answer {
   if (row === undefined || row.id === null) return { grant: null, originKnown: row?.origin_known ?? false };
@@ -73,10 +78,11 @@ function answerOf(row: RightsRow | undefined): Answer {
   return { grant: { id, origins, rate, relations: new Set(relations) }, originKnown };
 }
 
-function rightsSql(batch: readonly Question[]): string {
+function rightsSql(reads: boolean, batch: readonly Question[]): string {
+  const rights = reads ? 'read_token_rights' : 'token_rights';
   const list = (texts: readonly (string | null)[]) =>
     `array[${texts.map((text) => (text === null ? 'null' : quoteLiteral(text))).join(', ')}]::pg_catalog.text[]`;
   const hashes = list(batch.map(({ hash }) => hash));
   const origins = list(batch.map(({ origin }) => origin));
-  return `select id, origins, rate, relations, origin_known from headgate.token_rights(${hashes}, ${origins}) order by n`;
+  return `select id, origins, rate, relations, origin_known from headgate.${rights}(${hashes}, ${origins}) order by n`;
 }

@@ -8,7 +8,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { interrupted } from './print.ts';
 import { PlainError } from '../kit/plain-error.ts';
-import { type CommandIo, jsonLine, plain } from '../kit/terminal.ts';
+import { type CommandIo, jsonLine, painted, plain } from '../kit/terminal.ts';
+import { limits } from '../config/limits.ts';
+import { spanOf } from '../kit/span.ts';
 import type { ApiError, TailEvent } from '../console/api.ts';
 import { isRefused, wordsOf } from '../console/outcomes.ts';
 import type { HeldRequest, TailLine } from '../observe/tail.ts';
@@ -18,11 +20,15 @@ export interface TailOptions {
   readonly json?: boolean;
   readonly failed?: boolean;
   readonly table?: string | undefined;
+  /** How many earlier requests are shown first. */
+  readonly lines?: string;
+  /** Of which last span of time; without `lines` all of them. */
+  readonly since?: string;
   /** Also print what accepted requests held, if their table permits it. */
   readonly body?: boolean;
 }
 
-export type TailIo = Pick<CommandIo, 'print' | 'note' | 'signal'>;
+export type TailIo = Pick<CommandIo, 'print' | 'note' | 'signal' | 'clock' | 'colours'>;
 
 /** Returns what to print: a link, or the address and how to log in. `open`: the page to open, as it stands after the `#`. */
 export async function consoleCommand(dataDir: string, open = ''): Promise<string> {
@@ -35,16 +41,26 @@ export async function consoleCommand(dataDir: string, open = ''): Promise<string
 
 /** Runs until it is interrupted (the status is 130) or Headgate stops. */
 export async function tailCommand(dataDir: string, options: TailOptions, io: TailIo): Promise<number> {
+  const earlier = earlierOf(options);
   const at = await runningAt(dataDir);
   const { token = '' } = await local<{ token?: string }>(at, 'tail');
   try {
+    const beganMs = io.clock();
     const response = await fetch(`${at.url}api/tail`, {
       headers: { authorization: `Bearer ${token}` },
       signal: io.signal,
     });
     if (!response.ok || response.body === null)
       throw new PlainError(`the console answered ${response.status}`);
-    for await (const event of eventsOf(response.body)) await printEvent(event, { at, token, options, io });
+    io.note(followingText(options));
+    const printing = { at, token, options, io };
+    for await (const { lines, skipped } of eventsOf(response.body)) {
+      const wanted = lines.filter((line) => isWanted(line, options));
+      // The first event has what was answered before.
+      const shown = earlierLines(wanted, earlier, beganMs);
+      const fresh = wanted.filter(({ atMs }) => atMs >= beganMs);
+      await printEvent({ lines: [...shown, ...fresh], skipped }, printing);
+    }
     return io.signal.aborted ? interrupted : 0;
   } catch (error) {
     if (io.signal.aborted) return interrupted;
@@ -52,6 +68,41 @@ export async function tailCommand(dataDir: string, options: TailOptions, io: Tai
     throw new PlainError('Headgate has stopped, or can no longer be reached');
   }
 }
+
+/** What is shown of the past. */
+export interface Earlier {
+  readonly lines: number;
+  /** null: as far back as it is remembered. */
+  readonly seconds: number | null;
+}
+
+/** Throws PlainError. */
+export function earlierOf({ lines, since }: Pick<TailOptions, 'lines' | 'since'>): Earlier {
+  const seconds = since === undefined ? null : spanOf(since);
+  if (lines === undefined) return { lines: seconds === null ? 10 : limits.tailRecentMax, seconds };
+  if (!/^\d{1,9}$/.test(lines)) throw new PlainError(`-n: "${lines}" is not a number of requests`);
+  return { lines: Math.min(Number(lines), limits.tailRecentMax), seconds };
+}
+
+function earlierLines(
+  all: readonly TailLine[],
+  { lines, seconds }: Earlier,
+  beganMs: number,
+): readonly TailLine[] {
+  const since = seconds === null ? -Infinity : beganMs - seconds * 1_000;
+  const before = all.filter(({ atMs }) => atMs < beganMs && atMs >= since);
+  return lines === 0 ? [] : before.slice(-lines);
+}
+
+/** So that it is not silent until the first request. */
+export function followingText({ table, failed, json }: TailOptions): string {
+  if (json === true) return '';
+  const what = failed === true ? 'refused requests' : 'requests';
+  return `following ${what}${table === undefined ? '' : ` to ${plain(table)}`}; Ctrl-C ends\n`;
+}
+
+const isWanted = (line: TailLine, { failed, table }: TailOptions): boolean =>
+  (failed !== true || isRefused(line)) && (table === undefined || isNamed(line, table));
 
 interface RunningAt {
   readonly url: string;
@@ -119,22 +170,27 @@ interface Printing {
 }
 
 async function printEvent(
-  { lines, skipped }: TailEvent,
+  { lines, skipped }: Pick<TailEvent, 'lines' | 'skipped'>,
   { at, token, options, io }: Printing,
 ): Promise<void> {
-  const { json, failed, table, body } = options;
+  const { json, body } = options;
   for (const line of lines) {
-    if (failed === true && !isRefused(line)) continue;
-    if (table !== undefined && !isNamed(line, table)) continue;
     // The request may have been forgotten by now.
     const request =
       body === true && line.held !== undefined
         ? await ask<HeldRequest>(`${at.url}api/held`, token, line).catch(() => null)
         : null;
-    if (json === true) io.print(jsonLine(request === null ? line : { ...line, request }));
-    else io.print(`${textOf(line)}\n${request === null ? '' : requestText(request)}`);
+    const { atMs, ...rest } = line;
+    const said = { at: new Date(atMs).toISOString(), ...rest };
+    if (json === true) io.print(jsonLine(request === null ? said : { ...said, request: heldOf(request) }));
+    else io.print(`${textOf(line, io)}\n${request === null ? '' : requestText(request)}`);
   }
   if (skipped > 0 && json !== true) io.note(`… and ${skipped} more\n`);
+}
+
+/** With the time of its arrival as ISO 8601. */
+function heldOf({ atMs, ...rest }: HeldRequest): object {
+  return { at: new Date(atMs).toISOString(), ...rest };
 }
 
 /** The lines of a request, indented. */
@@ -173,12 +229,12 @@ function isNamed({ database, schema, table }: TailLine, name: string): boolean {
   return [table, `${schema}.${table}`, `${database}.${schema}.${table}`].includes(name);
 }
 
-function textOf(line: TailLine): string {
+function textOf(line: TailLine, io: TailIo): string {
   const { atMs, database, schema, table, status, bytes, ms, address } = line;
   const time = new Date(atMs).toISOString().slice(11, 23);
   const where = table === '' ? '(no table)' : plain(`${database}.${schema}.${table}`);
   const size = bytes === null ? '' : `  ${bytes} B`;
-  const answer = status === 0 ? 'batch' : String(status);
+  const answer = painted(io, isRefused(line) ? 'bad' : 'good', status === 0 ? 'batch' : String(status));
   const what = wordsOf(line);
   return `${time}  ${answer}  ${where}  ${what}${size}  ${ms} ms${address === '' ? '' : `  ${address}`}`;
 }

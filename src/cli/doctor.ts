@@ -16,8 +16,8 @@ import { problemsOf } from '../host/check-settings.ts';
 import { diskSpace, flushTime } from '../host/disk-space.ts';
 import { doorsOf, takenPorts } from '../host/ports.ts';
 import { certificateDays } from './certificate.ts';
-import { jsonLine, plain } from '../kit/terminal.ts';
-import type { CommandIo } from '../kit/terminal.ts';
+import { jsonLine, painted, plain } from '../kit/terminal.ts';
+import type { CommandIo, Style } from '../kit/terminal.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';
 import { portsAt } from './find-headgate.ts';
@@ -65,11 +65,12 @@ export async function doctorCommand(
     io.print(
       json
         ? jsonLine(finding)
-        : `${marks[finding.verdict]}  ${finding.check.padEnd(11)}  ${plain(finding.says)}\n`,
+        : `${painted(io, styles[finding.verdict], marks[finding.verdict])}  ${finding.check.padEnd(11)}  ${plain(finding.says)}\n`,
     );
   return findings.some(({ verdict }) => verdict === 'wrong') ? 1 : 0;
 }
 
+const styles: Readonly<Record<Verdict, Style>> = { ok: 'good', look: 'warn', wrong: 'bad' };
 const marks: Readonly<Record<Verdict, string>> = { ok: 'ok   ', look: 'look ', wrong: 'WRONG' };
 const found = (check: string, verdict: Verdict, says: string): Finding => ({ check, verdict, says });
 

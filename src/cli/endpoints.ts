@@ -2,7 +2,10 @@
 import { tableOf } from './print.ts';
 import { jsonLine } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
+import { quoteIdentifier } from '../kit/sql-text.ts';
+import { limits } from '../config/limits.ts';
 import { within } from './session.ts';
+import type { Session, Texts } from './session.ts';
 import { webhookUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
@@ -11,25 +14,58 @@ const list = `SELECT current_database()::text AS database, n.nspname::text AS sc
   (SELECT string_agg(s.name, ', ' ORDER BY b.position) FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
     WHERE b.relation = w.relation) AS secrets,
   greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid))::text AS rows,
-  (SELECT count(*) FROM headgate.rejected_requests q WHERE q.relation = w.relation AND q.received_at > now() - interval '1 day')::text AS refused
+  (SELECT count(*) FROM headgate.rejected_requests q WHERE q.relation = w.relation AND q.received_at > now() - interval '1 day')::text AS refused,
+  (SELECT count(*) = 4 FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname IN ('done_at', 'attempts', 'run_after', 'last_error'))::text AS leased
 FROM headgate.webhook_table w
 JOIN pg_catalog.pg_class c ON c.oid = w.relation
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE headgate.owns_table(w.relation)
 ORDER BY n.nspname, c.relname`;
 
+/** Of a table with the columns of docs/workers.md: rows that nobody has done, and those of them that have had all their attempts. */
+const work = (schema: string, table: string): string => `SELECT count(*)::text AS open,
+  (count(*) FILTER (WHERE attempts >= ${limits.leaseAttempts} AND run_after <= now()))::text AS dead
+FROM ${quoteIdentifier(schema)}.${quoteIdentifier(table)} WHERE done_at IS NULL`;
+
+/** A table that looks like one of them and is none has no such counts, and nor has one that cannot be read. */
+async function workOf(
+  session: Session,
+  { schema, table, leased }: Texts,
+): Promise<Readonly<Record<string, number>>> {
+  if (leased !== 'true') return {};
+  const [found] = await session.rows(work(schema ?? '', table ?? '')).catch(() => []);
+  return found === undefined ? {} : { open: Number(found['open']), dead: Number(found['dead']) };
+}
+
 export async function endpointsCommand(where: Where, json: boolean, io: CommandIo): Promise<number> {
-  const rows = await within(where.dsn, 'endpoints', (session) => session.rows(list));
-  const shown = rows.map(({ database, schema, table, checked, secrets, rows: count, refused }) => {
+  const rows = await within(where.dsn, 'endpoints', async (session) => {
+    const found = await session.rows(list);
+    const all: { readonly row: Texts; readonly jobs: Readonly<Record<string, number>> }[] = [];
+    for (const row of found) all.push({ row, jobs: await workOf(session, row) });
+    return all;
+  });
+  const shown = rows.map(({ row, jobs }) => {
+    const { database, schema, table, checked, secrets, rows: count, refused } = row;
     const url = webhookUrl({ ...where, url: where.url ?? '' }, database ?? '', schema ?? '', table ?? '');
     const check = checked !== 't' ? 'none: anybody can write' : (secrets ?? 'without a secret');
     const named = { schema: schema ?? '', table: table ?? '', url };
-    return { ...named, validate: check, 'rows, about': Number(count), 'refused, 24 h': Number(refused) };
+    return {
+      ...named,
+      validate: check,
+      'rows, about': Number(count),
+      'refused, 24 h': Number(refused),
+      ...jobs,
+    };
   });
+  const worked = rows.some(({ jobs }) => 'open' in jobs);
   if (json)
     for (const { 'rows, about': about, 'refused, 24 h': refused, ...row } of shown)
       io.print(jsonLine({ ...row, rows: about, refused }));
   else if (shown.length === 0) io.note('you own no webhook table in this database\n');
-  else io.print(tableOf(shown, ['schema', 'table', 'validate', 'rows, about', 'refused, 24 h', 'url']));
+  else {
+    const work = worked ? ['open', 'dead'] : [];
+    const columns = ['schema', 'table', 'validate', 'rows, about', 'refused, 24 h', ...work, 'url'];
+    io.print(tableOf(shown, columns, io, 'url'));
+  }
   return 0;
 }

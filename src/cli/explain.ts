@@ -8,7 +8,7 @@ import { within } from './session.ts';
 import type { Texts } from './session.ts';
 import type { Where } from './find-headgate.ts';
 
-const read = `SELECT id::text AS id, received_at::text AS received_at, schema_name, table_name, door, status::text AS status, code, reason, authenticated::text AS authenticated,
+const read = `SELECT id::text AS id, to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS received_at, schema_name, table_name, door, status::text AS status, code, reason, engine_error, authenticated::text AS authenticated,
   remote_address, method, target, headers::text AS headers, array_to_json(headers_left_out)::text AS left_out, headers_masked::text AS masked,
   body_bytes::text AS body_bytes, encode(body, 'base64') AS body, retry_outcome, retry_reason
 FROM headgate.rejected_requests`;
@@ -38,8 +38,13 @@ export async function explainCommand(
     io.print(
       jsonLine({
         ...row,
+        id: Number(row['id']),
         status: Number(row['status']),
         authenticated: row['authenticated'] === 'true',
+        headers: objectOf(row['headers']),
+        left_out: Object.values(objectOf(row['left_out'])),
+        masked: objectOf(row['masked']),
+        body_bytes: row['body_bytes'] === null ? null : Number(row['body_bytes']),
         hint,
       }),
     );
@@ -77,6 +82,7 @@ function page(row: Texts, hint: string): string {
     `Request ${text('id')} to ${text('schema_name')}.${text('table_name')}, ${text('received_at')}, from ${text('remote_address')}`,
     '',
     `${text('status')} ${text('code')}: ${text('reason')}`,
+    ...(row['engine_error'] === null ? [] : [`PostgreSQL: ${text('engine_error')}`]),
     hint,
     '',
     `${text('method')} ${text('target')}`,

@@ -29,6 +29,9 @@ export interface Where {
 interface LocalPorts {
   readonly listen?: { readonly host: string; readonly port: number; readonly tls?: boolean } | null;
   readonly sql?: { readonly host: string; readonly port: number };
+  /** The default database, and Headgate's own role there. */
+  readonly database?: string;
+  readonly role?: string;
 }
 
 export async function whereOf(options: WhereOptions, dataDir: string): Promise<Where> {
@@ -41,7 +44,7 @@ export async function whereOf(options: WhereOptions, dataDir: string): Promise<W
     (options.dsn === undefined && profile.dsn === undefined ? local?.url : null);
   if (dsn === undefined)
     throw new PlainError(
-      `no Headgate runs on ${dataDir}: name the data directory of a running one with --data-dir, or one elsewhere with --dsn or --profile`,
+      `no Headgate runs on ${dataDir}: headgate status shows those of this machine; name one with --data-dir, or one elsewhere with --dsn or --profile`,
     );
   return { dsn, url: url === undefined || url === null ? null : baseOf(url) };
 }
@@ -96,10 +99,16 @@ export async function portsAt(dataDir: string): Promise<readonly DoorAt[]> {
 /** null: none runs there. */
 async function localAt(dataDir: string): Promise<{ dsn: string; url: string | null } | null> {
   try {
-    const { sql, listen } = JSON.parse(await readFile(join(dataDir, 'ports.json'), 'utf8')) as LocalPorts;
+    const {
+      sql,
+      listen,
+      role = 'root',
+      database = 'dev',
+    } = JSON.parse(await readFile(join(dataDir, 'ports.json'), 'utf8')) as LocalPorts;
     if (sql === undefined) return null;
+    const [user, name] = [role, database].map(encodeURIComponent);
     return {
-      dsn: `postgresql://root@${urlHost(reachable(sql.host))}:${sql.port}/dev`,
+      dsn: `postgresql://${user ?? ''}@${urlHost(reachable(sql.host))}:${sql.port}/${name ?? ''}`,
       url: listen === undefined || listen === null ? null : doorUrl(listen, listen.tls === true),
     };
   } catch {

@@ -53,6 +53,11 @@ export class Following {
     this.#save = save;
   }
 
+  /** The position from which on rows are new in a table without a place; null: not begun. */
+  get since(): bigint | null {
+    return this.#since;
+  }
+
   /** Continues from a saved state; false: the text is not one. */
   resume(state: string): boolean {
     try {

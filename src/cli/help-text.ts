@@ -1,7 +1,8 @@
 /** What `headgate <command> --help` prints after the options: how the command behaves, and examples. */
 
 const elsewhere = `
-Without --dsn and --profile it talks to the Headgate of --data-dir, as root. Exit status: 0 success, 1 failure, 130 interrupted.`;
+Without --dsn and --profile it talks to the Headgate of --data-dir, as the role of its database URL (root in the embedded
+engine). A password is taken from PGPASSWORD, ~/.pgpass or HEADGATE_DATABASE_URL, or asked for. Exit status: 0 success, 1 failure, 130 interrupted.`;
 
 export const pages: Readonly<Record<string, string>> = {
   endpoints: `
@@ -11,6 +12,12 @@ hours were refused and kept.
   headgate endpoints
   headgate endpoints --dsn postgresql://ops@db.example.com/app --url https://hooks.example.com
 ${elsewhere}`,
+  senders: `
+The first column is the word for USING and for headgate init. A word finds names and other names, in part: github, hub, facebook.
+
+  headgate senders
+  headgate senders git --json
+Exit status: 0 success, 1 no sender has this word in its name.`,
   init: `
 Creates a secret and a table in one transaction, asks what the sender asks before it delivers, sends one delivery signed as the sender
 signs, and prints what remains to be done at the sender. It does not change a table that already exists.
@@ -25,9 +32,13 @@ refused requests come first, and the rest are only counted. --body shows what ac
 For one elsewhere (--dsn, --profile), with the rights of that role: rows of its tables as they are committed, and refused requests as they are
 recorded; of many, only some are. --body shows them as the table keeps them. After a lost connection it reconnects and misses no row.
 
+It begins with the last ten answers; -n and --since choose others, of the last 200. Elsewhere they choose rows by the column that INCLUDE
+TIMESTAMP fills, and refused requests; without them it begins with what comes.
+
 A table is named as table, schema.table or database.schema.table.
 
   headgate tail --failed
+  headgate tail github_events -n 50 --since 10m
   headgate tail github_events --body --dsn postgresql://ops@db.example.com:4567/app
 ${elsewhere}`,
   listen: `
@@ -82,11 +93,13 @@ primary key is a column whose name ends in id and whose value is different in ev
   headgate infer --table github_events
 ${elsewhere}`,
   sql: `
-Statements end with a semicolon and may span several lines. \\d lists tables, \\d NAME shows one, \\? shows the other commands. Lines are kept
+Statements end with a semicolon and may span several lines. \\d lists tables, \\d NAME shows one, \\? shows the other commands, and \\q, exit
+or Ctrl-D ends. With --json numbers and booleans are JSON's, with every digit, and times ISO 8601. Lines are kept
 in ~/.config/headgate/sql-history, except lines that contain a secret, a password or a key. If its input is a pipe, it runs what it reads.
 
   headgate sql
   headgate sql -c "SELECT count(*) FROM github_events" --json
+  headgate sql -c '\\d github_events'
 ${elsewhere}`,
   status: `
 Exit status: 0 all are ready, 1 one is not, 3 none runs. It lists those of this user; --data-dir shows one of another.

@@ -7,12 +7,13 @@
 import { isUtf8 } from 'node:buffer';
 import { Members } from '../kit/json-walk.ts';
 import { PlainError } from '../kit/plain-error.ts';
-import { quoteIdentifier } from '../kit/sql-text.ts';
+import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { bareIdentifier } from '../senders/identifier.ts';
 import { limits } from '../config/limits.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { within } from './session.ts';
+import type { Session } from './session.ts';
 import type { Where } from './find-headgate.ts';
 
 export interface InferOptions {
@@ -40,20 +41,43 @@ export async function inferCommand(
   return 0;
 }
 
-async function documentsOf(where: Where, { table = '', column = 'data' }: InferOptions): Promise<Buffer[]> {
+/** The documents of a column or, in a table with a column for each key, of its rows without what INCLUDE adds. */
+async function documentsOf(where: Where, { table = '', column }: InferOptions): Promise<Buffer[]> {
   const rows = await within(where.dsn, 'infer', async (session) => {
     const [found] = await session.rows(
-      `SELECT format('%I.%I', n.nspname, c.relname) AS name FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`,
+      `SELECT format('%I.%I', n.nspname, c.relname) AS name,
+  (SELECT json_agg(a.attname) FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)::text AS columns
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`,
       [await session.relation(table)],
     );
-    if (found === undefined) throw new PlainError(`there is no table ${table}`);
+    if (found === undefined) throw new PlainError(`there is no table ${plain(table)}`);
+    const columns = JSON.parse(found['columns'] ?? '[]') as readonly string[];
+    const read = column ?? 'data';
+    const isWhole = column === undefined && !columns.includes(read);
+    if (!isWhole && !columns.includes(read))
+      throw new PlainError(
+        `${plain(table)} has no column ${plain(read)}; it has ${columns.map(plain).join(', ')}`,
+      );
+    const others = isWhole ? await includedBy(session, table) : [];
+    const document = isWhole
+      ? `to_jsonb(t) - ARRAY[${others.map(quoteLiteral).join(', ')}]::text[]`
+      : `t.${quoteIdentifier(read)}`;
     await session.begin('READ ONLY');
     return session.rows(
-      `SELECT t.${quoteIdentifier(column)}::text AS document FROM ${found['name'] ?? ''} t LIMIT ${limits.inferLinesMax}`,
+      `SELECT (${document})::text AS document FROM ${found['name'] ?? ''} t LIMIT ${limits.inferLinesMax}`,
     );
   });
   return rows.map(({ document }) => checked(Buffer.from(document ?? 'null'), 0)).filter((it) => it !== null);
+}
+
+/** The columns that INCLUDE fills; none if it is not a webhook table. */
+async function includedBy(session: Session, table: string): Promise<readonly string[]> {
+  const found = await session.rows(
+    `SELECT headgate.placed(w.relation, i.value)::text AS name FROM headgate.webhook_table w, jsonb_array_elements(w.includes) i
+WHERE w.relation = $1::oid`,
+    [await session.relation(table)],
+  );
+  return found.map(({ name }) => name).filter((name) => name !== null && name !== undefined);
 }
 
 function linesOf(bytes: Buffer): Buffer[] {

@@ -86,7 +86,7 @@ export async function initCommand(
             steps: sender.steps,
           }),
         );
-      else io.print(summary(sender, url, key));
+      else io.print(summary(sender, place, url, key));
       const waits = options.json !== true && options.wait !== false && io.ask !== undefined;
       if (waits && !(await firstDelivery(session, place.sql, sender, io))) return interrupted;
       return wrong.length === 0 ? 0 : 1;
@@ -134,7 +134,7 @@ async function firstDelivery(
 ): Promise<boolean> {
   io.print('\nwaiting for the first real delivery (Ctrl-C ends this; the endpoint stays) … ');
   const event = hasEvent(sender) ? 'event' : 'NULL';
-  const look = `SELECT received_at::pg_catalog.text AS at, ${event}::pg_catalog.text AS event, pg_catalog."left"(data::pg_catalog.text, ${limits.listenShownCharsMax}) AS data FROM ${table} LIMIT 1`;
+  const look = `SELECT pg_catalog.to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS at, ${event}::pg_catalog.text AS event, pg_catalog."left"(data::pg_catalog.text, ${limits.listenShownCharsMax}) AS data FROM ${table} LIMIT 1`;
   while (!io.signal.aborted) {
     const [row] = await session.typed(look);
     if (row !== undefined) {
@@ -286,10 +286,10 @@ ${numbered(steps)}
 ${handshake === null ? '' : `\nBefore it delivers it asks: ${handshake}\n`}`;
 }
 
-function summary({ id }: Sender, url: string, { secret, isNew }: Made): string {
+function summary({ id }: Sender, { shown }: Place, url: string, { secret, isNew }: Made): string {
   return `
   URL     ${url}
 ${isNew ? `  secret  ${secret}\n` : ''}
-See docs/senders/${id}.md for details. Another secret: headgate secrets set <name>.
+See docs/senders/${id}.md for details. Another secret: headgate secrets set ${shown}_secret
 `;
 }

@@ -8,6 +8,7 @@ import type { ExportOptions } from './export.ts';
 import type { InferOptions } from './infer.ts';
 import type { InitOptions } from './init.ts';
 import type { CommandIo } from '../kit/terminal.ts';
+import type { DeliverOptions } from './deliver.ts';
 import type { ListenOptions } from './listen.ts';
 import { pages } from './help-text.ts';
 import type { ReplayOptions } from './replay.ts';
@@ -46,6 +47,8 @@ interface Making {
   readonly dataDirOf: (options: Placed) => Promise<string>;
 }
 
+const several = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
+
 const end = async (status: Promise<number>): Promise<void> => void (process.exitCode = await status);
 
 export function registerCommands(program: Command, shell: Shell): void {
@@ -61,14 +64,14 @@ export function registerCommands(program: Command, shell: Shell): void {
       .option('--url <url>', 'where that Headgate receives webhooks: scheme, host and port')
       .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json');
   const where = async ({ dataDir, ...options }: Placed): Promise<Where> => {
-    const { whereOf } = await import('./find-headgate.ts');
+    const [{ whereOf }, { withPassword }] = await Promise.all([
+      import('./find-headgate.ts'),
+      import('./password.ts'),
+    ]);
     const elsewhere = options.dsn !== undefined || options.profile !== undefined;
-    return whereOf(
-      options,
-      elsewhere
-        ? shell.settings({ dataDir }).dataDir
-        : await dataDirOf(dataDir === undefined ? {} : { dataDir }),
-    );
+    const flags = dataDir === undefined ? {} : { dataDir };
+    const found = await whereOf(options, elsewhere ? shell.settings(flags).dataDir : await dataDirOf(flags));
+    return withPassword(found, shell.settings(flags), shell.io());
   };
   /** The one that was named; or else the default one or, if no Headgate runs there, that of the only one that runs. */
   const dataDirOf = async ({ dataDir: given }: Placed): Promise<string> => {
@@ -106,6 +109,13 @@ function endpointCommands({ shell, command, placed, where }: Making): void {
     .action(async (options: Placed & { json?: boolean }) => {
       const { endpointsCommand } = await import('./endpoints.ts');
       await end(endpointsCommand(await where(options), options.json === true, shell.io()));
+    });
+
+  command('senders [word]', 'list the senders that Headgate knows, or those with this word in their name')
+    .option('--json', 'print one JSON object per line')
+    .action(async (word: string | undefined, { json }: { json?: boolean }) => {
+      const { sendersCommand } = await import('./senders.ts');
+      process.exitCode = sendersCommand(word, json === true, shell.io());
     });
 
   placed(command('init <sender>', 'create an endpoint for a known sender, and test it'))
@@ -155,6 +165,26 @@ function sendingCommands({ shell, command, placed, where }: Making): void {
       await end(listenCommand(await where(options), tables, options, shell.io()));
     });
 
+  placed(command('deliver <table>', 'send each row on, signed, until it has arrived (docs/deliver.md)'))
+    .requiredOption('--to <url>', 'the receiver; HEADGATE_DELIVER_HOSTS has to list its host')
+    .requiredOption('--secret-file <file>', 'the secret of the signature, whsec_… of Standard Webhooks')
+    .option('--column <name>', 'the column that is sent (default: data)')
+    .option(
+      '--id-column <name>',
+      "the column with the delivery's id (default: the table's name and the row's id)",
+    )
+    .option(
+      '--key <column>',
+      'rows with the same value are sent one after the other, in the order of their ids',
+    )
+    .option('--concurrency <n>', 'deliveries at one time, 1 to 100 (default: 8)')
+    .option('--attempts <n>', 'attempts for a row, 1 to 1000 (default: 10, over three days)')
+    .option('--json', 'print one JSON object per line')
+    .action(async (table: string, options: Placed & DeliverOptions) => {
+      const { deliverCommand } = await import('./deliver.ts');
+      await end(deliverCommand(await where(options), table, options, shell.settings({}), shell.io()));
+    });
+
   signing(placed(command('replay <table>', 'send stored requests again')))
     .requiredOption('--to <target>', 'a webhook table, or a URL on this machine')
     .option('--since <span>', 'only requests that arrived in this last span of time: 90s, 15m, 1h, 7d')
@@ -170,6 +200,8 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
   placed(command('tail [table]', 'show requests and their outcomes as they arrive'))
     .option('--json', 'print one JSON object per line')
     .option('--failed', 'only refused requests')
+    .option('-n, --lines <n>', 'begin with so many earlier requests (default: 10)')
+    .option('--since <span>', 'begin with the earlier requests of this last span of time: 90s, 15m, 1h, 7d')
     .option('--body', "show their contents, too; on this machine only for tables with inspect = 'bodies'")
     .action(async (table: string | undefined, options: Placed & TailOptions) => {
       const given = { ...options, table };
@@ -180,8 +212,11 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
       const { tailCommand } = await import('./console-commands.ts');
       const dataDir = await dataDirOf(options);
       if (table !== undefined) {
-        const { refuseMissing } = await import('./tail.ts');
-        await refuseMissing(await where({ dataDir }), table);
+        const [{ refuseMissing }, { whereOf }] = await Promise.all([
+          import('./tail.ts'),
+          import('./find-headgate.ts'),
+        ]);
+        await refuseMissing(await whereOf({}, dataDir), table);
       }
       await end(tailCommand(dataDir, given, shell.io()));
     });
@@ -218,7 +253,7 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
   placed(command('infer [file]', 'print a CREATE TABLE that accepts documents like these'))
     .option('--name <table>', 'the name of the new table')
     .option('--table <table>', 'read the documents of this table instead of a file')
-    .option('--column <column>', 'its column (default: data)')
+    .option('--column <column>', 'its column of documents (default: data or, without one, the whole row)')
     .option('--json', 'print one JSON object')
     .action(async (file: string | undefined, options: Placed & InferOptions) => {
       const { inferCommand } = await import('./infer.ts');
@@ -226,7 +261,7 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
     });
 
   placed(command('sql', 'open a prompt for SQL'))
-    .option('-c, --command <sql>', 'run this and exit')
+    .option('-c, --command <sql>', 'run this and exit; may be repeated', several)
     .option('--json', 'print each row as one JSON object')
     .action(async (options: Placed & SqlOptions) => {
       const { sqlCommand } = await import('./sql.ts');
@@ -282,19 +317,23 @@ function machineCommands(program: Command, { shell, command }: Making): void {
     .option('--json', 'print one JSON object per line')
     .option('--alert', 'send a test message to HEADGATE_ALERT_URL')
     .action(async ({ dsn, url, profile, json, alert, ...flags }: Given) => {
-      const [{ doctorCommand }, { whereOf }] = await Promise.all([
+      const [{ doctorCommand }, { whereOf }, { withPassword }] = await Promise.all([
         import('./doctor.ts'),
         import('./find-headgate.ts'),
+        import('./password.ts'),
       ]);
       const settings = shell.settings(flags);
       const elsewhere = Object.entries({ dsn, url, profile }).filter(
         ([, value]) => typeof value === 'string',
       );
+      const io = shell.io();
       const at = whereOf(Object.fromEntries(elsewhere) as WhereOptions, settings.dataDir);
       const local = elsewhere.length === 0;
-      const found = local ? await at.catch(() => null) : await at;
+      const named = local ? await at.catch(() => null) : await at;
+      // A database that cannot be reached is a finding.
+      const found = named === null ? null : await withPassword(named, settings, io).catch(() => named);
       const about = { version: shell.version(), local, json: json === true, alert: alert === true };
-      await end(doctorCommand(found, settings, about, shell.io()));
+      await end(doctorCommand(found, settings, about, io));
     });
 
   command('completions <shell>', 'print the completion script for bash, zsh or fish').action(

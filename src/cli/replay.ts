@@ -13,6 +13,7 @@ import type { ForwardOptions } from './forward.ts';
 import { interrupted } from './print.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
+import { spanOf } from '../kit/span.ts';
 import { databaseError, within } from './session.ts';
 import type { Session, Texts } from './session.ts';
 import { requestOf, storedTables } from './stored-requests.ts';
@@ -65,14 +66,6 @@ export async function replayCommand(
   } finally {
     forwarder.close();
   }
-}
-
-/** `90s`, `15m`, `1h`, `7d` → seconds. */
-export function spanOf(text: string): number {
-  const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
-  if (count === undefined || unit === undefined)
-    throw new PlainError(`--since: "${text}" is not a span of time such as 15m, 1h or 7d`);
-  return Number(count) * { s: 1, m: 60, h: 3600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
 }
 
 function conditionOf(

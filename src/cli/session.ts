@@ -11,7 +11,8 @@ import { Client } from 'pg';
 import type { QueryArrayResult, QueryResultRow } from 'pg';
 import { parseDsn } from '../engine/dsn.ts';
 import { hangUp } from '../engine/close-client.ts';
-import { wantsPlain } from '../engine/servers.ts';
+import { failureAt } from '../engine/servers.ts';
+import { hasNoTls, wantsPassword, wantsPlain, wordsOf } from '../engine/connection-failure.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { plainTransaction } from '../kit/plain-settings.ts';
 import { PlainError } from '../kit/plain-error.ts';
@@ -122,7 +123,8 @@ export function databaseError(error: unknown): DatabaseFailure {
 export async function connect(dsn: string, command: string): Promise<Session> {
   const { servers, secrets } = parseDsn(dsn);
   let why = 'the connection string names no server';
-  let sqlstate: string | undefined;
+  let failed: unknown;
+  let refused = '';
   for (let [server, ...others] = servers; server !== undefined; [server, ...others] = others) {
     const client = new Client({
       ...server.config,
@@ -137,16 +139,27 @@ export async function connect(dsn: string, command: string): Promise<Session> {
       return new Session(client);
     } catch (error) {
       void hangUp(client);
-      if (server.plain !== null && wantsPlain(error)) others.unshift(server.plain);
-      const { message, code } = error as NodeJS.ErrnoException;
-      sqlstate = code;
-      why = `${server.name}: ${message === '' ? (code ?? 'no answer') : message}`;
+      failed = error;
+      const said = failureAt(server, error, refused !== '');
+      why = `${server.name}: ${refused === '' ? said : `with SSL ${refused}; without SSL ${said}`}`;
+      refused = '';
+      if (server.plain === null || !wantsPlain(error)) continue;
+      others.unshift(server.plain);
+      if (!hasNoTls(error)) refused = wordsOf(error);
     }
   }
-  throw new DatabaseFailure(
-    `the database cannot be reached: ${secrets.filter((secret) => secret !== '').reduce((text, secret) => text.replaceAll(secret, '***'), why)}`,
-    sqlstate,
-  );
+  for (const secret of secrets) if (secret !== '') why = why.replaceAll(secret, '***');
+  throw new Unreachable(`the database cannot be reached: ${why}`, failed);
+}
+
+/** No connection to the database. */
+export class Unreachable extends DatabaseFailure {
+  readonly wantsPassword: boolean;
+
+  constructor(message: string, error: unknown) {
+    super(message, (error as { code?: string } | undefined)?.code);
+    this.wantsPassword = wantsPassword(error);
+  }
 }
 
 /** Connects, runs `work`, and always closes the connection. */

@@ -11,8 +11,10 @@ import { splitStatements } from '../ddl/statements.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
-import { jsonLine, plain } from '../kit/terminal.ts';
-import { aligned } from './print.ts';
+import { plain, shownJson } from '../kit/terminal.ts';
+import { addRow, encodersOf } from '../gateway/row-text.ts';
+import { goneType } from '../gateway/sql-types.ts';
+import { aligned, isoTime } from './print.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { connect } from './session.ts';
 import type { Session } from './session.ts';
@@ -20,7 +22,8 @@ import { historyFile } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
 export interface SqlOptions {
-  readonly command?: string;
+  /** Run one after the other; a failure ends them. */
+  readonly command?: readonly string[];
   readonly json?: boolean;
 }
 
@@ -48,7 +51,8 @@ export async function sqlCommand(
   const prompt = new Prompt(session, options.json === true, io);
   session.client.on('notice', ({ message }) => io.note(`${plain(message ?? '')}\n`));
   try {
-    if (options.command !== undefined) return (await prompt.run(options.command)) ? 0 : 1;
+    for (const command of options.command ?? []) if (!(await prompt.runOne(command))) return 1;
+    if (options.command !== undefined) return 0;
     return from.typed ? await prompt.talk(from) : await prompt.readAll(from.input);
   } finally {
     await session.close();
@@ -56,9 +60,13 @@ export async function sqlCommand(
 }
 
 const help = `\\d          tables and views        \\d NAME   its columns and indexes
-\\endpoints  webhook tables          \\x        one value per line: on or off
-\\q          quit                    ;         ends a statement
+\\dt         tables                  \\endpoints  webhook tables
+\\x          one value per line: on or off
+\\q, exit    quit                    ;          ends a statement
 `;
+
+/** Without a semicolon, as in psql. */
+const isExit = (line: string): boolean => /^\s*(?:\\q|exit|quit)\s*;?\s*$/i.test(line);
 
 class Prompt {
   readonly #session: Session;
@@ -102,7 +110,7 @@ class Prompt {
     ask();
     for await (const line of lines) {
       if (line.trim() !== '' && !holdsSecret(line) && history.at(-1) !== line) history.push(line);
-      if (/^\s*\\q\s*$/.test(line)) break;
+      if (/^\s*\\q\s*$/.test(line) || (this.#pending === '' && isExit(line))) break;
       await this.#line(line);
       ask();
     }
@@ -120,9 +128,17 @@ class Prompt {
       pieces.push(piece);
     }
     let done = true;
-    for (const line of Buffer.concat(pieces).toString('utf8').split('\n'))
+    for (const line of Buffer.concat(pieces).toString('utf8').split('\n')) {
+      if (this.#pending === '' && isExit(line)) return done ? 0 : 1;
       done = (await this.#line(line)) && done;
+    }
     return (await this.#flush()) && done ? 0 : 1;
+  }
+
+  /** Statements, or one command that begins with a backslash. */
+  runOne(text: string): Promise<boolean> {
+    const trimmed = text.trim();
+    return trimmed.startsWith('\\') ? this.#backslash(trimmed) : this.run(text);
   }
 
   /** false: a statement failed. */
@@ -149,9 +165,14 @@ class Prompt {
       this.#expanded = !this.#expanded;
       this.#io.print(`one value per line: ${this.#expanded ? 'on' : 'off'}\n`);
     } else if (word === 'endpoints') return this.run('SHOW ENDPOINTS');
-    else if (['d', 'dt', 'd+'].includes(word))
-      return name === '' ? this.run(relations) : this.#describe(name);
-    else this.#io.print(help);
+    else if (['d', 'dt', 'd+', 'dt+'].includes(word)) {
+      const kinds = word.startsWith('dt') ? ['r', 'p'] : ['r', 'p', 'v', 'm'];
+      return name === '' ? this.run(relationsOf(kinds)) : this.#describe(name);
+    } else if (['?', 'h', 'help'].includes(word)) this.#io.print(help);
+    else if (word !== 'q') {
+      this.#io.note(`there is no command \\${plain(word)}: \\? shows those that there are\n`);
+      return false;
+    }
     return true;
   }
 
@@ -176,10 +197,16 @@ WHERE i.indrelid = pg_catalog.to_regclass(${found})::pg_catalog.oid`,
       for (const result of (Array.isArray(answer) ? answer : [answer]) as Result[]) this.#show(result);
       return true;
     } catch (error) {
-      const { message, hint, detail } = error as { message: string; hint?: string; detail?: string };
-      this.#io.note(`ERROR: ${plain(message === '' ? 'the connection was lost' : message)}\n`);
-      if (detail !== undefined) this.#io.note(`DETAIL: ${plain(detail)}\n`);
-      if (hint !== undefined) this.#io.note(`HINT: ${plain(hint)}\n`);
+      const { message, hint, detail, position } = error as {
+        message: string;
+        hint?: string;
+        detail?: string;
+        position?: string;
+      };
+      this.#io.note(`ERROR:  ${plain(message === '' ? 'the connection was lost' : message)}\n`);
+      if (position !== undefined) this.#io.note(markedLine(sql, Number(position)));
+      if (detail !== undefined) this.#io.note(`DETAIL:  ${plain(detail)}\n`);
+      if (hint !== undefined) this.#io.note(`HINT:  ${plain(hint)}\n`);
       return false;
     }
   }
@@ -190,22 +217,63 @@ WHERE i.indrelid = pg_catalog.to_regclass(${found})::pg_catalog.oid`,
     if (names.length === 0) {
       if (!this.#json && command !== null) note(`${command}${rowCount === null ? '' : ` ${rowCount}`}\n`);
     } else if (this.#json) {
-      for (const row of rows) print(jsonLine(Object.fromEntries(names.map((name, i) => [name, row[i]]))));
+      const encoders = encodersOf(fields, () => goneType) ?? [];
+      const sink = { add: (text: string) => print(`${shownJson(text)}\n`), addLarge: () => undefined };
+      for (const row of rows) addRow(sink, encoders, row.map(timesIso(fields)), true);
     } else if (this.#expanded) {
-      for (const row of rows) print(`${aligned(names.map((name, i) => [plain(name), cell(row[i])]))}\n`);
+      for (const row of rows) print(`${expanded(names, row)}\n`);
     } else {
-      print(aligned([names.map(plain), ...rows.map((row) => row.map(cell))]));
+      print(aligned([names.map(plain), ...rows.map((row) => row.map(cell))], this.#io));
       note(`(${rows.length} ${rows.length === 1 ? 'row' : 'rows'})\n`);
     }
   }
 }
 
-/** Runs under the search_path of the session: every operand has the type that PostgreSQL's own operator takes. */
-const relations = `SELECT n.nspname AS schema, c.relname AS name,
+/** One value per line. */
+function expanded(names: readonly string[], row: readonly (string | null)[]): string {
+  const width = Math.max(...names.map((name) => plain(name).length));
+  return names.map((name, i) => `${plain(name).padEnd(width)}  ${cell(row[i])}\n`).join('');
+}
+
+/** For JSON: `timestamp`, with a zone or without, as ISO 8601. */
+function timesIso(fields: readonly FieldDef[]): (value: string | null, column: number) => string | null {
+  return (value, column) => {
+    const type = fields[column]?.dataTypeID;
+    return value !== null && (type === 1114 || type === 1184) ? isoTime(value) : value;
+  };
+}
+
+/** Longer lines are shown around the place. */
+const lineCharsMax = 60;
+
+/** As psql does: the line with the character at `position` (from 1), and a caret below it. */
+function markedLine(sql: string, position: number): string {
+  // PostgreSQL counts code points.
+  const chars = Array.from(sql);
+  const at = position - 1;
+  if (!Number.isInteger(at) || at < 0 || at > chars.length) return '';
+  const begin = chars.lastIndexOf('\n', at - 1) + 1;
+  const next = chars.indexOf('\n', at);
+  const line = chars.slice(begin, next === -1 ? chars.length : next).map((char) => (char < ' ' ? ' ' : char));
+  const number = chars.slice(0, begin).filter((char) => char === '\n').length + 1;
+  const column = at - begin;
+  const from =
+    line.length <= lineCharsMax ? 0 : Math.max(0, Math.min(column - 30, line.length - lineCharsMax));
+  const to = Math.min(line.length, from + lineCharsMax);
+  const label = `LINE ${number}: ${from > 0 ? '...' : ''}`;
+  const shown = plain(line.slice(from, to).join(''));
+  const before = plain(line.slice(from, column).join(''));
+  return `${label}${shown}${to < line.length ? '...' : ''}\n${' '.repeat(label.length + Array.from(before).length)}^\n`;
+}
+
+/**
+ * `kinds`: of pg_class.relkind. Runs under the search_path of the session: every operand has the type that PostgreSQL's own operator takes.
+ */
+const relationsOf = (kinds: readonly string[]): string => `SELECT n.nspname AS schema, c.relname AS name,
   CASE c.relkind WHEN 'r' THEN 'table' WHEN 'p' THEN 'partitioned table' WHEN 'v' THEN 'view' ELSE 'materialized view' END AS kind,
   pg_catalog.pg_get_userbyid(c.relowner) AS owner
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p', 'v', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'headgate') ORDER BY 1, 2`;
+WHERE c.relkind IN (${kinds.map(quoteLiteral).join(', ')}) AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'headgate') ORDER BY 1, 2`;
 
 function cell(value: string | null | undefined): string {
   if (value === null || value === undefined) return 'NULL';

@@ -2,7 +2,7 @@
  * `headgate status`: the Headgates that run on this machine as this user, or the one on a data directory: where their doors are, and
  * whether each is ready. Takes data directories; returns the exit status: 0 if all are ready, 1 if one is not, 3 if none runs.
  */
-import { jsonLine } from '../kit/terminal.ts';
+import { jsonLine, painted } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { reachable, urlHost } from '../kit/address.ts';
 import { limits } from '../config/limits.ts';
@@ -37,7 +37,7 @@ export async function statusCommand(dataDir: string | null, json: boolean, io: C
     if (json) io.print(jsonLine({ data_dir: running.dataDir, pid: running.pid, ...ready, doors: addresses }));
     else {
       io.print(
-        `${running.dataDir}  (pid ${running.pid})  ${ready.status}${ready.reason === null ? '' : `: ${ready.reason}`}\n`,
+        `${running.dataDir}  (pid ${running.pid})  ${painted(io, ready.status === 'ready' ? 'good' : 'bad', ready.status)}${ready.reason === null ? '' : `: ${ready.reason}`}\n`,
       );
       for (const [name, address] of Object.entries(addresses)) io.print(`  ${name.padEnd(8)} ${address}\n`);
     }

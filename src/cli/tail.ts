@@ -6,33 +6,43 @@
  */
 import { writtenBetween } from '../kit/position.ts';
 import { PlainError } from '../kit/plain-error.ts';
-import { jsonLine, plain } from '../kit/terminal.ts';
+import { jsonLine, painted, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { limits } from '../config/limits.ts';
-import { requestText } from './console-commands.ts';
-import type { TailOptions } from './console-commands.ts';
+import { earlierOf, followingText, requestText } from './console-commands.ts';
+import type { Earlier, TailOptions } from './console-commands.ts';
 import { Following } from './follow-rows.ts';
 import type { FollowedRow } from './follow-rows.ts';
 import { interrupted } from './print.ts';
 import { rest, staying, within } from './session.ts';
 import type { Session, Texts } from './session.ts';
+import { requestOf } from './stored-requests.ts';
+import type { StoredTable } from './stored-requests.ts';
 import type { Where } from './find-headgate.ts';
 
 export async function tailElsewhere(where: Where, options: TailOptions, io: CommandIo): Promise<number> {
   const { table, failed } = options;
+  const wanted = options.lines !== undefined || options.since !== undefined ? earlierOf(options) : null;
   const following = new Following(table === undefined ? [] : [table], async () => {});
   let refusedSince: bigint | null = null;
   await staying(where.dsn, 'tail', io, async (session, begin) => {
-    const { isAnother } = await following.begin(session);
+    const { tables, isAnother } = await following.begin(session);
     if (isAnother) refusedSince = null;
     refusedSince ??= await session.position();
     if (!begin()) io.note('connected again\n');
+    else {
+      io.note(followingText(options));
+      if (wanted !== null) {
+        const [rows, refused] = [following.since ?? refusedSince, refusedSince];
+        await showEarlier(session, tables, wanted, { rows, refused }, options, io);
+      }
+    }
     while (!io.signal.aborted) {
       const began = io.elapsed();
       let shown = 0;
       if (failed !== true)
         for await (const row of following.look(session)) {
-          showStored(row, options, io);
+          showStored(row, new Date(io.clock()).toISOString(), options, io);
           shown += 1;
           if (io.signal.aborted) return;
         }
@@ -47,6 +57,51 @@ export async function tailElsewhere(where: Where, options: TailOptions, io: Comm
   return interrupted;
 }
 
+/** The last requests before the positions from which they are followed, oldest first. */
+async function showEarlier(
+  session: Session,
+  tables: readonly StoredTable[],
+  { lines, seconds }: Earlier,
+  until: { readonly rows: bigint; readonly refused: bigint },
+  options: TailOptions,
+  io: CommandIo,
+): Promise<void> {
+  const found: { readonly at: string; readonly show: () => void }[] = [];
+  const since = (column: string): string =>
+    seconds === null ? 'true' : `${column} >= pg_catalog.now() - interval '${seconds} seconds'`;
+  for (const table of options.failed === true ? [] : tables) {
+    const { arrival } = table;
+    if (arrival === null) {
+      io.note(
+        `${plain(table.table)} keeps no time of arrival (INCLUDE TIMESTAMP AS column): its earlier rows are not shown\n`,
+      );
+      continue;
+    }
+    const rows = await session.rows(
+      `SELECT to_char(${arrival} AT TIME ZONE 'UTC', ${isoFormat}) AS at, ${table.request} FROM ${table.from} t
+WHERE ${arrival} IS NOT NULL AND ${writtenBetween(null, until.rows)} AND ${since(arrival)} ORDER BY ${arrival} DESC LIMIT ${lines}`,
+    );
+    for (const { at, ...row } of rows) {
+      const request = requestOf(row);
+      found.push({ at: at ?? '', show: () => showStored({ table, request }, at ?? '', options, io) });
+    }
+  }
+  const refused = await refusedRows(
+    session,
+    options.table,
+    `${writtenBetween(null, until.refused)} AND ${since('received_at')}`,
+    `id DESC LIMIT ${lines}`,
+  );
+  for (const row of refused) found.push({ at: row['at'] ?? '', show: () => showRefused(row, options, io) });
+  for (const { show } of lines === 0 ? [] : found.toSorted(byTime).slice(-lines)) show();
+}
+
+const byTime = (a: { readonly at: string }, b: { readonly at: string }): number =>
+  a.at < b.at ? -1 : Number(a.at > b.at);
+
+/** For to_char() of a time in UTC. */
+const isoFormat = `'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`;
+
 /** A request that is retried does not count as new. */
 async function refusedBetween(
   session: Session,
@@ -55,12 +110,21 @@ async function refusedBetween(
   until: bigint,
 ): Promise<Texts[]> {
   if (since === until) return [];
+  return refusedRows(session, table, writtenBetween(since, until), `id LIMIT ${limits.tailRingMax}`);
+}
+
+async function refusedRows(
+  session: Session,
+  table: string | undefined,
+  condition: string,
+  order: string,
+): Promise<Texts[]> {
   return session.rows(
-    `SELECT to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS at, current_database()::text AS database, schema_name AS schema,
+    `SELECT to_char(received_at AT TIME ZONE 'UTC', ${isoFormat}) AS at, current_database()::text AS database, schema_name AS schema,
   table_name AS "table", status::text AS status, code, reason, method, target, headers::text AS headers, headers_masked::text AS masked,
   coalesce(body_bytes, 0)::text AS bytes, encode(body, 'base64') AS body, remote_address AS address
-FROM headgate.rejected_requests t WHERE ${writtenBetween(since, until)} AND retry_asked_at IS NULL
-  AND ($1::oid IS NULL OR relation = $1::oid) ORDER BY id LIMIT ${limits.tailRingMax}`,
+FROM headgate.rejected_requests t WHERE ${condition} AND retry_asked_at IS NULL
+  AND ($1::oid IS NULL OR relation = $1::oid) ORDER BY ${order}`,
     [table === undefined ? null : await session.relation(table)],
   );
 }
@@ -79,8 +143,13 @@ export async function refuseMissing(where: Where, table: string): Promise<void> 
     throw new PlainError(`there is no table ${plain(table)}; of another database: database.schema.table`);
 }
 
-function showStored({ table, request }: FollowedRow, { json, body }: TailOptions, io: CommandIo): void {
-  const at = new Date(io.clock()).toISOString();
+/** `at`: when it arrived or, if that is not kept, when it was seen. */
+function showStored(
+  { table, request }: FollowedRow,
+  at: string,
+  { json, body }: TailOptions,
+  io: CommandIo,
+): void {
   const { database, schema, table: name } = table;
   const { method, query, headers, body: bytes } = request;
   const target = query === null ? '' : `?${query}`;
@@ -96,7 +165,7 @@ function showStored({ table, request }: FollowedRow, { json, body }: TailOptions
     const line = { at, database, schema, table: name, code: 'committed', bytes: bytes.length };
     return io.print(jsonLine(body === true ? { ...line, request: held } : line));
   }
-  const line = `${at.slice(11, 23)}  stored  ${plain(`${database}.${schema}.${name}`)}  ${bytes.length} B\n`;
+  const line = `${at.slice(11, 23)}  ${painted(io, 'good', 'stored')}  ${plain(`${database}.${schema}.${name}`)}  ${bytes.length} B\n`;
   io.print(body === true ? `${line}${requestText(held)}` : line);
 }
 
@@ -117,6 +186,6 @@ function showRefused(row: Texts, { json, body }: TailOptions, io: CommandIo): vo
     return io.print(jsonLine(body === true ? { ...line, request: held } : line));
   }
   const where = plain(`${text('database')}.${text('schema')}.${text('table')}`);
-  const line = `${text('at').slice(11, 23)}  ${status}  ${where}  ${text('code')}  ${bytes} B  ${plain(text('address'))}\n`;
+  const line = `${text('at').slice(11, 23)}  ${painted(io, 'bad', String(status))}  ${where}  ${text('code')}  ${bytes} B  ${plain(text('address'))}\n`;
   io.print(body === true ? `${line}${requestText(held)}` : line);
 }

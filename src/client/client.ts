@@ -7,10 +7,14 @@ import type { Followed } from './follow.ts';
 import { toJson } from './json.ts';
 import { canGzip, send } from './request.ts';
 import type { RequestOptions } from './request.ts';
+import { work } from './work.ts';
+import type { Handler, WorkOptions } from './work.ts';
 
 export { HeadgateError } from './request.ts';
 export type { HeadgateErrorFields } from './request.ts';
 export type { Followed } from './follow.ts';
+export type { LeaseColumns } from './lease.ts';
+export type { Effect, Handler, Job, WorkOptions } from './work.ts';
 
 export interface ClientOptions {
   /** The gateway's URL, e.g. `http://127.0.0.1:8000`. */
@@ -44,6 +48,8 @@ export interface InsertOptions {
 export interface FollowOptions {
   /** Where to continue: a `Followed.position`; `0`: all rows of the table first. Default: from now on. */
   readonly after?: string;
+  /** A row has a position of its own at least every so many rows, 1 to 10000; default 1. More of them spare bytes. */
+  readonly batch?: number;
   readonly signal?: AbortSignal;
 }
 
@@ -86,6 +92,15 @@ export interface Client {
     table: string,
     options?: FollowOptions,
   ): AsyncIterable<Followed<Row>>;
+  /**
+   * Acts on each row of a table at least once (docs/workers.md): claims rows for a time, runs the handler, marks them as done, and tries again later those whose
+   * handler throws. Resolves once `signal` has ended it and its handlers have ended; throws the gateway's refusals.
+   */
+  work<Row = Readonly<Record<string, SqlValue>>>(
+    table: string,
+    handler: Handler<Row>,
+    options?: WorkOptions,
+  ): Promise<void>;
   /** `` sql`select * from t where id = ${id}` ``: each value is a parameter, never a part of the text. */
   sql<Row = Readonly<Record<string, SqlValue>>>(
     strings: TemplateStringsArray,
@@ -113,7 +128,7 @@ export function createClient(options: ClientOptions): Client {
     retryMs: options.retryMs ?? 60_000,
   };
   const gzips = (options.gzip ?? true) && canGzip();
-  const path = (route: string, parameters: Readonly<Record<string, string | undefined>>): string => {
+  const path: PathOf = (route, parameters) => {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries({ ...parameters, database: options.database })) {
       if (value !== undefined) query.set(name, value);
@@ -121,23 +136,23 @@ export function createClient(options: ClientOptions): Client {
     const text = query.toString();
     return text === '' ? route : `${route}?${text}`;
   };
-  const query: Client['query'] = async <Row>(
+  const run = sqlRunner(request, path);
+  const query: Client['query'] = <Row>(
     text: string,
     params: readonly unknown[] = [],
     { signal }: { readonly signal?: AbortSignal } = {},
-  ) =>
-    (await send(request, {
-      path: path('/v1/sql', {}),
-      contentType: 'application/json',
-      body: toJson(params.length === 0 ? { sql: text } : { sql: text, params: [...params] }),
-      gzip: false,
-      repeatable: false,
-      signal,
-    })) as SqlAnswer<Row>;
+  ) => run<Row>(text, params, false, signal);
   return {
     query,
-    follow: <Row>(table: string, { after, signal }: FollowOptions = {}) =>
-      follow<Row>(request, (position) => path('/v1/events', { name: table, after: position }), after, signal),
+    work: (table, handler, workOptions) =>
+      work((text, params, repeatable) => run<object>(text, params, repeatable), table, handler, workOptions),
+    follow: <Row>(table: string, { after, batch = 1, signal }: FollowOptions = {}) =>
+      follow<Row>(
+        request,
+        (position) => path('/v1/events', { name: table, after: position, batch: String(batch) }),
+        after,
+        signal,
+      ),
     sql: <Row>(strings: TemplateStringsArray, ...values: readonly unknown[]) =>
       query<Row>(
         strings.reduce((text, part, index) => `${text}$${index}${part}`),
@@ -166,6 +181,26 @@ export function createClient(options: ClientOptions): Client {
     },
   };
 }
+
+type PathOf = (route: string, parameters: Readonly<Record<string, string | undefined>>) => string;
+
+/** `repeatable`: the statement may take effect twice. */
+const sqlRunner =
+  (request: RequestOptions, path: PathOf) =>
+  async <Row>(
+    text: string,
+    params: readonly unknown[],
+    repeatable: boolean,
+    signal?: AbortSignal,
+  ): Promise<SqlAnswer<Row>> =>
+    (await send(request, {
+      path: path('/v1/sql', {}),
+      contentType: 'application/json',
+      body: toJson(params.length === 0 ? { sql: text } : { sql: text, params: [...params] }),
+      gzip: false,
+      repeatable,
+      signal,
+    })) as SqlAnswer<Row>;
 
 interface Batch {
   readonly body: string;

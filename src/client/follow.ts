@@ -9,7 +9,7 @@ import type { RequestOptions } from './request.ts';
 
 export interface Followed<Row> {
   readonly row: Row;
-  /** Continuing from here repeats at most this row and those since the previous position. */
+  /** Continuing from here repeats at most this row and those since the previous position: none with `batch: 1`. */
   readonly position: string;
 }
 

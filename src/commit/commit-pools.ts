@@ -16,6 +16,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, PoolClient } from 'pg';
 import type { Engine } from '../engine/engine.ts';
+import { boundAnswers } from '../engine/close-client.ts';
 import { LeftBehind } from '../engine/orphaned-backends.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
 import { unservedReason } from '../engine/unserved-connection.ts';
@@ -28,7 +29,7 @@ import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { OwnerSessions } from './owner-sessions.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 import type { Target } from '../types/target.ts';
-import { preparedForMany } from './prepared.ts';
+import { connectionOf } from './commit-connection.ts';
 import type { PreparedStatements } from './prepared.ts';
 import { lendForCode, LentSession, lookAtSession, prepareSession } from './session-properties.ts';
 
@@ -198,7 +199,7 @@ export class CommitPools {
     const open = opens.get(client);
     if (open === undefined || isStranger(open, client)) return null;
     open.learned.add(client);
-    return preparedForMany(client);
+    return connectionOf(client).preparedForMany;
   }
 
   /** Takes back a connection for the next group: one of this turn of the event loop continues with it at once. */
@@ -280,6 +281,7 @@ export class CommitPools {
     pool.on('error', () => {});
     pool.on('connect', (client) => {
       opens.set(client, open);
+      if (kind === 'code') boundAnswers(client);
       client.on('error', () => {});
     });
     const learned = new Set<ClientBase>();

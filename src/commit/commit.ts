@@ -25,7 +25,7 @@ import { commitDecoded } from './decoded-group.ts';
 import { askOn, fateOf } from './transaction-status.ts';
 import { aborted, isSendersAffair, verdictOf } from './error-cause.ts';
 import type { PreparedStatements } from './prepared.ts';
-import { incarnationOf } from './session-properties.ts';
+import { connectionOf } from './commit-connection.ts';
 import { Session } from './session.ts';
 import type { Fate } from './session.ts';
 import { Sharing } from './shared-transaction.ts';
@@ -175,7 +175,7 @@ async function onSession<T extends readonly (readonly Outcome[] | null)[] | null
     fateOf: async (xid) => {
       // Gives up the lost connection, to make room for the one on which the question is asked.
       lent.giveBack(false);
-      const lostOne = { ...target, xid, incarnation: incarnationOf(client) };
+      const lostOne = { ...target, xid, incarnation: connectionOf(client).incarnation };
       return told(await fateOf(lostOne, pools, { leftMs, random: Math.random }));
     },
     fateHere: async (xid) => {

@@ -1,4 +1,5 @@
 /** How rows of one JSONB column without a key are stored: the documents unchanged, in one binary COPY; a few by a prepared INSERT. */
+import { rememberedOf } from '../kit/memoize.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
@@ -9,11 +10,11 @@ import { areFew, fewRows, fewRowsOpening, fewRowsStatement } from './few-rows.ts
 import { holdAndLook, isPlain, staysStatement } from './lock-table.ts';
 import type { Hold } from './lock-table.ts';
 import { commitIsolating } from './copy-row-at-fault.ts';
-import type { Judged } from './copy-row-at-fault.ts';
+import type { Judged, TriedCopy } from './copy-row-at-fault.ts';
 import { aborted, outcomeOf, verdictOf } from './error-cause.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
-import { documentRefusal } from './refusal-messages.ts';
+import { documentRefusal, forOwner } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
 import { foundBy, isForgotten } from './interpret-reply.ts';
@@ -29,32 +30,28 @@ interface CopyStatement extends GroupStatement {
   readonly message: Buffer;
 }
 
-const statements = new WeakMap<Target, CopyStatement>();
-const ways = new WeakMap<Target, Ways>();
-/** Tables, or engines, that accept a COPY but not that statement, for example because of a rule. It is not tried again for each group. */
-const onlyCopied = new WeakSet<Target>();
+/** What is known of how the rows of one table are stored. */
+class CopyPlan {
+  statement: CopyStatement | null = null;
+  ways: Ways | null = null;
+  /** The table, or the engine, accepts a COPY but not a prepared INSERT, for example because of a rule. It is not tried again for each group. */
+  isOnlyCopied = false;
+}
+
+const planOf = rememberedOf<Target, CopyPlan>(() => new CopyPlan());
 
 export async function commitCopy(
   session: Session,
   target: Target,
   members: readonly Rows[],
-  { groupNamedRefusalsMax, groupFruitlessMax }: Pick<Limits, 'groupNamedRefusalsMax' | 'groupFruitlessMax'>,
+  limits: Pick<Limits, 'groupNamedRefusalsMax' | 'groupFruitlessMax'>,
 ): Promise<readonly Outcome[]> {
-  const group = new CopyGroup(session, target);
-  return commitIsolating(
-    {
-      attempt: (some) => group.attempt(some),
-      judge: (failed) => group.judge(failed),
-      stands: () => group.stands(),
-      lineOf: (failed) => lineOf(failed, target.table),
-      namedRefusalsMax: groupNamedRefusalsMax,
-      fruitlessMax: groupFruitlessMax,
-    },
-    members,
-  );
+  return commitIsolating(new CopyGroup(session, target, limits), members);
 }
 
-class CopyGroup {
+class CopyGroup implements TriedCopy {
+  readonly namedRefusalsMax: number;
+  readonly fruitlessMax: number;
   readonly #session: Session;
   readonly #target: Target;
   readonly #settings: Settings;
@@ -66,7 +63,13 @@ class CopyGroup {
   /** The first refusal checks whether the table is at fault. */
   #standing: Promise<Outcome | null> | null = null;
 
-  constructor(session: Session, target: Target) {
+  constructor(
+    session: Session,
+    target: Target,
+    limits: Pick<Limits, 'groupNamedRefusalsMax' | 'groupFruitlessMax'>,
+  ) {
+    this.namedRefusalsMax = limits.groupNamedRefusalsMax;
+    this.fruitlessMax = limits.groupFruitlessMax;
     this.#session = session;
     this.#target = target;
     this.#settings = session.settings(target);
@@ -74,11 +77,15 @@ class CopyGroup {
     this.#ways = hasOwn(this.#settings) && isPlain(target) ? waysOf(target, session) : null;
   }
 
+  lineOf(failed: Failed): number | null {
+    return lineOf(failed, this.#target.table);
+  }
+
   async attempt(some: readonly Rows[]): Promise<Attempt> {
     const inserted = await this.#insert(some);
     if (inserted !== null && !isTriedAgain(inserted)) return inserted;
     const copied = await this.#copy(some);
-    if (copied.kind === 'committed' && inserted !== null) onlyCopied.add(this.#target);
+    if (copied.kind === 'committed' && inserted !== null) planOf(this.#target).isOnlyCopied = true;
     if (copied.kind !== 'failed' || some.length > 1 || some[0]?.count !== 1) return copied;
     if (inserted?.kind === 'failed') return better(inserted, copied);
     // A row is not refused for an error of unknown cause that happened once.
@@ -90,7 +97,7 @@ class CopyGroup {
     const { shape } = this.#target;
     // A server of Citus copies the rows of such a statement to the others as well.
     if (this.#ways === null || shape.distributedByCitus === true) return null;
-    if (onlyCopied.has(this.#target) || !areFew(some)) return null;
+    if (planOf(this.#target).isOnlyCopied || !areFew(some)) return null;
     const stored = await this.#session.storePrepared(fewRows(this.#ways.few, some), fewRowsOpening);
     return stored === 'not worth it' ? null : stored;
   }
@@ -137,7 +144,10 @@ class CopyGroup {
     this.#standing ??= this.stands();
     const standing = await this.#standing;
     if (standing !== null) return { blame: 'group', outcome: standing };
-    return { blame: verdict === 'row' ? 'row' : 'suspect', outcome: aborted(documentRefusal(failed)) };
+    return {
+      blame: verdict === 'row' ? 'row' : 'suspect',
+      outcome: aborted(forOwner(documentRefusal(failed), failed)),
+    };
   }
 
   stands(): Promise<Outcome | null> {
@@ -169,12 +179,12 @@ function better(insert: Failed, copy: Failed): Failed {
 function statementOf(session: Session, target: Target, settings: Settings): CopyStatement {
   // Almost every group has the same settings: those of the connection.
   const usual = settings.timeoutMs === null && !session.shared;
-  const known = usual ? statements.get(target) : undefined;
+  const known = usual ? planOf(target).statement : null;
   const { apart } = session.facts;
   if (known?.apart === apart) return known;
   const statement = groupStatement(target, settings, session.facts, session.shared);
   const made = { ...statement, apart, message: queryMessage(statement.sql) };
-  if (usual) statements.set(target, made);
+  if (usual) planOf(target).statement = made;
   return made;
 }
 
@@ -188,7 +198,8 @@ interface Ways {
 }
 
 function waysOf(target: Target, { facts }: Session): Ways {
-  const known = ways.get(target);
+  const plan = planOf(target);
+  const known = plan.ways;
   if (known?.apart === facts.apart) return known;
   const stays = staysStatement(target);
   const made = {
@@ -198,7 +209,7 @@ function waysOf(target: Target, { facts }: Session): Ways {
     copy: toStatement(copySql(target, facts), []),
     group: holdAndLook(target, stays),
   };
-  ways.set(target, made);
+  plan.ways = made;
   return made;
 }
 

@@ -7,7 +7,7 @@ import type { Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { quoteIdentifier, quoteLiteral, relationName } from '../kit/sql-text.ts';
 import { mergedBytes, Pieces } from './wire-buffer.ts';
-import type { SessionFacts } from './session-properties.ts';
+import type { SessionFacts } from './commit-connection.ts';
 import { holdCodeSql, isPlain, lockSql, numberSql } from './lock-table.ts';
 import { cleanUpStatements, safePath, settingStatements } from './statements.ts';
 import type { Settings } from './table-statements.ts';

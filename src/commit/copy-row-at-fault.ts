@@ -12,7 +12,8 @@ import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt } from './interpret-reply.ts';
 
-export interface IsolateDeps {
+/** A group that is stored by COPY: CopyGroup, and what tests put in its place. */
+export interface TriedCopy {
   attempt(members: readonly Rows[]): Promise<Attempt>;
   judge(failed: Failed): Promise<Judged>;
   /** Called before rows are refused that were only suspected: null, or the outcome of them all instead. */
@@ -35,12 +36,12 @@ export interface Judged {
 
 /** One outcome per member, in order. */
 export async function commitIsolating(
-  deps: IsolateDeps,
+  group: TriedCopy,
   members: readonly Rows[],
 ): Promise<readonly Outcome[]> {
-  const isolating = new Isolating(deps);
+  const isolating = new Isolating(group);
   const places = members.map((rows, place): Place => ({ rows, place, outcome: null }));
-  await isolating.run(places, deps.namedRefusalsMax);
+  await isolating.run(places, group.namedRefusalsMax);
   await isolating.confirmSuspects();
   isolating.chains.end();
   return places.map(({ outcome }) => outcome ?? unreachable());
@@ -54,15 +55,15 @@ interface Place {
 
 class Isolating {
   readonly chains = new Chains();
-  readonly #deps: IsolateDeps;
+  readonly #group: TriedCopy;
   readonly #suspects: Place[] = [];
   /** Attempts since the last success that failed through no fault of a row. */
   #fruitless = 0;
   /** The outcome of the rest of the group, which is not tried. */
   #end: Outcome | null = null;
 
-  constructor(deps: IsolateDeps) {
-    this.#deps = deps;
+  constructor(group: TriedCopy) {
+    this.#group = group;
   }
 
   async run(given: readonly Place[], namedLeft: number): Promise<void> {
@@ -71,23 +72,23 @@ class Isolating {
     const places = given.filter(({ outcome }) => outcome === null);
     if (places.length === 0) return;
     if (this.#end !== null) return this.#settleAll(places, this.#end);
-    const attempt = await this.#deps.attempt(places.map(({ rows }) => rows));
+    const attempt = await this.#group.attempt(places.map(({ rows }) => rows));
     if (attempt.kind === 'committed') {
       this.#fruitless = 0;
       for (const place of places) this.#settle(place, { kind: 'committed', rows: place.rows.count });
       return;
     }
     if (attempt.kind === 'lost') return this.#settleAll(places, lost);
-    const { blame, outcome } = await this.#deps.judge(attempt);
+    const { blame, outcome } = await this.#group.judge(attempt);
     if (blame === 'row') {
-      const line = this.#deps.lineOf(attempt);
+      const line = this.#group.lineOf(attempt);
       const named = line === null ? undefined : atLine(places, line);
       if (named !== undefined && (namedLeft > 0 || places.length === 1)) {
         this.#settle(named.place, outcome.kind === 'aborted' ? { ...outcome, row: named.row } : outcome);
         return this.run(places, namedLeft - 1);
       }
     }
-    if (blame === 'elsewhere' && ++this.#fruitless >= this.#deps.fruitlessMax) this.#end = outcome;
+    if (blame === 'elsewhere' && ++this.#fruitless >= this.#group.fruitlessMax) this.#end = outcome;
     if (blame === 'group' || places.length === 1 || this.#end !== null) {
       if (blame === 'suspect') this.#suspects.push(...places);
       return this.#settleAll(places, outcome);
@@ -100,7 +101,7 @@ class Isolating {
   /** The table may have been replaced since the first row was suspected. */
   async confirmSuspects(): Promise<void> {
     if (this.#suspects.length === 0) return;
-    const instead = await this.#deps.stands();
+    const instead = await this.#group.stands();
     if (instead !== null) for (const place of this.#suspects) place.outcome = instead;
   }
 

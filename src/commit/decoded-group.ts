@@ -3,6 +3,7 @@
  * If they cannot be stored together, they are settled member by member (row-at-fault.ts); a sender is told which of its own values
  * does not fit, as far as the group's questions and time allow.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
@@ -11,14 +12,15 @@ import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './error-cause.ts';
 import { withNulls } from './nulls.ts';
 import { Probes } from './probes.ts';
-import { documentRefusal, misfitRefusal, rowRefusal } from './refusal-messages.ts';
+import { documentRefusal, forOwner, misfitRefusal, rowRefusal } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
 import { settle } from './row-at-fault.ts';
+import type { TriedGroup } from './row-at-fault.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Attempt } from './interpret-reply.ts';
 
-const tables = new WeakMap<Target, TableStatements>();
+const statementsOf = rememberedOf((target: Target) => new TableStatements(target));
 
 export async function commitDecoded(
   session: Session,
@@ -26,12 +28,7 @@ export async function commitDecoded(
   members: readonly Rows[],
   options: Pick<StageContext, 'observe' | 'limits'>,
 ): Promise<readonly Outcome[]> {
-  let table = tables.get(target);
-  if (table === undefined) {
-    table = new TableStatements(target);
-    tables.set(target, table);
-  }
-  const group = new DecodedGroup(session, table, options);
+  const group = new DecodedGroup(session, statementsOf(target), options);
   const outcomes = await settle(group, members);
   group.tell();
   return outcomes;
@@ -43,7 +40,7 @@ const withoutKey = refusal(
 );
 
 /** The members of one group, tried in one session. */
-export class DecodedGroup {
+export class DecodedGroup implements TriedGroup {
   /** Values that were stored as NULL. */
   #nulled = 0;
   /** Requests whose delivery was stored before. */
@@ -129,7 +126,8 @@ export class DecodedGroup {
     )
       return aborted(refusal('table_changed'));
     const misfit = mayBeMisfit(failed) && !this.#whole ? await this.#probes.first(member) : null;
-    if (misfit !== null) return { ...aborted(misfitRefusal(misfit)), row: misfit.row };
+    if (misfit !== null)
+      return { ...aborted(forOwner(misfitRefusal(misfit), misfit.failed)), row: misfit.row };
     const row = await this.#rowAtFault(member);
     // No more questions may be asked: all that is certain is that a value of the row could not be decoded.
     const it = this.#whole
@@ -137,7 +135,8 @@ export class DecodedGroup {
       : this.#probes.exhausted && failed.sqlstate.startsWith('22')
         ? refusal('payload_undecodable')
         : rowRefusal(failed, shape.key);
-    return row === null ? aborted(it) : { ...aborted(it), row };
+    const outcome = aborted(forOwner(it, failed));
+    return row === null ? outcome : { ...outcome, row };
   }
 
   /**
@@ -175,7 +174,8 @@ export class DecodedGroup {
   /** The outcome of a member that holds a value which does not fit. */
   async #misfit(member: Rows): Promise<Outcome> {
     const misfit = await this.#probes.first(member);
-    if (misfit !== null) return { ...aborted(misfitRefusal(misfit)), row: misfit.row };
+    if (misfit !== null)
+      return { ...aborted(forOwner(misfitRefusal(misfit), misfit.failed)), row: misfit.row };
     // No more questions may be asked for this group.
     const it = aborted(refusal('payload_undecodable'));
     return member.count === 1 ? { ...it, row: 0 } : it;

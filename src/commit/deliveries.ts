@@ -12,7 +12,6 @@ import { chainBroken } from './chains.ts';
 import { textOf } from './lock-table.ts';
 import { aborted, deliveredBefore, failedHere, isDelivered } from './error-cause.ts';
 import { toStatement } from './prepared.ts';
-import type { Failed } from './round-trip.ts';
 import { typeOids } from './statements.ts';
 import type { Step } from './table-statements.ts';
 import type { Attempt, UnitAttempts } from './interpret-reply.ts';
@@ -39,11 +38,6 @@ export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows
   return [
     { statement: claim, messages: (name = claim.name) => executeMessages(name, parameters), claims: true },
   ];
-}
-
-/** The failure of the claim itself. */
-export function claimFailed(failed: Failed): Failed {
-  return failed.sqlstate === deliveredBefore ? failedHere(deliveredBefore, failed.message) : failed;
 }
 
 /** Ids of deliveries that are stored, each with the content that it came with; undefined: that is not known. */

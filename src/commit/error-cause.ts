@@ -39,7 +39,7 @@ export const tableChanged = 'HG001';
 export const deliveredBefore = 'HG004';
 
 /** In place of the engine's routine: Headgate has found it out without an ERROR of the engine. */
-const ours = 'headgate';
+export const ours = 'headgate';
 const raising: ReadonlySet<string> = new Set(['exec_stmt_raise', 'exec_stmt_assert']);
 /** PL/pgSQL's text for where it was, innermost first; no lc_messages translates its end. */
 const raisedThere = /^.* (?:RAISE|ASSERT)(?:\n|$)/;

@@ -6,6 +6,7 @@
  * The position is taken first: its row is locked until the transaction ends. If another transaction hands over the same requests,
  * even one whose answer was lost, the second waits for the first, and then fails.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import type { PoolClient } from 'pg';
 import type { Group, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
@@ -147,18 +148,10 @@ export class SpoolCommit {
   }
 }
 
-const durable = new WeakMap<Target, Target>();
-
 /** The commit waits for the disk, whatever the table has chosen: requests that have arrived are deleted from Headgate's disk. */
-function waiting(target: Target): Target {
-  if (target.waitsForDisk) return target;
-  let made = durable.get(target);
-  if (made === undefined) {
-    made = { ...target, waitsForDisk: true };
-    durable.set(target, made);
-  }
-  return made;
-}
+const waiting = rememberedOf((target: Target): Target =>
+  target.waitsForDisk ? target : { ...target, waitsForDisk: true },
+);
 
 /**
  * Stores whole documents as their lane does, in one COPY. null: if a row was at fault, the statements by which a group is

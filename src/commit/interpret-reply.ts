@@ -5,8 +5,14 @@
 import type { Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { strangersCode } from '../catalog/lock-code.ts';
-import { claimFailed } from './deliveries.ts';
-import { aborted, failedHere, isRaised, outcomeOfNoRows, tableChanged } from './error-cause.ts';
+import {
+  aborted,
+  deliveredBefore,
+  failedHere,
+  isRaised,
+  outcomeOfNoRows,
+  tableChanged,
+} from './error-cause.ts';
 import { isOfProtocol } from '../engine/sqlstate.ts';
 import type { Failed, Reply } from './round-trip.ts';
 import type { Step } from './table-statements.ts';
@@ -27,6 +33,11 @@ export interface UnitAttempts {
 /** Whether what the session should remember of Headgate's own is not there, or somebody else's is. */
 export function isForgotten(reply: Reply): reply is Failed {
   return reply.kind === 'failed' && isOfProtocol(reply.sqlstate) && !isRaised(reply);
+}
+
+/** The failure of the claim itself. */
+function claimFailed(failed: Failed): Failed {
+  return failed.sqlstate === deliveredBefore ? failedHere(deliveredBefore, failed.message) : failed;
 }
 
 /** Tells what Headgate's own statements have found out from the failure of a row's value, or code, that looks the same. */

@@ -8,6 +8,7 @@
  * It waits for whoever holds a table or a row (of a unique index) for `sharedLockMs` at most, so that two such transactions never wait
  * for each other in a circle.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import type { Group, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
@@ -87,9 +88,7 @@ export function storeTogether(
  * Stores rows in a table that runs no code, if it is the one that they are for: checked when the statement is planned, and once more
  * for each row. A rule would be an error anyway. Fails if it runs too late.
  */
-function rowsStatement(target: Target): Statement {
-  const known = ofTables.get(target);
-  if (known !== undefined) return known;
+const rowsStatement = rememberedOf((target: Target): Statement => {
   const { oid: id, shape } = target;
   const column = quoteIdentifier(shape.columns[0]?.name ?? '');
   const isCopied = shape.writeMode === 'copy';
@@ -100,19 +99,10 @@ function rowsStatement(target: Target): Statement {
   const sql =
     `${askedFirstSql(target)} ${insert} returning (case when tableoid operator(pg_catalog.<>) ${id}::pg_catalog.oid then 'elsewhere' ` +
     `when ${late} then 'late' else 'true' end)::pg_catalog.bool`;
-  const made = toStatement(sql, [isCopied ? typeOids.jsonb : typeOids.json]);
-  ofTables.set(target, made);
-  return made;
-}
+  return toStatement(sql, [isCopied ? typeOids.jsonb : typeOids.json]);
+});
 
-const ofTables = new WeakMap<Target, Statement>();
-const heads = new WeakMap<Statement, Buffer>();
-
-function headOf(statement: Statement): Buffer {
-  const known = heads.get(statement) ?? documentHead(statement.name);
-  heads.set(statement, known);
-  return known;
-}
+const headOf = rememberedOf((statement: Statement) => documentHead(statement.name));
 
 function ownRows(groups: readonly Group[]): { readonly messages: Buffer[]; readonly count: number } {
   const copied = groups.filter(({ target }) => target.shape.writeMode === 'copy');

@@ -10,7 +10,7 @@ import type { ClientConfig, PoolClient } from 'pg';
 import { LeftBehind } from '../engine/orphaned-backends.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 import type { OwnerLogins } from '../engine/owner-logins.ts';
-import { hangUp } from '../engine/close-client.ts';
+import { boundAnswers, hangUp } from '../engine/close-client.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
 import { LentSession, prepareSession } from './session-properties.ts';
@@ -57,9 +57,9 @@ export class OwnerSessions {
     }
     const latest = performance.now() + this.#options.connectTimeoutMs;
     for (;;) {
-      if (line.open >= limits.ownerSessionsMax) await closeOldest(line);
       line.open += 1;
       try {
+        if (line.open > limits.ownerSessionsMax) await closeOldest(line);
         return await this.#open(line, database, owner);
       } catch (error) {
         line.open -= 1;
@@ -109,6 +109,7 @@ export class OwnerSessions {
     client.on('error', () => undefined);
     try {
       await client.connect();
+      boundAnswers(client);
       await prepareSession(client, () => Promise.resolve(false));
       return client;
     } catch (error) {

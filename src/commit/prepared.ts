@@ -5,7 +5,6 @@
  * of their statements is unnamed, and parsed when it is executed.
  */
 import { createHash } from 'node:crypto';
-import type { ClientBase } from 'pg';
 import { limits } from '../config/limits.ts';
 import { closeMessage, parseMessage } from './wire-message.ts';
 
@@ -147,21 +146,4 @@ export class PreparedStatements {
     this.#isForgetful = true;
     this.#known.clear();
   }
-}
-
-const ofConnections = new WeakMap<ClientBase, PreparedStatements>();
-/** For the few connections that keep one for each of thousands of tables. */
-const ofMany = new WeakMap<ClientBase, PreparedStatements>();
-
-export function preparedOn(client: ClientBase): PreparedStatements {
-  const known = ofConnections.get(client) ?? new PreparedStatements();
-  ofConnections.set(client, known);
-  return known;
-}
-
-/** The statements that shared transactions (multi-table-statement.ts) prepare on a connection, apart from all others. */
-export function preparedForMany(client: ClientBase): PreparedStatements {
-  const known = ofMany.get(client) ?? new PreparedStatements(limits.sharedStatementsMax);
-  ofMany.set(client, known);
-  return known;
 }

@@ -7,7 +7,7 @@ import type { Column } from '../types/shape.ts';
 import type { Rows } from '../types/rows.ts';
 import { isValue } from './error-cause.ts';
 import type { Failed, Reply } from './round-trip.ts';
-import type { SessionFacts } from './session-properties.ts';
+import type { SessionFacts } from './commit-connection.ts';
 import type { Question, TableStatements } from './table-statements.ts';
 import { changed } from './interpret-reply.ts';
 import { syncMessage } from './wire-message.ts';

@@ -1,13 +1,13 @@
 /**
  * What a sender is told about a row that the engine refuses; pure. Names of columns and constraints may be told; the
  * engine's message only if it is about this sender's own value. DETAIL, and texts written by triggers, may hold
- * other rows' data and are never told.
+ * other rows' data and are never told. The owner of the table is told the engine's message besides (`engineError`).
  */
 import type { Column } from '../types/shape.ts';
 import { limits } from '../config/limits.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { isRaised } from './error-cause.ts';
+import { isRaised, ours } from './error-cause.ts';
 import type { Misfit } from './probes.ts';
 import type { Failed } from './round-trip.ts';
 import { keyMissing } from './statements.ts';
@@ -55,6 +55,27 @@ export function documentRefusal(failed: Failed): Refusal {
   )
     return refusal('body_not_json');
   return rowRefusal(failed);
+}
+
+/**
+ * The same refusal, with the SQLSTATE, the engine's message and the first line of its context, for the owner. The context of a COPY is left out: it
+ * quotes the row, and with it headers that are not kept.
+ */
+export function forOwner(it: Refusal, { sqlstate, message, where, routine }: Failed): Refusal {
+  if (routine === ours) return it;
+  const [place = ''] = where.split('\n', 1);
+  const quotes = place.startsWith('COPY ') || /\$\d+ = /.test(place);
+  const text = `${sqlstate} ${message}${place === '' || quotes ? '' : ` — ${place}`}`;
+  return { ...it, engineError: cutText(text, limits.engineErrorBytesMax) };
+}
+
+/** At most so many bytes of UTF-8, and no part of a character. */
+function cutText(text: string, bytesMax: number): string {
+  const bytes = Buffer.from(text.slice(0, bytesMax));
+  if (bytes.length <= bytesMax) return bytes.toString();
+  let end = bytesMax;
+  while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
+  return bytes.toString('utf8', 0, end);
 }
 
 /** Whether it is the engine's own message about a value that it was given, and not that of a user's function. */

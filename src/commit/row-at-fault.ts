@@ -14,7 +14,8 @@ import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt } from './interpret-reply.ts';
 
-export interface SettleDeps {
+/** A group whose rows the engine decodes: DecodedGroup, and what tests put in its place. */
+export interface TriedGroup {
   /** The outcome of a member that is not even tried; null: it is tried. */
   refuse(member: Rows): Outcome | null;
   /** Stores all rows, or none. */
@@ -56,9 +57,9 @@ interface Member {
 type Unit = readonly Member[];
 
 /** One outcome per member, in order. */
-export async function settle(deps: SettleDeps, given: readonly Rows[]): Promise<readonly Outcome[]> {
+export async function settle(group: TriedGroup, given: readonly Rows[]): Promise<readonly Outcome[]> {
   const members: Member[] = given.map((rows, place) => ({ place, rows, outcome: null, alone: 0 }));
-  const settling = new Settling(deps);
+  const settling = new Settling(group);
   await settling.run(members);
   await settling.confirmSuspects();
   settling.chains.end();
@@ -67,16 +68,16 @@ export async function settle(deps: SettleDeps, given: readonly Rows[]): Promise<
 
 class Settling {
   readonly chains = new Chains();
-  readonly #deps: SettleDeps;
+  readonly #group: TriedGroup;
   readonly #suspects: Member[] = [];
 
-  constructor(deps: SettleDeps) {
-    this.#deps = deps;
+  constructor(group: TriedGroup) {
+    this.#group = group;
   }
 
   async run(members: readonly Member[]): Promise<void> {
     for (const member of members) {
-      const refused = this.#deps.refuse(member.rows);
+      const refused = this.#group.refuse(member.rows);
       if (refused !== null) this.#refuseAll([member], refused);
     }
     const ready = this.#unbroken(members.filter(({ outcome }) => outcome === null));
@@ -84,7 +85,7 @@ class Settling {
     const given = ready.map(({ rows }) => rows);
     const attempt = await this.#store(ready);
     if (this.#settleWhole(ready, attempt) || attempt.kind !== 'failed') return;
-    const nobodys = /^(again|elsewhere)$/.test(this.#deps.judge(attempt).blame);
+    const nobodys = /^(again|elsewhere)$/.test(this.#group.judge(attempt).blame);
     const left = nobodys ? ready : await this.#sift(ready, attempt);
     if (left.length === 0) return;
     let failed = attempt;
@@ -94,14 +95,14 @@ class Settling {
       failed = again;
     }
     const [only] = left;
-    const { blame } = this.#deps.judge(failed);
+    const { blame } = this.#group.judge(failed);
     if (blame === 'row' && left.length === 1 && only !== undefined) return this.#refuse(only, failed);
     await this.#settleParts(left);
   }
 
   /** The members that may still be stored. */
   async #sift(members: Unit, failed: Failed): Promise<Unit> {
-    const sifted = await this.#deps.sift(
+    const sifted = await this.#group.sift(
       members.map(({ rows }) => rows),
       failed,
     );
@@ -119,7 +120,7 @@ class Settling {
     if (attempt.kind === 'committed') this.#commit(unit, attempt.apart);
     else if (attempt.kind === 'lost') this.#refuseAll(unit, lost);
     else {
-      const judged = this.#deps.judge(attempt);
+      const judged = this.#group.judge(attempt);
       if (judged.blame !== 'group') return false;
       this.#refuseAll(unit, judged.outcome);
     }
@@ -136,8 +137,8 @@ class Settling {
 
   async #store(unit: Unit): Promise<Attempt> {
     for (let tries = 1; ; tries++) {
-      const attempt = await this.#deps.store(unit.map(({ rows }) => rows));
-      const conflict = attempt.kind === 'failed' && this.#deps.judge(attempt).blame === 'again';
+      const attempt = await this.#group.store(unit.map(({ rows }) => rows));
+      const conflict = attempt.kind === 'failed' && this.#group.judge(attempt).blame === 'again';
       if (!conflict || tries === conflictAttemptsMax) return attempt;
     }
   }
@@ -175,7 +176,7 @@ class Settling {
         block.push(unit);
       }
       if (block.length === 0) continue;
-      const ends = await this.#deps.storeEach(block.map((unit) => unit.map(({ rows }) => rows)));
+      const ends = await this.#group.storeEach(block.map((unit) => unit.map(({ rows }) => rows)));
       for (const [i, unit] of block.entries()) {
         const left = await this.#settleUnit(unit, ends[i] ?? { kind: 'lost', reason: '' }, again.length > 0);
         if (left.length > 0) wait(unit);
@@ -191,7 +192,7 @@ class Settling {
       this.#settleWhole(unit, end);
       return [];
     }
-    const judged = this.#deps.judge(end);
+    const judged = this.#group.judge(end);
     const [only] = unit;
     if (judged.blame === 'group') this.#refuseAll(unit, judged.outcome);
     else if (unit.length > 1) return cut(unit);
@@ -210,7 +211,7 @@ class Settling {
   /** The table may have been replaced since the first row was suspected. */
   async confirmSuspects(): Promise<void> {
     if (this.#suspects.length === 0) return;
-    const instead = await this.#deps.stands();
+    const instead = await this.#group.stands();
     if (instead !== null) for (const member of this.#suspects) member.outcome = instead;
   }
 
@@ -230,7 +231,7 @@ class Settling {
   }
 
   async #refuse(member: Member, failed: Failed): Promise<void> {
-    this.#refuseAll([member], await this.#deps.explain(member.rows, failed));
+    this.#refuseAll([member], await this.#group.explain(member.rows, failed));
   }
 }
 

@@ -6,6 +6,8 @@
 import type { ClientBase } from 'pg';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
+import { connectionOf } from './commit-connection.ts';
+import type { SessionFacts } from './commit-connection.ts';
 import { forCitus, safePath } from './statements.ts';
 
 /** A pooler lends this session to others, too. */
@@ -15,27 +17,6 @@ export class LentSession extends Error {
   constructor() {
     super('the session is lent by a pooler');
   }
-}
-
-/** What a session was before any code ran in it. */
-export interface SessionFacts {
-  /** Headgate's role. */
-  readonly role: string;
-  /** The search_path that the server gives this role: the code of tables sees it, as it does for any other client. */
-  readonly path: string;
-  /** The lowest synchronous_commit that makes a row durable on this server. */
-  readonly commit: string;
-  /** The server's log can be followed: each row of a COPY is then written separately (copy-message.ts). */
-  readonly apart: boolean;
-}
-
-const facts = new WeakMap<ClientBase, SessionFacts>();
-
-/** Throws if the connection is none of CommitPools. */
-export function factsOf(client: ClientBase): SessionFacts {
-  const known = facts.get(client);
-  if (known === undefined) throw new Error('a connection that no pool has prepared');
-  return known;
 }
 
 /** Citus accepts no COPY with a WHERE into tables that it distributes. */
@@ -65,7 +46,7 @@ export async function prepareSession(client: ClientBase, isOther: () => Promise<
   );
   if (rows[0]?.own !== true || (await isOther())) throw new LentSession();
   await client.query(sessionSql, [remember(client, rows[0]).commit]);
-  incarnations.set(client, await readIncarnation(client));
+  connectionOf(client).incarnation = await readIncarnation(client);
 }
 
 const sessionSql = `select pg_catalog.set_config('search_path', '${safePath}', false),
@@ -85,19 +66,8 @@ export async function lookAtSession(client: ClientBase): Promise<void> {
 function remember(client: ClientBase, found: SessionFacts | undefined): SessionFacts {
   const { role = '', path = '', commit = 'on', apart = false } = found ?? {};
   const known = { role, path, apart, commit: commit === 'off' ? 'on' : commit };
-  facts.set(client, known);
+  connectionOf(client).facts = known;
   return known;
-}
-
-/** The table whose code has run in a session last. */
-const codeOf = new WeakMap<ClientBase, number>();
-/** The session is lent again: what code has left in it has to be removed. */
-const resets = new WeakMap<ClientBase, Reset>();
-
-interface Reset {
-  readonly sql: string;
-  /** How many statements it holds. */
-  readonly count: number;
 }
 
 /**
@@ -106,28 +76,15 @@ interface Reset {
  * prepared stay. Code of the table itself is met again by what it has left, except for role and settings.
  */
 export function lendForCode(client: ClientBase, table: number): void {
-  const before = codeOf.get(client);
-  codeOf.set(client, table);
-  if (before === undefined) return;
+  const connection = connectionOf(client);
+  const before = connection.codeOf;
+  connection.codeOf = table;
+  if (before === null) return;
   const statements = ['reset session authorization', 'reset role', 'reset all'];
   if (before !== table)
     statements.push('close all', 'unlisten *', 'discard temp', 'select pg_catalog.pg_advisory_unlock_all()');
-  statements.push(sessionSql.replace('$1', quoteLiteral(factsOf(client).commit)));
-  resets.set(client, { sql: statements.join('; '), count: statements.length });
-}
-
-/** What has to be sent first; null: nothing. Returned once for each time it is lent. */
-export function resetOf(client: ClientBase): Reset | null {
-  const reset = resets.get(client) ?? null;
-  resets.delete(client);
-  return reset;
-}
-
-const incarnations = new WeakMap<ClientBase, string | null>();
-
-/** The incarnation of the server that a connection belongs to; null: not known. */
-export function incarnationOf(client: ClientBase): string | null {
-  return incarnations.get(client) ?? null;
+  statements.push(sessionSql.replace('$1', quoteLiteral(connection.facts.commit)));
+  connection.reset = { sql: statements.join('; '), count: statements.length };
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
-import type { SessionFacts } from './session-properties.ts';
+import type { SessionFacts } from './commit-connection.ts';
 import { isPlain } from './lock-table.ts';
 import { cleanUpStatements, forCitus, safePath } from './statements.ts';
 import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';

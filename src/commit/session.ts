@@ -9,11 +9,11 @@ import { limits } from '../config/limits.ts';
 import { refusal } from '../errors/refusals.ts';
 import { claimSteps } from './deliveries.ts';
 import { aborted, failedHere, isInDoubt, isRaised, outcomeOf } from './error-cause.ts';
-import { factsOf, resetOf } from './session-properties.ts';
-import type { SessionFacts } from './session-properties.ts';
+import { connectionOf } from './commit-connection.ts';
+import type { CommitConnection } from './commit-connection.ts';
+import type { SessionFacts } from './commit-connection.ts';
 import { isPlain } from './lock-table.ts';
 import type { Hold } from './lock-table.ts';
-import { preparedOn } from './prepared.ts';
 import type { PreparedRows, PreparedStatements, SharedRows } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
 import type { Failed, Lost, Reply } from './round-trip.ts';
@@ -48,6 +48,7 @@ export type Fate = 'committed' | 'aborted';
 
 export class Session {
   readonly #options: SessionOptions;
+  readonly #connection: CommitConnection;
   readonly #prepared: PreparedStatements;
   #usable = true;
   /** One row per statement: set when the engine reports that one statement met a row twice. */
@@ -55,11 +56,12 @@ export class Session {
 
   constructor(options: SessionOptions) {
     this.#options = options;
-    this.#prepared = preparedOn(options.client);
+    this.#connection = connectionOf(options.client);
+    this.#prepared = this.#connection.prepared;
   }
 
   get facts(): SessionFacts {
-    return factsOf(this.#options.client);
+    return this.#connection.facts;
   }
 
   /** Whether the connection may be lent again. */
@@ -111,7 +113,7 @@ export class Session {
   /** What code has left in the session is removed first, in a transaction of its own. */
   async #exchange(messages: Iterable<Buffer>, expected: readonly number[], left: number): Promise<Reply[]> {
     const { client } = this.#options;
-    const reset = resetOf(client);
+    const reset = this.#connection.takeReset();
     if (reset === null) return roundTrip(client, messages, expected, left);
     const all = inTurn([queryMessage(reset.sql)], messages);
     const [done, ...replies] = await roundTrip(client, all, [reset.count, ...expected], left);

@@ -20,6 +20,7 @@
  * Slow means several times as long as groups of the database usually take, so that a machine or a disk that is slow
  * for everybody blames nobody. Shared transactions then become smaller, and larger again when they are quick.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import type { Group, GroupCommit, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
@@ -52,6 +53,14 @@ interface Apart {
 }
 
 const shares: Apart = { untilMs: 0, forMs: 0 };
+
+/** What is known of one table. */
+interface Shared {
+  /** null: it shares. */
+  apart: Apart | null;
+  /** Its last shared transaction was slow. */
+  wasSlow: boolean;
+}
 
 interface Held {
   readonly sinceMs: number;
@@ -91,9 +100,7 @@ export class Sharing implements GroupCommit {
   readonly #transactions: Transactions;
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   readonly #lines = new Map<string, Line>();
-  readonly #apart = new WeakMap<Target, Apart>();
-  /** Tables whose last shared transaction was slow. */
-  readonly #suspects = new WeakSet<Target>();
+  readonly #tables = rememberedOf<Target, Shared>(() => ({ apart: null, wasSlow: false }));
 
   constructor(transactions: Transactions, context: Pick<StageContext, 'clock' | 'limits'>) {
     this.#transactions = transactions;
@@ -137,8 +144,8 @@ export class Sharing implements GroupCommit {
     const { sharedGroupRowsMax, sharedGroupBytesMax } = this.#context.limits;
     if (group.rows > sharedGroupRowsMax || group.bytes > sharedGroupBytesMax) return false;
     if (!this.#transactions.mayShare(group)) return false;
-    const apart = this.#apart.get(group.target);
-    return apart === undefined || apart.untilMs <= this.#context.clock();
+    const { apart } = this.#tables(group.target);
+    return apart === null || apart.untilMs <= this.#context.clock();
   }
 
   /** Starts waiting groups if there is a slot. */
@@ -224,14 +231,10 @@ export class Sharing implements GroupCommit {
 
   /** A shared transaction with rows of this table was slow, or quick. After the second slow one in a row its next group goes alone. */
   #suspect(target: Target, isSlow: boolean): void {
-    const wasSlow = this.#suspects.delete(target);
-    if (!isSlow) return;
-    if (!wasSlow) {
-      this.#suspects.add(target);
-      return;
-    }
-    const { forMs } = this.#apart.get(target) ?? shares;
-    this.#apart.set(target, { untilMs: Infinity, forMs });
+    const table = this.#tables(target);
+    const isSecond = isSlow && table.wasSlow;
+    table.wasSlow = isSlow && !isSecond;
+    if (isSecond) table.apart = { untilMs: Infinity, forMs: (table.apart ?? shares).forMs };
   }
 
   async #alone(line: Line, group: Group): Promise<readonly Outcome[]> {
@@ -241,15 +244,16 @@ export class Sharing implements GroupCommit {
     // Others were in its way.
     if (ms === null) return outcomes;
     const now = clock();
-    const { untilMs, forMs } = this.#apart.get(target) ?? shares;
+    const table = this.#tables(target);
+    const { untilMs, forMs } = table.apart ?? shares;
     const isSlow = ms > this.#slowMs(line);
     this.#learn(line, 1, ms);
     if (isSlow || outcomes.some(isRefused)) {
       const next = Math.min(Math.max(limits.apartMinMs, 2 * forMs), limits.apartMaxMs);
-      this.#apart.set(target, { untilMs: now + next, forMs: next });
-    } else if (untilMs === Infinity && forMs > 0) this.#apart.set(target, { untilMs: now, forMs });
+      table.apart = { untilMs: now + next, forMs: next };
+    } else if (untilMs === Infinity && forMs > 0) table.apart = { untilMs: now, forMs };
     // It was quick, or has been for long.
-    else if (untilMs === Infinity || untilMs + limits.apartMaxMs <= now) this.#apart.delete(target);
+    else if (untilMs === Infinity || untilMs + limits.apartMaxMs <= now) table.apart = null;
     return outcomes;
   }
 }

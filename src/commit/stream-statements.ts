@@ -6,7 +6,7 @@
 import { relationName } from '../kit/sql-text.ts';
 import type { Column } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
-import type { SessionFacts } from './session-properties.ts';
+import type { SessionFacts } from './commit-connection.ts';
 import { holdCodeSql, isPlain, lockSql } from './lock-table.ts';
 import type { Privilege } from './lock-table.ts';
 import {

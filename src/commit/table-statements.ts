@@ -4,7 +4,7 @@
 import { relationName } from '../kit/sql-text.ts';
 import type { Column } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
-import type { SessionFacts } from './session-properties.ts';
+import type { SessionFacts } from './commit-connection.ts';
 import { limits } from '../config/limits.ts';
 import {
   holdCodeMessages,

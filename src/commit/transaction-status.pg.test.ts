@@ -4,7 +4,7 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
-import { incarnationOf } from './session-properties.ts';
+import { connectionOf } from './commit-connection.ts';
 import { fateOf } from './transaction-status.ts';
 
 test('a server of another life is not asked for a number that it may never have given out', async (t) => {
@@ -13,7 +13,7 @@ test('a server of another life is not asked for a number that it may never have 
   onEnd(t, 'pools', () => pools.close());
   const client = await pools.connect(name);
   const { rows } = await client.query<{ next: string }>(`select pg_current_xact_id()::text as next`);
-  const incarnation = incarnationOf(client);
+  const incarnation = connectionOf(client).incarnation;
   client.release();
   const ask = async (life: string | null, number: bigint) => {
     let looks = 0;

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
 import { backoffMs } from '../kit/backoff.ts';
 import { limits } from '../config/limits.ts';
-import { incarnationOf } from './session-properties.ts';
+import { connectionOf } from './commit-connection.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { roundTrip } from './round-trip.ts';
 import type { Fate } from './session.ts';
@@ -17,7 +17,7 @@ import { queryMessage } from './wire-message.ts';
 export interface LostTransaction {
   readonly database: string;
   readonly xid: string;
-  /** See incarnationOf(). */
+  /** See CommitConnection.incarnation. */
   readonly incarnation: string | null;
   /** Whether its commit waits for the disk, and for standbys if the server has synchronous ones. */
   readonly waitsForDisk: boolean;
@@ -61,7 +61,7 @@ async function ask(
 ): Promise<Fate | null | 'ask again'> {
   const client = await pools.connect(lost.database);
   // First: another incarnation may never have given out this number, and the query would be an error.
-  if (incarnationOf(client) !== lost.incarnation) {
+  if (connectionOf(client).incarnation !== lost.incarnation) {
     client.release();
     return null;
   }

@@ -1,7 +1,7 @@
 /** What is said of settings for an authority before anything is asked. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { resolveSettings } from './settings.ts';
+import { resolveSettings } from './resolve-settings.ts';
 
 const domain = { HEADGATE_LISTEN_ACME_DOMAIN: 'hooks.example.com' };
 const agreed = { ...domain, HEADGATE_LISTEN_ACME_AGREE: 'true' };

@@ -1,4 +1,5 @@
 /** The settings for how rows are committed. */
+import { Networks } from '../kit/networks.ts';
 import { limits } from './limits.ts';
 import { BadSetting, integer, setting } from './setting.ts';
 import type { Parse } from './setting.ts';
@@ -8,6 +9,12 @@ const hosts: Parse<readonly string[]> = (text) => {
   if (!words.every((word) => /^([a-z0-9._-]+|\[[0-9a-f:.]+\]):\d{1,5}$/.test(word)))
     throw new BadSetting('must contain hosts with their ports, such as rw.example.com:4566');
   return words;
+};
+
+const networks: Parse<string> = (text) => {
+  const parsed = Networks.parse(text);
+  if (!(parsed instanceof Networks)) throw new BadSetting(`"${parsed.wrong}" is no network`);
+  return text;
 };
 
 export const commitSettings = {
@@ -26,5 +33,21 @@ export const commitSettings = {
     [],
     hosts,
     'host:port of each RisingWave that tables WITH (into = …) may send rows to, separated by commas; empty: no such tables',
+  ),
+  deliverHosts: setting<readonly string[]>(
+    'deliver-hosts',
+    'HEADGATE_DELIVER_HOSTS',
+    'HOSTS',
+    [],
+    hosts,
+    'host:port of each receiver that headgate deliver may call, separated by commas; empty: none',
+  ),
+  deliverNetworks: setting<string | null>(
+    'deliver-networks',
+    'HEADGATE_DELIVER_NETWORKS',
+    'NETWORKS',
+    null,
+    networks,
+    'networks that are not public and that these hosts may be in, such as 10.0.0.0/8; unset: public addresses only',
   ),
 } as const;

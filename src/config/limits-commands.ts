@@ -4,6 +4,20 @@ export const commandLimits = {
   commandConnectMs: 10_000,
   /** How long `status` waits for the answer of `/readyz`, in ms. */
   statusAnswerMs: 2_000,
+  /** Attempts after which a row of a table with a lease is dead, unless its worker says otherwise (docs/workers.md). */
+  leaseAttempts: 10,
+  /** How long one delivery may take, how long its row is claimed, and how long to wait if there is none, in ms. */
+  deliverMs: 20_000,
+  deliverLeaseMs: 60_000,
+  deliverPauseMs: 500,
+  /** Bytes of a receiver's answer that are read. */
+  deliverAnswerBytesMax: 65_536,
+  /** Failures in a row after which a receiver is left alone for a while: for the first of these times, then for twice as long, up to the second, in ms. */
+  deliverFailuresMax: 5,
+  deliverRestMinMs: 1_000,
+  deliverRestMs: 300_000,
+  /** The longest Retry-After that is followed, in seconds. */
+  deliverRetryAfterMaxS: 86_400,
   /** Rows that are read at one time. */
   commandRowsMax: 200,
   /** Files that a command reads whole: profiles, positions, in bytes. */

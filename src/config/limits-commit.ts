@@ -70,8 +70,12 @@ export const commitLimits = {
   ownerSessionsMax: 64,
   /** How long such a connection is kept for its table, in ms; then its session is reset. */
   ownerSessionIdleMs: 60_000,
+  /** What the engine may say in one answer where code of an owner runs: its messages can be as long as it likes. */
+  ownerAnswerBytesMax: 16 * 1024 * 1024,
   /** Connections on which Headgate looks after the logins of owners. */
   loginConnectionsMax: 2,
+  /** How long one of them waits for a lock, in ms: the login's own sessions may hold it, and other owners wait behind. */
+  loginLockMs: 200,
   /** Engine-side bound on one statement of a commit, in ms; below `ackDeadlineMs`, so that its outcome is known. */
   commitStatementTimeoutMs: 2_000,
   /** Shortest pause between two queries for the fate of a transaction whose answer was lost, in ms. */
@@ -88,6 +92,8 @@ export const commitLimits = {
   groupTriedRowsMax: 200_000,
   /** How much of the engine's reason a sender is told, in characters. */
   reasonCharsMax: 200,
+  /** Of the engine's own words about a refused row, for the owner of its table, in bytes. */
+  engineErrorBytesMax: 2_048,
 
   /** Databases served at one time. */
   databasesMax: 64,

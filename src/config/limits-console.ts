@@ -46,6 +46,11 @@ export const consoleLimits = {
   consoleNamesCharsMax: 1_000,
   /** Headers of a request that is sent again. */
   consoleReplayHeadersMax: 200,
+  /** Checks of tables whose senders are asked for at one time. */
+  consoleChecksMax: 100,
+  consoleCheckSecretsMax: 16,
+  /** A form of the wizard with the request that it is tried on, in bytes: it is signed in some hundred ways. */
+  consoleTrialBytesMax: 128 * 1024,
 
   /** Outcomes of requests that a process remembers. */
   tailRingMax: 2_000,

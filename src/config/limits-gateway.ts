@@ -101,12 +101,20 @@ export const gatewayLimits = {
   tokensAskedMax: 256,
   /** A token is looked up again if its body took longer than this to arrive, in ms. */
   tokenAgeMs: 500,
+  /** How long a token FOR SELECT lasts unless its statement says otherwise, in seconds … */
+  readTokenSeconds: 600,
+  /** … and at most. The catalog has the same bound. */
+  readTokenSecondsMax: 86_400,
+  /** How often it is looked whether the token of an open stream still counts, in ms. */
+  readTokenLookMs: 1_000,
   /** Tokens whose rates are kept. */
   tokenRatesMax: 10_000,
   /** Streams of rows (GET /v1/events) at one time, … */
   streamsMax: 100,
   /** … and tables that they follow. */
   streamTablesMax: 32,
+  /** Of the streams, those of tokens FOR SELECT, which strangers may hold: some are always left for others. */
+  streamsOfTokensMax: 80,
   /** How often the end of a table is searched for new rows while a reader waits for them, in ms. */
   streamLookMs: 100,
   /** How long the rest of a table is left alone after a piece of it was read, as a multiple of the time that took. */

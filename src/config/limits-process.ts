@@ -84,6 +84,8 @@ export const processLimits = {
   engineFarewellMs: 1_000,
   /** Pause between two signs of life on the supervising connection, in ms. */
   engineHeartbeatMs: 5_000,
+  /** How often a Headgate that has started without its database looks whether it is ready, in ms. */
+  readyLookMs: 100,
   /** How often Headgate looks for signs that rows cannot be written, in ms … */
   writeLookMs: 2_000,
   /** … the shortest pause between two probes of an engine that could write, in ms … */

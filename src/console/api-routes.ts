@@ -3,23 +3,27 @@
  * events. Clients send a token in `Authorization`, never in a cookie; a page of another site cannot do that, and is refused
  * in any case. Every statement runs as the role of the token's session.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../config/limits.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
 import type {
+  Check,
   Health,
   LoginRequest,
   Machine,
   Me,
   ReplayRequest,
   SenderInfo,
+  SenderName,
   SqlCall,
   TestAnswer,
   TestRequest,
 } from './api.ts';
 import {
+  readChecks,
   readHeld,
   readList,
   readLogin,
@@ -28,11 +32,13 @@ import {
   readRetry,
   readSqlCall,
   readTest,
+  readTrial,
 } from './body.ts';
 import { writeJson, writeSqlError } from './headers.ts';
 import { findRequest, listRequests } from './request-list.ts';
 import type { ListDeps } from './request-list.ts';
 import { Retrying } from './retries.ts';
+import { tryHmac } from './try-hmac.ts';
 import { ownedTable } from './statements.ts';
 import type { Session, Sessions, Who } from './sessions.ts';
 import { SqlRunner } from './sql.ts';
@@ -47,11 +53,19 @@ export interface ConsoleAnswers {
   ready(): string | null;
   machine(): Promise<Machine>;
   /** A secret in this sender's form; null: it cannot be generated, or no such sender exists. */
-  makeSecret(sender: string): string | null;
+  makeSecret(sender: string, placeholder: boolean): string | null;
+  /** The sender that has this check; null: none. */
+  whichSender(check: Check): SenderName | null;
+  /** What a secret of this sender must be, if this is none; null: it may be one. */
+  wrongSecret(sender: string, secret: string): string | null;
   /**
-   * Sends a request signed as this sender does ('': plain JSON) to a table of this Headgate; null: no such sender exists.
+   * Sends a request signed as this sender does ('': plain JSON) to a table of this Headgate; null: no such sender exists. Throws as `replay`
+   * does, if it is to be signed with the table's own secret.
    */
-  send(test: TestRequest): Promise<TestAnswer | null>;
+  send(
+    test: TestRequest,
+    who: { readonly user: string; readonly database: string },
+  ): Promise<TestAnswer | null>;
   /** Sends a request, signed anew if requested, to a table that this role owns; throws Refused, or SqlFailure. */
   replay(
     replay: ReplayRequest,
@@ -95,7 +109,7 @@ export class ConsoleApi {
   /** Watchers by role; '': of the owner of the data directory. */
   readonly #watching = new Map<string, number>();
   /** The last retry of each session. */
-  readonly #retries = new WeakMap<SqlRunner, Retrying>();
+  readonly #retries = rememberedOf<SqlRunner, { last: Retrying | null }>(() => ({ last: null }));
   readonly #rights: KnownRights;
 
   constructor(deps: ApiDeps) {
@@ -119,6 +133,9 @@ export class ConsoleApi {
       health: ['GET', async () => this.#write(asked, () => this.#deps.answers.health())],
       machine: ['GET', () => this.#machine(asked)],
       'make-secret': ['POST', () => this.#makeSecret(asked)],
+      'which-sender': ['POST', () => this.#whichSender(asked)],
+      'secret-form': ['POST', () => this.#secretForm(asked)],
+      'try-hmac': ['POST', () => this.#tryHmac(asked)],
       send: ['POST', () => this.#send(asked)],
       replay: ['POST', () => this.#replay(asked)],
       held: ['POST', () => this.#held(asked)],
@@ -273,31 +290,67 @@ export class ConsoleApi {
 
   async #makeSecret({ request, response }: Asked): Promise<void> {
     this.#ofRole(request);
-    const { sender } = await readObject(request);
-    const secret = this.#deps.answers.makeSecret(String(sender));
+    const { sender, placeholder = false } = await readObject(request);
+    const secret = this.#deps.answers.makeSecret(String(sender), placeholder === true);
     if (secret === null) throw new Refused('malformed_request', 'a secret of this sender cannot be made up');
     writeJson(response, 200, { secret });
   }
 
+  /** Whether a secret looks like one of this sender; it is not kept. */
+  async #secretForm({ request, response }: Asked): Promise<void> {
+    this.#ofRole(request);
+    const { sender, secret } = await readObject(request);
+    if (typeof sender !== 'string' || typeof secret !== 'string')
+      throw new Refused('malformed_request', 'a secret to look at has sender and secret');
+    writeJson(response, 200, { mustBe: this.#deps.answers.wrongSecret(sender, secret) });
+  }
+
+  async #whichSender({ request, response }: Asked): Promise<void> {
+    this.#ofRole(request);
+    const checks = readChecks(await readObject(request));
+    writeJson(
+      response,
+      200,
+      checks.map((it) => this.#deps.answers.whichSender(it)),
+    );
+  }
+
+  async #tryHmac({ request, response }: Asked): Promise<void> {
+    this.#ofRole(request);
+    writeJson(
+      response,
+      200,
+      tryHmac(readTrial(await readObject(request, limits.consoleTrialBytesMax)), Date.now()),
+    );
+  }
+
   /** To a table of the session's database. */
   async #send({ request, response }: Asked): Promise<void> {
-    const { who } = this.#ofRole(request);
     const test = readTest(await readObject(request));
-    const answer = await this.#counted(() => this.#deps.answers.send({ ...test, database: who.database }));
-    if (answer === null)
-      throw new Refused('malformed_request', 'this request cannot be made with this secret');
-    writeJson(response, 200, answer);
+    await this.#asUser({ request, response }, async (who) => {
+      const answer = await this.#deps.answers.send({ ...test, database: who.database }, who);
+      if (answer === null)
+        throw new Refused('malformed_request', 'this request cannot be made with this secret');
+      return answer;
+    });
   }
 
   async #replay({ request, response }: Asked): Promise<void> {
-    const { who, runner } = this.#ofRole(request);
     const replay = readReplay(await readObject(request));
+    await this.#asUser({ request, response }, (who) => this.#deps.answers.replay(replay, who));
+  }
+
+  /** Headgate's own connection signs: the role must still be able to log in, and not be another of its name. */
+  async #asUser(
+    { request, response }: Asked,
+    send: (who: { readonly user: string; readonly database: string }) => Promise<TestAnswer>,
+  ): Promise<void> {
+    const { who, runner } = this.#ofRole(request);
     const answer = await this.#run({ request, response }, async () => {
-      // Headgate's own connection signs: the role must still be able to log in, and not be another of its name.
       const sql = 'SELECT current_user';
       const { tables } = await runner.run({ sql, write: false, own: true }, goneOf(response));
       const user = tables[0]?.rows[0]?.[0] ?? '';
-      return this.#counted(() => this.#deps.answers.replay(replay, { ...who, user }));
+      return this.#counted(() => send({ user, database: who.database }));
     });
     if (answer !== null) writeJson(response, 200, answer);
   }
@@ -372,22 +425,22 @@ export class ConsoleApi {
   async #retry({ request, response }: Asked): Promise<void> {
     const { runner, ended } = this.#ofRole(request);
     const { filter, force } = readRetry(await readObject(request));
-    if (this.#retries.get(runner)?.state.kind === 'running')
+    if (this.#retries(runner).last?.state.kind === 'running')
       throw new Refused('overloaded', 'a retry is running already: wait for it, or cancel it');
     const run = async (call: SqlCall) => (await runner.run(call, ended)).tables.at(-1);
     const retrying = new Retrying(run, filter, force, ended);
-    this.#retries.set(runner, retrying);
+    this.#retries(runner).last = retrying;
     writeJson(response, 200, retrying.state);
   }
 
   async #retryState({ request, response }: Asked): Promise<void> {
     const { runner } = this.#ofRole(request);
-    writeJson(response, 200, this.#retries.get(runner)?.state ?? null);
+    writeJson(response, 200, this.#retries(runner).last?.state ?? null);
   }
 
   async #cancelRetry({ request, response }: Asked): Promise<void> {
     const { runner } = this.#ofRole(request);
-    this.#retries.get(runner)?.cancel();
+    this.#retries(runner).last?.cancel();
     writeJson(response, 200, {});
   }
 
@@ -420,7 +473,7 @@ export class ConsoleApi {
       else this.#watching.set(role, left);
     });
     const { tail, clock, answers } = this.#deps;
-    streamTail(response, session, { tail, clock, ready: () => answers.ready() });
+    streamTail(response, session, tail, clock, () => answers.ready());
   }
 
   async #write({ request, response }: Asked, value: () => unknown): Promise<void> {

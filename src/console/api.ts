@@ -1,6 +1,7 @@
 /** Types only: the messages between the console's page and its server. Values of rows are texts, as PostgreSQL writes them. */
 import type { TailLine } from '../observe/tail.ts';
 import type { Cause } from '../types/cause.ts';
+import type { HmacForm, TriedRequest } from './own-hmac.ts';
 import type { Result } from './request-filter.ts';
 import type { KeptFilter } from './request-statements.ts';
 
@@ -52,6 +53,19 @@ export interface SqlCall {
    * other roles may have created functions there that fit the arguments better.
    */
   readonly own?: boolean;
+  /** The time zone of the result; '' or absent: the role's. */
+  readonly zone?: string;
+}
+
+/** POST /console/api/which-sender: the check of a table, and the names of its secrets there. Answered with a SenderName, or null. */
+export interface Check {
+  readonly expression: string;
+  readonly secrets: readonly string[];
+}
+
+export interface SenderName {
+  readonly id: string;
+  readonly name: string;
 }
 
 export interface SqlColumn {
@@ -164,8 +178,20 @@ export interface SenderInfo {
   readonly columns: readonly string[];
   /** The same from headers, as INCLUDE clauses. */
   readonly includes: readonly string[];
-  /** The header that identifies a repeated delivery; null: none. */
-  readonly deliveryHeader: string | null;
+  /** Where a repeated delivery has the id of the first one, as `dedupe = 'sender'` reads it; null: nobody has verified that there is one. */
+  readonly once: string | null;
+  /** Its place among those that are used most, from 1; null: it is not one of them. */
+  readonly rank: number | null;
+  /** People make up the secret and type it at the sender; false: the sender shows it. */
+  readonly chosen: boolean;
+  /** How old a signature may be, in seconds; null: it has no time, or none that is checked. */
+  readonly toleranceS: number | null;
+  /** A second secret, which only its question needs, such as a verify token; null: none. */
+  readonly answerSecret: { readonly what: string; readonly where: string } | null;
+  /** It brings its secret with its first question. */
+  readonly learns: boolean;
+  /** For a service that has ended, or will; null: it has not. */
+  readonly ended: string | null;
   readonly signsUrl: boolean;
   readonly handshake: string | null;
   /** The secret is not a text that can be generated here. */
@@ -239,6 +265,7 @@ export interface CertificateInfo {
 export interface TestRequest {
   /** '': the request is not signed. */
   readonly sender: string;
+  /** '': the table's own. */
   readonly secret: string;
   readonly database: string;
   readonly schema: string;
@@ -248,6 +275,22 @@ export interface TestRequest {
 export interface TestAnswer {
   readonly status: number;
   readonly text: string;
+  /** What was sent, in base64; absent: its body was given. */
+  readonly body?: string;
+}
+
+/** POST /console/api/try-hmac: which of the ways to sign gives the signature of this request. The secret is not kept. */
+export interface HmacTrial {
+  readonly form: HmacForm;
+  readonly secret: string;
+  readonly request: TriedRequest;
+}
+
+export interface HmacVerdict {
+  /** What the form says of the request, in order; the first that is false decides. */
+  readonly steps: readonly { readonly ok: boolean; readonly text: string }[];
+  /** A form that fits, if this one does not; null: none that was tried does. */
+  readonly fits: HmacForm | null;
 }
 
 /** POST /console/api/retry: all requests that these filters match (request-statements.ts). GET returns the state of the last retry. */

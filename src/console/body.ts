@@ -6,7 +6,17 @@
 import type { IncomingMessage } from 'node:http';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import type { ListCall, LoginRequest, ReplayRequest, RetryCall, SqlCall, TestRequest } from './api.ts';
+import type {
+  Check,
+  HmacTrial,
+  ListCall,
+  LoginRequest,
+  ReplayRequest,
+  RetryCall,
+  SqlCall,
+  TestRequest,
+} from './api.ts';
+import { isHmacForm } from './own-hmac.ts';
 import type { HeldQuestion } from '../observe/tail.ts';
 import { anyKept } from './request-statements.ts';
 import type { KeptFilter } from './request-statements.ts';
@@ -52,11 +62,29 @@ export function readLogin({ link, user, password, database }: Members): LoginReq
   return { user, password, ...(isText(database) && !database.includes('\0') ? { database } : {}) };
 }
 
-export function readSqlCall({ sql, write, own = false }: Members): SqlCall {
+export function readSqlCall({ sql, write, own = false, zone = '' }: Members): SqlCall {
   if (!isText(sql) || typeof write !== 'boolean' || typeof own !== 'boolean')
     throw malformed('a statement has sql and write, and own if it is one of the console');
   if (sql.includes('\0')) throw malformed('the SQL holds a zero byte');
-  return { sql, write, own };
+  if (typeof zone !== 'string' || !/^[\w+/-]{0,64}$/.test(zone))
+    throw malformed('zone is the name of a time zone');
+  return { sql, write, own, zone };
+}
+
+/** The checks of tables, as the catalog has them. */
+export function readChecks({ checks }: Members): readonly Check[] {
+  if (!Array.isArray(checks) || checks.length > limits.consoleChecksMax)
+    throw malformed(`checks is a list of at most ${limits.consoleChecksMax}`);
+  return (checks as unknown[]).map((it) => {
+    const { expression, secrets } = (it ?? {}) as Members;
+    if (
+      typeof expression !== 'string' ||
+      !Array.isArray(secrets) ||
+      secrets.length > limits.consoleCheckSecretsMax
+    )
+      throw malformed('a check has expression and secrets');
+    return { expression, secrets: (secrets as unknown[]).map(String) };
+  });
 }
 
 export function readTest({ sender, secret, schema, table }: Members): Omit<TestRequest, 'database'> {
@@ -64,6 +92,14 @@ export function readTest({ sender, secret, schema, table }: Members): Omit<TestR
     throw malformed('a test has sender and secret');
   if (!isText(schema) || !isText(table)) throw malformed('a test has schema and table');
   return { sender, secret, schema, table };
+}
+
+/** A form of the wizard, and a request to try it on. */
+export function readTrial({ form, secret, request }: Members): HmacTrial {
+  if (!isHmacForm(form) || !isText(secret)) throw malformed('a check to try has form and secret');
+  const { headers, body } = (request ?? {}) as Members;
+  if (typeof body !== 'string') throw malformed('a request to try has headers and body');
+  return { form, secret, request: { headers: readHeaders(headers), body } };
 }
 
 /** `database`: for sessions that may see all of them. */

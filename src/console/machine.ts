@@ -13,13 +13,11 @@ import type { Settings } from '../config/settings.ts';
 import { diskSpace, flushTime } from '../host/disk-space.ts';
 import { tlsFiles } from '../host/door-settings.ts';
 
-interface Deps {
-  readonly settings: Settings;
-  readonly embedded: boolean;
-  readonly spool: () => SpoolDetail | null;
-}
-
-export function createMachine({ settings, embedded, spool }: Deps): () => Promise<Machine> {
+export function createMachine(
+  settings: Settings,
+  embedded: boolean,
+  spool: () => SpoolDetail | null,
+): () => Promise<Machine> {
   const { dataDir: folder } = settings;
   const clock = (): number => performance.now();
   let flush: { readonly ms: Promise<number | null>; readonly atMs: number } | null = null;

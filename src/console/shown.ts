@@ -47,11 +47,12 @@ export function hexLines(bytes: Uint8Array): string {
   return lines.join('\n');
 }
 
-const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+const units = ['B', 'kB', 'MB', 'GB', 'TB'];
 
+/** In units of 1,000, as disks and senders count. */
 export function sizeText(bytes: number): string {
   let [size, unit] = [bytes, 0];
-  for (; size >= 1024 && unit < units.length - 1; unit++) size /= 1024;
+  for (; size >= 1_000 && unit < units.length - 1; unit++) size /= 1_000;
   return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(1)} ${units[unit] ?? ''}`;
 }
 

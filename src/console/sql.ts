@@ -7,6 +7,7 @@
  * transaction and continue, and leaves no setting behind. Its connection is kept for the next one. A writing call runs as
  * given, on a connection of its own that is not reused. Bounded in time, rows and bytes; aborting `signal` cancels it.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import { Client } from 'pg';
 import type { ClientConfig, DatabaseError } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
@@ -34,7 +35,10 @@ export class SqlRunner {
   readonly #config: ClientConfig;
   readonly #running: { count: number };
   #idle: { readonly client: Client; readonly timer: NodeJS.Timeout }[] = [];
-  readonly #openedMs = new WeakMap<Client, number>();
+  /** Asked when it is opened, and remembered. */
+  readonly #openedMs = rememberedOf<Client, number>(() => performance.now());
+  /** In which time zone a connection is; '': in the role's. */
+  readonly #zoneOf = rememberedOf<Client, { name: string }>(() => ({ name: '' }));
   #closed = false;
 
   /** `running`: the number of running statements of all sessions. */
@@ -58,12 +62,13 @@ export class SqlRunner {
   }
 
   /** Refuses with `login_required` if the role may no longer log in. */
-  async run({ sql, write, own = false }: SqlCall, signal: AbortSignal): Promise<SqlAnswer> {
+  async run({ sql, write, own = false, zone = '' }: SqlCall, signal: AbortSignal): Promise<SqlAnswer> {
     if (this.#running.count >= limits.consoleStatementsMax) throw new Refused('overloaded');
     this.#running.count += 1;
     const started = performance.now();
     try {
       const client = (write ? undefined : this.#takeIdle()) ?? (await this.#connectAgain());
+      await this.#goTo(client, zone);
       const reading = new Reading(sql, write);
       const end = await this.#read(client, reading, signal, own);
       return { ...answerOf(reading, end), ms: Math.round(performance.now() - started) };
@@ -85,7 +90,7 @@ export class SqlRunner {
     client.on('error', () => {});
     try {
       await client.connect();
-      this.#openedMs.set(client, performance.now());
+      this.#openedMs(client);
       client.once('end', () => this.#drop(client));
       return client;
     } catch (error) {
@@ -102,6 +107,19 @@ export class SqlRunner {
       const isRefused = error instanceof SqlFailure && error.error.sqlstate.startsWith('28');
       throw isRefused ? new Refused('login_required') : error;
     }
+  }
+
+  /** The engine may not know a zone of the browser: then times are those of the role's zone. */
+  async #goTo(client: Client, zone: string): Promise<void> {
+    const now = this.#zoneOf(client);
+    if (zone === now.name) return;
+    now.name = zone;
+    const sql = zone === '' ? 'RESET TimeZone' : `SET TimeZone = '${zone}'`;
+    await client.query(sql).catch(async (error: unknown) => {
+      if ((error as DatabaseError).code === '22023') return;
+      await hangUp(client);
+      throw failureOf(error);
+    });
   }
 
   async #read(client: Client, reading: Reading, signal: AbortSignal, own: boolean): Promise<ReadEnd> {
@@ -132,7 +150,7 @@ export class SqlRunner {
   }
 
   #keep(client: Client): void {
-    const ageMs = performance.now() - (this.#openedMs.get(client) ?? 0);
+    const ageMs = performance.now() - this.#openedMs(client);
     const isOld = ageMs > limits.consoleConnectionMs;
     if (this.#closed || isOld || this.#idle.length >= limits.consoleConnectionsMax)
       return void hangUp(client);

@@ -6,6 +6,7 @@
  * search_path wins if its arguments fit better. So where PostgreSQL's own takes other types than those given, it is named with its schema, or
  * the value is cast.
  */
+import { locked, tableBytes } from './endpoint-list.ts';
 import { identifier, literal, qualified } from './quote.ts';
 
 export interface TableRef {
@@ -14,69 +15,7 @@ export interface TableRef {
 }
 
 /** For lists without pages. */
-export const listMax = { endpoints: 500, reasons: 50, growth: 100, secrets: 500 } as const;
-
-/** Tables for whose size PostgreSQL would wait, because somebody has locked them or one of their indexes. */
-const locked = `WITH locked AS MATERIALIZED (
-  SELECT coalesce(i.indrelid, l.relation) AS oid
-  FROM pg_locks l LEFT JOIN pg_index i ON i.indexrelid = l.relation
-  WHERE l.locktype = 'relation'::text AND l.mode = 'AccessExclusiveLock'::text
-    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-)`;
-
-/** Including its partitions, without what is locked; null: all of it is. */
-const tableBytes = `(
-    WITH RECURSIVE part AS (
-      SELECT c.oid
-      UNION ALL
-      SELECT i.inhrelid FROM part JOIN pg_inherits i ON i.inhparent = part.oid
-      JOIN pg_class p ON p.oid = i.inhrelid AND p.relispartition
-    )
-    SELECT sum(pg_total_relation_size(part.oid::regclass)) FROM part
-    WHERE NOT EXISTS (SELECT FROM locked l WHERE l.oid = part.oid)
-  )`;
-
-/** Tables whose names contain a text, or one of them. */
-type Chosen = string | TableRef;
-
-function chosen(of: Chosen, schema: string, table: string): string {
-  if (typeof of !== 'string')
-    return `\n  AND ${schema} = ${literal(of.schema)} AND ${table} = ${literal(of.table)}`;
-  return of === ''
-    ? ''
-    : `\n  AND strpos(lower(pg_catalog.concat(${schema}, '.'::text, ${table})), lower(${literal(of)})) > 0`;
-}
-
-/** How many webhook tables the role has, and how many of them have such names. */
-export const countEndpoints = (
-  text: string,
-): string => `SELECT count(*) AS tables FROM headgate.webhook_table w
-JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE headgate.owns_table(w.relation)${chosen(text, 'n.nspname', 'c.relname')}`;
-
-/** The first of those whose names contain the text. */
-export const listEndpoints = (text: string): string => `${locked}
-SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner),
-  w.expression, s.secrets,
-  greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate,
-  ${tableBytes} AS bytes,
-  r.refused, r.last_reason, w.created_at
-FROM headgate.webhook_table w
-JOIN pg_class c ON c.oid = w.relation::oid
-JOIN pg_namespace n ON n.oid = c.relnamespace
-LEFT JOIN LATERAL (
-  SELECT string_agg(x.name, ', ' ORDER BY b.position) AS secrets
-  FROM headgate.webhook_table_secret b JOIN headgate.secret x ON x.id = b.secret_id
-  WHERE b.relation::oid = w.relation::oid
-) s ON true
-LEFT JOIN LATERAL (
-  SELECT count(*) AS refused, (pg_catalog.array_agg(q.reason ORDER BY q.id DESC))[1] AS last_reason
-  FROM headgate.rejected_requests q
-  WHERE q.relation::oid = w.relation::oid AND q.received_at > now() - interval '1 hour'
-) r ON true
-WHERE headgate.owns_table(w.relation)${chosen(text, 'n.nspname', 'c.relname')}
-ORDER BY n.nspname, c.relname
-LIMIT ${listMax.endpoints}`;
+export const listMax = { reasons: 50, growth: 100, secrets: 500 } as const;
 
 export const listReasons = (ref: TableRef | null): string => `SELECT schema_name, table_name, status, code,
   reason, count(*) AS requests, max(received_at) AS last_at, max(id) AS last_id
@@ -88,36 +27,9 @@ LIMIT ${listMax.reasons}`;
 /** URL, sender, check, last request and counts of a day, for every table of the role. */
 export const showEndpoints = 'SHOW ENDPOINTS';
 
-/** Per table: the last hour by outcome, and the day in quarters of an hour: `how long ago,stored,refused,unavailable`. */
-export const listTraffic = (of: Chosen): string => `SELECT schema_name, table_name,
-  sum(stored) FILTER (WHERE ago < 4) AS stored, sum(unauthorized) FILTER (WHERE ago < 4) AS unauthorized,
-  sum(refused) FILTER (WHERE ago < 4) AS refused, sum(unavailable) FILTER (WHERE ago < 4) AS unavailable,
-  string_agg(pg_catalog.concat_ws(',', ago, stored, unauthorized + refused, unavailable), ' ') AS day
-FROM (
-  SELECT schema_name, table_name, floor(extract(epoch FROM now() - minute) / 900.0)::int AS ago, sum(stored) AS stored,
-    sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable
-  FROM headgate.traffic WHERE true${chosen(of, 'schema_name', 'table_name')}
-  GROUP BY 1, 2, 3
-) AS binned
-GROUP BY 1, 2
-ORDER BY 1, 2
-LIMIT ${listMax.endpoints}`;
-
-/** One table in bars of `barMinutes`; for durations, the slowest minute of each bar. */
-export const readTraffic = (
-  { schema, table }: TableRef,
-  hours: number,
-  barMinutes: number,
-): string => `SELECT floor(extract(epoch FROM now() - minute) / ${barMinutes * 60}.0)::int AS ago, sum(stored) AS stored,
-  sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable, max(p99_ms) AS p99_ms
-FROM headgate.traffic
-WHERE schema_name = ${literal(schema)} AND table_name = ${literal(table)} AND minute > now() - interval '${hours} hours'
-GROUP BY 1
-ORDER BY 1 DESC`;
-
 export const readRefused = (
   id: string,
-): string => `SELECT id, received_at, schema_name, table_name, door, status, code, reason,
+): string => `SELECT id, received_at, schema_name, table_name, door, status, code, reason, engine_error,
   authenticated, remote_address, method, target,
   headers::text, cause::text AS cause, sender, event, pg_catalog.array_to_json(headers_left_out)::text AS headers_left_out, headers_masked::text,
   encode(body, 'base64') AS body_base64, body_bytes,
@@ -155,6 +67,9 @@ export const showCreate = ({ schema, table }: TableRef): string =>
 export const readEngine = `SELECT current_setting('server_version') AS server_version,
   pg_size_pretty(pg_database_size(current_database())) AS database_size`;
 
+/** The time zone of the role in this database. */
+export const readZone = `SELECT setting FROM pg_settings WHERE name = 'TimeZone'::text`;
+
 /** Those that the role may connect to. */
 export const listDatabases = `SELECT d.datname FROM pg_database d
 WHERE d.datallowconn AND NOT d.datistemplate AND has_database_privilege(d.oid, 'CONNECT')
@@ -165,12 +80,12 @@ LIMIT 1000`;
 export const readWal = `SELECT pg_size_pretty(sum(size)) AS wal_size FROM pg_ls_waldir()`;
 
 /** The size of each table of the role, and its estimated growth in a day, if its rows are of similar size. */
-export const listGrowth = `${locked}
+export const listGrowth = `WITH ${locked}
 SELECT s.nspname, s.relname, s.keep, s.bytes, pg_size_pretty(s.bytes) AS size, s.rows_of_day,
   (s.bytes * s.rows_of_day / greatest(s.rows_estimate, s.rows_of_day, 1))::bigint AS bytes_a_day
 FROM (
   SELECT n.nspname, c.relname, nullif(w.options ->> 'keep'::text, 'all') AS keep,
-    ${tableBytes} AS bytes,
+    ${tableBytes('c.oid')} AS bytes,
     greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate,
     coalesce(t.rows, 0) AS rows_of_day
   FROM headgate.webhook_table w
@@ -254,48 +169,6 @@ export const alterSecret = (schema: string, name: string, value: string): string
   `ALTER SECRET ${qualified(schema, name)} AS ${literal(value)}`;
 export const dropSecret = (schema: string, name: string): string => `DROP SECRET ${qualified(schema, name)}`;
 
-export interface NewEndpoint {
-  readonly table: string;
-  /** null: anybody may write. */
-  readonly sender: string | null;
-  readonly secretName: string;
-  readonly secret: string;
-  /** null: a repeated delivery is stored again. */
-  readonly deliveryHeader: string | null;
-  /** Columns for the event's name and the delivery's id, and INCLUDE clauses for them, as SQL. */
-  readonly columns: readonly string[];
-  readonly includes: readonly string[];
-  readonly format: 'json' | 'form' | 'text';
-  readonly arrival: boolean;
-  /** All headers and the raw body, with which a request can be sent again as it came. */
-  readonly whole: boolean;
-}
-
-/** Each statement runs on its own. */
-export function createEndpoint(it: NewEndpoint): readonly string[] {
-  const includes = [
-    ...it.includes,
-    ...(it.arrival ? ['INCLUDE TIMESTAMP AS received_at'] : []),
-    ...(it.whole ? ['INCLUDE HEADERS AS headers', 'INCLUDE BODY AS raw'] : []),
-  ];
-  const columns = [
-    it.format === 'text' ? 'data TEXT' : 'data JSONB',
-    ...it.columns,
-    ...(it.deliveryHeader === null ? [] : ['PRIMARY KEY (delivery_id)']),
-  ];
-  const list = columns.length === 1 ? `(${columns.join('')})` : `(\n  ${columns.join(',\n  ')}\n)`;
-  const format = it.format === 'json' ? '' : `, format = '${it.format}'`;
-  const table = [
-    `CREATE TABLE ${identifier(it.table)} ${list}`,
-    ...includes.map((include) => `  ${include}`),
-    `  WITH (connector = 'webhook'${format})`,
-    ...(it.sender === null
-      ? []
-      : [`  VALIDATE SECRET ${identifier(it.secretName)} USING ${identifier(it.sender)}`]),
-  ].join('\n');
-  return it.sender === null ? [table] : [createSecret(it.secretName, it.secret), table];
-}
-
 /** The statement for display: never shows a secret's value. */
 export function withoutSecrets(sql: string): string {
   return sql.replaceAll(
@@ -303,3 +176,30 @@ export function withoutSecrets(sql: string): string {
     "$1'********'",
   );
 }
+
+/** For the tree beside the editor: what the role may read and whose name, or that of one of its columns, contains the text. */
+export const treeMax = 200;
+export const listTree = (text: string): string => `SELECT n.nspname, c.relname, c.relkind,
+  greatest(c.reltuples, 0::real)::bigint AS rows_estimate, count(*) OVER () AS found
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
+  AND n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema')
+  AND has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT')${
+    text === ''
+      ? ''
+      : `\n  AND (strpos(lower(c.relname::text), lower(${literal(text)})) > 0 OR EXISTS (
+    SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+      AND strpos(lower(a.attname::text), lower(${literal(text)})) > 0))`
+  }
+ORDER BY n.nspname = 'headgate', n.nspname <> 'public', n.nspname, c.relname
+LIMIT ${treeMax}`;
+
+export const readColumns = ({
+  schema,
+  table,
+}: TableRef): string => `SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS type,
+  EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND a.attnum = ANY (i.indkey)) AS key
+FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)} AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum
+LIMIT 500`;

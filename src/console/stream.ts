@@ -14,13 +14,6 @@ import type { SqlRunner } from './sql.ts';
 import { tableKey, watchTail } from './tail.ts';
 import type { Rights } from './tail.ts';
 
-interface Deps {
-  readonly tail: TailSource;
-  readonly clock: () => number;
-  /** Why no request can be accepted; null: they can. */
-  readonly ready: () => string | null;
-}
-
 /** Whether the role is a superuser, which sees all, and which webhook tables it owns otherwise: one row for any number of them. */
 const readRights = `
   SELECT r.rolsuper, CASE WHEN NOT r.rolsuper THEN (
@@ -31,10 +24,13 @@ const readRights = `
   FROM pg_catalog.pg_roles r
   WHERE r.rolname = current_user`;
 
+/** `ready`: why no request can be accepted; null: they can. */
 export function streamTail(
   response: ServerResponse,
   { who, held, ended }: Session<SqlRunner | null>,
-  { tail, clock, ready }: Deps,
+  tail: TailSource,
+  clock: () => number,
+  ready: () => string | null,
 ): void {
   response.writeHead(200, { ...noStore, 'content-type': 'text/event-stream; charset=utf-8' });
   const over = (): void => void response.end();

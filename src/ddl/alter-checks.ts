@@ -5,36 +5,18 @@
  */
 import type { SqlSession } from '../types/sql.ts';
 import { type AnswerClause, answerFollows, parseAnswers } from './answer-clause.ts';
-import { type AnswerGuard, type StoredAnswer, guardOf, sealAnswers } from './answer-sealing.ts';
+import { type StoredAnswer, guardOf, sealAnswers } from './answer-sealing.ts';
 import { type Cursor, type Name, StatementError } from './cursor.ts';
 import { type Argument, type Plan, callPlan, callerSchemas, displayName, relationArgument } from './plan.ts';
-import { type ValidateDeps, parseValidate, sealValidation } from './validate-clause.ts';
-
-export interface AlterDeps extends ValidateDeps {
-  /** The tables of that name that the user may own, as they are committed. */
-  readonly guards: (question: GuardQuestion) => Promise<readonly TableGuard[]>;
-}
-
-export interface GuardQuestion {
-  readonly database: string;
-  readonly user: string;
-  /** null: in any schema. */
-  readonly schema: string | null;
-  readonly table: string;
-}
-
-export interface TableGuard {
-  readonly format: AnswerGuard['format'];
-  /** null: no VALIDATE. */
-  readonly validate: { readonly expression: string; readonly secrets: readonly string[] } | null;
-}
+import type { DdlContext, TableGuard } from './statement-context.ts';
+import { parseValidate, sealValidation } from './validate-clause.ts';
 
 interface Altered {
   readonly cursor: Cursor;
   readonly name: Name;
   readonly ifExists: boolean;
   readonly session: SqlSession;
-  readonly deps: AlterDeps;
+  readonly deps: DdlContext;
 }
 
 export function alterChecks(altered: Altered): Plan {

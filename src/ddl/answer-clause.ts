@@ -7,7 +7,8 @@ import { StatementError, Cursor, type Name } from './cursor.ts';
 import { type Source, expressionSource, optionWords } from './expression-source.ts';
 import { splitStatements } from './statements.ts';
 import { encodeText } from './text.ts';
-import type { Caution, ValidateClause, ValidateDeps } from './validate-clause.ts';
+import type { Caution, DdlContext } from './statement-context.ts';
+import type { ValidateClause } from './validate-clause.ts';
 import { limits } from '../config/limits.ts';
 
 export interface AnswerClause {
@@ -54,7 +55,7 @@ export interface AnswerClauses {
 export function parseAnswers(
   cursor: Cursor,
   validate: ValidateClause | null,
-  deps: Pick<ValidateDeps, 'expandAnswers'>,
+  deps: Pick<DdlContext, 'expandAnswers'>,
 ): AnswerClauses | null {
   const sender = validate?.sender ?? null;
   const { clauses, none, secret } = written(cursor, sender !== null);
@@ -173,7 +174,7 @@ function brought(
   { secrets, start }: ValidateClause,
   sender: string,
   second: Name | null,
-  { expandAnswers }: Pick<ValidateDeps, 'expandAnswers'>,
+  { expandAnswers }: Pick<DdlContext, 'expandAnswers'>,
 ): { own: readonly AnswerClause[]; caution: Caution | null } {
   const [first] = secrets;
   if (first === undefined) return { own: [], caution: null };

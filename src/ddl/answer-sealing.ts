@@ -7,25 +7,9 @@ import { sealAnswer } from '../catalog/seals.ts';
 import type { AnswerPart, AnswerText } from '../types/answers.ts';
 import type { AnswerClause } from './answer-clause.ts';
 import { StatementError, type Name } from './cursor.ts';
-import type { ValidateClause, ValidateDeps } from './validate-clause.ts';
-
-type Ranges = readonly { readonly start: number; readonly end: number }[];
-
-/** What the validate room says about a clause. */
-export interface ParsedAnswer {
-  readonly payloadName: string | null;
-  readonly secretsRead: readonly string[];
-  /** Those of them that the answer is computed from. */
-  readonly secretsShown: readonly string[];
-  readonly secretLiterals: ReadonlyMap<AnswerPart, Ranges>;
-}
-
-/** The VALIDATE of the table, as the validate room takes it. */
-export interface AnswerGuard {
-  readonly expression: string;
-  readonly secrets: readonly string[];
-  readonly format: 'json' | 'form' | 'text' | 'bytes';
-}
+import { maskLiterals } from './mask-literals.ts';
+import type { AnswerGuard, DdlContext, ParsedAnswer } from './statement-context.ts';
+import type { ValidateClause } from './validate-clause.ts';
 
 /** The shape that headgate.do_answers reads. */
 export interface StoredAnswer {
@@ -46,7 +30,7 @@ export function sealAnswers(
   clauses: readonly AnswerClause[],
   known: readonly Name[],
   guard: AnswerGuard | null,
-  deps: ValidateDeps,
+  deps: DdlContext,
 ): readonly StoredAnswer[] {
   return clauses.map((clause) => sealOne(clause, known, guard, deps));
 }
@@ -60,7 +44,7 @@ function sealOne(
   clause: AnswerClause,
   known: readonly Name[],
   guard: AnswerGuard | null,
-  deps: ValidateDeps,
+  deps: DdlContext,
 ): StoredAnswer {
   const own = clause.secrets.map(({ name }) => name);
   const more = new Map([...known, ...clause.known].map((secret) => [secret.name, secret]));
@@ -100,7 +84,7 @@ function parse(
   text: AnswerText,
   secrets: readonly Name[],
   guard: AnswerGuard | null,
-  deps: ValidateDeps,
+  deps: DdlContext,
 ): ParsedAnswer {
   try {
     return deps.parseAnswer(text, { secrets: secrets.map(({ name }) => name), guard });
@@ -161,15 +145,4 @@ function quotedName(name: string): string {
 
 function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
-}
-
-/** The text with every literal that is a key masked. */
-export function maskLiterals(text: string, literals: Ranges): string {
-  let masked = '';
-  let last = 0;
-  for (const { start, end } of [...literals].sort((a, b) => a.start - b.start)) {
-    masked += `${text.slice(last, start)}'********'`;
-    last = end;
-  }
-  return masked + text.slice(last);
 }

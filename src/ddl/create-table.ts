@@ -14,12 +14,14 @@ import {
 } from './dedupe-option.ts';
 import { refuseShards, shardsOf, waysOf } from './distribute-option.ts';
 import { type Include, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
-import { keepOf, refuseUntimedKeep } from './keep-option.ts';
+import { keepIfOf, keepOf, refuseUntimedKeep } from './keep-option.ts';
 import { type Option, booleanOf, oneOf, optionOf, parseOptions, refuseUnknown } from './options.ts';
+import { privateOf } from './private-option.ts';
 import { type Piece, type Plan, callPlan, callerPath, callerSchemas } from './plan.ts';
 import { answerFollows, parseAnswers } from './answer-clause.ts';
 import { guardOf, sealAnswers } from './answer-sealing.ts';
-import { type ValidateDeps, parseValidate, sealValidation } from './validate-clause.ts';
+import type { DdlContext } from './statement-context.ts';
+import { parseValidate, sealValidation } from './validate-clause.ts';
 
 const form =
   "The form is: CREATE TABLE name (data JSONB) [INCLUDE ...] [PARTITION BY ...] WITH (connector = 'webhook') [VALIDATE ...] [ANSWER ...]";
@@ -38,6 +40,8 @@ export const changeableOptions = [
   'sns_topics',
   'event_grid_subscriptions',
   'keep',
+  'keep_if',
+  'private',
   'inspect',
   'distribute',
   'shards',
@@ -87,7 +91,7 @@ function namesConnector(cursor: Cursor, from: number): boolean {
   return false;
 }
 
-export function createTable(cursor: Cursor, deps: ValidateDeps): Plan {
+export function createTable(cursor: Cursor, deps: DdlContext): Plan {
   cursor.refuseForeign('CREATE TABLE');
   const { start } = cursor.statement;
   cursor.expect('create');
@@ -112,7 +116,7 @@ export function createTable(cursor: Cursor, deps: ValidateDeps): Plan {
   const answers = parseAnswers(cursor, clause, deps);
 
   refuseUnknown(options, optionNames, 'a webhook table');
-  const storable = storedOptions(options, { using: clause?.sender ?? null, ...deps });
+  const storable = storedOptions(options, { using: clause?.sender ?? null, context: deps });
   refuseUnusable(list, includes, options, storable);
   const statement: Piece[] = [{ start, end: headEnd }, ' ', { start: name.start, end: name.end }, ' '];
   statement.push(...renamedColumns(list), ...undeclared(includes, list));
@@ -188,17 +192,17 @@ function refuseOther(cursor: Cursor): void {
  */
 function storedOptions(
   options: readonly Option[],
-  asked: DedupeDeps & Pick<ValidateDeps, 'sendsElsewhere'>,
+  asked: AskedBy & { readonly context: Pick<DdlContext, 'sendsElsewhere' | 'deliveryIdOf'> },
 ): { readonly [name: string]: string | boolean } {
   const stored: { [name: string]: string | boolean } = {};
   for (const option of options) {
     if (option.name === 'connector') stored[option.name] = 'webhook';
     else if (changeableOptions.includes(option.name)) stored[option.name] = changeableValue(option, asked);
     else if (option.name === 'format') stored[option.name] = oneOf(option, ...formats);
-    else if (option.name === 'into') stored[option.name] = targetOf(option, asked);
+    else if (option.name === 'into') stored[option.name] = targetOf(option, asked.context);
     else if (option.name !== 'document') stored[option.name] = booleanOf(option);
   }
-  const { dedupe_compare: compare } = impliedCompare(options, asked.using, asked.deliveryIdOf);
+  const { dedupe_compare: compare } = impliedCompare(options, asked.using, asked.context.deliveryIdOf);
   if (typeof compare === 'string') stored['dedupe_compare'] = compare;
   return stored;
 }
@@ -206,7 +210,7 @@ function storedOptions(
 /** The secret that holds the connection string, as written in SQL. */
 function targetOf(
   { value, valueAt }: Option,
-  { sendsElsewhere }: Pick<ValidateDeps, 'sendsElsewhere'>,
+  { sendsElsewhere }: Pick<DdlContext, 'sendsElsewhere'>,
 ): string {
   if (sendsElsewhere) return value;
   throw new StatementError('0A000', 'the rows of this Headgate go nowhere else', valueAt, {
@@ -214,12 +218,14 @@ function targetOf(
   });
 }
 
-export interface DedupeDeps extends Pick<ValidateDeps, 'deliveryIdOf'> {
+/** The statement that gives an option. */
+export interface AskedBy {
   /** The sender after USING; null: there is none. */
   readonly using: string | null;
+  readonly context: Pick<DdlContext, 'deliveryIdOf'>;
 }
 
-export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeDeps): string {
+export function changeableValue(option: Option, { using, context: { deliveryIdOf } }: AskedBy): string {
   if (option.name === 'on_type_error') return oneOf(option, 'reject', 'null');
   if (option.name === 'spool') return oneOf(option, 'off', 'fallback');
   if (option.name === 'spool_status') return oneOf(option, '202', '200');
@@ -229,6 +235,8 @@ export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeD
   if (option.name === 'sns_topics') return topicsValue(option);
   if (option.name === 'event_grid_subscriptions') return subscriptionsValue(option);
   if (option.name === 'keep') return keepOf(option);
+  if (option.name === 'keep_if') return keepIfOf(option);
+  if (option.name === 'private') return privateOf(option);
   if (option.name === 'distribute') return waysOf(option);
   if (option.name === 'shards') return shardsOf(option);
   if (option.name === 'on_unstorable') return oneOf(option, 'reject', 'replace');

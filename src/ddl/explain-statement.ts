@@ -3,19 +3,20 @@
  * statement is sent, because Headgate evaluates and the client's session decides which table is meant and whether the
  * client may ask. Refuses options that do not describe a request (22023, 22P02). What it sends on contains no secret.
  */
-import type { ExplainQuestion, ExplainRequest, ExplainedTable, SqlSession } from '../types/sql.ts';
+import type { ExplainRequest, ExplainedTable, SqlSession } from '../types/sql.ts';
 import { StatementError, type Cursor } from './cursor.ts';
 import { type Option, parseOptions, refuseUnknown } from './options.ts';
 import { type Plan, displayName, explainPlan } from './plan.ts';
+import type { DdlContext } from './statement-context.ts';
 import { encodeText } from './text.ts';
-
-export interface ExplainDeps {
-  explain(question: ExplainQuestion): Promise<readonly ExplainedTable[]>;
-}
 
 const known = ['headers', 'headers_not_kept', 'body', 'body_base64', 'method', 'url', 'now'];
 
-export function explainValidate(cursor: Cursor, session: SqlSession, deps: ExplainDeps): Plan | null {
+export function explainValidate(
+  cursor: Cursor,
+  session: SqlSession,
+  context: Pick<DdlContext, 'explain'>,
+): Plan | null {
   cursor.expect('explain');
   if (!cursor.accept('validate')) return null;
   cursor.refuseForeign('EXPLAIN VALIDATE');
@@ -25,7 +26,7 @@ export function explainValidate(cursor: Cursor, session: SqlSession, deps: Expla
   const request = readRequest(options);
   return explainPlan(name, displayName(name), async () => {
     const { database, user } = session;
-    return linesOf(await deps.explain({ database, user, schema: name.schema, table: name.name, request }));
+    return linesOf(await context.explain({ database, user, schema: name.schema, table: name.name, request }));
   });
 }
 

@@ -1,7 +1,8 @@
 /**
- * The option keep: how long the rows of a webhook table stay, how many, or how many bytes. Returns it in one form;
+ * The options keep and keep_if: how long the rows of a webhook table stay, how many, or how many bytes, and which of them go. Returns them in one form;
  * refuses with StatementError. Pure.
  */
+import { rowConditionProblem } from '../kit/row-condition.ts';
 import { StatementError } from './cursor.ts';
 import type { Include } from './includes.ts';
 import type { Option } from './options.ts';
@@ -38,6 +39,15 @@ export function keepOf({ value, valueAt }: Option): string {
 
 function isUnit(unit: string): unit is keyof typeof most {
   return Object.hasOwn(most, unit);
+}
+
+/** A condition on the row; empty: none. Whether it fits the table is PostgreSQL's to say (functions/statements.sql). */
+export function keepIfOf({ value, valueAt }: Option): string {
+  const problem = value.trim() === '' ? null : rowConditionProblem(value);
+  if (problem === null) return value.trim();
+  throw new StatementError('22023', `keep_if is no condition on a row: ${problem}`, valueAt, {
+    hint: "It may have columns, constants, comparisons, IS NULL, AND, OR, NOT, IN, CASE, now() and intervals: keep_if = 'done_at IS NOT NULL'.",
+  });
 }
 
 /** The age of a row is determined by its time of arrival. */

@@ -20,9 +20,10 @@ import {
   statePlan,
 } from './plan.ts';
 import type { SqlSession } from '../types/sql.ts';
-import { type AlterDeps, alterChecks } from './alter-checks.ts';
+import { alterChecks } from './alter-checks.ts';
+import type { DdlContext } from './statement-context.ts';
 
-export function alterTable(cursor: Cursor, session: SqlSession, deps: AlterDeps): Plan | null {
+export function alterTable(cursor: Cursor, session: SqlSession, deps: DdlContext): Plan | null {
   const { statement, lexical } = cursor;
   // PostgreSQL's own ALTER TABLE is far more frequent: it is not read beyond its name.
   cursor.expect('alter', 'table');
@@ -52,16 +53,16 @@ function addIncludes(cursor: Cursor, name: Name, ifExists: boolean): Plan {
 }
 
 /** SET ( option = value [, …] ) for options of a webhook table; PostgreSQL has none of these names. */
-function setOptions(cursor: Cursor, name: Name, ifExists: boolean, { deliveryIdOf }: AlterDeps): Plan {
+function setOptions(cursor: Cursor, name: Name, ifExists: boolean, context: DdlContext): Plan {
   cursor.expect('set');
   const options = parseOptions(cursor);
   cursor.expectEnd();
   refuseUnknown(options, changeableOptions, 'ALTER TABLE of a webhook table');
   refuseHalfCollect(options);
   refuseShards(options, true);
-  const asked = { using: null, deliveryIdOf };
+  const asked = { using: null, context };
   const changes = {
-    ...impliedCompare(options, null, deliveryIdOf),
+    ...impliedCompare(options, null, context.deliveryIdOf),
     ...Object.fromEntries(options.map((option) => [option.name, changeableValue(option, asked)])),
   };
   const args = [relationArgument(name), displayName(name), ifExists, { json: changes }];

@@ -11,7 +11,7 @@ import { limits } from '../config/limits.ts';
 import { type SqlError, SqlFailure } from '../errors/refusals.ts';
 import { createTable, isWebhookTable } from './create-table.ts';
 import { Cursor, StatementError } from './cursor.ts';
-import { type ExplainDeps, explainValidate } from './explain-statement.ts';
+import { explainValidate } from './explain-statement.ts';
 import type { Lexical } from './literal.ts';
 import { alterTable, databaseStatement, describe, flush, show } from './other-statements.ts';
 import { type Piece, type Plan, assemble } from './plan.ts';
@@ -21,32 +21,15 @@ import { type Statement, statementsOf } from './statements.ts';
 import { lexable } from './text.ts';
 import { createToken, dropToken } from './token-statements.ts';
 import { typeNames } from './type-names.ts';
-import type { AlterDeps } from './alter-checks.ts';
+import type { DdlContext } from './statement-context.ts';
 
-export type { ParsedCheck } from './validate-clause.ts';
-
-type Asking = Pick<SqlSession, 'database' | 'user'>;
-
-export interface DdlDeps extends AlterDeps, ExplainDeps {
-  /** Creates the catalog in this database unless it exists, before one of Headgate's statements is sent. Throws SqlFailure. */
-  ensureCatalog(database: string): Promise<void>;
-  /** What is stored on disk of requests to the tables of the asking role, by oid: the session can read what it is sent. */
-  spool(session: Asking): Promise<Readonly<Record<string, object>>>;
-  /** The URL for webhooks, and whose check guards each table of the asking role, by oid. */
-  endpoints(session: Asking): Promise<object>;
-  /** Closes every connection of Headgate's to this database. */
-  releaseDatabase(database: string): Promise<void>;
-  /** A clock in ms, for the rests in a search through a long text. */
-  readonly now: () => number;
-}
-
-export function createRewriter(deps: DdlDeps): RewriteSql {
+export function createRewriter(deps: DdlContext): RewriteSql {
   return (sql, session) => (mayBeOurs(sql) ? rewrite(sql, session, deps) : null);
 }
 
 /** Each of Headgate's statements contains one of these words. */
 const ourWords =
-  /secret|token|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|on_unstorable|form_files|collect_into|spool|dedupe|sns_topics|event_grid|keep|inspect|include|distribute|shards/i;
+  /secret|token|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|on_unstorable|form_files|collect_into|spool|dedupe|sns_topics|event_grid|keep|keep_if|private|inspect|include|distribute|shards/i;
 /** How one of Headgate's statements, or white space or a comment before it, begins. */
 const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP])/;
 
@@ -60,7 +43,7 @@ function mayBeOurs(sql: string): boolean {
   return ourWords.test(sql);
 }
 
-function rewrite(sql: string, session: SqlSession, deps: DdlDeps): Rewrite | null {
+function rewrite(sql: string, session: SqlSession, deps: DdlContext): Rewrite | null {
   const lexical: Lexical = {
     text: sql,
     encoding: session.clientEncoding.toUpperCase(),
@@ -78,7 +61,7 @@ function rewrite(sql: string, session: SqlSession, deps: DdlDeps): Rewrite | nul
 }
 
 /** The statements that a search finds before its time is up; null: it has not ended. */
-function withinTurn(search: Iterator<void, Own[]>, { now }: DdlDeps): Own[] | null {
+function withinTurn(search: Iterator<void, Own[]>, { now }: DdlContext): Own[] | null {
   const until = now() + limits.sqlSearchMs;
   do {
     const step = search.next();
@@ -92,7 +75,7 @@ async function searched(
   sql: string,
   session: SqlSession,
   search: Iterator<void, Own[]>,
-  deps: DdlDeps,
+  deps: DdlContext,
 ): Promise<Rewritten> {
   let found: Own[] | null = null;
   try {
@@ -129,7 +112,12 @@ function tooMany(at: number): never {
 }
 
 /** Of the other statements, of which a text may hold millions, nothing is kept. */
-function* ownOf(sql: string, lexical: Lexical, session: SqlSession, deps: DdlDeps): Generator<void, Own[]> {
+function* ownOf(
+  sql: string,
+  lexical: Lexical,
+  session: SqlSession,
+  deps: DdlContext,
+): Generator<void, Own[]> {
   const { sqlOwnStatementsMax, sqlOwnTokensMax } = limits;
   const found: Own[] = [];
   let index = 0;
@@ -150,7 +138,7 @@ function* ownOf(sql: string, lexical: Lexical, session: SqlSession, deps: DdlDep
 }
 
 /** Null: the statement is PostgreSQL's. */
-function planOf(statement: Statement, lexical: Lexical, session: SqlSession, deps: DdlDeps): Plan | null {
+function planOf(statement: Statement, lexical: Lexical, session: SqlSession, deps: DdlContext): Plan | null {
   const cursor = new Cursor(statement, lexical);
   switch (`${cursor.peek()} ${cursor.peek(1)}`) {
     case 'create secret':
@@ -200,7 +188,7 @@ function joined(
   sql: string,
   session: SqlSession,
   found: readonly Own[],
-  deps: DdlDeps,
+  deps: DdlContext,
 ): Exclude<Rewrite, { kind: 'error' }> {
   const needsCatalog = found.some(({ plan }) => plan.needsCatalog);
   const releases = found.flatMap(({ plan }) => plan.releases);

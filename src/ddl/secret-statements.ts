@@ -9,9 +9,9 @@ import { limits } from '../config/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { oneOf, parseOptions, refuseUnknown, type Option } from './options.ts';
 import { callPlan, callerSchemas, textArray, type Plan } from './plan.ts';
-import type { ValidateDeps } from './validate-clause.ts';
+import type { DdlContext } from './statement-context.ts';
 
-export function createSecret(cursor: Cursor, deps: ValidateDeps): Plan {
+export function createSecret(cursor: Cursor, deps: DdlContext): Plan {
   cursor.refuseForeign('CREATE SECRET');
   cursor.expect('create', 'secret');
   const ifNotExists = cursor.accept('if', 'not', 'exists');
@@ -39,7 +39,7 @@ export function createSecret(cursor: Cursor, deps: ValidateDeps): Plan {
   return callPlan('CREATE SECRET', 'create_formed_secret', args, cursor.lexical.text);
 }
 
-export function alterSecret(cursor: Cursor, deps: ValidateDeps): Plan {
+export function alterSecret(cursor: Cursor, deps: DdlContext): Plan {
   cursor.refuseForeign('ALTER SECRET');
   cursor.expect('alter', 'secret');
   const name = secretName(cursor);
@@ -112,7 +112,7 @@ interface SealedValue {
 }
 
 /** AS '…' to the end of the statement. */
-function sealValue(cursor: Cursor, name: Name, deps: ValidateDeps): SealedValue {
+function sealValue(cursor: Cursor, name: Name, deps: DdlContext): SealedValue {
   cursor.expect('as');
   const at = cursor.offset;
   const value = cursor.literal(true);
@@ -125,7 +125,7 @@ function sealValue(cursor: Cursor, name: Name, deps: ValidateDeps): SealedValue 
   return { ...sealedAs(value, name, deps), forms: deps.secretForms(value) };
 }
 
-function sealedAs(value: string, { name }: Name, deps: ValidateDeps): Omit<SealedValue, 'forms'> {
+function sealedAs(value: string, { name }: Name, deps: DdlContext): Omit<SealedValue, 'forms'> {
   const sealId = deps.newId();
   return { sealId, sealed: deps.seal(value, identities.secret(name, sealId)) };
 }

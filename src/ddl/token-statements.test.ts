@@ -29,7 +29,11 @@ test('what is no token is refused where it stands', () => {
   const wrong: readonly (readonly [string, string, string])[] = [
     ['CREATE TOKEN', '42601', ''],
     ['CREATE TOKEN w', '42601', ''],
-    ['CREATE TOKEN w FOR SELECT ON t', '42601', 'SELECT'],
+    ['CREATE TOKEN w FOR UPDATE ON t', '42601', 'UPDATE'],
+    ["CREATE TOKEN w FOR INSERT ON t WITH (expires = '1 hour')", '22023', 'expires'],
+    ...['0 seconds', '2 days', 'soon', '1', '-1 hour', '1 month', '99999999 seconds', ''].map(
+      (it) => [`CREATE TOKEN w FOR SELECT ON t WITH (expires = '${it}')`, '22023', `'${it}`] as const,
+    ),
     ['CREATE TOKEN w FOR INSERT ON t,', '42601', ''],
     ["CREATE TOKEN w FOR INSERT ON t AS 'hgt_mine'", '42601', 'AS'],
     [`CREATE TOKEN ${'w'.repeat(64)} FOR INSERT ON t`, '42622', 'www'],

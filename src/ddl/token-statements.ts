@@ -1,6 +1,6 @@
 /**
  * CREATE and DROP TOKEN. Takes tokens of the statement, returns a SELECT or a CALL; the engine makes the token itself, which appears
- * only in the result. Refuses names, tables, origins and rates that are too long, too many or not valid (42622, 54000, 22023). Pure.
+ * only in the result. Refuses names, tables, origins and rates that and lifetimes that are too long, too many or not valid (42622, 54000, 22023). Pure.
  */
 import { parseRate } from '../kit/rate.ts';
 import { nameBytesMax } from '../kit/sql-text.ts';
@@ -13,7 +13,8 @@ export function createToken(cursor: Cursor): Plan {
   cursor.refuseForeign('CREATE TOKEN');
   cursor.expect('create', 'token');
   const name = tokenName(cursor);
-  cursor.expect('for', 'insert', 'on');
+  const reads = cursor.accept('for', 'select', 'on');
+  if (!reads) cursor.expect('for', 'insert', 'on');
   const at = cursor.offset;
   const tables: Name[] = [];
   do tables.push(cursor.qualifiedName(3));
@@ -22,11 +23,14 @@ export function createToken(cursor: Cursor): Plan {
     throw new StatementError('54000', `a token is for at most ${limits.tokenTablesMax} tables`, at);
   const options = cursor.accept('with') ? parseOptions(cursor) : [];
   cursor.expectEnd();
-  refuseUnknown(options, ['origins', 'rate'], 'a token');
+  const known = reads ? ['origins', 'rate', 'expires'] : ['origins', 'rate'];
+  refuseUnknown(options, known, reads ? 'a token FOR SELECT' : 'a token FOR INSERT');
   const named = (word: string) => options.find((option) => option.name === word);
   const relations = { sql: `ARRAY[${tables.map(relationOrError).join(', ')}]` };
   const args = [name, relations, { json: originsOf(named('origins')) }, rateOf(named('rate'))];
-  return answeringPlan('CREATE TOKEN', 'create_token', args, cursor.lexical.text);
+  if (!reads) return answeringPlan('CREATE TOKEN', 'create_token', args, cursor.lexical.text);
+  const all = [...args, { sql: String(lifetimeOf(named('expires'))) }];
+  return answeringPlan('CREATE TOKEN', 'create_read_token', all, cursor.lexical.text);
 }
 
 export function dropToken(cursor: Cursor): Plan {
@@ -77,5 +81,19 @@ function rateOf(option: Option | undefined): string | null {
   if (value.length <= limits.tokenRateCharsMax && parseRate(value) !== null) return value.trim();
   throw new StatementError('22023', `rate "${value}" is not known`, valueAt, {
     hint: "For example '100/s', '600/min' or '5000/h burst 100'.",
+  });
+}
+
+const unitSeconds: Readonly<Record<string, number>> = { second: 1, minute: 60, hour: 3_600, day: 86_400 };
+
+/** In seconds. It is part of a URL, and URLs are kept in many places. */
+function lifetimeOf(option: Option | undefined): number {
+  if (option === undefined) return limits.readTokenSeconds;
+  const { value, valueAt } = option;
+  const [, count = '', unit = ''] = /^\s*(\d{1,5})\s+(second|minute|hour|day)s?\s*$/i.exec(value) ?? [];
+  const seconds = Number(count) * (unitSeconds[unit.toLowerCase()] ?? NaN);
+  if (count !== '' && seconds >= 1 && seconds <= limits.readTokenSecondsMax) return seconds;
+  throw new StatementError('22023', `expires "${value}" is not known`, valueAt, {
+    hint: "For example '10 minutes' or '1 hour'; from one second to one day.",
   });
 }

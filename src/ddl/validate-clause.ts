@@ -5,69 +5,11 @@
  * position. Uses only the seal and the ids that it is given.
  */
 import { sealCheck } from '../catalog/seals.ts';
-import { type AnswerGuard, type ParsedAnswer, maskLiterals } from './answer-sealing.ts';
-import type { AnswerText } from '../types/answers.ts';
+import { maskLiterals } from './mask-literals.ts';
+import type { Caution, DdlContext, ParsedCheck, SenderDemands } from './statement-context.ts';
 import { limits } from '../config/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
-import type { DeliveryIdOf } from './dedupe-option.ts';
 import { answerWord, expressionSource } from './expression-source.ts';
-
-/** What the validate room says about an expression; positions are offsets in its text. */
-export interface ParsedCheck {
-  readonly text: string;
-  /** The name under which the expression reads the body, if it does. */
-  readonly payloadName: string | null;
-  readonly headersRead: readonly string[];
-  readonly secretLiterals: readonly { readonly start: number; readonly end: number }[];
-  readonly warnings: readonly string[];
-}
-
-export interface ValidateDeps {
-  readonly parseExpression: (text: string, scope: { secrets: readonly string[] }) => ParsedCheck;
-  /** Seals a text under the master key, bound to `identity`. Returns base64. */
-  readonly seal: (plaintext: string, identity: string) => string;
-  readonly newId: () => string;
-  /** The expression of a known sender, written for the secret of this name; null: no such sender. */
-  readonly expandSender: (sender: string, secret: string) => string | null;
-  /** What a known sender requires in addition to its expression. */
-  readonly demandsOf: (sender: string) => SenderDemands;
-  /** Parses one ANSWER and judges it against the VALIDATE of its table; throws an error with `sqlstate`, `part` and `position`. */
-  readonly parseAnswer: (
-    text: AnswerText,
-    scope: { secrets: readonly string[]; guard: AnswerGuard | null },
-  ) => ParsedAnswer;
-  /** The ANSWER clauses that USING brings, written for the secrets of these names. */
-  readonly expandAnswers: (sender: string, secret: string, second: string | null) => SenderAnswers;
-  /** The forms that a secret's value has, of those that senders ask for. */
-  readonly secretForms: (value: string) => readonly string[];
-  /** Where a known sender has a delivery's id. */
-  readonly deliveryIdOf: DeliveryIdOf;
-  /** Whether there is a host that rows of tables may go to (WITH (into = …)). */
-  readonly sendsElsewhere: boolean;
-  /** Senders with names similar to this one, best first. */
-  readonly hintForSender: (name: string) => string | null;
-}
-
-export interface SenderDemands {
-  /** The form of its secrets, and the warning for a secret of another form; null: any text will do. */
-  readonly form: ({ readonly form: string } & Caution) | null;
-  /** Why no request of this sender would be accepted, whatever the secret is. */
-  readonly cautions: readonly Caution[];
-}
-
-export interface SenderAnswers {
-  readonly clauses: readonly string[];
-  /** Whether some of them need a second secret. */
-  readonly takesSecret: boolean;
-  /** The warning if it is missing; null: none. */
-  readonly caution: Caution | null;
-}
-
-/** A warning: `{secret}` in it stands for the secret's name. */
-export interface Caution {
-  readonly message: string;
-  readonly hint: string;
-}
 
 export interface ValidateClause {
   readonly secrets: readonly Name[];
@@ -95,7 +37,7 @@ export interface Validation {
 const takenNames = new Set(['headers', 'payload', 'method', 'path', 'query', 'url']);
 
 /** From after VALIDATE to the first ANSWER, or the end of the statement. */
-export function parseValidate(cursor: Cursor, deps: ValidateDeps): ValidateClause {
+export function parseValidate(cursor: Cursor, deps: DdlContext): ValidateClause {
   const secrets: Name[] = [];
   if (cursor.accept('secret')) {
     do {
@@ -121,7 +63,7 @@ export function parseValidate(cursor: Cursor, deps: ValidateDeps): ValidateClaus
 }
 
 /** The sender's expression for each of the secrets: while one is being replaced by another, both are valid. */
-function senderClause(cursor: Cursor, secrets: readonly Name[], deps: ValidateDeps): ValidateClause {
+function senderClause(cursor: Cursor, secrets: readonly Name[], deps: DdlContext): ValidateClause {
   const start = cursor.offset;
   const sender = cursor.identifier();
   if (!cursor.atEnd && cursor.peek() !== 'answer') cursor.unexpected();
@@ -132,7 +74,7 @@ function senderClause(cursor: Cursor, secrets: readonly Name[], deps: ValidateDe
   return { secrets, text, start, sender };
 }
 
-function unknownSender(sender: string, at: number, deps: ValidateDeps): never {
+function unknownSender(sender: string, at: number, deps: DdlContext): never {
   const said = deps.hintForSender(sender);
   const list =
     'All of them are in docs/senders; any other is spelled out: VALIDATE SECRET ... AS secure_compare(...).';
@@ -144,7 +86,7 @@ function unknownSender(sender: string, at: number, deps: ValidateDeps): never {
 /** `more`: a further warning. */
 export function sealValidation(
   clause: ValidateClause,
-  deps: ValidateDeps,
+  deps: DdlContext,
   more: Caution | null = null,
 ): Validation {
   const { text, sender } = clause;
@@ -168,7 +110,7 @@ export function sealValidation(
 
 const nothingAsked: SenderDemands = { form: null, cautions: [] };
 
-function parse(clause: ValidateClause, deps: ValidateDeps): ParsedCheck {
+function parse(clause: ValidateClause, deps: DdlContext): ParsedCheck {
   try {
     return deps.parseExpression(clause.text, { secrets: clause.secrets.map((secret) => secret.name) });
   } catch (error) {

@@ -4,6 +4,7 @@
  * over members of the same name, because the engine takes the last; values are converted in place. All else
  * remains byte for byte. Takes documents that scanJson has accepted. Pure.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import type { Ignored } from '../types/rows.ts';
 import type { Intake, Target } from '../types/target.ts';
 import type { Shape } from '../types/shape.ts';
@@ -50,29 +51,18 @@ interface PlannedColumn {
 }
 
 /** One plan per target in service, as most requests bring no option. */
-const ordinary = new WeakMap<Target, Plan>();
-/** The same for rows whose keys are columns whatever the table's intake says. */
-const byKeys = new WeakMap<Shape, Plan>();
+const ordinary = rememberedOf(({ shape, intake }: Target) => makePlan(shape, intake, defaultOptions));
 
 export function planOf(target: Target, options: DecodeOptions): Plan {
-  const { shape, intake } = target;
-  if (options !== defaultOptions) return makePlan(shape, intake, options);
-  const known = ordinary.get(target);
-  if (known !== undefined) return known;
-  const plan = makePlan(shape, intake, options);
-  ordinary.set(target, plan);
-  return plan;
+  return options === defaultOptions ? ordinary(target) : makePlan(target.shape, target.intake, options);
 }
 
-export function planByKeys(shape: Shape): Plan {
-  const known = byKeys.get(shape);
-  if (known !== undefined) return known;
+/** For rows whose keys are columns whatever the table's intake says. */
+export const planByKeys = rememberedOf((shape: Shape): Plan => {
   const intake = { document: null, includes: [], unknown: 'ignore', format: 'json' } as const;
   // Events of the gateway have the values of their columns.
-  const plan = { ...makePlan(shape, intake, defaultOptions), whole: null };
-  byKeys.set(shape, plan);
-  return plan;
-}
+  return { ...makePlan(shape, intake, defaultOptions), whole: null };
+});
 
 /** pg_type.oid */
 const jsonType = 114;

@@ -1,5 +1,5 @@
 /** How connections of node-postgres to the engine end, whatever state the engine is in. */
-import type { Client, ClientBase } from 'pg';
+import type { Client, ClientBase, Connection } from 'pg';
 import { within } from '../kit/timeout.ts';
 import { limits } from '../config/limits.ts';
 
@@ -18,6 +18,20 @@ export function cutOff(client: ClientBase): void {
   cut.add(client);
   // node-postgres has no public access to its socket.
   (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+}
+
+/**
+ * For a session in which code of an owner runs: a message that says a gigabyte would be read into memory as a whole. The connection is cut off when
+ * the engine has sent more than an answer is, and is not ready for the next query.
+ */
+export function boundAnswers(client: ClientBase): void {
+  const { connection } = client as unknown as { readonly connection: Connection };
+  let bytes = 0;
+  connection.on('readyForQuery', () => (bytes = 0));
+  connection.stream.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > limits.ownerAnswerBytesMax) cutOff(client);
+  });
 }
 
 /** Whether Headgate has given the connection up, and not the engine or the network. */

@@ -44,16 +44,15 @@ export function findPackage(): string {
   }
 }
 
-export interface BinariesOptions {
-  /** Folder of the package. */
-  readonly packageDir: string;
-  readonly user: SystemUser | null;
-  /** Where to copy programs that cannot be used in place; the first folder that `user` can reach is used. */
-  readonly copyTo: readonly string[];
-}
-
-/** The folder whose `bin/postgres` and `bin/initdb` the user can run. */
-export async function usableBinaries({ packageDir, user, copyTo }: BinariesOptions): Promise<string> {
+/**
+ * The folder whose `bin/postgres` and `bin/initdb` the user can run. `copyTo`: where to copy programs that cannot be used in place; the first folder that
+ * `user` can reach is used.
+ */
+export async function usableBinaries(
+  packageDir: string,
+  user: SystemUser | null,
+  copyTo: readonly string[],
+): Promise<string> {
   const links = await readLinks(packageDir);
   const complete = await addLinks(packageDir, links).then(
     () => true,

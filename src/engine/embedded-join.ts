@@ -16,7 +16,9 @@ export async function joinEmbeddedEngine(
 ): Promise<Pick<Engine, 'clientConfig' | 'close'> | null> {
   const given = resolve(dataDir);
   if ((await inspectDataDir(dataDirAt(given))) === 'new') {
-    throw new EngineError(`there is no Headgate database in ${given}`);
+    throw new EngineError(
+      `there is no Headgate database in ${given}: one on another server is named with --database-url`,
+    );
   }
   const short = await openShortPath(await realpath(given));
   const host = join(short.path, 'pg', 'run');

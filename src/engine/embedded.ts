@@ -149,7 +149,7 @@ function findPrograms(
   sharedDir = '/var/lib/headgate',
 ): Promise<string> {
   const copyTo = [join(dir.path, 'bin'), ...(user === null ? [] : [sharedDir])];
-  return usableBinaries({ packageDir, user, copyTo });
+  return usableBinaries(packageDir, user, copyTo);
 }
 
 interface Prepared {

@@ -1,7 +1,8 @@
 /**
  * Keeps one light connection to an engine and thereby knows whether it is up. Takes how to bring the engine up
  * (embedded) and how to connect to it, provides `unavailable` and `serverVersion`; refuses nothing: a failed attempt is
- * repeated, indefinitely, with a growing pause. Reports `engine.ready` and `engine.lost`, alternately.
+ * repeated, indefinitely, with a growing pause. Reports `engine.ready` and `engine.lost`, alternately, and before the first
+ * `engine.ready` each new reason as `engine.unreachable`.
  *
  * It is one loop: prepare → dial → greet → hold until lost → pause → prepare … A caller that needs the first result
  * awaits `settled`.
@@ -17,6 +18,7 @@ import type { Observe } from '../observe/observations.ts';
 import { EngineError } from './engine.ts';
 import { isRisingWave } from './server-product.ts';
 import { hangUp } from './close-client.ts';
+import { wordsOf } from './connection-failure.ts';
 import { readOnlyReason } from './writability.ts';
 
 export interface WatchOptions {
@@ -30,6 +32,8 @@ export interface WatchOptions {
   readonly greet?: (client: Client) => Promise<void>;
   /** Checks that the server responds and is still the wanted one; a rejection is a loss. By default `select 1`. */
   readonly check?: (client: Client) => Promise<unknown>;
+  /** The reason of an error, for people; default: its message. */
+  readonly describe?: (error: Error) => string;
   /** A better reason for a loss than the socket's error, if there is one. */
   readonly explain?: () => string | null;
   /** Failures that pass without intervention in a moment: `settled` waits them out. */
@@ -58,6 +62,7 @@ export class EngineWatch implements Closable {
   readonly #settle: (error: Error | null) => void;
   readonly #running: Promise<void>;
   #doubt: () => void = () => {};
+  #wasReady = false;
 
   constructor(options: WatchOptions) {
     this.#options = options;
@@ -86,10 +91,13 @@ export class EngineWatch implements Closable {
       const error = await this.#attempt(startedAt, () => (failures = 0));
       if (signal.aborted) break;
       const reason = this.#describe(error);
-      // Every attempt has its reason, but only the first failure after a success is reported.
+      const passes = this.#options.passes?.(error) === true;
+      // Every attempt has its reason, but after a success only the first failure is reported.
       if (this.unavailable === null) observe({ kind: 'engine.lost', engine, reason });
+      else if (!this.#wasReady && !passes && reason !== this.unavailable)
+        observe({ kind: 'engine.unreachable', engine, reason });
       this.unavailable = reason;
-      if (this.#options.passes?.(error) !== true) this.#settle(error);
+      if (!passes) this.#settle(error);
       failures += 1;
       const pause = backoffMs(failures, limits.engineBackoffMinMs, limits.engineBackoffMs, random);
       await sleep(pause, undefined, { signal }).catch(() => undefined);
@@ -117,6 +125,7 @@ export class EngineWatch implements Closable {
       await this.#check(client);
       signal.throwIfAborted();
       succeeded();
+      this.#wasReady = true;
       this.unavailable = null;
       observe({ kind: 'engine.ready', engine, version, seconds: (performance.now() - startedAt) / 1_000 });
       this.#settle(null);
@@ -186,12 +195,7 @@ export class EngineWatch implements Closable {
 
   /** One line, without a password, wherever the text comes from. */
   #describe(error: Error): string {
-    // Node tries several addresses of a name and then throws an AggregateError with an empty message.
-    const said =
-      error instanceof AggregateError
-        ? error.errors.map((e) => (e as Error).message).join('; ')
-        : error.message;
-    let text = this.#options.explain?.() ?? said;
+    let text = this.#options.explain?.() ?? this.#options.describe?.(error) ?? wordsOf(error);
     for (const secret of this.#options.secrets ?? []) {
       if (secret !== '') text = text.replaceAll(secret, '***');
     }

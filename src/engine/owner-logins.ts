@@ -13,7 +13,7 @@ import type { Closable } from '../kit/closer.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import type { Engine } from './engine.ts';
-import { ownerLoginPrefix, writerName } from './login-names.ts';
+import { loginStatements, ownerLoginPrefix, writerName } from './login-names.ts';
 import { sqlstateOf } from './sqlstate.ts';
 
 /** Headgate cannot log in for the owner of a table. */
@@ -50,7 +50,7 @@ export class OwnerLogins implements Closable {
   readonly #options: OwnerLoginsOptions;
   readonly #questions: Pool;
   /** Logins that are being made. */
-  readonly #making = new Map<string, Promise<void>>();
+  readonly #making = new Map<string, Promise<boolean>>();
 
   constructor(options: OwnerLoginsOptions) {
     this.#options = options;
@@ -75,10 +75,13 @@ export class OwnerLogins implements Closable {
       if (found === null) throw new LoginRefused('the owner of the table is no role any more');
       if (found.fit) return this.#login(database, login, found.owner);
       if (tries > attemptsMax)
-        throw new LoginRefused(`role "${login}" is not what Headgate makes: DROP ROLE ${login}`);
+        throw new LoginRefused(
+          `role "${login}" is not what Headgate makes, or it is locked: DROP ROLE ${login}`,
+        );
       const making = this.#making.get(login) ?? this.#make(owner, login, found);
       this.#making.set(login, making);
-      await making.finally(() => this.#making.delete(login));
+      const isNew = await making.finally(() => this.#making.delete(login));
+      if (isNew) return this.#login(database, login, found.owner);
     }
   }
 
@@ -119,25 +122,21 @@ export class OwnerLogins implements Closable {
     return found ?? null;
   }
 
-  /** What somebody else has made of the name is taken back. */
-  async #make(owner: number, login: string, { owner: name, made }: Found): Promise<void> {
+  /** What somebody else has made of the name is taken back. Whether the role is new, and nobody can have changed it. */
+  async #make(owner: number, login: string, { owner: name, made }: Found): Promise<boolean> {
     const { passwords } = this.#options;
-    const password =
-      passwords === null ? `valid until '-infinity'` : `password ${quoteLiteral(passwords.verifier(login))}`;
-    const create = `create role ${login} login nosuperuser nocreatedb nocreaterole noreplication nobypassrls inherit ${password}`;
-    const comment = `comment on role ${login} is ${quoteLiteral(`whom Headgate logs in as to store rows for the role with oid ${owner}`)}`;
+    const verifier = passwords?.verifier(login) ?? null;
+    const comment = `whom Headgate logs in as to store rows for the role with oid ${owner}`;
     try {
-      await this.#ask(
-        `${made ? repair(login, owner, password) : `${create}; ${comment}`}; grant ${quote(name)} to ${login}`,
-      );
+      await this.#ask(`${ownRoleSql(login, owner, verifier, comment)}; grant ${quote(name)} to ${login}`);
+      return !made;
     } catch (error) {
-      // Another Headgate makes it, too, or changes it at this moment.
-      if (/^(42710|23505|XX000)$/.test(sqlstateOf(error) ?? '')) return;
+      // Another Headgate makes it, too, or changes it at this moment; or its owner's code keeps it locked.
+      if (/^(42710|23505|XX000|55P03)$/.test(sqlstateOf(error) ?? '')) return false;
       if (!/^(42501|0LP01|2BP01|42704)$/.test(sqlstateOf(error) ?? '')) throw error;
-      const verifier = passwords === null ? '' : ` PASSWORD '${passwords.verifier(login)}'`;
       throw new LoginRefused(
         `Headgate cannot make a login for role "${name}" (${(error as Error).message}): let a superuser run ` +
-          `CREATE ROLE ${login} LOGIN${verifier}; GRANT ${quote(name)} TO ${login}`,
+          loginStatements(login, name, verifier),
       );
     }
   }
@@ -145,7 +144,7 @@ export class OwnerLogins implements Closable {
   /** Names mean PostgreSQL's own objects, whatever others have made in the database. */
   async #ask<R extends object>(sql: string): Promise<readonly R[]> {
     const results = (await this.#questions.query(
-      `begin; set local search_path = pg_catalog, pg_temp; ${sql}; commit`,
+      `begin; set local search_path = pg_catalog, pg_temp; set local lock_timeout = ${limits.loginLockMs}; ${sql}; commit`,
     )) as unknown as readonly { readonly command: string; readonly rows: readonly R[] }[];
     return results.find(({ command }) => command === 'SELECT')?.rows ?? [];
   }
@@ -155,7 +154,6 @@ const attemptsMax = 3;
 
 /** What the session's start sets whatever somebody has set for the role. */
 const settings = [
-  'default_transaction_read_only=off',
   'default_transaction_isolation=read\\ committed',
   'idle_in_transaction_session_timeout=0',
   'idle_session_timeout=0',
@@ -167,63 +165,53 @@ function escaped(value: string): string {
   return value.replaceAll(/[\s\\]/g, '\\$&');
 }
 
-function repair(login: string, owner: number, password: string): string {
-  return `do $repair$
-declare
-  it record;
-begin
-  for it in
-    select r.rolname as role, g.rolname as grantor from pg_auth_members m join pg_roles r on r.oid = m.roleid join pg_roles g on g.oid = m.grantor
-    where m.member = '${login}'::regrole and (m.roleid <> ${owner} or m.admin_option)
-  loop
-    execute format('revoke %I from ${login} granted by %I cascade', it.role, it.grantor);
-  end loop;
-  for it in
-    select r.rolname as member, g.rolname as grantor from pg_auth_members m join pg_roles r on r.oid = m.member join pg_roles g on g.oid = m.grantor
-    where m.roleid = '${login}'::regrole and r.rolname <> current_user
-  loop
-    execute format('revoke ${login} from %I granted by %I cascade', it.member, it.grantor);
-  end loop;
-  -- Only a superuser may take these away.
-  if exists (select from pg_roles where rolname = '${login}' and (rolsuper or rolcreatedb or rolcreaterole or rolreplication or rolbypassrls)) then
-    alter role ${login} nosuperuser nocreatedb nocreaterole noreplication nobypassrls;
-  end if;
-  alter role ${login} login inherit connection limit -1 ${password};
-  for it in select d.datname as name from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase where s.setrole = '${login}'::regrole loop
-    execute format('alter role ${login} in database %I reset all', it.name);
-  end loop;
-  alter role ${login} reset all;
-end $repair$`;
-}
-
 /**
- * Makes the role that stores rows of tables without code on Headgate's own engine, if it does not exist, and takes it from whoever has made it or
- * got into it. For a connection to each database that is served.
+ * Makes a role that Headgate logs in as, if it does not exist, and takes it from whoever has made it or got into it. `owner`: the oid of the only role
+ * that it may be a member of. `verifier`: of its password, as PostgreSQL stores it; null: none is ever valid.
  */
-export const makeWriterSql = `do $writer$
+function ownRoleSql(name: string, owner: number, verifier: string | null, comment: string): string {
+  const password = verifier === null ? `valid until '-infinity'` : `password ${quoteLiteral(verifier)}`;
+  const isKept = verifier === null ? `r.rolvaliduntil is not distinct from '-infinity'` : 'false';
+  return `do $role$
 declare
   it record;
 begin
-  if to_regrole('${writerName}') is null then
+  if to_regrole('${name}') is null then
     begin
-      create role ${writerName} login nosuperuser nocreatedb nocreaterole noreplication nobypassrls valid until '-infinity';
-      comment on role ${writerName} is 'whom Headgate logs in as to store rows in tables that run no code';
+      create role ${name} login nosuperuser nocreatedb nocreaterole noreplication nobypassrls inherit ${password};
+      comment on role ${name} is ${quoteLiteral(comment)};
     exception when duplicate_object or unique_violation then
-      -- It is being made for another database, too.
+      -- It is being made for another database, or by another Headgate.
       null;
     end;
   end if;
   for it in
     select r.rolname as role, m.rolname as member, g.rolname as grantor from pg_auth_members a
     join pg_roles r on r.oid = a.roleid join pg_roles m on m.oid = a.member join pg_roles g on g.oid = a.grantor
-    where '${writerName}'::regrole in (a.roleid, a.member)
+    where a.member = '${name}'::regrole and (a.roleid <> ${owner} or a.admin_option) or a.roleid = '${name}'::regrole and m.rolname <> current_user
   loop
     execute format('revoke %I from %I granted by %I cascade', it.role, it.member, it.grantor);
   end loop;
-  if exists (select from pg_roles where rolname = '${writerName}' and (not rolcanlogin or rolsuper or rolcreatedb or rolcreaterole or rolreplication
-    or rolbypassrls or rolconnlimit <> -1 or rolvaliduntil is distinct from '-infinity' or rolconfig is not null))
-  then
-    alter role ${writerName} login nosuperuser nocreatedb nocreaterole noreplication nobypassrls connection limit -1 valid until '-infinity';
-    alter role ${writerName} reset all;
+  -- Only a superuser may take these away.
+  if exists (select from pg_roles r where r.rolname = '${name}' and (r.rolsuper or r.rolcreatedb or r.rolcreaterole or r.rolreplication or r.rolbypassrls)) then
+    alter role ${name} nosuperuser nocreatedb nocreaterole noreplication nobypassrls;
   end if;
-end $writer$`;
+  if exists (select from pg_roles r where r.rolname = '${name}' and not (r.rolcanlogin and r.rolinherit and r.rolconnlimit = -1 and ${isKept})) then
+    alter role ${name} login inherit connection limit -1 ${password};
+  end if;
+  for it in
+    select case when d.oid is null then '' else format('in database %I', d.datname) end as place from pg_db_role_setting s left join pg_database d on d.oid = s.setdatabase
+    where s.setrole = '${name}'::regrole
+  loop
+    execute format('alter role ${name} %s reset all', it.place);
+  end loop;
+end $role$`;
+}
+
+/** The role that stores rows of tables without code on Headgate's own engine. For a connection to each database that is served. */
+export const makeWriterSql = ownRoleSql(
+  writerName,
+  0,
+  null,
+  'whom Headgate logs in as to store rows in tables that run no code',
+);

@@ -13,6 +13,8 @@ import { Servers } from './servers.ts';
 
 export interface PostgresOptions {
   readonly databaseUrl: string;
+  /** Its name in observations; default: postgres. */
+  readonly name?: string;
   readonly observe: Observe;
   readonly random?: () => number;
   /** The oldest `server_version_num` that is served; default 140000. */
@@ -24,6 +26,7 @@ export interface PostgresOptions {
 /** Resolves after the first attempt to connect, successful or not; rejects if its role is allowed too few connections. */
 export async function openPostgresEngine({
   databaseUrl,
+  name = 'postgres',
   observe,
   random,
   serverVersionMin,
@@ -31,12 +34,13 @@ export async function openPostgresEngine({
 }: PostgresOptions): Promise<Engine> {
   const dsn = parseDsn(databaseUrl);
   const servers = new Servers(dsn);
-  observe({ kind: 'engine.starting', engine: 'postgres' });
+  observe({ kind: 'engine.starting', engine: name });
   const watch = new EngineWatch({
-    engine: 'postgres',
+    engine: name,
     clientConfig: () => servers.clientConfig(dsn.database),
     observe,
     secrets: dsn.secrets,
+    describe: (error) => servers.reasonOf(error),
     ...(servers.single ? {} : { prepare: (signal: AbortSignal) => servers.choose(signal) }),
     check: (client) => servers.check(client),
     ...(connectionsMin === 0 ? {} : { greet: (client: Client) => refuseTooFew(client, connectionsMin) }),
@@ -66,7 +70,7 @@ export async function openPostgresEngine({
     },
     close: async () => {
       await watch.close();
-      observe({ kind: 'engine.stopped', engine: 'postgres' });
+      observe({ kind: 'engine.stopped', engine: name });
     },
   };
 }

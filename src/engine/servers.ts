@@ -10,12 +10,14 @@ import { limits } from '../config/limits.ts';
 import type { Dsn, Server } from './dsn.ts';
 import { EngineError } from './engine.ts';
 import { hangUp } from './close-client.ts';
-import { sqlstateOf } from './sqlstate.ts';
+import { connectionFailure, hasNoTls, wantsPlain, wordsOf } from './connection-failure.ts';
 import { readOnlyReason } from './writability.ts';
 
 /** What probing a server showed: the server to use, or why it cannot be used. */
 interface Found {
   readonly server: Server | null;
+  /** The same with the encryption, or without, with which it answered last. */
+  readonly tried: Server;
   readonly reason: string;
 }
 
@@ -76,8 +78,17 @@ export class Servers {
     // Those that were skipped may have answered since.
     const all = await Promise.all(probes);
     const late = all.find((found) => found.server !== null)?.server ?? null;
-    if (late === null) throw new EngineError(all.map((found) => found.reason).join('; '));
+    if (late === null) {
+      // Until the next choice others connect to it, too, and are to hear the same.
+      this.#current = all.find(({ tried }) => tried.name === this.#current.name)?.tried ?? this.#current;
+      throw new EngineError(all.map((found) => found.reason).join('; '));
+    }
     this.#current = late;
+  }
+
+  /** Why a connection to the server in use failed, or ended, in one line. */
+  reasonOf(error: unknown): string {
+    return error instanceof EngineError ? error.message : failureAt(this.#current, error);
   }
 
   /** Rejects if the server at the other end is not suitable. */
@@ -90,8 +101,8 @@ export class Servers {
       throw new EngineError('the server is read-only');
   }
 
-  /** The server, or the same without TLS, or why neither can be used; never rejects. */
-  async #probe(server: Server, signal: AbortSignal): Promise<Found> {
+  /** The server, or the same without TLS, or why neither can be used; never rejects. `refused`: what it has answered with TLS. */
+  async #probe(server: Server, signal: AbortSignal, refused = ''): Promise<Found> {
     const client = new Client({ ...configOf(server), connectionTimeoutMillis: limits.engineAnswerMs });
     client.on('error', () => {});
     const stopped = deferred<never>();
@@ -101,11 +112,19 @@ export class Servers {
     signal.addEventListener('abort', stop, { once: true });
     try {
       await Promise.race([client.connect().then(() => this.check(client)), stopped.promise]);
-      return { server, reason: '' };
+      return { server, tried: server, reason: '' };
     } catch (error) {
-      const said = error instanceof AggregateError ? error.errors.map(textOf).join('; ') : textOf(error);
-      if (server.plain !== null && wantsPlain(error)) return await this.#probe(server.plain, signal);
-      return { server: null, reason: this.#dsn.servers.length === 1 ? said : `${server.name}: ${said}` };
+      const { plain } = server;
+      if (plain !== null && wantsPlain(error))
+        return await this.#probe(plain, signal, hasNoTls(error) ? '' : wordsOf(error));
+      const said = error instanceof EngineError ? error.message : failureAt(server, error, refused !== '');
+      const reason =
+        refused === '' || refused === wordsOf(error) ? said : `with SSL ${refused}; without SSL ${said}`;
+      return {
+        server: null,
+        tried: server,
+        reason: this.#dsn.servers.length === 1 ? reason : `${server.name}: ${reason}`,
+      };
     } finally {
       signal.removeEventListener('abort', stop);
       await hangUp(client);
@@ -113,19 +132,13 @@ export class Servers {
   }
 }
 
-/** What `pg` says when a server answers `N`; the error has no code (lib/connection.js of version 8). */
-const noTls = 'The server does not support SSL connections';
-
-/** The server has no TLS, or none for this client: its pg_hba.conf has no line for encrypted connections (28000). */
-export function wantsPlain(error: unknown): boolean {
-  return error instanceof Error && (error.message === noTls || sqlstateOf(error) === '28000');
+/** In one line, for people. `triedSsl`: the same was attempted with SSL. */
+export function failureAt({ name, config }: Server, error: unknown, triedSsl = false): string {
+  const { user = '', database = '', ssl } = config;
+  return connectionFailure(error, { user, database, at: name, triedSsl: triedSsl || ssl !== false });
 }
 
 /** Created for each client: `pg` hides the key in the object that it is given. */
 function configOf({ config }: Server): ClientConfig {
   return { ...config, ...(typeof config.ssl === 'object' ? { ssl: { ...config.ssl } } : {}) };
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

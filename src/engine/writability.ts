@@ -4,9 +4,10 @@
  * a commit that failed, and when the disk of the data directory is nearly full. The probe is a temporary table of one page,
  * created and rolled back, on a connection that is closed again.
  */
+import type { Engine } from './engine.ts';
 import { statfs } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, type ClientBase, type ClientConfig } from 'pg';
+import { Client, type ClientBase } from 'pg';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
 import type { Observation } from '../observe/observations.ts';
@@ -26,16 +27,6 @@ export async function readOnlyReason(client: ClientBase): Promise<'standby' | 'r
   return standby ? 'standby' : readonly ? 'read-only' : null;
 }
 
-export interface WriteWatchOptions {
-  /** For a database that nobody drops. */
-  readonly clientConfig: () => ClientConfig;
-  /** Whether the engine is unreachable: it is then not probed. */
-  readonly engineAway: () => boolean;
-  /** On the disk of the tables; null: that disk is not on this machine. */
-  readonly folder: string | null;
-  readonly lookMs?: number;
-}
-
 /** Takes a page where the database's own tables take theirs, and leaves nothing behind. */
 const probe = `begin;
   set local temp_tablespaces = '';
@@ -49,14 +40,20 @@ const nothingWritten = ['53100', '58030', '25006'];
 export class WriteWatch implements Closable {
   /** null: rows can be written, as far as is known. */
   unavailable: string | null = null;
-  readonly #options: WriteWatchOptions;
+  readonly #engine: Pick<Engine, 'kind' | 'clientConfig' | 'defaultDatabase' | 'unavailable'>;
+  readonly #folder: string | null;
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
   #doubt = false;
   #askedAtMs = -Infinity;
 
-  constructor(options: WriteWatchOptions) {
-    this.#options = options;
+  /** `folder`: on the disk of the tables; null: that disk is not on this machine. */
+  constructor(
+    engine: Pick<Engine, 'kind' | 'clientConfig' | 'defaultDatabase' | 'unavailable'>,
+    folder: string | null,
+  ) {
+    this.#engine = engine;
+    this.#folder = folder;
     this.#running = this.#run();
   }
 
@@ -74,7 +71,7 @@ export class WriteWatch implements Closable {
 
   async #run(): Promise<void> {
     const { signal } = this.#stop;
-    const { lookMs = limits.writeLookMs } = this.#options;
+    const lookMs = limits.writeLookMs;
     while (!signal.aborted) {
       await sleep(lookMs, undefined, { signal }).catch(() => undefined);
       if (!signal.aborted && (await this.#inDoubt())) await this.#ask(signal);
@@ -82,7 +79,8 @@ export class WriteWatch implements Closable {
   }
 
   async #inDoubt(): Promise<boolean> {
-    if (this.#options.engineAway()) return false;
+    // It is then not probed.
+    if (this.#engine.unavailable !== null) return false;
     if (this.unavailable !== null) return true;
     // Repeated failures for another reason are not a reason to write all the time.
     if (performance.now() - this.#askedAtMs < limits.writeProbeRestMs) return false;
@@ -90,7 +88,7 @@ export class WriteWatch implements Closable {
   }
 
   async #noRoom(): Promise<boolean> {
-    const { folder } = this.#options;
+    const folder = this.#folder;
     if (folder === null) return false;
     const { bavail, bsize } = await statfs(folder).catch(() => ({ bavail: Infinity, bsize: 1 }));
     return bavail * bsize < limits.writeRoomBytes;
@@ -100,7 +98,10 @@ export class WriteWatch implements Closable {
     this.#doubt = false;
     this.#askedAtMs = performance.now();
     const client = new Client({
-      ...this.#options.clientConfig(),
+      // A database that nobody drops.
+      ...this.#engine.clientConfig(
+        this.#engine.kind === 'embedded' ? 'postgres' : this.#engine.defaultDatabase,
+      ),
       connectionTimeoutMillis: limits.engineAnswerMs,
       query_timeout: 2 * limits.engineAnswerMs,
     });

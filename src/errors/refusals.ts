@@ -222,8 +222,8 @@ export const refusals = {
   token_scope: kind(
     403,
     '42501',
-    'the token is not for this table, or its owner may not insert into it',
-    'A token of CREATE TOKEN can insert into the tables that it names, as long as its owner and the gateway may; SHOW TOKENS lists them.',
+    'the token is not for this table, or its owner has no right to it',
+    'A token of CREATE TOKEN can insert into the tables that it names or, FOR SELECT, follow them, as long as its owner and the gateway may; SHOW TOKENS lists them.',
   ),
   page_refused: kind(
     403,
@@ -350,6 +350,8 @@ export interface Refusal {
   readonly retryAfterSeconds?: number;
   /** The methods that are allowed, for method_not_allowed; POST if absent. */
   readonly allow?: string;
+  /** The engine's own words, for the owner of the table alone: no door writes them (docs/operating/monitoring.md). */
+  readonly engineError?: string;
 }
 
 const plain = Object.fromEntries(

@@ -5,56 +5,16 @@
  * rooms that it is given. guard.ts keeps out web pages of strangers.
  */
 import { randomUUID } from 'node:crypto';
-import type { Gate } from '../access/gate.ts';
-import type { TlsSource } from '../access/tls-source.ts';
 import { HttpServer } from '../http/http-server.ts';
 import type { Closable } from '../kit/closer.ts';
-import type { ListenAt } from '../kit/listen-at.ts';
 import { limits as allLimits } from '../config/limits.ts';
-import type { Limits } from '../config/limits.ts';
-import type { Observe } from '../observe/observations.ts';
 import { refusal } from '../errors/refusals.ts';
-import type { EventDeps } from './event-deps.ts';
-import type { GuardOptions } from './guard.ts';
 import { GatewayHttp } from './http.ts';
+import type { GatewayOptions } from './http.ts';
 import { eventsPath } from './routes.ts';
 import { ResultMemory } from './sql-result.ts';
 import { SqlSessions } from './sql-sessions.ts';
 import { Streams } from './streams.ts';
-import type { SqlDeps } from './sql-sessions.ts';
-import type { AskTokens } from './tokens.ts';
-
-export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
-  /** null: plain HTTP. */
-  readonly tls: TlsSource | null;
-  /** Decides who may connect and how often, and identifies the client behind a proxy. */
-  readonly gate: Gate;
-  readonly observe: Observe;
-  /** For sockets and what arrives on them. */
-  readonly limits?: Limits;
-  /** false: Node's parser reads every request. Default: true. */
-  readonly fastPath?: boolean;
-  /** 0: any free port. */
-  readonly port: number;
-  readonly fd?: ListenAt['fd'];
-  readonly version: string;
-  /** Monotonic, ms. */
-  readonly clock?: () => number;
-  readonly deps: GatewayDeps;
-  /** The text of GET /v1/metrics; null: served elsewhere. */
-  readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> } | null;
-}
-
-export interface GatewayDeps {
-  /** The database named by `?database=`, or the default one; throws Refused if it does not exist. */
-  readonly database: (name: string | undefined) => string;
-  /** null: requests can be accepted; otherwise the reason, in one line without credentials. */
-  readonly unavailable: () => string | null;
-  readonly sql: Omit<SqlDeps, 'memory'>;
-  readonly events: EventDeps;
-  /** null: CREATE TOKEN has no tokens here. */
-  readonly tokens: AskTokens | null;
-}
 
 export interface Gateway extends Closable {
   readonly address: { readonly host: string; readonly port: number };
@@ -70,11 +30,11 @@ export interface Gateway extends Closable {
 
 /** Rejects if it cannot listen on the port. */
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
-  const { tls, gate, observe, limits = allLimits, deps } = options;
+  const { tls, gate, observe, limits = allLimits, databases } = options;
   const memory = new ResultMemory();
-  const sessions = new SqlSessions({ ...deps.sql, memory });
+  const sessions = new SqlSessions(databases.sql, memory);
   // Separate from the sessions of SQL, which clients may hold for as long as a statement runs.
-  const streams = new Streams(new SqlSessions({ ...deps.sql, memory }), memory.all);
+  const streams = new Streams(new SqlSessions(databases.sql, memory), memory.all);
   const http = new GatewayHttp({ ...options, limits, sessions, streams, load: () => server.owed });
   const server = new HttpServer(
     {
@@ -107,7 +67,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     },
     release: async (database) => {
       await Promise.all([sessions.release(database), streams.release(database)]);
-      await deps.events.release(database);
+      await databases.events.release(database);
     },
     drain,
     close: async () => {

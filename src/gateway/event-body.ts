@@ -1,7 +1,7 @@
 /**
  * The body of POST /v1/events: one JSON object, possibly over several lines, or one object per line (NDJSON). The first
  * line tells which of the two it is, not the Content-Type, which `curl -d` sets to that of a form. Takes pieces, returns
- * Rows, of a small body at once and of a large one in chunks; refuses with `event_not_object` and as the codec does.
+ * Rows, of a small body at once and of a large one in chunks; refuses with `event_not_object` and as decode does.
  * Holds at most `eventsLaneBytesMax` of a body, a chunk and a line.
  */
 import type { Rows } from '../types/rows.ts';
@@ -10,19 +10,35 @@ import { Gathered } from '../kit/gathered-bytes.ts';
 import { freeStore } from '../kit/free-buffer.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import type { BodySource, EventCodec, LineBlock } from './event-deps.ts';
+import { decodeGoodLines, decodeLines, decodeObject } from '../decode/batches.ts';
+import { scanJson } from '../decode/json-scan.ts';
+import { LineSplitter } from '../decode/line-splitter.ts';
+import type { Lines } from '../decode/line-splitter.ts';
 import { asLineRefused, reasonOf } from './line-refused.ts';
 import type { Skipped } from './skipped-lines.ts';
 
+/** The source of a body; throws Refused. */
+export interface BodySource {
+  /** The whole body; null: it may be large, or longer than it appears, and `next` returns it piece by piece. */
+  readonly whole: (() => Buffer | Promise<Buffer>) | null;
+  /** The next bytes, or null after the last ones. */
+  next(): Promise<Buffer | null>;
+}
+
+/** What a text is on its own: a document, the beginning of one, or neither. */
+function opening(text: Buffer): 'whole' | 'open' | 'broken' {
+  const problem = scanJson(text, { depthMax: limits.jsonDepthMax });
+  if (problem === null) return 'whole';
+  return problem.offset !== null && problem.offset >= text.length ? 'open' : 'broken';
+}
+
 export class EventBody {
   readonly #source: BodySource;
-  readonly #codec: EventCodec;
   /** The part already read of a body that turned out to be large. */
   #head: Buffer | null = null;
 
-  constructor(source: BodySource, codec: EventCodec) {
+  constructor(source: BodySource) {
     this.#source = source;
-    this.#codec = codec;
   }
 
   /** The whole body if it is small; null: it is large, and `chunks` returns it. */
@@ -43,7 +59,7 @@ export class EventBody {
 
   /** The same body, for `chunks`. */
   again(body: Buffer): EventBody {
-    const it = new EventBody({ whole: null, next: () => Promise.resolve(null) }, this.#codec);
+    const it = new EventBody({ whole: null, next: () => Promise.resolve(null) });
     it.#head = body;
     return it;
   }
@@ -69,7 +85,7 @@ export class EventBody {
     this.#head = null;
     let ended = false;
     let isEmpty = skipped === null;
-    if (this.#codec.opening(firstLine(head)) === 'open') {
+    if (opening(firstLine(head)) === 'open') {
       // One object over several lines must be held whole.
       ({ bytes: head, ended } = await collect(this.#source, [head], limits.eventsLineBytesMax));
       if (ended && this.#isObject(head)) {
@@ -79,7 +95,7 @@ export class EventBody {
       }
     }
     if (firstByte(head) < head.length) refuseOther(head);
-    const splitter = this.#codec.splitter(limits.eventsLineBytesMax);
+    const splitter = new LineSplitter(limits.eventsLineBytesMax);
     for (let chunk = head; ;) {
       const block = splitter.push(chunk);
       const rows = block === null ? null : this.#linesOfBlock(target, block, skipped);
@@ -97,7 +113,7 @@ export class EventBody {
   }
 
   /** Consumes the block: its memory is reused by the rows, or freed. */
-  #linesOfBlock(target: Target, block: LineBlock, skipped: Skipped | null): Rows | null {
+  #linesOfBlock(target: Target, block: Lines, skipped: Skipped | null): Rows | null {
     const rows = this.#lines(target, block, skipped);
     if (rows?.documents.bytes.buffer !== block.bytes.buffer) freeStore(block.bytes);
     return rows;
@@ -106,14 +122,14 @@ export class EventBody {
   /** Whether the first line is no document, but the whole body is. */
   #isObject(body: Buffer): boolean {
     const line = firstLine(body);
-    const opening = this.#codec.opening(line);
-    if (opening === 'whole') return false;
-    return opening === 'open' && line.length < body.length && this.#codec.opening(body) === 'whole';
+    const kind = opening(line);
+    if (kind === 'whole') return false;
+    return kind === 'open' && line.length < body.length && opening(body) === 'whole';
   }
 
   #object(target: Target, body: Buffer, skipped: Skipped | null): Rows | null {
     try {
-      return this.#codec.object(target, body, limits.eventsDeadlineMs);
+      return decodeObject(target, body, limits.eventsDeadlineMs);
     } catch (error) {
       if (skipped === null || !(error instanceof Refused)) throw asLineRefused(error);
       skipped.add(1, reasonOf(error.refusal.message));
@@ -121,17 +137,17 @@ export class EventBody {
     }
   }
 
-  #lines(target: Target, block: LineBlock, skipped: Skipped | null): Rows | null {
+  #lines(target: Target, block: Lines, skipped: Skipped | null): Rows | null {
     const { bytes, firstLine } = block;
     if (skipped === null) {
       try {
-        const rows = this.#codec.lines(target, bytes, limits.eventsDeadlineMs, firstLine);
+        const rows = decodeLines(target, bytes, limits.eventsDeadlineMs, firstLine);
         return rows.count === 0 ? null : rows;
       } catch (error) {
         throw asLineRefused(error);
       }
     }
-    const good = this.#codec.goodLines(target, bytes, limits.eventsDeadlineMs, firstLine);
+    const good = decodeGoodLines(target, bytes, limits.eventsDeadlineMs, firstLine);
     for (const { line, reason } of good.skipped) skipped.add(line, reason);
     skipped.addMore(good.skippedCount - good.skipped.length);
     return good.rows.count === 0 ? null : good.rows;

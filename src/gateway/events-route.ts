@@ -3,22 +3,21 @@
  */
 import { limits } from '../config/limits.ts';
 import { ingestEvents } from './events.ts';
-import { conflicts } from './event-deps.ts';
-import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-deps.ts';
+import { conflicts } from './event-store.ts';
+import type { BodySource } from './event-body.ts';
+import type { EventAnswer, EventRequest, EventStore } from './event-store.ts';
 import type { GatewayExchange } from './exchange.ts';
 import type { Scope } from './tokens.ts';
 import { eventParameters, readQuery } from './query.ts';
 
-export interface EventsRouteDeps {
-  readonly events: EventDeps;
-  /** Parses a request target; throws Refused. */
-  readonly eventOf: (target: string) => EventRequest;
-}
-
 const bytesMax = limits.eventsBodyBytesMax;
 const bounds = { bytesMax, tooLarge: `the body is larger than ${bytesMax} bytes` };
 
-export function eventsRoute({ events, eventOf }: EventsRouteDeps): (it: GatewayExchange) => Promise<void> {
+/** `eventOf`: parses a request target; throws Refused. */
+export function eventsRoute(
+  events: EventStore,
+  eventOf: (target: string) => EventRequest,
+): (it: GatewayExchange) => Promise<void> {
   return (exchange) => {
     const request = eventOf(exchange.target);
     const { scope } = exchange;

@@ -9,32 +9,37 @@ import { freeStore } from '../kit/free-buffer.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { EventBody } from './event-body.ts';
-import type { EventAnswer, EventRequest, EventStreamDeps } from './event-deps.ts';
+import type { Semaphore } from '../kit/semaphore.ts';
+import type { EventAnswer, EventRequest, EventStore } from './event-store.ts';
 import { EventTransaction } from './events-transaction.ts';
+import type { StreamStages } from './events-transaction.ts';
 import { Skipped } from './skipped-lines.ts';
 
+export interface LargeBodies extends StreamStages, Pick<EventStore, 'forget'> {
+  /** One for each large body in flight. */
+  readonly slots: Semaphore;
+}
+
 export async function streamEvents(
-  deps: EventStreamDeps,
+  stages: LargeBodies,
   target: Target,
   request: EventRequest,
   body: EventBody,
 ): Promise<EventAnswer> {
   const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
-  const done = deps.streams.takeNow();
+  const done = stages.slots.takeNow();
   if (done === null) throw new Refused('overloaded', 'too many large bodies are being stored');
-  const transaction = await EventTransaction.begin(deps.transaction, target, skipped).catch(
-    (error: unknown) => {
-      done();
-      throw error;
-    },
-  );
+  const transaction = await EventTransaction.begin(stages, target, skipped).catch((error: unknown) => {
+    done();
+    throw error;
+  });
   try {
     await storeAll(transaction, body, target, skipped);
     await transaction.commit();
     return { rows: transaction.rows, skipped };
   } catch (error) {
     if (error instanceof Refused && error.refusal.code === 'table_changed')
-      deps.forget(request.database, request.name);
+      stages.forget(request.database, request.name);
     throw error;
   } finally {
     await transaction.end();

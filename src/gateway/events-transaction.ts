@@ -15,14 +15,17 @@ import type { Target } from '../types/target.ts';
 import { freeBuffer } from '../kit/free-buffer.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import type {
-  EventRows,
-  EventSql,
-  FailedRow,
-  RowsSql,
-  TransactionDeps,
-  TransactionSql,
-} from './event-deps.ts';
+import { LoginRefused } from '../engine/owner-logins.ts';
+import type { Semaphore } from '../kit/semaphore.ts';
+import type { Refusal } from '../errors/refusals.ts';
+import type { CommitPools } from '../commit/commit-pools.ts';
+import { failedHere, isInDoubt, verdictOf } from '../commit/error-cause.ts';
+import { misfitRefusal, rowRefusal } from '../commit/refusal-messages.ts';
+import { connectionOf } from '../commit/commit-connection.ts';
+import { partMessages, streamStatements } from '../commit/stream-statements.ts';
+import type { PartSql, StreamSql, StreamStatements } from '../commit/stream-statements.ts';
+import { askOn } from '../commit/transaction-status.ts';
+import type { Part } from '../commit/wire-message.ts';
 import { LineRefused, lineOf, reasonOf } from './line-refused.ts';
 import type { Skipped } from './skipped-lines.ts';
 import { runMessages } from './sql-run.ts';
@@ -36,12 +39,34 @@ const patienceSql = `select pg_catalog.set_config(s.name, w.value, true)
   join pg_catalog.pg_settings s on s.name operator(pg_catalog.=) w.name
   where s.setting operator(pg_catalog.<>) '0'`;
 
+/** What all transactions of large bodies share. */
+export interface StreamStages {
+  /** One connection for each large body in flight. */
+  readonly pools: CommitPools;
+  /**
+   * Limits how many chunks the engine stores at once: taking turns leaves processors and log to small requests, and takes no
+   * longer.
+   */
+  readonly turns: Semaphore;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+interface FailedRow {
+  readonly sqlstate: string;
+  readonly message: string;
+  readonly constraint: string | null;
+  readonly column: string | null;
+  /** The engine's function that raised it. */
+  readonly routine: string | null;
+}
+
 export class EventTransaction {
   readonly #client: PoolClient;
-  readonly #deps: TransactionDeps;
+  readonly #stages: StreamStages;
   readonly #target: Target;
   readonly #skipped: Skipped | null;
-  readonly #sql: TransactionSql;
+  readonly #sql: StreamStatements;
   #rows = 0;
   #confirmed = false;
   /** The table itself was found to accept rows. */
@@ -56,24 +81,25 @@ export class EventTransaction {
   /** `broken`: the connection cannot be borrowed again. */
   #state: 'open' | 'committed' | 'broken' = 'open';
 
-  private constructor(client: PoolClient, deps: TransactionDeps, target: Target, skipped: Skipped | null) {
+  private constructor(client: PoolClient, stages: StreamStages, target: Target, skipped: Skipped | null) {
     this.#client = client;
-    this.#deps = deps;
+    this.#stages = stages;
     this.#target = target;
     this.#skipped = skipped;
-    this.#sql = deps.sql(target, client);
+    this.#sql = streamStatements(target, connectionOf(client).facts, stages.pools.isShared(client));
   }
 
   /** `skipped` collects the rows that are left out; null: the first bad row ends the transaction. */
   static async begin(
-    deps: TransactionDeps,
+    stages: StreamStages,
     target: Target,
     skipped: Skipped | null,
   ): Promise<EventTransaction> {
-    const client = await deps.connect(target).catch((error: unknown) => {
+    const client = await stages.pools.connectFor(target).catch((error: unknown) => {
+      if (error instanceof LoginRefused) throw new Refused('table_unusable', error.message);
       throw error instanceof Refused ? error : notConnected(error);
     });
-    const transaction = new EventTransaction(client, deps, target, skipped);
+    const transaction = new EventTransaction(client, stages, target, skipped);
     try {
       await transaction.#begin();
     } catch (error) {
@@ -95,12 +121,12 @@ export class EventTransaction {
 
   /** The last byte has arrived, and the sender waits. */
   hurry(ms: number): void {
-    this.#deadline = this.#deps.clock() + ms;
+    this.#deadline = this.#stages.clock() + ms;
   }
 
   /** One call at a time. */
   store(rows: Rows): Promise<void> {
-    this.#working = this.#deps.turns.run(limits.eventsTurnMs, () => this.#storeAndConfirm(rows));
+    this.#working = this.#stages.turns.run(limits.eventsTurnMs, () => this.#storeAndConfirm(rows));
     return this.#working;
   }
 
@@ -148,7 +174,7 @@ export class EventTransaction {
   }
 
   /** After rows: 22P02 says that the table is not what it was. */
-  async #runAfter(statements: readonly EventSql[]): Promise<void> {
+  async #runAfter(statements: readonly StreamSql[]): Promise<void> {
     for (const { text, values } of statements)
       await this.#query(text, values).catch((error: unknown) => {
         throw sqlstateOf(error) === '22P02' ? new Refused('table_changed') : this.#unplaced(error);
@@ -159,7 +185,7 @@ export class EventTransaction {
   #unplaced(error: unknown): Error {
     const failed = asFailedRow(error);
     if (error instanceof Refused || !this.#mayBeRow(failed)) return this.#failure(error);
-    const { code, message } = this.#deps.explain(failed, null);
+    const { code, message } = explain(failed, null);
     return new Refused(code, message);
   }
 
@@ -170,11 +196,12 @@ export class EventTransaction {
     await this.#query('select').catch(() => {
       throw new Refused('commit_unknown');
     });
-    if (!this.#deps.isInDoubt(asFailedRow(error))) return false;
-    const leftMs = () => Math.min(limits.eventsDeadlineMs, this.#deadline - this.#deps.clock());
+    if (!isInDoubt({ ...asFailed(asFailedRow(error)), atCommit: true })) return false;
+    const leftMs = () => Math.min(limits.eventsDeadlineMs, this.#deadline - this.#stages.clock());
     const xid = this.#xid;
-    const fate = xid === null ? null : await this.#deps.fate(this.#client, this.#target, xid, leftMs);
-    if (fate === null) throw new Refused('commit_unknown');
+    const asking = xid === null ? null : askOn(this.#client, { ...this.#target, xid }, { leftMs });
+    const fate = await asking?.catch(() => null);
+    if (fate !== 'committed' && fate !== 'aborted') throw new Refused('commit_unknown');
     return fate === 'committed';
   }
 
@@ -194,7 +221,7 @@ export class EventTransaction {
     } catch (error) {
       if (sqlstateOf(error) === null || !this.#mayBeRow(asFailedRow(error))) throw this.#failure(error);
       await this.#run('rollback to savepoint headgate');
-      if (this.#deps.verdict(asFailedRow(error)) === 'suspect') await this.#stand();
+      if (verdictOf(asFailedRow(error)) === 'suspect') await this.#stand();
       if (to - from === 1) return this.#refuse(rows, from, asFailedRow(error));
       const middle = from + Math.floor((to - from) / 2);
       await this.#store(rows, from, middle);
@@ -206,7 +233,7 @@ export class EventTransaction {
   }
 
   #mayBeRow(failed: FailedRow): boolean {
-    return /^(row|suspect)$/.test(this.#deps.verdict(failed));
+    return /^(row|suspect)$/.test(verdictOf(failed));
   }
 
   /** Throws if not even zero rows can be stored: then the cause is the table, or the right to write to it. */
@@ -225,7 +252,7 @@ export class EventTransaction {
   }
 
   async #refuse(rows: Rows, row: number, failed: FailedRow): Promise<void> {
-    const it = this.#deps.explain(failed, await this.#misfit(rows, row, failed));
+    const it = explain(failed, await this.#misfit(rows, row, failed));
     const line = lineOf(rows, row);
     if (this.#skipped === null) throw new LineRefused(it, line);
     this.#skipped.add(line, reasonOf(it.message));
@@ -249,7 +276,7 @@ export class EventTransaction {
   }
 
   /** Throws if the table, or who may write to it, is not what was expected. */
-  async #check({ text, values }: EventSql): Promise<void> {
+  async #check({ text, values }: StreamSql): Promise<void> {
     try {
       await this.#query(text, values);
     } catch (error) {
@@ -260,7 +287,7 @@ export class EventTransaction {
     }
   }
 
-  async #run(text: string, values: EventSql['values'] = []): Promise<void> {
+  async #run(text: string, values: StreamSql['values'] = []): Promise<void> {
     try {
       await this.#query(text, values);
     } catch (error) {
@@ -279,21 +306,21 @@ export class EventTransaction {
 
   #query(
     text: string,
-    values: EventSql['values'] = [],
+    values: StreamSql['values'] = [],
   ): Promise<{ readonly command: string; readonly rows: readonly object[] }> {
     return this.#inTime(() => this.#client.query<object>({ text, values: [...values] }));
   }
 
   /** Returns the messages sent, which the engine has read. */
-  async #send(sql: RowsSql): Promise<readonly Buffer[]> {
-    const messages = this.#deps.messages(sql);
+  async #send(sql: PartSql): Promise<readonly Buffer[]> {
+    const messages = partMessages(sql);
     await this.#inTime(() => runMessages(this.#client, messages));
     return messages;
   }
 
   /** Does not wait for a silent engine: its own statement timeout is slightly shorter. */
   async #inTime<T>(ask: () => Promise<T>): Promise<T> {
-    const left = Math.min(limits.eventsDeadlineMs, this.#deadline - this.#deps.clock());
+    const left = Math.min(limits.eventsDeadlineMs, this.#deadline - this.#stages.clock());
     if (left <= 0 || this.#ending) throw new Refused('deadline');
     const timer = setTimeout(() => cutOff(this.#client), left + limits.gatewayCancelMs);
     try {
@@ -309,7 +336,7 @@ export class EventTransaction {
     if (state === null && !isConnectionLost(error)) return error as Error;
     if (isConnectionLost(error)) this.#state = 'broken';
     if (state === null) return new Refused('engine_unavailable');
-    switch (this.#deps.verdict(asFailedRow(error))) {
+    switch (verdictOf(asFailedRow(error))) {
       case 'table':
       case 'suspect':
         return new Refused('table_changed');
@@ -325,6 +352,16 @@ export class EventTransaction {
   }
 }
 
+function asFailed(row: FailedRow) {
+  return { ...failedHere(row.sqlstate, row.message), ...row };
+}
+
+/** The refusal for a row that the engine refuses; `misfit`: the column whose value the engine could not read. */
+function explain(row: FailedRow, misfit: Column | null): Refusal {
+  const failed = asFailed(row);
+  return misfit === null ? rowRefusal(failed) : misfitRefusal({ row: 0, column: misfit, failed });
+}
+
 function asFailedRow(error: unknown): FailedRow {
   const { code = '', message, constraint, column, routine } = error as DatabaseError;
   return {
@@ -338,6 +375,6 @@ function asFailedRow(error: unknown): FailedRow {
 
 const none = { bytes: Buffer.of(), spans: new Uint32Array() };
 
-function someOf({ documents }: Rows, from: number, to: number): EventRows {
+function someOf({ documents }: Rows, from: number, to: number): Part {
   return { documents, from, to, without: null };
 }

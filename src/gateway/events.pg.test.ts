@@ -255,7 +255,7 @@ test('a role that ends idle transactions at once does not end that of a slow sen
   assert.deepEqual([response.statusCode, await count(gateway, 't')], [200, 20_001]);
 });
 
-test('no more than a few large bodies at one time; the next reads 503 and succeeds later', async (t) => {
+test('no more than a few large bodies at one time; the next gets 503 and succeeds later', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   await gateway.rows('CREATE TABLE t (v text)');

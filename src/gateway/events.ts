@@ -14,7 +14,8 @@ import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { ofCatalog } from '../errors/refusals-of-catalog.ts';
 import { EventBody } from './event-body.ts';
-import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-deps.ts';
+import type { BodySource } from './event-body.ts';
+import type { EventAnswer, EventRequest, EventStore } from './event-store.ts';
 import { LineRefused, lineOf } from './line-refused.ts';
 import { Skipped } from './skipped-lines.ts';
 import type { Scope } from './tokens.ts';
@@ -23,39 +24,39 @@ import type { Scope } from './tokens.ts';
 const changedAttemptsMax = 3;
 
 export function ingestEvents(
-  deps: EventDeps,
+  store: EventStore,
   request: EventRequest,
   source: BodySource,
   scope: Scope | null = null,
 ): Promise<EventAnswer> {
-  const stored = storeEvents(deps, request, source, scope);
+  const stored = storeEvents(store, request, source, scope);
   if (!request.flush) return stored;
   return stored.then(async (answer) => {
-    await deps.readable(request.database);
+    await store.readable(request.database);
     return answer;
   });
 }
 
 async function storeEvents(
-  deps: EventDeps,
+  store: EventStore,
   request: EventRequest,
   source: BodySource,
   scope: Scope | null,
 ): Promise<EventAnswer> {
   const { database, name, onConflict } = request;
-  const arrivedAtMs = deps.clock();
+  const arrivedAtMs = store.clock();
   const find = (sinceMs?: number) =>
-    scope === null ? deps.find(database, name, onConflict, sinceMs) : scope.find(deps, request, sinceMs);
+    scope === null ? store.find(database, name, onConflict, sinceMs) : scope.find(store, request, sinceMs);
   const sought = find();
   const target = sought instanceof Promise ? await sought : sought;
-  deps.admit(target);
-  const body = new EventBody(source, deps.codec);
+  store.admit(target);
+  const body = new EventBody(source);
   const read = body.small();
   const small = read instanceof Promise ? await read : read;
   if (small === null) {
     // Lines are left out for good because of what the table is like.
     const exact = request.skips ? await find(arrivedAtMs) : target;
-    return storeLarge(deps, exact, request, body, find);
+    return storeLarge(store, exact, request, body, find);
   }
   for (let attempt = 1, found = target; ; attempt++) {
     const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
@@ -76,32 +77,32 @@ async function storeEvents(
     }
     if (failure !== null) throw failure;
     if (rows === null) return { rows: 0, skipped };
-    const outcome = await deps.submit(rows);
+    const outcome = await store.submit(rows);
     if (outcome.kind === 'committed') return { rows: outcome.rows, skipped };
     const { code } = outcome.refusal;
     if (outcome.kind === 'aborted' && attempt < changedAttemptsMax) {
-      if (code === 'table_changed') deps.forget(database, name);
+      if (code === 'table_changed') store.forget(database, name);
       const then = found;
       if (code === 'table_changed' || ofCatalog.has(code)) found = await find(arrivedAtMs);
       if (code === 'table_changed' || found !== then) continue;
     }
-    if (skipped !== null && rowCodes.has(code)) return deps.skipping(found, request, body, small);
+    if (skipped !== null && rowCodes.has(code)) return store.skipping(found, request, body, small);
     throw refusedBy(outcome, rows);
   }
 }
 
 /** A body that is not held can be read only once: a table that has changed meanwhile refuses it for now. */
 async function storeLarge(
-  deps: EventDeps,
+  store: EventStore,
   target: Target,
   request: EventRequest,
   body: EventBody,
   find: (sinceMs: number) => Target | Promise<Target>,
 ): Promise<EventAnswer> {
   try {
-    return await deps.large(target, request, body);
+    return await store.large(target, request, body);
   } catch (error) {
-    if (!restsOnCatalog(error) || (await find(deps.clock())) === target) throw error;
+    if (!restsOnCatalog(error) || (await find(store.clock())) === target) throw error;
     throw new Refused('table_changed');
   }
 }

@@ -36,7 +36,7 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
   readonly requestId: string;
   /** The route, once it is known. */
   route: 'events' | 'sql' | 'stream' | 'other' = 'other';
-  /** Where the request may store; null: everywhere. */
+  /** Where the request may store, or what it may follow; null: everywhere. */
   scope: Scope | null = null;
   readonly #observe: Observe;
   /** Names and values alternate. */
@@ -157,6 +157,8 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
       'content-type': type,
       'cache-control': 'no-store',
       'x-accel-buffering': 'no',
+      // The URL may hold a token.
+      'referrer-policy': 'no-referrer',
     };
     const write = this.writeOn(200, [...this.#headers(headers, null), ...this.#id], readPauseMs);
     for await (const { frame, rows: more } of pieces) {

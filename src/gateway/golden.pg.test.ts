@@ -13,6 +13,7 @@ import type { GoldenAnswer } from '../../test/support/golden.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { chunked, post } from '../../test/support/raw-http.ts';
 import { Refused, refusals } from '../errors/refusals.ts';
+import type { EventStore } from './event-store.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 
 const page = 'https://app.example';
@@ -199,13 +200,12 @@ test('every answer is what it was', async (t) => {
       instead: (deps) => ({
         ...deps,
         unavailable: () => 'it is away',
-        events: {
-          ...deps.events,
-          find: (_database, name) => {
+        events: Object.assign(Object.create(deps.events) as EventStore, {
+          find: (_database: string, name: string) => {
             if (name === 'bug') throw new TypeError('a bug with /a/path in it');
             throw new Refused(name as RefusalCode);
           },
-        },
+        }),
       }),
     }),
     limited: await openTestGateway(t, database, { ...options, gate: openGate({ addressRate: rate }) }),

@@ -1,10 +1,12 @@
 /**
  * What happens to a request of the events gateway: guard → route → handler. Takes exchanges from the front, answers each; refuses as the guard,
- * the gate and the handlers do, and with `malformed_path`, `malformed_request` (two Authorizations), `route_unknown`, `method_not_allowed`,
- * `overloaded`, `draining`, `engine_unavailable` and `token_scope`.
+ * the gate and the handlers do, and with `malformed_path`, `malformed_request` (two Authorizations), `malformed_query` (two tokens), `route_unknown`,
+ * `method_not_allowed`, `overloaded`, `draining`, `engine_unavailable` and `token_scope`.
  */
 import { performance } from 'node:perf_hooks';
 import type { Gate } from '../access/gate.ts';
+import type { TlsSource } from '../access/tls-source.ts';
+import type { ListenAt } from '../kit/listen-at.ts';
 import { remembered } from '../kit/memoize.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest, Incoming } from '../http/exchange.ts';
@@ -14,25 +16,59 @@ import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import type { GatewayOptions } from './door.ts';
 import { eventsRoute, readEvent } from './events-route.ts';
-import type { EventRequest } from './event-deps.ts';
+import type { EventRequest, EventStore } from './event-store.ts';
 import { connectionWords, GatewayExchange } from './exchange.ts';
 import { Guard } from './guard.ts';
+import type { GuardOptions } from './guard.ts';
 import { openapiDocument } from './openapi.ts';
+import { valuesOf } from './query.ts';
 import { routeOf, targetRefusal } from './routes.ts';
 import type { Route, RouteName } from './routes.ts';
 import { ScopedTokens } from './tokens.ts';
-import type { Shown } from './tokens.ts';
+import type { AskTokens, Shown } from './tokens.ts';
 import { sqlRoute } from './sql-route.ts';
 import { streamRoute } from './stream-route.ts';
 import type { Streams } from './streams.ts';
-import type { SqlSessions } from './sql-sessions.ts';
+import type { SqlSessions, SqlSurroundings } from './sql-sessions.ts';
 
 /** Throws or rejects with Refused. */
 type Handler = (exchange: GatewayExchange) => Promise<void> | void;
 
-export interface GatewayHttpOptions extends GatewayOptions {
+export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
+  /** null: plain HTTP. */
+  readonly tls: TlsSource | null;
+  /** Decides who may connect and how often, and identifies the client behind a proxy. */
+  readonly gate: Gate;
+  readonly observe: Observe;
+  /** For sockets and what arrives on them. */
+  readonly limits?: Limits;
+  /** false: Node's parser reads every request. Default: true. */
+  readonly fastPath?: boolean;
+  /** 0: any free port. */
+  readonly port: number;
+  readonly fd?: ListenAt['fd'];
+  readonly version: string;
+  /** Monotonic, ms. */
+  readonly clock?: () => number;
+  readonly databases: GatewayDatabases;
+  /** The text of GET /v1/metrics; null: served elsewhere. */
+  readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> } | null;
+}
+
+export interface GatewayDatabases {
+  /** The database named by `?database=`, or the default one; throws Refused if it does not exist. */
+  readonly database: (name: string | undefined) => string;
+  /** null: requests can be accepted; otherwise the reason, in one line without credentials. */
+  readonly unavailable: () => string | null;
+  readonly sql: SqlSurroundings;
+  readonly events: EventStore;
+  /** null: CREATE TOKEN has no tokens here. */
+  readonly tokens: AskTokens | null;
+}
+
+/** What the door has opened for its requests. */
+interface Opened {
   readonly limits: Limits;
   readonly sessions: SqlSessions;
   readonly streams: Streams;
@@ -42,7 +78,7 @@ export interface GatewayHttpOptions extends GatewayOptions {
 
 export class GatewayHttp implements HttpHandler<GatewayExchange> {
   readonly offers = null;
-  readonly #options: GatewayHttpOptions;
+  readonly #options: GatewayOptions & Opened;
   readonly #guard: Guard;
   readonly #gate: Gate;
   readonly #observe: Observe;
@@ -52,10 +88,10 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
   /** null: served elsewhere. */
   readonly #handlers: { readonly [name in RouteName]: Handler | null };
 
-  constructor(options: GatewayHttpOptions) {
-    const { gate, observe, sessions, streams, limits, version, token, metrics, deps } = options;
+  constructor(options: GatewayOptions & Opened) {
+    const { gate, observe, sessions, streams, limits, version, token, metrics, databases } = options;
     const { clock = () => performance.now() } = options;
-    const { events, database, unavailable, tokens } = deps;
+    const { events, database, unavailable, tokens } = databases;
     this.#options = options;
     this.#gate = gate;
     this.#observe = observe;
@@ -63,11 +99,11 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
     this.#eventOf = remembered((target) => readEvent(target, database), limits.eventsTargetsMax);
     this.#posted = remembered((target) => soughtBy('POST', target), limits.eventsTargetsMax);
     this.#guard = new Guard({ ...options, secure: options.tls !== null });
-    const document = JSON.stringify(openapiDocument({ version, asksForToken: token !== null }));
+    const document = JSON.stringify(openapiDocument(version, token !== null));
     this.#handlers = {
-      events: eventsRoute({ events, eventOf: this.#eventOf }),
-      stream: streamRoute({ streams, database, readPauseMs: limits.gatewayReadPauseMs }),
-      sql: sqlRoute({ sessions, database, readPauseMs: limits.gatewayReadPauseMs }),
+      events: eventsRoute(events, this.#eventOf),
+      stream: streamRoute(streams, database, limits.gatewayReadPauseMs),
+      sql: sqlRoute(sessions, database, limits.gatewayReadPauseMs),
       health: (exchange) => {
         if (unavailable() !== null) throw new Refused('engine_unavailable');
         exchange.answerJson('{"status":"ok"}');
@@ -112,7 +148,9 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
   #serve(exchange: GatewayExchange, route: Route | Refusal): Promise<void> | void {
     const name = 'code' in route ? null : route.name;
     if (name === 'events' || name === 'stream' || name === 'sql') exchange.route = name;
-    const asks = this.#admit(exchange, name === 'events' || isEventsPreflight(exchange));
+    const kind =
+      name === 'stream' ? 'stream' : name === 'events' || isEventsPreflight(exchange) ? 'events' : null;
+    const asks = this.#admit(exchange, kind);
     if (asks === null) return this.#handle(exchange, route);
     return this.#tokens.admit(asks).then((scope) => {
       exchange.scope = scope;
@@ -128,30 +166,37 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
   }
 
   /** null: the request is admitted; otherwise what remains to be checked of its token, or of its page. Throws Refused. */
-  #admit(exchange: GatewayExchange, isEvents: boolean): Shown | null {
+  #admit(exchange: GatewayExchange, kind: 'events' | 'stream' | null): Shown | null {
     const { method, target } = exchange;
     // A health check reveals nothing else, and may use any host name, as load balancers do.
     const isHealth = method === 'GET' && target === '/v1/healthz';
     const place = this.#guard.place(exchange);
     const [origin, authorization] = [exchange.one('origin'), exchange.one('authorization')];
     const isPreflight = method === 'OPTIONS';
-    const scoped = isHealth || isPreflight ? null : this.#guard.scopedToken(authorization);
+    const inQuery = kind === 'stream' ? tokenInQuery(target) : null;
+    const scoped = isHealth || isPreflight ? null : (inQuery ?? this.#guard.scopedToken(authorization));
     // Only the database knows which pages its tokens allow.
-    const isAsked = isEvents && (scoped !== null || (isPreflight && origin !== undefined && place !== null));
+    const isAsked =
+      kind !== null && (scoped !== null || (isPreflight && origin !== undefined && place !== null));
     const passes = place?.code === 'host_refused' ? isHealth : isAsked;
     if (place !== null && !passes) throw new Refused(place);
     if (origin !== undefined && this.#guard.allows(origin)) exchange.allowOrigin(origin);
     const unwelcome = this.#gate.refuses(exchange.remoteAddress);
     if (unwelcome !== null) throw new Refused(unwelcome);
-    if (scoped !== null && !isEvents) throw new Refused('token_scope', onlyEvents);
+    if (scoped !== null && kind === null) throw new Refused('token_scope', onlyEvents);
     // A preflight carries no credentials.
     const token = isHealth || isPreflight || isAsked ? null : this.#guard.token(authorization);
     if (token !== null) throw new Refused(token);
     const { load, limits } = this.#options;
     if (load() > limits.gatewayRequestsMax) throw new Refused('overloaded');
     if (!isAsked) return null;
-    const { database } = this.#eventOf(target);
-    return { database, token: scoped, origin, place, allowOrigin: (it) => exchange.allowOrigin(it) };
+    const reads = kind === 'stream';
+    // A preflight may be for either method.
+    const { database } =
+      reads || isPreflight
+        ? { database: this.#options.databases.database(valuesOf(target, 'database')[0]) }
+        : this.#eventOf(target);
+    return { database, reads, token: scoped, origin, place, allowOrigin: (it) => exchange.allowOrigin(it) };
   }
 }
 
@@ -172,7 +217,16 @@ function isStream(target: string): boolean {
   return !('code' in route) && route.name === 'stream';
 }
 
-const onlyEvents = 'with a token of CREATE TOKEN there is POST /v1/events, and nothing else';
+const onlyEvents =
+  'with a token of CREATE TOKEN there is POST /v1/events or, FOR SELECT, GET /v1/events, and nothing else';
+
+/** null: there is none. If there is one, no other credential of the request counts. Throws Refused. */
+function tokenInQuery(target: string): string | null {
+  const [token = null, another] = valuesOf(target, 'token');
+  if (another !== undefined)
+    throw new Refused('malformed_query', 'the parameter token is given more than once');
+  return token;
+}
 
 function isEventsPreflight({ method, target }: GatewayExchange): boolean {
   const route = method === 'OPTIONS' ? routeOf('POST', target) : null;

@@ -21,7 +21,7 @@ test('a client generated from the OpenAPI document compiles, and a gateway answe
   const folder = await mkdtemp(join(root, 'dist', 'openapi-client-'));
   onEnd(t, 'client', () => rm(folder, { recursive: true }));
   await generate({
-    input: openapiDocument({ version: '1.2.3', asksForToken: true }) as Record<string, unknown>,
+    input: openapiDocument('1.2.3', true) as Record<string, unknown>,
     output: join(folder, 'client'),
     httpClient: HttpClient.FETCH,
   });

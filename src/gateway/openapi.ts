@@ -33,13 +33,8 @@ const everywhere = [
 
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
-export interface OpenapiOptions {
-  readonly version: string;
-  /** Requests must carry a bearer token. */
-  readonly asksForToken: boolean;
-}
-
-export function openapiDocument({ version, asksForToken }: OpenapiOptions): object {
+/** `asksForToken`: requests must carry a bearer token. */
+export function openapiDocument(version: string, asksForToken: boolean): object {
   const paths: Record<string, object> = {};
   for (const { method, path, operation } of routes)
     if (operation !== null)

@@ -4,7 +4,7 @@
  * prints the same table. Pure.
  */
 import { Refused } from '../errors/refusals.ts';
-import { conflicts } from './event-deps.ts';
+import { conflicts } from './event-store.ts';
 
 export interface Parameter {
   readonly description: string;
@@ -21,7 +21,7 @@ export const eventParameters = {
   on_error: { description: 'skip: commit the good lines and list the bad ones', values: ['fail', 'skip'] },
   on_conflict: {
     description:
-      'what happens to a row whose primary key already exists; update replaces it: a column that the event does not have becomes NULL',
+      'for a row whose primary key already exists: error refuses it, ignore keeps the old row, update replaces it (a column that the event does not have becomes NULL)',
     values: conflicts,
   },
   flush: { description: 'true: answer when the rows can be read', values: ['false', 'true'] },
@@ -32,6 +32,14 @@ export const streamParameters = {
   database,
   after: {
     description: 'the id of the last event that was read; 0: from the beginning; absent: from now on',
+  },
+  batch: {
+    description:
+      'an event has an id at least every so many rows, 1 to 10000; absent: the last one of each batch',
+  },
+  token: {
+    description:
+      'a token of CREATE TOKEN … FOR SELECT, for clients that cannot send Authorization, such as EventSource',
   },
 } as const satisfies Record<string, Parameter>;
 
@@ -62,6 +70,11 @@ export function readQuery<Table extends Readonly<Record<string, Parameter>>>(
     if (value === '') throw refuse(`querystring/${name} must NOT have fewer than 1 characters`);
   }
   return Object.fromEntries(given) as Given<Table>;
+}
+
+/** The values of a parameter, before the others are read. */
+export function valuesOf(target: string, wanted: string): readonly string[] {
+  return [...pairsOf(target)].filter(([name]) => name === wanted).map(([, value]) => value);
 }
 
 function* pairsOf(target: string): Iterable<readonly [string, string]> {

@@ -81,12 +81,12 @@ export const routes: readonly Route[] = [
     path: eventsPath,
     operation: {
       operationId: 'insertEvents',
-      summary: 'Insert one JSON object, or one a line (NDJSON), into a table that exists',
+      summary: 'Insert one JSON object, or several as NDJSON, into an existing table',
       description: 'All or nothing. Answered after the commit. Content-Encoding: gzip is accepted.',
       parameters: eventParameters,
       body: {
         'application/json': ref('Event'),
-        'application/x-ndjson': { type: 'string', description: 'one JSON object a line' },
+        'application/x-ndjson': { type: 'string', description: 'one JSON object per line' },
       },
       answer: { description: 'committed', schema: 'EventsAnswer' },
       refusals: ofEvents,
@@ -99,9 +99,9 @@ export const routes: readonly Route[] = [
     operation: {
       operationId: 'followRows',
       summary:
-        'Rows of a table as they are committed, as server-sent events, or as JSON a line where Accept begins with it',
+        'Follow the rows of a table as they are committed: as server-sent events, or as NDJSON if Accept begins with it',
       description:
-        'At least once, and none left out. `data` is a row as one JSON object, `id` the position behind it and those before it: send it as Last-Event-ID, or as `after`, to go on from there. An event `refused` ends the stream. In a line `row` is the row, `position` the id, `refused` the end.',
+        'Each row at least once. `data` is a row as one JSON object, `id` the position after it: send it as Last-Event-ID, or as `after`, to continue there. An event `refused` ends the stream. In NDJSON `row` is the row, `position` the id, and `refused` the end.',
       parameters: streamParameters,
       answer: { description: 'rows, until one side leaves', schema: null },
       refusals: ofStream,
@@ -133,7 +133,7 @@ export const routes: readonly Route[] = [
     path: '/v1/healthz',
     operation: {
       operationId: 'health',
-      summary: 'Is the gateway there, and can it reach its databases',
+      summary: 'Check that the gateway runs and reaches its databases',
       answer: { description: 'yes', schema: 'Health' },
       refusals: [],
       open: true,

@@ -10,18 +10,15 @@ import { parseSqlRequest } from './sql-request.ts';
 import type { SqlRequest } from './sql-request.ts';
 import type { SqlSessions } from './sql-sessions.ts';
 
-export interface SqlRouteDeps {
-  readonly sessions: SqlSessions;
-  readonly database: (name: string | undefined) => string;
-  /** How long the reader of a result may pause, in ms. */
-  readonly readPauseMs: number;
-}
-
 const bytesMax = limits.gatewaySqlBytesMax;
 const bounds = { bytesMax, tooLarge: `the SQL is larger than ${bytesMax} bytes` };
 
-export function sqlRoute(deps: SqlRouteDeps): (exchange: GatewayExchange) => Promise<void> {
-  const { sessions, database, readPauseMs } = deps;
+/** `readPauseMs`: how long its reader may pause. */
+export function sqlRoute(
+  sessions: SqlSessions,
+  database: (name: string | undefined) => string,
+  readPauseMs: number,
+): (exchange: GatewayExchange) => Promise<void> {
   return async (exchange) => {
     const name = database(readQuery(exchange.target, sqlParameters).database);
     const gone = new AbortController();

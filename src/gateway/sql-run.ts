@@ -27,7 +27,7 @@ export interface Ran {
   readonly clean: boolean;
 }
 
-export interface RunOptions {
+export interface SqlRun {
   readonly sql: Buffer;
   /** Texts of the parameters; null: the simple protocol, which allows several statements. */
   readonly values: readonly (string | null)[] | null;
@@ -43,7 +43,7 @@ const discardAll = query(Buffer.from('DISCARD ALL'));
 const rollback = query(Buffer.from('ROLLBACK'));
 
 /** Runs it and resets the session; never rejects. */
-export async function runSql(client: PoolClient, options: RunOptions): Promise<Ran> {
+export async function runSql(client: PoolClient, options: SqlRun): Promise<Ran> {
   const stop = watchSize(client, options);
   const onNotice = (notice: Told): void => {
     const { severity = 'NOTICE', message = '', detail, hint } = notice;
@@ -117,7 +117,7 @@ function resetOnly(client: PoolClient, message: Buffer): Promise<boolean> {
  * they arrive. Large results are read one after the other, since each takes several times its size. The returned
  * function ends the watch and returns whether there were too many bytes.
  */
-function watchSize(client: PoolClient, { large, result }: RunOptions): () => boolean {
+function watchSize(client: PoolClient, { large, result }: SqlRun): () => boolean {
   const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
   let bytes = 0;
   let done: (() => void) | null = null;
@@ -211,7 +211,7 @@ class StatementRun extends Run {
 
   constructor(
     client: PoolClient,
-    { sql, values, result }: RunOptions,
+    { sql, values, result }: SqlRun,
     done: (end: RunEnd, reset: Promise<boolean>) => void,
   ) {
     super(

@@ -4,6 +4,7 @@
  * `commit_unknown`. A session is borrowed to one request at a time and reused only after DISCARD ALL; a session in any doubt is cut off. Bounded in
  * sessions, waiting requests, time and bytes.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
@@ -32,7 +33,8 @@ import type { SqlType, TypeRow } from './sql-types.ts';
 
 const cancellation = { statementMs: limits.gatewaySqlTimeoutMs, cancelMs: limits.gatewayCancelMs };
 
-export interface SqlDeps {
+/** The databases that SQL runs in. */
+export interface SqlSurroundings {
   /** For a client of the pg package; throws Refused if the gateway does not serve the database. */
   readonly clientConfig: (database: string) => ClientConfig;
   /** Resolves if the database exists and its role may work in it; throws Refused. */
@@ -41,7 +43,6 @@ export interface SqlDeps {
   readonly dialect: (database: string) => SqlDialect;
   /** Translates an error of the engine as if it had read the client's own text; `rewritten` null: it has. */
   readonly translate: (error: DatabaseError, original: Buffer, rewritten: Rewritten | null) => SqlError;
-  readonly memory: ResultMemory;
 }
 
 /** The engine's error about the client's SQL: answered with its SQLSTATE. */
@@ -86,24 +87,26 @@ interface Database {
 }
 
 export class SqlSessions {
-  readonly #deps: SqlDeps;
+  readonly #around: SqlSurroundings;
+  readonly #memory: ResultMemory;
   readonly #databases = new Map<string, Database>();
-  readonly #sessions = new WeakMap<ClientBase, Session>();
+  readonly #sessions = rememberedOf<ClientBase, { told: Session | null }>(() => ({ told: null }));
   readonly #large = new Semaphore(1);
   readonly #left: LeftBehind;
   #closed = false;
 
-  constructor(deps: SqlDeps) {
-    this.#deps = deps;
-    this.#left = new LeftBehind(deps.clientConfig);
+  constructor(around: SqlSurroundings, memory: ResultMemory) {
+    this.#around = around;
+    this.#memory = memory;
+    this.#left = new LeftBehind(around.clientConfig);
   }
 
   /** The caller must call the result's `release`. Throws Refused or SqlRefused. `signal`: the client has left. */
   async run(name: string, request: SqlRequest, signal: AbortSignal): Promise<SqlResult> {
-    await this.#deps.ready(name);
+    await this.#around.ready(name);
     const database = this.#open(name);
     const client = await this.#borrow(database);
-    const result = new SqlResult((oid) => database.types.get(oid), this.#deps.memory);
+    const result = new SqlResult((oid) => database.types.get(oid), this.#memory);
     const watch = new Cancellation(client, database.config, signal, cancellation);
     let clean = false;
     try {
@@ -132,7 +135,7 @@ export class SqlSessions {
     signal: AbortSignal,
     work: (borrowed: BorrowedConnection) => Promise<T>,
   ): Promise<T> {
-    await this.#deps.ready(name);
+    await this.#around.ready(name);
     const database = this.#open(name);
     if (!database.dialect.streams) throw new Refused('relation_not_streamed', notStreamed);
     const client = await this.#borrow(database);
@@ -154,7 +157,7 @@ export class SqlSessions {
       if (watch.cancelled || isConnectionLost(error)) throw new Refused('engine_unavailable');
       if (sqlstateOf(error) === null) throw error;
       const failed = error as DatabaseError;
-      throw new SqlRefused(this.#deps.translate(failed, Buffer.alloc(0), null), isTransient(failed));
+      throw new SqlRefused(this.#around.translate(failed, Buffer.alloc(0), null), isTransient(failed));
     } finally {
       watch.end();
       client.release(!clean || watch.cancelled);
@@ -180,10 +183,15 @@ export class SqlSessions {
     client: PoolClient,
     request: SqlRequest,
     result: SqlResult,
-  ): Promise<{ end: RunEnd; clean: boolean; rewritten: Rewritten | null; translate: SqlDeps['translate'] }> {
-    const { translate } = this.#deps;
+  ): Promise<{
+    end: RunEnd;
+    clean: boolean;
+    rewritten: Rewritten | null;
+    translate: SqlSurroundings['translate'];
+  }> {
+    const { translate } = this.#around;
     // Until the session is reset after the request, which may set something else.
-    if (this.#sessions.get(client)?.isHostile === true) await client.query(madeReadable);
+    if (this.#sessions(client).told?.isHostile === true) await client.query(madeReadable);
     const rewritten = await this.#rewrite(database, client, request.sql);
     const sql = rewritten === null ? request.sql : Buffer.from(rewritten.sql, 'latin1');
     let values: (string | null)[] | null = null;
@@ -213,7 +221,7 @@ export class SqlSessions {
     const rewrite = database.dialect.rewrite(sql.toString('latin1'), {
       database: database.config.database ?? database.name,
       user: database.config.user ?? '',
-      standardConformingStrings: this.#sessions.get(client)?.standardConformingStrings ?? true,
+      standardConformingStrings: this.#sessions(client).told?.standardConformingStrings ?? true,
       clientEncoding: 'UTF8',
     });
     if (rewrite === null) return null;
@@ -232,7 +240,7 @@ export class SqlSessions {
     const known = this.#databases.get(name);
     if (known !== undefined) return known;
     if (this.#closed) throw new Refused('draining');
-    const config = this.#deps.clientConfig(name);
+    const config = this.#around.clientConfig(name);
     if (this.#databases.size >= limits.databasesMax) {
       const idle = [...this.#databases.values()].find(({ pool }) => pool.totalCount === 0);
       if (idle === undefined) throw new Refused('overloaded');
@@ -243,7 +251,7 @@ export class SqlSessions {
 
   /** `shared`: the connection passes a pooler, which accepts no settings with it; the gateway's own clock must suffice. */
   #add(name: string, config: ClientConfig, shared: boolean): Database {
-    const dialect = this.#deps.dialect(name);
+    const dialect = this.#around.dialect(name);
     const pool = new Pool({
       ...config,
       max: limits.gatewaySqlConnectionsMax,
@@ -272,7 +280,7 @@ export class SqlSessions {
     const standardConformingStrings = rows[0]?.value !== 'off';
     const isHostile =
       !shared && streams && (await client.query<{ plain: boolean }>(isReadable)).rows[0]?.plain !== true;
-    this.#sessions.set(client, { standardConformingStrings, isHostile });
+    this.#sessions(client).told = { standardConformingStrings, isHostile };
   }
 
   async #borrow(database: Database): Promise<PoolClient> {
@@ -314,7 +322,7 @@ const eachByItself = {
 };
 
 function failureOf(
-  ran: { end: RunEnd; clean: boolean; rewritten: Rewritten | null; translate: SqlDeps['translate'] },
+  ran: { end: RunEnd; clean: boolean; rewritten: Rewritten | null; translate: SqlSurroundings['translate'] },
   request: SqlRequest,
   result: SqlResult,
   late: boolean,

@@ -69,7 +69,7 @@ test('a reader who reads nothing is cut off, and what it held is there again', a
   }
 });
 
-test('uploads that break off while tables are looked for hold nothing, and nobody reads 503 for them', async (t) => {
+test('uploads that break off while tables are looked for hold nothing, and nobody gets 503 for them', async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   await client.query(

@@ -34,7 +34,7 @@ export interface FeedOptions {
   readonly database: string;
   readonly sessions: SqlSessions;
   readonly now: TableNow;
-  readonly frame: (rows: readonly string[], after: Place) => Buffer;
+  readonly frame: (rows: readonly string[], behind: (row: number) => Place, after: Place) => Buffer;
 }
 
 export class Feed {
@@ -153,10 +153,14 @@ export class Feed {
 
   /** false: no reader waits any more, and more rows may remain. */
   async #look(borrowed: BorrowedConnection): Promise<boolean> {
-    for await (const { rows, before, after, take } of this.#reader.look(borrowed, allColumns, false)) {
+    for await (const { rows, before, behind, after, take } of this.#reader.look(
+      borrowed,
+      allColumns,
+      false,
+    )) {
       take();
       if (rows.length > 0)
-        this.#hold({ before, after, frame: this.options.frame(rows, after), rows: rows.length });
+        this.#hold({ before, after, frame: this.options.frame(rows, behind, after), rows: rows.length });
       if (!(await this.#wanted(limits.streamLookMs))) return false;
     }
     return true;

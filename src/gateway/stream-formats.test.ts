@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { formFor } from './stream-formats.ts';
+import { formFor, placesEvery, stepOf } from './stream-formats.ts';
 import { wholly } from './stream-position.ts';
 
 const place = wholly(1, 2, 3n);
@@ -23,7 +23,7 @@ test('each line is one JSON object, and the last of a batch has its place', () =
   const { begin, rows, silence, refused, comeAgain } = formFor('application/x-ndjson');
   const text = [
     begin(place),
-    rows(['{"a":1}', '{"a":2}'], place),
+    rows(['{"a":1}', '{"a":2}'], (row) => (row === 1 ? place : null)),
     silence(place),
     refused('{"code":"x"}'),
     comeAgain,
@@ -43,4 +43,30 @@ test('each line is one JSON object, and the last of a batch has its place', () =
       { again: true },
     ],
   );
+});
+
+test('the batch of a reader becomes one of few steps, so that strangers cannot ask for as many readings as there are numbers', () => {
+  assert.deepEqual([undefined, '1', '9', '10', '999', '1000', '10000'].map(stepOf), [
+    null,
+    1,
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+  ]);
+  for (const wrong of ['', '0', '-1', '1.5', '10001', '100000', '1e3', ' 1', 'x'])
+    assert.equal(stepOf(wrong), undefined, wrong);
+});
+
+test('a row carries its place at every step, and the last one the place after all', () => {
+  const behind = (row: number) => wholly(1, 2, BigInt(row));
+  const after = wholly(1, 2, 99n);
+  const xids = (step: number | null, count: number) =>
+    Array.from({ length: count }, (_, row) =>
+      Number(placesEvery(step, count, behind, after)(row)?.parts[0]?.xid ?? -1),
+    );
+  assert.deepEqual(xids(null, 3), [-1, -1, 99]);
+  assert.deepEqual(xids(1, 3), [0, 1, 99]);
+  assert.deepEqual(xids(10, 12), [-1, -1, -1, -1, -1, -1, -1, -1, -1, 9, -1, 99]);
 });

@@ -5,12 +5,33 @@ import { limits } from '../config/limits.ts';
 import { printPlace } from './stream-position.ts';
 import type { Place } from './stream-position.ts';
 
+/** The place after a row of a batch, counted from 0; null: it carries none. */
+export type PlaceAfter = (row: number) => Place | null;
+
+/** How often rows carry their place at most: readers that want it as often share a reading. */
+const steps = [10_000, 1_000, 100, 10, 1];
+
+/** The next lower of few steps; null: only the last row of a batch. Refuses (undefined) what is no number from 1 to 10,000. */
+export function stepOf(batch: string | undefined): number | null | undefined {
+  if (batch === undefined) return null;
+  const rows = /^\d{1,5}$/.test(batch) ? Number(batch) : 0;
+  return rows > 10_000 ? undefined : steps.find((step) => step <= rows);
+}
+
+/** `behind`: the place after each row, `after`: after all of them. */
+export const placesEvery =
+  (step: number | null, count: number, behind: PlaceAfter, after: Place): PlaceAfter =>
+  (row) => {
+    if (row === count - 1) return after;
+    return step !== null && (row + 1) % step === 0 ? behind(row) : null;
+  };
+
 export interface StreamForm {
   readonly type: string;
   /** The beginning of a stream. */
   readonly begin: (place: Place) => string;
-  /** A batch: its last row carries the place after it. */
-  readonly rows: (rows: readonly string[], after: Place) => string;
+  /** A batch: the rows for which there is a place carry it. */
+  readonly rows: (rows: readonly string[], places: PlaceAfter) => string;
   /** For when there was nothing to send for a while. */
   readonly silence: (place: Place) => string;
   /** Why the stream ends; `answer`: as JSON. */
@@ -26,9 +47,12 @@ const lineOf = (place: Place): string => `{"position":"${printPlace(place)}"}\n`
 const serverSentEvents: StreamForm = {
   type: 'text/event-stream',
   begin: (place) => `retry: ${limits.streamAgainMs}\n${idOf(place)}`,
-  rows: (rows, after) =>
+  rows: (rows, places) =>
     rows
-      .map((row, i) => `${i < rows.length - 1 ? '' : `id: ${printPlace(after)}\n`}data: ${row}\n\n`)
+      .map((row, i) => {
+        const place = places(i);
+        return `${place === null ? '' : `id: ${printPlace(place)}\n`}data: ${row}\n\n`;
+      })
       .join(''),
   silence: (place) => `:\n${idOf(place)}`,
   refused: (answer) => `event: refused\ndata: ${answer}\n\n`,
@@ -38,9 +62,12 @@ const serverSentEvents: StreamForm = {
 const lines: StreamForm = {
   type: 'application/x-ndjson',
   begin: lineOf,
-  rows: (rows, after) =>
+  rows: (rows, places) =>
     rows
-      .map((row, i) => `{${i < rows.length - 1 ? '' : `"position":"${printPlace(after)}",`}"row":${row}}\n`)
+      .map((row, i) => {
+        const place = places(i);
+        return `{${place === null ? '' : `"position":"${printPlace(place)}",`}"row":${row}}\n`;
+      })
       .join(''),
   silence: lineOf,
   refused: (answer) => `{"refused":${answer}}\n`,

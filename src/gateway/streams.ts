@@ -13,9 +13,10 @@ import { answerTo } from './answers.ts';
 import type { Budget } from './memory-budget.ts';
 import type { SqlSessions } from './sql-sessions.ts';
 import { Feed, passes } from './stream-feed.ts';
+import { placesEvery } from './stream-formats.ts';
 import type { StreamForm } from './stream-formats.ts';
 import { advanced, furthestXid, gapTo, leastXid, parsePlace, wholly } from './stream-position.ts';
-import type { Place } from './stream-position.ts';
+import type { Address, Place } from './stream-position.ts';
 import { allColumns, byName, byOid, Pager, tableNow } from './stream-read.ts';
 import type { TableNow } from './stream-read.ts';
 
@@ -26,6 +27,10 @@ export interface StreamRequest {
   /** The id of an event; `0`: from the beginning; null: from now on. */
   readonly after: string | null;
   readonly form: StreamForm;
+  /** How many rows have one id at most; null: those of a batch. */
+  readonly step: number | null;
+  /** Whether a table that was found may be read; throws Refused. Absent: every one. */
+  readonly admit?: (oid: number) => void;
 }
 
 /** The next piece of a stream. */
@@ -42,10 +47,11 @@ interface Followed {
 export class Streams {
   readonly #sessions: SqlSessions;
   readonly #memory: Budget;
-  /** By oid, form and database. */
+  /** By oid, form, step and database. */
   readonly #feeds = new Map<string, Followed>();
   readonly #catchingUp = new Semaphore(limits.streamCatchUpsMax);
   readonly #open = new Set<AbortController>();
+  readonly #ofTokens = new Set<AbortController>();
   #draining = false;
 
   /** `memory`: what all results together may hold. */
@@ -67,25 +73,35 @@ export class Streams {
     const named = byName(request.name);
     if (this.#draining) throw new Refused('draining');
     if (this.#open.size >= limits.streamsMax) throw new Refused('overloaded', 'too many streams are open');
+    const isOfToken = request.admit !== undefined;
+    if (isOfToken && this.#ofTokens.size >= limits.streamsOfTokensMax)
+      throw new Refused('overloaded', 'too many streams of tokens are open');
     const ending = new AbortController();
     const end = (): void => ending.abort();
     this.#open.add(ending);
+    if (isOfToken) this.#ofTokens.add(ending);
     try {
       gone.addEventListener('abort', end, { once: true });
       if (gone.aborted) end();
       const now = await this.#sessions.lend(request.database, ending.signal, (borrowed) =>
         tableNow(borrowed, named),
       );
+      request.admit?.(now.oid);
       const place = after === null ? wholly(now.oid, now.file, now.position) : resumed(after, now);
-      const followed = this.#feed(request.database, now, request.form);
+      const followed = this.#feed(request, now);
       followed.readers += 1;
       return this.#pieces(followed, request.form, place, ending, () =>
         gone.removeEventListener('abort', end),
       );
     } catch (error) {
-      this.#open.delete(ending);
+      this.#leave(ending);
       throw error;
     }
+  }
+
+  #leave(ending: AbortController): void {
+    this.#open.delete(ending);
+    this.#ofTokens.delete(ending);
   }
 
   /** Ends all streams, asking their clients to reconnect. */
@@ -111,13 +127,14 @@ export class Streams {
   }
 
   /** Readers of different forms do not share a feed: it holds rows as they are sent. */
-  #feed(database: string, now: TableNow, { type, rows }: StreamForm): Followed {
-    const key = `${now.oid} ${type} ${database}`;
+  #feed({ database, form: { type, rows }, step }: StreamRequest, now: TableNow): Followed {
+    const key = `${now.oid} ${type} ${step ?? 0} ${database}`;
     const known = this.#feeds.get(key);
     if (known !== undefined && known.feed.failure === null) return known;
     if (this.#feeds.size >= limits.streamTablesMax)
       throw new Refused('overloaded', 'streams follow too many tables');
-    const frame = (texts: readonly string[], after: Place) => Buffer.from(rows(texts, after));
+    const frame = (texts: readonly string[], behind: (row: number) => Place, after: Place) =>
+      Buffer.from(rows(texts, placesEvery(step, texts.length, behind, after)));
     const feed = new Feed({ database, sessions: this.#sessions, now, frame });
     const made = { feed, readers: 0 };
     this.#feeds.set(key, made);
@@ -166,7 +183,7 @@ export class Streams {
       yield piece(passes(error) ? form.comeAgain : form.refused(answer.text));
     } finally {
       settle();
-      this.#open.delete(ending);
+      this.#leave(ending);
       followed.readers -= 1;
       if (followed.readers === 0) this.#forget(followed);
     }
@@ -200,12 +217,12 @@ export class Streams {
         pager.read(borrowed, feed.table, gap, allColumns),
       );
     try {
-      const { rows, to } = await this.#catchingUp.run(limits.streamPageMs, read);
-      const after = advanced(place, gap.from, to, gap.until);
-      return {
-        place: after,
-        rows: rows.length === 0 ? null : { frame: feed.options.frame(rows, after), rows: rows.length },
-      };
+      const { rows, at, to } = await this.#catchingUp.run(limits.streamPageMs, read);
+      const upTo = (end: Address): Place => advanced(place, gap.from, end, gap.until);
+      const after = upTo(to);
+      if (rows.length === 0) return { place: after, rows: null };
+      const frame = feed.options.frame(rows, (row) => upTo((at[row] ?? -1) + 1), after);
+      return { place: after, rows: { frame, rows: rows.length } };
     } catch (error) {
       if (!passes(error)) throw error;
       if (error instanceof Refused && error.refusal.code === 'table_changed') await this.#renew(feed, signal);

@@ -1,6 +1,6 @@
 /**
- * Tokens of CREATE TOKEN: the holder may insert events into its tables, and do nothing else. Takes the relevant parts of a request,
- * returns the scope in which it may store; refuses with `token_required`, `page_refused`, `token_scope` and `rate_limited`. The database
+ * Tokens of CREATE TOKEN: the holder may insert events into its tables or, with one FOR SELECT, follow them, and do nothing else. Takes the
+ * relevant parts of a request, returns the scope in which it may store or read; refuses with `token_required`, `page_refused`, `token_scope` and `rate_limited`. The database
  * is queried for each request (by catalog/tokens.ts), so a dropped token or a revoked right takes effect with the next request.
  */
 import { createHash } from 'node:crypto';
@@ -10,9 +10,11 @@ import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import type { EventDeps, EventRequest } from './event-deps.ts';
+import type { EventStore, EventRequest } from './event-store.ts';
 
 export interface TokenQuestion {
+  /** A token FOR SELECT is meant, and otherwise one FOR INSERT. */
+  readonly reads: boolean;
   /** SHA-256 of the token, in hex; null: no token. */
   readonly hash: string | null;
   /** The origin of the calling page; null: no page calls. */
@@ -31,7 +33,7 @@ export interface TokenGrant {
   /** Only these pages; empty: the pages that may call the gateway anyway. */
   readonly origins: readonly string[];
   readonly rate: string | null;
-  /** The oids of tables into which its owner may insert at this moment. */
+  /** The oids of tables into which its owner may insert, or that he may read, at this moment. */
   readonly relations: ReadonlySet<number>;
 }
 
@@ -41,6 +43,8 @@ export type AskTokens = (database: string, question: TokenQuestion) => Promise<T
 /** What a request with such a token shows. */
 export interface Shown {
   readonly database: string;
+  /** What it is to be for. */
+  readonly reads: boolean;
   /** null: a preflight, which carries no token. */
   readonly token: string | null;
   readonly origin: string | undefined;
@@ -88,11 +92,11 @@ export class ScopedTokens {
     return grant;
   }
 
-  async #answerTo({ database, token, origin, allowOrigin }: Shown): Promise<TokenAnswer> {
+  async #answerTo({ database, reads, token, origin, allowOrigin }: Shown): Promise<TokenAnswer> {
     if (this.#ask === null) return { grant: null, originKnown: false };
     const asked = origin !== undefined && mayBeOrigin(origin) ? origin : null;
     const hash = token === null ? null : createHash('sha256').update(token).digest('hex');
-    const answer = await this.#ask(database, { hash, origin: asked });
+    const answer = await this.#ask(database, { reads, hash, origin: asked });
     if (answer.originKnown && asked !== null) allowOrigin(asked);
     return answer;
   }
@@ -151,25 +155,37 @@ export class Scope {
 
   /** The table that a request names, if the token covers it; throws Refused. */
   async find(
-    { find, forget }: Pick<EventDeps, 'find' | 'forget'>,
+    store: Pick<EventStore, 'find' | 'forget'>,
     { database, name, onConflict }: EventRequest,
     sinceMs?: number,
   ): Promise<Target> {
     if (onConflict === 'update') throw new Refused('token_scope', noUpdates);
-    const isInside = async () => this.#relations.has((await find(database, name, 'error')).oid);
+    const isInside = async () => this.#relations.has((await store.find(database, name, 'error')).oid);
     try {
       if (!(await isInside())) {
         // Names are cached for a moment, and may mean another table by now.
-        forget(database, name);
+        store.forget(database, name);
         if (!(await isInside())) throw new Refused('token_scope');
       }
     } catch (error) {
       throw asOutside(error);
     }
-    const target = await find(database, name, onConflict, sinceMs);
+    const target = await store.find(database, name, onConflict, sinceMs);
     if (!this.#relations.has(target.oid)) throw new Refused('token_scope');
     this.#found = target.oid;
     return target;
+  }
+
+  /** Whether it covers a table that was found. */
+  covers(oid: number): boolean {
+    return this.#relations.has(oid);
+  }
+
+  /** Queries again while the rows of a table are sent; throws Refused. */
+  async renewFor(oid: number): Promise<void> {
+    const { relations } = await this.#ask();
+    this.#relations = relations;
+    if (!relations.has(oid)) throw new Refused('token_scope');
   }
 
   /** Queries again after a body that took long, before any of it is committed; throws Refused. */
@@ -187,8 +203,9 @@ const noUpdates = 'a token FOR INSERT cannot update rows: on_conflict=update is 
 /**
  * A table that the gateway does not find, or may not write, counts as outside too, so that a token does not reveal which tables exist.
  */
-function asOutside(error: unknown): unknown {
+export function asOutside(error: unknown): unknown {
   const code = error instanceof Refused ? error.refusal.code : null;
-  const isOutside = code === 'relation_not_found' || code === 'relation_not_writable';
+  const isOutside =
+    code === 'relation_not_found' || code === 'relation_not_writable' || code === 'relation_not_streamed';
   return isOutside ? new Refused('token_scope') : error;
 }

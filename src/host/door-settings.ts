@@ -8,7 +8,8 @@ import { GuardError } from '../access/guard-error.ts';
 import { load } from '../access/tls-source.ts';
 import type { TlsFiles } from '../access/tls-source.ts';
 import { isLoopbackHost } from '../kit/address.ts';
-import { passwordOfFile, settingsTable } from '../config/settings.ts';
+import { passwordOfFile } from '../config/resolve-settings.ts';
+import { settingsTable } from '../config/settings.ts';
 import type { SettingName, Settings } from '../config/settings.ts';
 
 export type Door = 'listen' | 'sql' | 'gateway';

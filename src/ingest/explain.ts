@@ -5,7 +5,7 @@
  * Takes a question from the SQL door; returns one answer per table, with no secret in it; throws SqlFailure if the
  * question cannot be parsed, and what the catalog throws. Keeps nothing.
  */
-import type { Source, SourceQuestion } from '../catalog/catalog.ts';
+import type { Catalog, Source } from '../catalog/catalog.ts';
 import { deliveryOf } from '../decode/delivery.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
 import type { CheckRequest } from '../types/request.ts';
@@ -17,21 +17,15 @@ import { SqlFailure } from '../errors/refusals.ts';
 import { explainExpression } from '../validate/explain.ts';
 import { parseTimestamp } from '../validate/timestamp.ts';
 
-export interface ExplainDeps {
-  sources(question: SourceQuestion): Promise<readonly Source[]>;
-  /** HEADGATE_PUBLIC_URL */
-  readonly publicUrl: string | null;
-  readonly nowMs: () => number;
-}
-
-export type Explain = (question: ExplainQuestion) => Promise<readonly ExplainedTable[]>;
-
-export function createExplain(deps: ExplainDeps): Explain {
-  return async (question) => {
-    const arrivedAtMs = arrivalOf(question.request.now, deps.nowMs);
-    const sources = await deps.sources(question);
-    return sources.map((source) => explainTable(source, question.request, arrivedAtMs, deps.publicUrl));
-  };
+/** `publicUrl`: HEADGATE_PUBLIC_URL. */
+export async function explainRequest(
+  catalog: Pick<Catalog, 'sources'>,
+  publicUrl: string | null,
+  question: ExplainQuestion,
+): Promise<readonly ExplainedTable[]> {
+  const arrivedAtMs = arrivalOf(question.request.now, Date.now);
+  const sources = await catalog.sources(question);
+  return sources.map((source) => explainTable(source, question.request, arrivedAtMs, publicUrl));
 }
 
 function explainTable(

@@ -328,8 +328,8 @@ function authenticate(target: Target, request: ReceivedRequest): void {
 function withLineNumber(outcome: Outcome, rows: Rows): Outcome {
   if (outcome.kind !== 'aborted' || outcome.row === undefined || !rows.target.intake.batched) return outcome;
   const line = rows.lines?.[outcome.row] ?? outcome.row + 1;
-  const { code, message } = outcome.refusal;
-  return { ...outcome, refusal: { code, message: `line ${line}: ${message}` } };
+  const { refusal } = outcome;
+  return { ...outcome, refusal: { ...refusal, message: `line ${line}: ${refusal.message}` } };
 }
 
 function wasChanged(outcome: Outcome): boolean {

@@ -19,6 +19,7 @@ import type { Arrival } from '../types/request.ts';
 import type { Outcome, Rows, Spooled } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
+import { rememberedOf } from '../kit/memoize.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
@@ -42,7 +43,7 @@ export class Detour implements Way {
   readonly #observe: Observe;
   readonly #pause: (ms: number) => Promise<void>;
   /** A table has one gate, which outlives each Target of the table. */
-  readonly #gates = new WeakMap<Target, TableGate>();
+  readonly #gates = rememberedOf<Target, { known: TableGate | null }>(() => ({ known: null }));
 
   /** `pause`: resolves after so many ms. */
   constructor(to: DetourTo, settings: SpoolChoices, observe: Observe, pause = unreferenced) {
@@ -218,12 +219,12 @@ export class Detour implements Way {
    * which begins when the catalog first has a table that spools.
    */
   #gateOf(target: Target): TableGate | 'not yet' | null {
-    const known = this.#gates.get(target);
-    if (known !== undefined) return known;
+    const of = this.#gates(target);
+    if (of.known !== null) return of.known;
     if (!isSpooling(target, this.#settings)) return null;
     const gate = this.#spoolOf(target.database)?.gateOf(target.oid);
     if (gate === undefined) return 'not yet';
-    this.#gates.set(target, gate);
+    of.known = gate;
     return gate;
   }
 

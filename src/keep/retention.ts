@@ -12,6 +12,7 @@ import { lockNotAvailable } from '../engine/sqlstate.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import type { OwnerLogins } from '../engine/owner-logins.ts';
+import { rowConditionProblem } from '../kit/row-condition.ts';
 import * as sql from './statements.ts';
 import { Left, reasons } from './reasons.ts';
 import type { Cutoff, KeptTable, Leaf, Looked, Said } from './statements.ts';
@@ -159,12 +160,10 @@ class Keeping {
         this.#keep(rows),
       );
     } catch (error) {
-      // Somebody holds the table: the next pass tries again.
       const { code } = error as { code?: string };
-      if (code !== lockNotAvailable && code !== 'HG001')
-        await this.#told(code === '57014' ? new Left(reasons.slow) : error).catch(() =>
-          Promise.reject(error),
-        );
+      const why = code === '57014' ? reasons.slow : code === lockNotAvailable ? reasons.held : null;
+      if (code !== 'HG001')
+        await this.#told(why === null ? error : new Left(why)).catch(() => Promise.reject(error));
     }
     if (this.#removed > 0)
       observe({ kind: 'keep.removed', table: this.#name(this.#table), rows: this.#removed });
@@ -176,12 +175,15 @@ class Keeping {
     const { clock, limits } = this.#options;
     const table = this.#table;
     const until = clock() + limits.keepTurnMs;
+    const problem = table.condition === null ? null : rowConditionProblem(table.condition);
+    if (problem !== null) throw new Left(reasons.condition(problem));
     let isLeft = false;
     for (const leaf of await this.#own.transaction(() => this.#own.rows<Leaf>(sql.leaves, [table.oid]))) {
       const cutoff = await this.#cutoff(rows, leaf);
       if (cutoff === null) continue;
       const bounds = { cutoff, from: '-infinity', over: false, restMs: 0 };
-      await this.#remove(rows, leaf, bounds, this.#empty).catch(ifHeld);
+      // A partition may hold rows for which the condition is not true.
+      if (table.condition === null) await this.#remove(rows, leaf, bounds, this.#empty).catch(ifHeld);
       while (!bounds.over && clock() < until && !this.#signal.aborted) {
         await this.#remove(rows, leaf, bounds, this.#delete);
         if (!bounds.over) await this.#rest(bounds);
@@ -215,10 +217,11 @@ class Keeping {
 
   async #safe(session: Talk, leaf: Leaf, arrival: string): Promise<Looked> {
     await session.rows(sql.hold(leaf, this.#table));
-    const [found] = await session.rows<Looked>(sql.looked(leaf, arrival, this.#table.own));
+    const [found] = await session.rows<Looked>(sql.looked(leaf, arrival, this.#table));
     if (found?.same !== true) throw new Left(null);
     if (found.landlord !== null) throw new Left(reasons.landlord(found.landlord));
     if (!found.timed) throw new Left(reasons.noTime);
+    if (found.strange !== null) throw new Left(reasons.strange(found.strange));
     return found;
   }
 
@@ -265,7 +268,10 @@ class Keeping {
     for (;;) {
       const began = clock();
       const { cutoff, from } = bounds;
-      const answer = await said(session, sql.remove(leaf.name, arrival, cutoff, from, indexed, most));
+      const answer = await said(
+        session,
+        sql.remove(leaf.name, arrival, cutoff, from, looked, most, this.#table.condition),
+      );
       const [, gone = '0', last = ''] = /^(\d+) ?(.*)$/.exec(answer) ?? [];
       const rows = Math.min(most, Number(gone));
       removed += rows;

@@ -5,7 +5,7 @@
 import { Client } from 'pg';
 import type { QueryResult, QueryResultRow } from 'pg';
 import type { Engine } from '../engine/engine.ts';
-import { cutOff, hangUp } from '../engine/close-client.ts';
+import { boundAnswers, cutOff, hangUp } from '../engine/close-client.ts';
 import { LeftBehind } from '../engine/orphaned-backends.ts';
 import type { OwnerLogin } from '../engine/owner-logins.ts';
 import type { Limits } from '../config/limits.ts';
@@ -26,6 +26,7 @@ export async function connected<T>(
   const cut = (): void => cutOff(client);
   try {
     await client.connect();
+    boundAnswers(client);
     signal.addEventListener('abort', cut, { once: true });
     return await work(new Talk(client, options));
   } finally {

@@ -28,12 +28,14 @@ export interface KeptTable {
   /** It is Headgate's role. */
   readonly own: boolean;
   readonly keep: string;
+  /** Only rows for which it is true are removed; null: all. */
+  readonly condition: string | null;
   /** The column that INCLUDE TIMESTAMP fills; null: none. */
   readonly arrival: string | null;
 }
 
 /** The tables of different owners in turn, and those of one in any order: none of them is always the last. */
-export const keptTables = `select w.relation::oid::text as oid, n.nspname::text as schema, c.relname::text as "table", c.relowner::text as owner, pg_get_userbyid(c.relowner) = current_user as own, w.options ->> 'keep' as keep,
+export const keptTables = `select w.relation::oid::text as oid, n.nspname::text as schema, c.relname::text as "table", c.relowner::text as owner, pg_get_userbyid(c.relowner) = current_user as own, w.options ->> 'keep' as keep, w.options ->> 'keep_if' as condition,
   headgate.placed(w.relation, (select i.value from jsonb_array_elements(w.includes) i where i.value ->> 'what' = 'timestamp' limit 1))::text as arrival
 from headgate.webhook_table w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace
 where w.options ->> 'keep' <> 'all'
@@ -91,19 +93,39 @@ export interface Looked {
   readonly timed: boolean;
   /** An index finds the oldest rows. */
   readonly indexed: boolean;
+  /** Locking its rows needs no right, and is subject to no policy, beyond those of removing them. */
+  readonly lockable: boolean;
+  /** A column that keep_if names, of a type whose casts may be code of another role; null: none. */
+  readonly strange: string | null;
 }
+
+/** Casts belong to whoever owns a type. Comparisons of an enum or a plain domain are PostgreSQL's own. */
+const strangeSql = (condition: string | null): string =>
+  condition === null
+    ? 'null::text'
+    : `(select a.attname::text from pg_attribute a join pg_type t on t.oid = a.atttypid join pg_roles r on r.oid = t.typowner
+    cross join (select ${quoteLiteral(condition)}::text as text) k cross join lateral (select replace(a.attname, '"', '""') as text) n
+    where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and t.oid >= 16384
+      and (position(n.text in k.text) > 0 or position(n.text in lower(k.text)) > 0)
+      and not (t.typtype in ('e', 'd') and t.typbasetype < 16384 and (r.rolsuper or t.typowner = c.relowner)) limit 1)`;
 
 /** A schema has no lock. `public` belongs, by way of a role, to the owner of the database. */
 const landlordSql = `select r.rolname::text from pg_namespace n join pg_database d on d.datname = current_database()
     join pg_roles r on r.oid = case when pg_get_userbyid(n.nspowner) = 'pg_database_owner' then d.datdba else n.nspowner end
     where n.oid = c.relnamespace and not ${trustedSql('r.oid')}`;
 
-export function looked({ name, oid }: Leaf, arrival: string, own: boolean): string {
+export function looked(
+  { name, oid }: Leaf,
+  arrival: string,
+  { own, condition }: Pick<KeptTable, 'own' | 'condition'>,
+): string {
   return `select to_regclass(${quoteLiteral(name)})::oid = ${oid} as same,
   case when ${own} or (select r.rolsuper from pg_roles r where r.rolname = current_user) then (${landlordSql}) end as landlord,
   exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = ${quoteLiteral(arrival)} and a.atttypid = 'timestamptz'::regtype) as timed,
   exists (select from pg_index i join pg_class ic on ic.oid = i.indexrelid join pg_am m on m.oid = ic.relam join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
-    where i.indrelid = c.oid and i.indisvalid and i.indpred is null and m.amname = 'btree' and a.attname = ${quoteLiteral(arrival)}) as indexed
+    where i.indrelid = c.oid and i.indisvalid and i.indpred is null and m.amname = 'btree' and a.attname = ${quoteLiteral(arrival)}) as indexed,
+  has_table_privilege(c.oid, 'UPDATE') and not (c.relrowsecurity and (c.relforcerowsecurity or not pg_has_role(c.relowner, 'USAGE'))) as lockable,
+  ${strangeSql(condition)} as strange
 from pg_class c where c.oid = ${oid}`;
 }
 
@@ -150,21 +172,25 @@ export const empty = (name: string): string => `truncate table only ${name}`;
 /** Until statistics tell how many old rows there are, PostgreSQL assumes a few, and would read and sort them all for each transaction. */
 export const byIndex = 'set local enable_sort = off; set local enable_bitmapscan = off';
 
+/** The condition of an owner, checked by rowConditionProblem(): every name in it is a column, or PostgreSQL's own. */
+const onlyIf = (condition: string | null): string => (condition === null ? '' : `and (${condition})`);
+
 /**
  * Removes the next rows; returns their number, a space, and the arrival of the last of them. A row that is changed meanwhile is another row, and
- * stays. With `indexed` they are the oldest: `from` saves reading the index entries of those before. `most`: rows.
+ * stays, and so does one that somebody holds, if `lockable`. With `indexed` they are the oldest: `from` saves reading the index entries of those before. `most`: rows.
  */
 export const remove = (
   name: string,
   arrival: string,
   cutoff: string,
   from: string,
-  indexed: boolean,
+  { indexed, lockable }: Pick<Looked, 'indexed' | 'lockable'>,
   most: number,
+  condition: string | null,
 ): string =>
   `with gone as (delete from only ${name} where ctid = any (array(
-  select t.ctid from only ${name} t where t.${quote(arrival)} < ${quoteLiteral(cutoff)}::timestamptz and t.${quote(arrival)} >= ${quoteLiteral(from)}::timestamptz
-  ${indexed ? `order by t.${quote(arrival)}` : ''} limit ${most})) returning ${quote(arrival)} as arrived)
+  select t.ctid from only ${name} t where t.${quote(arrival)} < ${quoteLiteral(cutoff)}::timestamptz and t.${quote(arrival)} >= ${quoteLiteral(from)}::timestamptz ${onlyIf(condition)}
+  ${indexed ? `order by t.${quote(arrival)}` : ''} limit ${most} ${lockable ? 'for update skip locked' : ''})) returning ${quote(arrival)} as arrived)
 select ${said(`concat_ws(' ', count(*), ${indexed ? timeText('max(g.arrived)') : `'-infinity'`})`)} from gone g`;
 
 /** $1 oid, $2 and $3 its names, $4 keep, $5 rows, $6 cutoff, $7 reason. A reason that was the last one is not logged twice. */

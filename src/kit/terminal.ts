@@ -8,6 +8,10 @@ export interface CommandIo {
   readonly note: (text: string) => void;
   /** Whether `note` draws on a terminal. */
   readonly terminal: boolean;
+  /** The width of the terminal that `print` draws on; absent: it is a file or a pipe, which gets lines of any length. */
+  readonly columns?: number;
+  /** `print` may write colours. */
+  readonly colours?: boolean;
   /** The bytes of a file; `-` is standard input. */
   readonly read: (path: string) => Promise<Buffer>;
   /** A line that is typed on the terminal without being shown; null: interrupted. Absent: nobody can type. */
@@ -43,4 +47,23 @@ export function shownJson(text: string): string {
 /** A value as a line of JSON. */
 export function jsonLine(value: unknown): string {
   return `${shownJson(JSON.stringify(value))}\n`;
+}
+
+const styles = { good: 32, bad: 31, warn: 33, dim: 2, bold: 1 } as const;
+
+export type Style = keyof typeof styles;
+
+/** The same text, in colour where there are colours. */
+export function painted({ colours }: Pick<CommandIo, 'colours'>, style: Style, text: string): string {
+  return colours === true ? `\u001b[${styles[style]}m${text}\u001b[0m` : text;
+}
+
+/** As Node decides: FORCE_COLOR, then NO_COLOR (https://no-color.org), then whether it is a terminal that has colours. */
+export function wantsColours(
+  env: Readonly<Record<string, string | undefined>>,
+  isTerminal: boolean,
+): boolean {
+  const { FORCE_COLOR: forced, NO_COLOR: none = '', TERM: term = '' } = env;
+  if (forced !== undefined) return forced !== '0' && forced !== 'false';
+  return none === '' && term !== 'dumb' && isTerminal;
 }

@@ -7,11 +7,11 @@ function controlled() {
   const turns: (() => void)[] = [];
   const rests: { run: () => void; ms: number }[] = [];
   const at = { now: 0 };
-  const work = new LongWork({
-    clock: () => at.now,
-    endOfTurn: (run) => void turns.push(run),
-    after: (run, ms) => void rests.push({ run, ms }),
-  });
+  const work = new LongWork(
+    () => at.now,
+    (run) => void turns.push(run),
+    (run, ms) => void rests.push({ run, ms }),
+  );
   return { work, turns, rests, at };
 }
 

@@ -16,28 +16,31 @@ interface Waiting {
   readonly step: () => boolean;
 }
 
-export interface LongWorkOptions {
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-  /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
-  readonly endOfTurn: (run: () => void) => void;
-  /** setTimeout. */
-  readonly after: (run: () => void, ms: number) => void;
-}
-
 /** Work that took less needs no rest, in ms. */
 const shortMs = 4;
 const restMsMax = 50;
 
 export class LongWork {
-  readonly #options: LongWorkOptions;
+  readonly #clock: () => number;
+  readonly #endOfTurn: (run: () => void) => void;
+  readonly #after: (run: () => void, ms: number) => void;
   #waiting: Waiting[] = [];
   /** A piece, or the rest after it, is under way, or the next turn begins one. */
   #busy = false;
   #served = 0;
 
-  constructor(options: LongWorkOptions) {
-    this.#options = options;
+  /**
+   * `clock`: monotonic, ms. `endOfTurn` runs its argument when the current turn of the event loop has handled its sockets (setImmediate); `after` is
+   * setTimeout.
+   */
+  constructor(
+    clock: () => number,
+    endOfTurn: (run: () => void) => void,
+    after: (run: () => void, ms: number) => void,
+  ) {
+    this.#clock = clock;
+    this.#endOfTurn = endOfTurn;
+    this.#after = after;
   }
 
   /**
@@ -73,34 +76,29 @@ export class LongWork {
       this.#waiting.push({ due: this.#served + bytes, whole: false, step });
       if (this.#busy) return;
       this.#busy = true;
-      this.#options.endOfTurn(() => this.#next());
+      this.#endOfTurn(() => this.#next());
     });
   }
 
   #next(): void {
-    const { clock, endOfTurn, after } = this.#options;
     this.#busy = this.#waiting.length > 0;
     if (!this.#busy) return;
     const first = this.#waiting.reduce((least, it) => (it.due < least.due ? it : least));
-    const started = clock();
+    const started = this.#clock();
     if (first.step()) {
       this.#waiting = this.#waiting.filter((it) => it !== first);
       this.#served = Math.max(this.#served, first.due);
     }
-    endOfTurn(() => {
-      const tookMs = clock() - started;
-      if (first.whole && tookMs >= shortMs) after(() => this.#next(), Math.min(tookMs, restMsMax));
+    this.#endOfTurn(() => {
+      const tookMs = this.#clock() - started;
+      if (first.whole && tookMs >= shortMs) this.#after(() => this.#next(), Math.min(tookMs, restMsMax));
       else this.#next();
     });
   }
 }
 
 /** The one of this process, which has one event loop. */
-export const longWork = new LongWork({
-  clock: () => performance.now(),
-  endOfTurn: setImmediate,
-  after: setTimeout,
-});
+export const longWork = new LongWork(() => performance.now(), setImmediate, setTimeout);
 
 /** Runs work in slices without a pause. */
 export function atOnce<T>(work: Generator<void, T>): T {

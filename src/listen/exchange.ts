@@ -26,7 +26,7 @@ import {
 } from './reply.ts';
 
 /** What all exchanges of one listener share. */
-export interface Deps {
+export interface WebhookContext {
   readonly ingest: Pick<Ingest, 'submit'>;
   /** null: no handshake is answered. */
   readonly handshakes: Pick<Handshakes, 'ask'> | null;
@@ -36,10 +36,10 @@ export interface Deps {
 }
 
 export class WebhookExchange extends Exchange implements Arrival {
-  readonly #room: Deps;
+  readonly #room: WebhookContext;
   #table: (TableName & Pick<Target, 'answers'>) | null = null;
 
-  constructor(room: Deps, incoming: Incoming) {
+  constructor(room: WebhookContext, incoming: Incoming) {
     super(incoming);
     this.#room = room;
   }

@@ -261,7 +261,7 @@ test('a flood of requests in flight is refused by the cost of each', async (t) =
   client.destroy();
 });
 
-test('draining: running requests finish, new ones read 503, idle connections are closed', async (t) => {
+test('draining: running requests finish, new ones get 503, idle connections are closed', async (t) => {
   const gate = deferred<Outcome>();
   const reached = deferred<void>();
   const server = await listen(t, {

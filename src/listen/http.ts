@@ -23,7 +23,7 @@ import { limits as allLimits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { refusal } from '../errors/refusals.ts';
-import type { Deps } from './exchange.ts';
+import type { WebhookContext } from './exchange.ts';
 import { WebhookExchange } from './exchange.ts';
 import type { OriginRule } from './handshake.ts';
 import { handshakeRefusal, originRule } from './handshake.ts';
@@ -84,7 +84,7 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
 class HttpListener implements Listener, HttpHandler<WebhookExchange> {
   address = { host: '', port: 0 };
   readonly offers: Offers;
-  readonly #room: Deps;
+  readonly #room: WebhookContext;
   readonly #limits: Limits;
   readonly #server: HttpServer<WebhookExchange>;
   readonly #websockets: WebSocketDoor | null;

@@ -2,6 +2,7 @@
  * Answers, made once. Takes refusals and row counts; returns status, raw header lists and bodies ready to be
  * written; touches nothing. Bodies are ASCII (other characters are escaped), so one char is one byte.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import { often } from '../http/reply.ts';
 import type { Reply as HttpReply } from '../http/reply.ts';
 import { onlyHeader } from '../kit/header.ts';
@@ -68,17 +69,11 @@ export function ownReply(rows: number, answer: CommittedAnswer, request: AskedHe
   return { ...made, rows, headers: [...made.headers, ...echoed] };
 }
 
-const made = new WeakMap<CommittedAnswer, Reply>();
-
-function madeReply(answer: CommittedAnswer): Reply {
-  const known = made.get(answer);
-  if (known !== undefined) return known;
+const madeReply = rememberedOf((answer: CommittedAnswer): Reply => {
   const headers = [...contentHeaders(answer), ...answer.headers];
   const { status, body } = answer;
-  const reply: Reply = often({ status, code: 'committed', rows: 1, headers, body });
-  made.set(answer, reply);
-  return reply;
-}
+  return often({ status, code: 'committed', rows: 1, headers, body });
+});
 
 /** A header that arrived twice, or whose value no header may have, is not echoed. */
 function echoesOf({ echoes }: CommittedAnswer, request: AskedHeaders): string[] {

@@ -37,7 +37,7 @@ import type { Backlogs, Pending } from './unacked.ts';
 import { binaryRefused, closeCode, closeCodes, lookupFailed, named } from './websocket-errors.ts';
 
 /** What all WebSockets of one listener share. */
-export interface SocketDeps {
+export interface SocketContext {
   readonly streams: Pick<Streams, 'open'>;
   readonly observe: Observe;
   readonly limits: Limits;
@@ -56,7 +56,7 @@ type Stall = 'opening' | 'unacked' | 'unread' | 'memory' | 'table' | 'turn';
 export class SocketSession {
   /** Called after each message that took long to assemble. */
   onLarge: () => void = () => undefined;
-  readonly #room: SocketDeps;
+  readonly #room: SocketContext;
   readonly #ws: WebSocket;
   readonly #socket: Socket;
   readonly #opening: Omit<Opening, 'arrivedAtMs' | 'body'>;
@@ -85,7 +85,7 @@ export class SocketSession {
   #heardMs: number;
   #pinged = false;
 
-  constructor(room: SocketDeps, ws: WebSocket, socket: Socket, request: IncomingMessage) {
+  constructor(room: SocketContext, ws: WebSocket, socket: Socket, request: IncomingMessage) {
     this.#room = room;
     this.#ws = ws;
     this.#unacked = new Unacked(room.limits);

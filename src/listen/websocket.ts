@@ -7,21 +7,21 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { WebSocketServer } from 'ws';
 import type { Limits } from '../config/limits.ts';
-import type { SocketDeps } from './socket-session.ts';
+import type { SocketContext } from './socket-session.ts';
 import { SocketSession } from './socket-session.ts';
 
 /** Longest pause between two checks of the sessions, ms. */
 const sweepIntervalMs = 250;
 
 export class WebSocketDoor {
-  readonly #room: SocketDeps;
+  readonly #room: SocketContext;
   readonly #server: WebSocketServer;
   readonly #sessions = new Set<SocketSession>();
   readonly #sweeper: NodeJS.Timeout;
   #starving = false;
   #draining = false;
 
-  constructor(room: SocketDeps) {
+  constructor(room: SocketContext) {
     this.#room = room;
     const { limits } = room;
     this.#server = new WebSocketServer({

@@ -120,6 +120,8 @@ type What =
       readonly seconds: number;
     }
   | { readonly kind: 'engine.lost'; readonly engine: string; readonly reason: string }
+  /** Since the start it has not been reached. */
+  | { readonly kind: 'engine.unreachable'; readonly engine: string; readonly reason: string }
   | { readonly kind: 'engine.orphan_stopped'; readonly pid: number }
   | { readonly kind: 'engine.said'; readonly line: string }
   | { readonly kind: 'engine.stopped'; readonly engine: string }
@@ -319,6 +321,8 @@ type What =
   /** How many lines of a kind were left out because there were too many. */
   | { readonly kind: 'log.thinned'; readonly of: string; readonly lines: number }
   | { readonly kind: 'service.ready' }
+  /** The doors are open, and requests get 503 or are spooled until the database can be used; then `service.ready` follows. */
+  | { readonly kind: 'service.waiting'; readonly reason: string }
   | { readonly kind: 'service.draining'; readonly reason: string }
   /** Something did not close in time and is cut off; what was committed is kept. */
   | { readonly kind: 'service.cut_off'; readonly what: string; readonly afterMs: number }

@@ -21,18 +21,16 @@ export interface Recorder {
   forget(resource: string): void;
 }
 
-export interface RecorderOptions {
-  readonly cluster: Cluster;
-  readonly identity: string;
-  readonly observe: Observe;
-  readonly now: () => number;
-  readonly newId: () => string;
-}
-
 /** The length that an API server accepts for a note. */
 const noteCharsMax = 1_000;
 
-export function createRecorder({ cluster, identity, observe, now, newId }: RecorderOptions): Recorder {
+export function createRecorder(
+  cluster: Cluster,
+  identity: string,
+  observe: Observe,
+  now: () => number,
+  newId: () => string,
+): Recorder {
   const last = new Map<string, string>();
   return {
     async tell({ metadata }, { type, action, reason, note }, signal) {

@@ -77,7 +77,7 @@ async function work(options: OperatorOptions & { limits: Limits }, term: AbortSi
   // Each watch and each request listens to the signal; their number is bounded.
   setMaxListeners(2 * (watchedKinds.length + 1) + 2 * limits.operatorReconcilesMax, term);
   const newId = () => options.randomBytes(8).toString('hex');
-  const recorder = createRecorder({ cluster, identity: options.identity, observe, now, newId });
+  const recorder = createRecorder(cluster, options.identity, observe, now, newId);
   const reconciler = new Reconciler({ ...options, recorder });
   const failures = new Map<string, number>();
   /** Every existing Headgate, and the part of it that matters: the status is written by the operator itself. */

@@ -136,8 +136,7 @@ export class Reconciler {
     if (image === null || problems.length > 0)
       return outcome({ reason: 'InvalidSpec', message: problems.join('; ') });
     try {
-      const deps = { objects, randomBytes: this.#options.randomBytes };
-      const prepared = await prepareSecrets(resource, spec, deps);
+      const prepared = await prepareSecrets(resource, spec, objects, this.#options.randomBytes);
       ({ generatedMasterKeySecret } = prepared);
       const wanted = manifestsFor(resource, spec, image, prepared.databaseUrlChecksum);
       const refused = await this.#apply(resource, wanted, objects, signal);

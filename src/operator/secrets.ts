@@ -20,11 +20,6 @@ export class MissingSecret extends Error {
   }
 }
 
-export interface SecretDeps {
-  readonly objects: Objects;
-  readonly randomBytes: (count: number) => Buffer;
-}
-
 export interface PreparedSecrets {
   /** The Secret with a generated master key, or empty if the spec names one. */
   readonly generatedMasterKeySecret: string;
@@ -35,26 +30,28 @@ export interface PreparedSecrets {
 export async function prepareSecrets(
   { metadata, status }: HeadgateResource,
   spec: CompleteSpec,
-  deps: SecretDeps,
+  objects: Objects,
+  randomBytes: (count: number) => Buffer,
 ): Promise<PreparedSecrets> {
   const masterKey = { name: `${metadata.name}-master-key`, key: 'master-key' };
   const known = status?.generatedMasterKeySecret ?? '';
   let sealing: string;
   if (spec.masterKeySecret !== null) {
-    sealing = await textOf(spec.masterKeySecret, 'spec.masterKeySecret', deps);
+    sealing = await textOf(spec.masterKeySecret, 'spec.masterKeySecret', objects);
   } else if (known === masterKey.name) {
-    sealing = await textOf(masterKey, 'the generated master key', deps, 'MasterKeyMissing');
+    sealing = await textOf(masterKey, 'the generated master key', objects, 'MasterKeyMissing');
   } else {
     // Without an owner reference: it outlives its Headgate, as do the volume and the database with what it sealed.
-    await generate(masterKey, metadata, spec, deps, null);
-    sealing = await textOf(masterKey, 'the generated master key', deps);
+    await generate(masterKey, metadata, spec, objects, randomBytes, null);
+    sealing = await textOf(masterKey, 'the generated master key', objects);
   }
   if (spec.sql.passwordSecret !== null)
-    await textOf(spec.sql.passwordSecret, 'spec.sql.passwordSecret', deps);
+    await textOf(spec.sql.passwordSecret, 'spec.sql.passwordSecret', objects);
   if (spec.gateway.enabled) {
     const token = { name: `${metadata.name}-gateway`, key: 'token' };
-    if (spec.gateway.tokenSecret === null) await generate(token, metadata, spec, deps, 'owned');
-    else await textOf(spec.gateway.tokenSecret, 'spec.gateway.tokenSecret', deps);
+    if (spec.gateway.tokenSecret === null)
+      await generate(token, metadata, spec, objects, randomBytes, 'owned');
+    else await textOf(spec.gateway.tokenSecret, 'spec.gateway.tokenSecret', objects);
   }
   return {
     generatedMasterKeySecret: spec.masterKeySecret === null ? masterKey.name : known,
@@ -63,7 +60,7 @@ export async function prepareSecrets(
         ? null
         : // Keyed, because more people may read the Deployment than the Secret.
           createHmac('sha256', sealing)
-            .update(await textOf(spec.databaseUrlSecret, 'spec.databaseUrlSecret', deps))
+            .update(await textOf(spec.databaseUrlSecret, 'spec.databaseUrlSecret', objects))
             .digest('hex'),
   };
 }
@@ -71,7 +68,7 @@ export async function prepareSecrets(
 async function textOf(
   { name, key }: SecretRef,
   what: string,
-  { objects }: SecretDeps,
+  objects: Objects,
   reason: MissingSecret['reason'] = 'SecretMissing',
 ): Promise<string> {
   const secret = (await objects.read(secrets, name)) as (ClusterObject & Data) | null;
@@ -93,7 +90,8 @@ async function generate(
   { name, key }: SecretRef,
   { name: headgate, namespace }: HeadgateResource['metadata'],
   { commonLabels, commonAnnotations }: CompleteSpec,
-  { objects, randomBytes }: SecretDeps,
+  objects: Objects,
+  randomBytes: (count: number) => Buffer,
   owned: 'owned' | null,
 ): Promise<void> {
   if ((await objects.read(secrets, name)) !== null) return;

@@ -20,8 +20,7 @@ import type { AskedHandshake, RejectedRequest, RetryRejected } from '../types/jo
 import type { Ignored } from '../types/rows.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { plainTransaction } from '../kit/plain-settings.ts';
-import type { Limits } from '../config/limits.ts';
-import type { Observe } from '../observe/observations.ts';
+import type { StageContext } from '../observe/context.ts';
 import { runRetry } from './retries.ts';
 import { IgnoredCounts } from './ignored-keys.ts';
 import {
@@ -42,23 +41,19 @@ import type { Answered } from './traffic.ts';
 import { Waiting } from './write-queue.ts';
 import { Why } from './refusal-reason.ts';
 
-export interface JournalOptions {
-  readonly database: string;
+/** What the journals of all databases share. */
+export interface JournalParts extends StageContext {
   readonly engine: Pick<Engine, 'clientConfig'>;
   /** null: another process of this Headgate runs the retries. */
   readonly retry: RetryRejected | null;
-  /** Rows and days that are kept. */
+  /** Rows and days that are kept; 0 rows: nothing is. */
   readonly rowsMax: number;
   readonly days: number;
-  readonly limits: Limits;
-  readonly observe: Observe;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-  readonly random: () => number;
 }
 
 export class Journal {
-  readonly #options: JournalOptions;
+  readonly #database: string;
+  readonly #parts: JournalParts;
   readonly #waiting: Waiting;
   readonly #ignored: IgnoredCounts;
   readonly #traffic: TrafficCounts;
@@ -77,12 +72,13 @@ export class Journal {
   #forgotAtMs = Number.NEGATIVE_INFINITY;
   #said = false;
 
-  constructor(options: JournalOptions) {
-    this.#options = options;
-    this.#waiting = new Waiting(options.limits);
-    this.#ignored = new IgnoredCounts(options.limits);
-    this.#traffic = new TrafficCounts(options.limits);
-    this.#why = new Why(options.limits, options.clock);
+  constructor(database: string, parts: JournalParts) {
+    this.#database = database;
+    this.#parts = parts;
+    this.#waiting = new Waiting(parts.limits);
+    this.#ignored = new IgnoredCounts(parts.limits);
+    this.#traffic = new TrafficCounts(parts.limits);
+    this.#why = new Why(parts.limits, parts.clock);
     this.#ended = this.#run();
   }
 
@@ -95,7 +91,7 @@ export class Journal {
 
   /** False: there is no room for it. */
   asked(handshake: AskedHandshake): boolean {
-    if (this.#closing.signal.aborted || this.#asked.length >= this.#options.limits.handshakesWaitingMax)
+    if (this.#closing.signal.aborted || this.#asked.length >= this.#parts.limits.handshakesWaitingMax)
       return false;
     this.#asked.push(handshake);
     this.wake();
@@ -118,17 +114,19 @@ export class Journal {
     this.wake();
     const late = setTimeout(() => {
       if (this.#client !== null) cutOff(this.#client);
-    }, this.#options.limits.engineFarewellMs);
+    }, this.#parts.limits.engineFarewellMs);
     await this.#ended;
     clearTimeout(late);
     this.#forget('engine', this.#waiting.length);
-    const { observe, database } = this.#options;
+    const database = this.#database;
+    const { observe } = this.#parts;
     const rows = this.#asked.length;
     if (rows > 0) observe({ kind: 'handshakes.dropped', database, why: 'engine', rows });
   }
 
   async #run(): Promise<void> {
-    const { limits, observe, database, random } = this.#options;
+    const database = this.#database;
+    const { limits, observe } = this.#parts;
     let failures = 0;
     while (!this.#closing.signal.aborted) {
       try {
@@ -139,7 +137,7 @@ export class Journal {
         if (!this.#said) observe({ kind: 'rejected.unwritable', database, reason });
         this.#said = true;
         failures += 1;
-        const pauseMs = backoffMs(failures, limits.engineBackoffMinMs, limits.engineBackoffMs, random);
+        const pauseMs = backoffMs(failures, limits.engineBackoffMinMs, limits.engineBackoffMs, Math.random);
         await delay(pauseMs, undefined, { signal: this.#closing.signal }).catch(() => {});
       }
     }
@@ -147,7 +145,8 @@ export class Journal {
 
   /** One connection from its start to its end. */
   async #connected(onWorking: () => void): Promise<void> {
-    const { engine, database, limits } = this.#options;
+    const database = this.#database;
+    const { engine, limits } = this.#parts;
     const client = new Client({
       ...engine.clientConfig(database),
       application_name: 'headgate rejected requests',
@@ -179,13 +178,13 @@ export class Journal {
       const closing = signal.aborted;
       await this.#write(client);
       await this.#writeAsked(client);
-      const now = this.#options.clock();
+      const now = this.#parts.clock();
       const ignored = this.#ignored.take(now, closing);
       if (ignored !== null) await this.#query(client, addIgnored, [...ignored]);
       const traffic = this.#traffic.take(now, closing);
       if (traffic !== null) await this.#query(client, addTraffic, [...traffic]);
       if (closing) return;
-      if (this.#options.retry !== null) await this.#retryAll(client, this.#options.retry);
+      if (this.#parts.retry !== null) await this.#retryAll(client, this.#parts.retry);
       await this.#trimIfDue(client);
       await this.#forgetDeliveriesIfDue(client);
       onWorking();
@@ -204,12 +203,13 @@ export class Journal {
   async #untilWoken(): Promise<void> {
     if (this.#woken) return;
     this.#sleep = new AbortController();
-    const { rejectedHeartbeatMs } = this.#options.limits;
+    const { rejectedHeartbeatMs } = this.#parts.limits;
     await delay(rejectedHeartbeatMs, undefined, { signal: this.#sleep.signal, ref: false }).catch(() => {});
   }
 
   async #write(client: Client): Promise<void> {
-    const { observe, database } = this.#options;
+    const database = this.#database;
+    const { observe } = this.#parts;
     for (let batch = this.#waiting.takeBatch(); batch.length > 0; batch = this.#waiting.takeBatch()) {
       try {
         const values = insertValues(await this.#why.tell(batch, this.#closing.signal));
@@ -228,7 +228,8 @@ export class Journal {
   async #writeAsked(client: Client): Promise<void> {
     const batch = this.#asked.splice(0);
     if (batch.length === 0) return;
-    const { observe, database } = this.#options;
+    const database = this.#database;
+    const { observe } = this.#parts;
     const drop = (rows: number) => {
       if (rows > 0) observe({ kind: 'handshakes.dropped', database, why: 'engine', rows });
     };
@@ -247,7 +248,7 @@ export class Journal {
    * PostgreSQL's, and values are written and read in one form. Nothing is set for longer, or prepared: a pooler may lend the session to others.
    */
   async #query<T extends object>(client: Client, text: string, values: unknown[]): Promise<QueryResult<T>> {
-    const { rejectedStatementMs } = this.#options.limits;
+    const { rejectedStatementMs } = this.#parts.limits;
     await client.query(
       `begin isolation level read committed; ${plainTransaction}; set local statement_timeout = ${rejectedStatementMs}`,
     );
@@ -258,12 +259,13 @@ export class Journal {
   }
 
   #forget(why: 'queue' | 'engine', rows: number): void {
-    const { observe, database } = this.#options;
+    const database = this.#database;
+    const { observe } = this.#parts;
     if (rows > 0) observe({ kind: 'rejected.dropped', database, why, rows });
   }
 
   async #trimIfDue(client: Client): Promise<void> {
-    const { rowsMax, days, limits, clock } = this.#options;
+    const { rowsMax, days, limits, clock } = this.#parts;
     const many = this.#insertedSinceTrim * 20 >= rowsMax;
     if (!many && clock() - this.#trimmedAtMs < limits.rejectedTrimMs) return;
     this.#trimmedAtMs = clock();
@@ -273,7 +275,7 @@ export class Journal {
 
   /** Deletes expired ids of deliveries, a part at a time: what is left is deleted at the next look. */
   async #forgetDeliveriesIfDue(client: Client): Promise<void> {
-    const { limits, clock } = this.#options;
+    const { limits, clock } = this.#parts;
     const { deliveriesForgetMs, deliveriesForgottenMax: most } = limits;
     if (clock() - this.#forgotAtMs < deliveriesForgetMs) return;
     this.#forgotAtMs = clock();
@@ -285,7 +287,8 @@ export class Journal {
   }
 
   async #retryAll(client: Client, retry: RetryRejected): Promise<void> {
-    const { observe, database, limits } = this.#options;
+    const database = this.#database;
+    const { observe, limits } = this.#parts;
     const { signal } = this.#closing;
     while (!signal.aborted) {
       const { rows } = await this.#query<TakenRow>(client, takeRetries, [limits.rejectedRetriesMax]);
@@ -297,6 +300,7 @@ export class Journal {
         taken.map(({ id }) => id),
         settled.map(({ outcome }) => outcome),
         settled.map(({ reason }) => reason),
+        settled.map(({ engineError }) => engineError),
       ];
       await this.#query(client, settleRetries, columns);
       taken.forEach(({ id }, i) => {

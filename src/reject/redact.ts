@@ -53,6 +53,8 @@ export interface Description extends ShownRequest {
   readonly sender: string | null;
   /** The name of its event, as the table's sender writes it; null: not known. */
   readonly event: string | null;
+  /** What the engine itself said; null: it was not asked, or has not refused the row. */
+  readonly engineError: string | null;
   readonly authenticated: boolean;
   readonly body: Buffer | null;
   readonly bodyBytes: number | null;
@@ -79,6 +81,7 @@ export function describe(
     reason: storable(refusal.message.slice(0, limits.rejectedReasonCharsMax)),
     sender: target.sender?.id ?? null,
     event: null,
+    engineError: refusal.engineError === undefined ? null : storable(refusal.engineError),
     authenticated: request.authenticated,
     body,
     bodyBytes,

@@ -8,26 +8,23 @@ import type { AskedHandshake, RejectedRequest } from '../types/journal.ts';
 import { isWorthKeeping } from './redact.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Journal } from './journal.ts';
-import type { JournalOptions } from './journal.ts';
-
-/** `rowsMax` 0: nothing is kept. */
-export type RejectsOptions = Omit<JournalOptions, 'database'>;
+import type { JournalParts } from './journal.ts';
 
 export class Rejects {
-  readonly #options: RejectsOptions;
+  readonly #parts: JournalParts;
   readonly #journals = new Map<string, Journal>();
   readonly #rate: RateLimit;
   #closed = false;
 
-  constructor(options: RejectsOptions) {
-    this.#options = options;
-    const { rejectedPerSecond: count, rejectedBurst: burst, rejectedTablesMax } = options.limits;
+  constructor(parts: JournalParts) {
+    this.#parts = parts;
+    const { rejectedPerSecond: count, rejectedBurst: burst, rejectedTablesMax } = parts.limits;
     this.#rate = new RateLimit({ count, perMs: 1_000, burst }, rejectedTablesMax);
   }
 
   /** From now on requests to tables of this database are kept; its catalog exists. */
   serve(database: string): void {
-    if (this.#options.rowsMax > 0) this.#open(database);
+    if (this.#parts.rowsMax > 0) this.#open(database);
   }
 
   /** An owner has asked for a retry in this database: of a request that was kept because it was accepted, if no others are kept. */
@@ -38,7 +35,7 @@ export class Rejects {
 
   #open(database: string): void {
     if (this.#closed || this.#journals.has(database)) return;
-    this.#journals.set(database, new Journal({ ...this.#options, database }));
+    this.#journals.set(database, new Journal(database, this.#parts));
   }
 
   /** Closes the connection to a database, so that it can be dropped or renamed. */
@@ -49,7 +46,7 @@ export class Rejects {
   }
 
   keep(request: RejectedRequest): void {
-    const { rowsMax, clock, observe } = this.#options;
+    const { rowsMax, clock, observe } = this.#parts;
     if (rowsMax === 0 || !isWorthKeeping(request.refusal.code)) return;
     const { database, oid } = request.target;
     // Forged requests must not use up the rate of authentic ones.
@@ -61,7 +58,7 @@ export class Rejects {
 
   /** A sender's handshake, for headgate.handshakes. */
   asked(handshake: AskedHandshake): void {
-    const { rowsMax, clock, observe } = this.#options;
+    const { rowsMax, clock, observe } = this.#parts;
     if (rowsMax === 0) return;
     const { database, oid } = handshake.target;
     const drop = (why: 'rate' | 'queue') => observe({ kind: 'handshakes.dropped', database, why, rows: 1 });

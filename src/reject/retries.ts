@@ -6,12 +6,14 @@ import type { KeptRequest, RetryRejected } from '../types/journal.ts';
 import type { Outcome } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
-import { rawHeadersOf } from './redact.ts';
+import { rawHeadersOf, storable } from './redact.ts';
 import type { TakenRow } from './statements.ts';
 
 export interface Settled {
   readonly outcome: RefusalCode | 'committed' | 'unknown';
   readonly reason: string | null;
+  /** The engine's own words, if it has refused the row. */
+  readonly engineError: string | null;
 }
 
 export async function runRetry(row: TakenRow, database: string, retry: RetryRejected): Promise<Settled> {
@@ -39,14 +41,22 @@ export async function runRetry(row: TakenRow, database: string, retry: RetryReje
     return settledAs(await retry(request));
   } catch (error) {
     // A bug: it may have happened before or after the rows were sent.
-    return { outcome: 'unknown', reason: error instanceof Error ? error.message : String(error) };
+    return {
+      outcome: 'unknown',
+      reason: error instanceof Error ? error.message : String(error),
+      engineError: null,
+    };
   }
 }
 
 function settledAs(outcome: Outcome): Settled {
-  if (outcome.kind === 'committed') return { outcome: 'committed', reason: null };
-  if (outcome.kind === 'unknown') return { outcome: 'unknown', reason: outcome.refusal.message };
-  return { outcome: outcome.refusal.code, reason: outcome.refusal.message };
+  if (outcome.kind === 'committed') return { outcome: 'committed', reason: null, engineError: null };
+  const { code, message, engineError } = outcome.refusal;
+  return {
+    outcome: outcome.kind === 'unknown' ? 'unknown' : code,
+    reason: message,
+    engineError: engineError === undefined ? null : storable(engineError),
+  };
 }
 
 function refused(code: RefusalCode, message: string): Settled {

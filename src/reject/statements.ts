@@ -21,16 +21,16 @@ export const insertRejected = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true)),
 standing as materialized (${standing('$2')})
 insert into headgate.rejected_requests (received_at, relation, schema_name, table_name, door, status, code, reason,
-  authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, cause, sender, event)
+  authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, cause, sender, event)
 select r.received_at, w.relation, r.schema_name, r.table_name, r.door, r.status, r.code, r.reason,
   r.authenticated, r.remote_address, r.method, r.target, r.headers,
   array(select pg_catalog.jsonb_array_elements_text(r.headers_left_out)), r.headers_masked, r.body, r.body_bytes,
-  r.cause, r.sender, r.event
+  r.engine_error, r.cause, r.sender, r.event
 from unhurried, unnest($1::timestamptz[], $2::oid[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[],
     $8::text[], $9::boolean[], $10::text[], $11::text[], $12::text[], $13::jsonb[], $14::jsonb[], $15::jsonb[], $16::bytea[],
-    $17::bigint[], $18::jsonb[], $19::text[], $20::text[])
+    $17::bigint[], $18::text[], $19::jsonb[], $20::text[], $21::text[])
   with ordinality as r (received_at, relation, schema_name, table_name, door, status, code, reason, authenticated,
-    remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, cause, sender, event, place)
+    remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, cause, sender, event, place)
 join standing w on w.relation = r.relation
 order by r.place`;
 
@@ -53,6 +53,7 @@ export function insertValues(rows: readonly Description[]): unknown[] {
     rows.map((row) => JSON.stringify(row.masked)),
     rows.map((row) => row.body),
     rows.map((row) => row.bodyBytes),
+    rows.map((row) => row.engineError),
     rows.map(({ cause }) => (cause === undefined ? null : JSON.stringify(cause))),
     rows.map(({ sender }) => sender),
     rows.map(({ event }) => event),
@@ -133,9 +134,9 @@ export interface TakenRow {
  * the next retry stores it.
  */
 export const settleRetries = `
-update headgate.rejected_requests r set retry_outcome = s.outcome, retry_reason = s.reason,
+update headgate.rejected_requests r set retry_outcome = s.outcome, retry_reason = s.reason, engine_error = coalesce(s.engine_error, r.engine_error),
   code = case when s.outcome = 'delivery_differs' then s.outcome else r.code end
-from unnest($1::bigint[], $2::text[], $3::text[]) as s (id, outcome, reason)
+from unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) as s (id, outcome, reason, engine_error)
 where r.id = s.id and r.id in (
   select q.id from headgate.rejected_requests q where q.id = any ($1::bigint[]) and q.retry_outcome = 'running'
   for no key update skip locked)`;

@@ -3,7 +3,8 @@
  * or the result for a whole group to the spool. Refuses with what commit.ts does, and with `engine_unavailable` for any problem there that is not a
  * row's fault: the sender does not learn of it, and the reason is observed. Uses sessions of the tables' servers, at most `intoServersMax` of them.
  */
-import type { KnownRelations } from '../catalog/known-relations.ts';
+import { KnownRelations } from '../catalog/known-relations.ts';
+import { rememberedOf } from '../kit/memoize.ts';
 import { relationName } from '../kit/sql-text.ts';
 import type { Group, GroupCommit, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
@@ -16,9 +17,14 @@ import { RwCommit } from './commit.ts';
 import type { Stored } from './commit.ts';
 import { poolConfigOf } from './asked-client.ts';
 import { causeOf } from './row-at-fault.ts';
-import { fillingOnly, openRwRelations } from './relations.ts';
+import { fillingOnly, RisingWaveLookup } from './relations.ts';
 import type { RwConflict } from './relations.ts';
 import { RwSessions } from './sessions.ts';
+
+interface Made {
+  readonly found: Target;
+  readonly target: Target | string;
+}
 
 interface Server {
   readonly into: Into;
@@ -35,7 +41,7 @@ export class IntoRisingWave implements GroupCommit {
     return poolConfigOf(server.into);
   });
   /** The table as it was found there, and what was made of it for a table here. */
-  readonly #made = new WeakMap<Target, { readonly found: Target; readonly target: Target | string }>();
+  readonly #made = rememberedOf<Target, { now: Made | null }>(() => ({ now: null }));
   readonly #awaited: RwCommit;
   readonly #kept: RwCommit;
 
@@ -89,14 +95,16 @@ export class IntoRisingWave implements GroupCommit {
     if (into === undefined) return 'its rows stay here';
     try {
       const found = await this.#serverOf(into).relations.find(relationName(target), null);
-      const known = this.#made.get(target);
-      if (known?.found === found) return known.target;
-      const made = fillingOnly(found, target);
+      const made = this.#made(target);
+      if (made.now?.found === found) return made.now.target;
+      const filling = fillingOnly(found, target);
       // The column may be added in the meantime.
-      if (typeof made === 'string') this.#forget(target);
+      if (typeof filling === 'string') this.#forget(target);
       const why =
-        typeof made === 'string' ? `the table ${schema}.${table} there has no column "${made}"` : made;
-      this.#made.set(target, { found, target: why });
+        typeof filling === 'string'
+          ? `the table ${schema}.${table} there has no column "${filling}"`
+          : filling;
+      made.now = { found, target: why };
       return why;
     } catch (error) {
       if (error instanceof Refused && error.refusal.code === 'relation_not_found')
@@ -107,7 +115,7 @@ export class IntoRisingWave implements GroupCommit {
 
   #forget(target: Target): void {
     if (target.into !== undefined) this.#servers.get(target.into.key)?.relations.forget(relationName(target));
-    this.#made.delete(target);
+    this.#made(target).now = null;
   }
 
   #serverOf(into: Into): Server {
@@ -129,7 +137,7 @@ export class IntoRisingWave implements GroupCommit {
       if (answer.kind === 'done') return answer.result.rows;
       throw answer.error;
     };
-    return openRwRelations({ database, query, limits, clock: this.#options.clock });
+    return new KnownRelations(new RisingWaveLookup(database, query), { limits, clock: this.#options.clock });
   }
 
   #away(

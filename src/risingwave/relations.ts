@@ -2,15 +2,9 @@
  * Tables of one RisingWave database, by the names that applications give them. Takes a name as SQL writes it, returns Targets; refuses
  * with `relation_not_found`, `relation_not_writable` and `key_missing`. Uses the database through the one function that it is given.
  */
-import {
-  keyMissing,
-  KnownRelations,
-  notFound,
-  notWritable,
-  plainIntake,
-} from '../catalog/known-relations.ts';
+import { keyMissing, notFound, notWritable, plainIntake } from '../catalog/known-relations.ts';
+import type { KnownRelations, Lookup } from '../catalog/known-relations.ts';
 import type { Target } from '../types/target.ts';
-import type { Limits } from '../config/limits.ts';
 import { parseDefinition } from './definition.ts';
 import { literal } from './literal.ts';
 import { parseType } from './types.ts';
@@ -27,14 +21,8 @@ export interface RwColumn {
 /** null: what the table was created with. */
 export type RwConflict = 'error' | 'update' | 'ignore' | null;
 
-export interface RwRelationsOptions {
-  readonly database: string;
-  /** Throws the engine's error, or Refused. */
-  readonly query: (sql: string) => Promise<readonly object[]>;
-  readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs' | 'catalogMissIntervalMs'>;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-}
+/** Throws the engine's error, or Refused. */
+type Query = (sql: string) => Promise<readonly object[]>;
 
 interface RelationRow {
   readonly id: number;
@@ -59,11 +47,14 @@ interface Found {
   readonly columns: readonly ColumnRow[];
 }
 
-const columnsOfTargets = new WeakMap<Target, readonly RwColumn[]>();
+/** A table that was found there. */
+interface RwTarget extends Target {
+  readonly rwColumns: readonly RwColumn[];
+}
 
 /** For a Target that was found here. */
 export function columnsOf(target: Target): readonly RwColumn[] {
-  return columnsOfTargets.get(target) ?? [];
+  return 'rwColumns' in target ? (target as RwTarget).rwColumns : [];
 }
 
 /** A table found there, for rows of a table here: its columns are filled, with NULL if a row omits one. A text: the column it lacks. */
@@ -76,22 +67,39 @@ export function fillingOnly(found: Target, { shape, into }: Target): Target | st
     columns.push({ ...column, hasDefault: false });
   }
   // The key identifies the server.
-  const made = { ...found, database: into?.key ?? '', shape: { ...found.shape, document: shape.document } };
-  columnsOfTargets.set(made, columns);
+  const database = into?.key ?? '';
+  const made: RwTarget = {
+    ...found,
+    database,
+    shape: { ...found.shape, document: shape.document },
+    rwColumns: columns,
+  };
   return made;
 }
 
-export function openRwRelations(options: RwRelationsOptions): KnownRelations<Found, RwConflict> {
-  return new KnownRelations({
-    ...options,
-    look: (name) => look(options, name),
-    toTarget: (name, found, conflict) => toTarget(options.database, name, found, conflict),
-  });
+export type RwRelations = KnownRelations<Found, RwConflict>;
+
+export class RisingWaveLookup implements Lookup<Found, RwConflict> {
+  readonly #database: string;
+  readonly #query: Query;
+
+  constructor(database: string, query: Query) {
+    this.#database = database;
+    this.#query = query;
+  }
+
+  look(name: string): Promise<Found> {
+    return look(this.#query, this.#database, name);
+  }
+
+  toTarget(name: string, found: Found, conflict: RwConflict): Target {
+    return toTarget(this.#database, name, found, conflict);
+  }
 }
 
 const systemSchemas = new Set(['rw_catalog', 'pg_catalog', 'information_schema']);
 
-async function look({ query, database }: RwRelationsOptions, name: string): Promise<Found> {
+async function look(query: Query, database: string, name: string): Promise<Found> {
   const { schema, table } = partsOf(name, database);
   const where = schema === null ? 's.name = any(current_schemas(false))' : `s.name = ${literal(schema)}`;
   const order = schema === null ? 'order by array_position(current_schemas(false), s.name)' : '';
@@ -143,7 +151,7 @@ function toTarget(
     return { name: it.name, type, nullable: it.is_nullable, hasDefault: defaults.has(it.name) };
   });
   if (known.length === 0) throw notWritable(name, 'cannot take rows: it has no column that can be written');
-  const target: Target = {
+  const target: RwTarget = {
     database,
     schema: relation.schema,
     table: relation.name,
@@ -175,8 +183,8 @@ function toTarget(
       functionsIn: null,
     },
     intake: plainIntake,
+    rwColumns: known,
   };
-  columnsOfTargets.set(target, known);
   return target;
 }
 

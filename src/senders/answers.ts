@@ -338,6 +338,12 @@ export const answering: Readonly<Record<string, Answering>> = {
   twilio_form: {
     answers: () => [committed({ type: 'text/xml', body: `'<Response/>'` })],
   },
+  dropbox_sign: {
+    answers: () => [committed({ type: 'text/plain', body: `'Hello API Event Received'` })],
+  },
+  microsoft_teams: {
+    answers: () => [committed({ type: 'application/json', body: `'{"type":"message","text":""}'` })],
+  },
   adyen: {
     answers: () => [committed({ type: 'text/plain', body: `'[accepted]'` })],
   },

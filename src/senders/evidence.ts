@@ -2,8 +2,20 @@
  * What is known of a sender beyond its signature, and from whom. A fact without a source is no fact: what nobody has looked up is said to
  * be unverified, on the page and in the error of `dedupe = 'sender'`. Types, constructors and their words; pure.
  */
-import type { DeliveryId } from './sender.ts';
 import { type Package, type PackageName, packages } from './packages.ts';
+
+/**
+ * Where the id is that a delivery keeps when it is sent again: in a header, in values of the body (paths of keys) or,
+ * if one body contains several events, in each of them.
+ */
+export type DeliveryId =
+  | { readonly header: string }
+  | {
+      readonly fields: readonly (readonly string[])[];
+      /** What remains the same when a delivery is repeated, if other parts of the body change; absent: all of it. */
+      readonly stays?: readonly (readonly string[])[];
+    }
+  | { readonly ofEach: string };
 
 /** Where a fact comes from, the best first. */
 export type Source =
@@ -68,7 +80,9 @@ export type Evidence = Readonly<
 /** As a sentence's end: “checked against the vendor’s package `stripe` 23.1.0”. */
 export function sourceText(source: Source): string {
   if ('package' in source) {
-    const { name = source.package, version } = packageOf(source.package);
+    const { name = source.package, version, others } = packageOf(source.package);
+    if (others)
+      return `checked against what the package \`${name}\` ${version}, of somebody else, says of it`;
     return `checked against the vendor’s package \`${name}\` ${version}`;
   }
   if ('code' in source) return `from the vendor’s source: ${source.code}`;

@@ -35,3 +35,7 @@ export const elements = (name: string, separator: string): string =>
   `string_to_array(replace(${header(name)}, ' ', ''), '${separator}')`;
 export const element = (name: string, key: string, separator: string): string =>
   `split_part(split_part('${separator}' || replace(${header(name)}, ' ', ''), '${separator}${key}=', 2), '${separator}', 1)`;
+
+/** Base64 that some write without its padding, as decode() wants it. */
+export const padded = (base64: string): string =>
+  `${base64}\n    || CASE length(${base64}) % 4 WHEN 2 THEN '==' WHEN 3 THEN '=' ELSE '' END`;

@@ -128,6 +128,112 @@ import { polar } from './known/polar.ts';
 import { retell } from './known/retell.ts';
 import { livekit } from './known/livekit.ts';
 import { cloudinary } from './known/cloudinary.ts';
+import { customerIo } from './known/customer-io.ts';
+import { front } from './known/front.ts';
+import { persona } from './known/persona.ts';
+import { recharge } from './known/recharge.ts';
+import { tiktok } from './known/tiktok.ts';
+import { tiktokShop } from './known/tiktok-shop.ts';
+import { wix } from './known/wix.ts';
+import { contentful } from './known/contentful.ts';
+import { fireblocks } from './known/fireblocks.ts';
+import { aftership } from './known/aftership.ts';
+import { heroku } from './known/heroku.ts';
+import { launchdarkly } from './known/launchdarkly.ts';
+import { terraform } from './known/terraform.ts';
+import { modernTreasury } from './known/modern-treasury.ts';
+import { netlify } from './known/netlify.ts';
+import { vonage } from './known/vonage.ts';
+import { airwallex } from './known/airwallex.ts';
+import { veriff } from './known/veriff.ts';
+import { onfido } from './known/onfido.ts';
+import { sumsub } from './known/sumsub.ts';
+import { easypost } from './known/easypost.ts';
+import { webex } from './known/webex.ts';
+import { microsoftTeams } from './known/microsoft-teams.ts';
+import { cloudflareNotifications } from './known/cloudflare-notifications.ts';
+import { gumroad } from './known/gumroad.ts';
+import { alchemy } from './known/alchemy.ts';
+import { ashby } from './known/ashby.ts';
+import { attentive } from './known/attentive.ts';
+import { authorizeNet } from './known/authorize-net.ts';
+import { bamboohr } from './known/bamboohr.ts';
+import { cashfree } from './known/cashfree.ts';
+import { circle } from './known/circle.ts';
+import { commerceLayer } from './known/commerce-layer.ts';
+import { courier } from './known/courier.ts';
+import { cursor } from './known/cursor.ts';
+import { daily } from './known/daily.ts';
+import { dwolla } from './known/dwolla.ts';
+import { fastspring } from './known/fastspring.ts';
+import { flutterwave } from './known/flutterwave.ts';
+import { getstream } from './known/getstream.ts';
+import { ghost } from './known/ghost.ts';
+import { greenhouse } from './known/greenhouse.ts';
+import { gusto } from './known/gusto.ts';
+import { helpScout } from './known/help-scout.ts';
+import { attio } from './known/attio.ts';
+import { metronome } from './known/metronome.ts';
+import { tailscale } from './known/tailscale.ts';
+import { langfuse } from './known/langfuse.ts';
+import { infisical } from './known/infisical.ts';
+import { planetscale } from './known/planetscale.ts';
+import { plain } from './known/plain.ts';
+import { firecrawl } from './known/firecrawl.ts';
+import { hookdeck } from './known/hookdeck.ts';
+import { vapi } from './known/vapi.ts';
+import { kick } from './known/kick.ts';
+import { fourthwall } from './known/fourthwall.ts';
+import { close } from './known/close.ts';
+import { crisp } from './known/crisp.ts';
+import { chatwoot } from './known/chatwoot.ts';
+import { tally } from './known/tally.ts';
+import { acuity } from './known/acuity.ts';
+import { savvycal } from './known/savvycal.ts';
+import { snyk } from './known/snyk.ts';
+import { pandadoc } from './known/pandadoc.ts';
+import { recurly } from './known/recurly.ts';
+import { squarespace } from './known/squarespace.ts';
+import { huggingface } from './known/huggingface.ts';
+import { xendit } from './known/xendit.ts';
+import { wise } from './known/wise.ts';
+import { lever } from './known/lever.ts';
+import { checkr } from './known/checkr.ts';
+import { messagebird } from './known/messagebird.ts';
+import { surveymonkey } from './known/surveymonkey.ts';
+import { storyblok } from './known/storyblok.ts';
+import { kontentAi } from './known/kontent-ai.ts';
+import { sonarqube } from './known/sonarqube.ts';
+import { todoist } from './known/todoist.ts';
+import { frameIo } from './known/frame-io.ts';
+import { rootly } from './known/rootly.ts';
+import { mailerlite } from './known/mailerlite.ts';
+import { sendbird } from './known/sendbird.ts';
+import { chargify } from './known/chargify.ts';
+import { uber } from './known/uber.ts';
+import { fireflies } from './known/fireflies.ts';
+import { deel } from './known/deel.ts';
+import { workable } from './known/workable.ts';
+import { btcpay } from './known/btcpay.ts';
+import { mercadoPago } from './known/mercado-pago.ts';
+import { paymongo } from './known/paymongo.ts';
+import { asaas } from './known/asaas.ts';
+import { unit } from './known/unit.ts';
+import { column } from './known/column.ts';
+import { sinch } from './known/sinch.ts';
+import { whereby } from './known/whereby.ts';
+import { bland } from './known/bland.ts';
+import { npm } from './known/npm.ts';
+import { dub } from './known/dub.ts';
+import { midtrans } from './known/midtrans.ts';
+import { monnify } from './known/monnify.ts';
+import { dropboxSign } from './known/dropbox-sign.ts';
+import { anthropic } from './known/anthropic.ts';
+import { kinde } from './known/kinde.ts';
+import { gong } from './known/gong.ts';
+import { livechat } from './known/livechat.ts';
+import { aircall } from './known/aircall.ts';
+import { prismic } from './known/prismic.ts';
 import type { Sender } from './sender.ts';
 
 export const knownSenders: readonly Sender[] = [
@@ -260,4 +366,110 @@ export const knownSenders: readonly Sender[] = [
   retell,
   livekit,
   cloudinary,
+  customerIo,
+  front,
+  persona,
+  recharge,
+  tiktok,
+  tiktokShop,
+  wix,
+  contentful,
+  fireblocks,
+  aftership,
+  heroku,
+  launchdarkly,
+  terraform,
+  modernTreasury,
+  netlify,
+  vonage,
+  airwallex,
+  veriff,
+  onfido,
+  sumsub,
+  easypost,
+  webex,
+  microsoftTeams,
+  cloudflareNotifications,
+  gumroad,
+  alchemy,
+  ashby,
+  attentive,
+  authorizeNet,
+  bamboohr,
+  cashfree,
+  circle,
+  commerceLayer,
+  courier,
+  cursor,
+  daily,
+  dwolla,
+  fastspring,
+  flutterwave,
+  getstream,
+  ghost,
+  greenhouse,
+  gusto,
+  helpScout,
+  attio,
+  metronome,
+  tailscale,
+  langfuse,
+  infisical,
+  planetscale,
+  plain,
+  firecrawl,
+  hookdeck,
+  vapi,
+  kick,
+  fourthwall,
+  close,
+  crisp,
+  chatwoot,
+  tally,
+  acuity,
+  savvycal,
+  snyk,
+  pandadoc,
+  recurly,
+  squarespace,
+  huggingface,
+  xendit,
+  wise,
+  lever,
+  checkr,
+  messagebird,
+  surveymonkey,
+  storyblok,
+  kontentAi,
+  sonarqube,
+  todoist,
+  frameIo,
+  rootly,
+  mailerlite,
+  sendbird,
+  chargify,
+  uber,
+  fireflies,
+  deel,
+  workable,
+  btcpay,
+  mercadoPago,
+  paymongo,
+  asaas,
+  unit,
+  column,
+  sinch,
+  whereby,
+  bland,
+  npm,
+  dub,
+  midtrans,
+  monnify,
+  dropboxSign,
+  anthropic,
+  kinde,
+  gong,
+  livechat,
+  aircall,
+  prismic,
 ].flat();

@@ -6,10 +6,6 @@ export const unsupported: readonly { readonly name: string; readonly reason: str
       'the tokens of `validationTokens` are a list, and an expression cannot loop over a list; encrypted content needs a private key. `USING microsoft_graph` compares `clientState`.',
   },
   {
-    name: 'Dropbox Sign',
-    reason: 'it sends `multipart/form-data`, which is not a format that tables accept.',
-  },
-  {
     name: 'WeCom, WeChat in its encrypted modes, and Lark with an encrypt key',
     reason: 'the body is encrypted with AES, and an expression cannot decrypt.',
   },
@@ -32,5 +28,15 @@ export const unsupported: readonly { readonly name: string; readonly reason: str
     name: 'AWS SNS and PayPal, without a pinned certificate',
     reason:
       'the request names the URL of the certificate, and an expression never fetches anything. The certificate goes into the secret instead.',
+  },
+  {
+    name: 'Hygraph',
+    reason:
+      'it signs a JSON text that contains the body as an escaped string and the time as a number, and an expression cannot escape one.',
+  },
+  {
+    name: 'Neon Auth, Fireblocks (version 2), ShipEngine, Google with OIDC',
+    reason:
+      'the keys are in a list (JWKS) that changes, and an expression never fetches anything: put the list into the secret, for `jwt_verify`, and renew it with `ALTER SECRET`.',
   },
 ];

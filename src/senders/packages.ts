@@ -9,6 +9,8 @@ export interface Package {
   readonly name?: string;
   readonly version: string;
   readonly when: 'each run' | 'by hand';
+  /** Whether it is not the vendor's own. */
+  readonly others?: true;
 }
 
 const npm = (version: string): Package => ({ registry: 'npm', version, when: 'each run' });
@@ -36,6 +38,8 @@ export const packages = {
   stripe: npm('23.1.0'),
   svix: npm('1.99.1'),
   twilio: npm('6.2.0'),
+  '@contentful/node-apps-toolkit': fetched('3.16.1'),
+  '@trigger.dev/core': { ...fetched('4.8.3'), others: true },
   '@clerk/backend': fetched('3.25.0'),
   '@elevenlabs/elevenlabs-js': fetched('2.73.0'),
   '@hubspot/api-client': fetched('13.5.0'),

@@ -5,7 +5,7 @@ import { expressionOf, senders } from './senders.ts';
 
 test('every sender has a page that shows both statements and how to try it, and the index leads to it', () => {
   const pages = senderPages();
-  assert.equal(pages.size, senders.size + 2);
+  assert.equal(pages.size, senders.size + 3);
   const index = pages.get('docs/senders/README.md') ?? '';
   for (const sender of senders.values()) {
     const page = pages.get(`docs/senders/${sender.id}.md`) ?? '';

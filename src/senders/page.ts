@@ -1,9 +1,9 @@
 /** The pages under docs/senders, generated from the table. Takes a sender, returns Markdown. Pure. */
-import { standardBrands } from './brands.ts';
 import { nobody, sourceText } from './evidence.ts';
 import type { Source } from './evidence.ts';
 import { eventPlaces } from './events.ts';
 import { unsupported } from './not-expressible.ts';
+import { ownChecksPage } from './own-checks.ts';
 import { minutes, repeatedSection } from './repeated.ts';
 import { hasEvent, senderTable } from './sender-table.ts';
 import type { Sender, Theme } from './sender.ts';
@@ -16,6 +16,7 @@ const printedFrom = 'This page is printed from `src/senders/`.\n';
 export function senderPages(): ReadonlyMap<string, string> {
   return new Map([
     ['docs/senders/README.md', sendersIndex()],
+    ['docs/senders/own-checks.md', ownChecksPage(printedFrom)],
     ['docs/senders/verifiers.md', verifiersPage(senders)],
     ...[...senders.values()].map((sender) => [`docs/senders/${sender.id}.md`, senderPage(sender)] as const),
   ]);
@@ -258,15 +259,12 @@ const intro: Readonly<Record<Theme, string>> = {
   'A token': 'A shared text in a header, the body or the URL; nothing is signed.',
 };
 
-/** Aliases, which USING takes, and brands, which send in a form that several have. */
+/** Aliases, which USING takes; among them brands that send in a form that several have. */
 function byAnotherName(): string {
   const aliases = [...senders.values()].flatMap(({ id, aliases }) =>
     aliases.map((alias) => [alias, `\`${id}\` (\`USING ${alias}\` is the same)`] as const),
   );
-  const brands = Object.values(standardBrands).map(
-    (brand) => [brand, '`svix` if the headers begin with `svix-`, otherwise `standard_webhooks`'] as const,
-  );
-  return [...aliases, ...brands]
+  return aliases
     .toSorted(([a], [b]) => a.localeCompare(b, 'en'))
     .map(([name, using]) => `| ${name} | ${using} |\n`)
     .join('');
@@ -297,7 +295,7 @@ ${rows.join('\n')}
 
 Headgate knows how these ${all.length} senders sign their requests: \`VALIDATE SECRET s USING <name>\` writes the expression for you, and
 \`headgate send <name>\` sends what they would send. For any other sender, write your own expression
-([VALIDATE](../sql/validate.md)).
+([VALIDATE](../sql/validate.md); [message signatures and OAuth](own-checks.md)).
 
 A handshake is a question that a sender asks before it delivers; some repeat it. If it is *answered*, \`USING\` brings the answer.
 \`headgate send <name> --handshake\` asks as the sender does. A stored request gets the answer that its sender expects, usually an

@@ -5,7 +5,8 @@
  */
 import { printDeliveryId } from '../types/delivery-id.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
-import type { DeliveryId, Sender } from './sender.ts';
+import type { DeliveryId } from './evidence.ts';
+import type { Sender } from './sender.ts';
 
 export const tableOptions = ({ format }: Sender) =>
   format === 'json' ? "connector = 'webhook'" : `connector = 'webhook', format = '${format}'`;

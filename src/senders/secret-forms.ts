@@ -16,6 +16,10 @@ function base64Bytes(text: string): Buffer | null {
   return Buffer.from(digits, 'base64');
 }
 
+/** As an expression reads it that adds the padding. */
+const unpaddedBytes = (text: string): Buffer | null =>
+  base64Bytes(text + '='.repeat((4 - (text.replaceAll(/\s/g, '').length % 4)) % 4));
+
 const without = (text: string, ...prefixes: readonly string[]): string =>
   prefixes.reduce((rest, prefix) => rest.replaceAll(prefix, ''), text);
 
@@ -52,11 +56,11 @@ function isJwk(text: string): boolean {
 }
 
 export const forms = {
-  whsec: form('whsec', '`whsec_` and base64', (text) => base64Bytes(without(text, 'whsec_')) !== null),
+  whsec: form('whsec', '`whsec_` and base64', (text) => unpaddedBytes(without(text, 'whsec_')) !== null),
   hookSecret: form(
     'v1_whsec',
     '`v1,whsec_` and base64',
-    (text) => base64Bytes(without(text, 'v1,', 'whsec_')) !== null,
+    (text) => unpaddedBytes(without(text, 'v1,', 'whsec_')) !== null,
   ),
   whpk: form(
     'whpk',

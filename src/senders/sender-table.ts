@@ -5,7 +5,8 @@
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { eventPlaces } from './events.ts';
 import { bodyColumn, tableOptions, valueAt } from './repeated.ts';
-import type { DeliveryId, Sender } from './sender.ts';
+import type { DeliveryId } from './evidence.ts';
+import type { Sender } from './sender.ts';
 
 /** The definitions of columns, or INCLUDE clauses. */
 export interface KeptColumn {

@@ -41,19 +41,6 @@ export interface Keys {
   readonly signingKey: string;
 }
 
-/**
- * Where the id is that a delivery keeps when it is sent again: in a header, in values of the body (paths of keys) or,
- * if one body contains several events, in each of them.
- */
-export type DeliveryId =
-  | { readonly header: string }
-  | {
-      readonly fields: readonly (readonly string[])[];
-      /** What remains the same when a delivery is repeated, if other parts of the body change; absent: all of it. */
-      readonly stays?: readonly (readonly string[])[];
-    }
-  | { readonly ofEach: string };
-
 /** Where the events are, if one body contains several. `json`: the list at `at` is itself a JSON text. */
 export interface EventList {
   readonly what: string;
@@ -138,6 +125,8 @@ export interface Sender {
   readonly headers: readonly string[];
   /** The header with the signature or the token; null: it is in the body or in the URL. */
   readonly signatureHeader: string | null;
+  /** Whether that header may occur more than once, with a signature each. */
+  readonly repeatsSignature: boolean;
   /** Whether every byte of the body is signed. */
   readonly signsBody: boolean;
   /** How old a signature may be, in seconds; null: it has no time, or none that is checked. */
@@ -199,6 +188,7 @@ type Needed = 'expression' | 'sign';
 export function sender(theme: Theme, spec: SenderSpec & { readonly [K in Needed]: Sender[K] }): Sender {
   return {
     signatureHeader: spec.headers[0] ?? null,
+    repeatsSignature: false,
     signsBody: true,
     toleranceS: null,
     signsUrl: false,

@@ -60,7 +60,7 @@ function checkOf(sender: Sender, secret: string) {
 }
 
 /** What is left of a signature when its last value is cut off. */
-const prefixOf = (value: string) => value.replace(/[\w+/-]{16,}={0,2}"?$/, '');
+const prefixOf = (value: string) => value.replace(/[\w+/-]{16,}={0,2}"?(?=$|, t=\d+$)/, '');
 
 /** Another letter or digit in the place of the last one. */
 function changedByte(body: Buffer): Buffer {
@@ -129,7 +129,7 @@ for (const sender of senders.values()) {
         assert.equal(check(received(sent, [...others, [name, value]])), true);
         refused();
         refused([name, '']);
-        refused([name, value], [name, value]);
+        if (!sender.repeatsSignature) refused([name, value], [name, value]);
         refused([name, value.slice(0, -2)]);
         assert.notEqual(prefixOf(value), value);
         refused([name, prefixOf(value)]);
@@ -274,6 +274,10 @@ test('a sender is known by its check, with one secret or while one takes the pla
     assert.equal(found === null ? null : expressionOf(found, 's'), one, sender.id);
     assert.equal(senderOf(`(${one})\nOR (${other})`, ['s', 'New key']), found, sender.id);
   }
+  // As USING wrote it before: a table keeps its check.
+  const before = `secure_compare(headers->>'x-mollie-signature', 'sha256=' || encode(hmac(s, payload, 'sha256'), 'hex'))`;
+  assert.equal(senderOf(before, ['s'])?.id, 'mollie');
+  assert.notEqual(expressionOf(senders.get('mollie') ?? assert.fail(), 's'), before);
   assert.equal(senderOf('true', ['s']), null);
   assert.equal(senderOf('', []), null);
 });

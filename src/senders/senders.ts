@@ -4,6 +4,7 @@
  */
 import { answering } from './answers.ts';
 import { hintFor } from './brands.ts';
+import { earlierExpressions } from './earlier.ts';
 import { bareIdentifier } from './identifier.ts';
 import { knownSenders } from './known.ts';
 import { questions } from './questions.ts';
@@ -39,13 +40,15 @@ export function expandSender(senderName: string, secretName: string): string | n
   return sender === undefined ? null : expressionOf(sender, secretName);
 }
 
-/** The sender whose check this is, with secrets of these names: the first of those that sign alike; null: none. */
+/** The sender whose check this is or once was, with secrets of these names: the first of those that sign alike; null: none. */
 export function senderOf(expression: string, secrets: readonly string[]): Sender | null {
   if (secrets.length === 0) return null;
   for (const sender of senders.values()) {
-    const texts = secrets.map((name) => expressionOf(sender, name));
-    if (expression === (texts.length === 1 ? texts[0] : texts.map((it) => `(${it})`).join('\nOR ')))
-      return sender;
+    for (const of of [sender.expression, ...(earlierExpressions[sender.id] ?? [])]) {
+      const texts = secrets.map((name) => of(bareIdentifier(name)));
+      if (expression === (texts.length === 1 ? texts[0] : texts.map((it) => `(${it})`).join('\nOR ')))
+        return sender;
+    }
   }
   return null;
 }

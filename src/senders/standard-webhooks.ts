@@ -1,7 +1,7 @@
 /** The Standard Webhooks specification, which many senders follow. */
 import { sign } from 'node:crypto';
 import { type Retries, code, known } from './evidence.ts';
-import { fresh, header, headerOperand, utf8 } from './expressions.ts';
+import { fresh, header, padded, utf8 } from './expressions.ts';
 import { forms } from './secret-forms.ts';
 import { type Draft, type Sender, type SenderSpec, same, sender } from './sender.ts';
 import {
@@ -20,10 +20,17 @@ type Prefix = 'webhook' | 'svix';
 
 const names = (prefix: Prefix) => [`${prefix}-signature`, `${prefix}-id`, `${prefix}-timestamp`] as const;
 
-const signedBytes = (prefix: Prefix) => {
-  const [, id, time] = names(prefix);
-  return `${utf8(`${headerOperand(id)} || '.' || ${headerOperand(time)} || '.'`)} || payload`;
-};
+/** The signature, the id and the time as expressions; with `or`, under the names of the other form where those are missing. */
+function values(prefix: Prefix, or: Prefix | null): readonly [string, string, string] {
+  const others = or === null ? [] : names(or);
+  const [signature, id, time] = names(prefix).map((name, i) => {
+    const other = others[i];
+    return other === undefined ? header(name) : `coalesce(${header(name)}, ${header(other)})`;
+  });
+  return [signature ?? '', id ?? '', time ?? ''];
+}
+
+const signedBytes = (id: string, time: string) => `${utf8(`(${id}) || '.' || (${time}) || '.'`)} || payload`;
 
 const messageId = ({ id }: Draft) => (isDrawn(id) ? `msg_${id.slice(0, 27)}` : id);
 
@@ -33,6 +40,8 @@ const standardRetries: Retries = { when: 'when and as often as it decides', sign
 
 interface StandardSpec extends Omit<SenderSpec, 'headers'> {
   readonly prefix?: Prefix;
+  /** The other form, whose headers are read where those of `prefix` are missing. */
+  readonly or?: Prefix;
   /** What precedes the key's base64 in the secret, outermost first. */
   readonly keyPrefixes?: readonly string[];
   /** The secret is the key, and not its base64. */
@@ -45,21 +54,21 @@ export const standardNotes = [
 
 /** Version 1: HMAC-SHA256. */
 export function standard(spec: StandardSpec): Sender {
-  const { prefix = 'webhook', keyPrefixes = ['whsec_'], keyIsText = false, ...rest } = spec;
+  const { prefix = 'webhook', or = null, keyPrefixes = ['whsec_'], keyIsText = false, ...rest } = spec;
   const [signature, id, time] = names(prefix);
   return sender('Standard Webhooks', {
-    headers: [signature, id, time],
+    headers: [signature, id, time, ...(or === null ? [] : names(or))],
     toleranceS: 300,
     delivery: standardId(prefix),
     retries: standardRetries,
     notes: standardNotes,
     expression: (s) => {
-      const key = keyIsText
-        ? s
-        : `decode(${keyPrefixes.reduce((text, start) => `replace(${text}, '${start}', '')`, s)}, 'base64')`;
+      const [signatureValue, idValue, timeValue] = values(prefix, or);
+      const text = keyPrefixes.reduce((rest, start) => `replace(${rest}, '${start}', '')`, s);
+      const key = keyIsText ? s : `decode(${padded(text)}, 'base64')`;
       return (
-        `${fresh(header(time), 300)}\n  AND secure_compare_any('v1,' || encode(hmac(${key},\n      ` +
-        `${signedBytes(prefix)}, 'sha256'), 'base64'),\n    string_to_array(${header(signature)}, ' '))`
+        `${fresh(timeValue, 300)}\n  AND secure_compare_any('v1,' || encode(hmac(${key},\n      ` +
+        `${signedBytes(idValue, timeValue)}, 'sha256'), 'base64'),\n    string_to_array(${signatureValue}, ' '))`
       );
     },
     sign: (draft) => {
@@ -85,9 +94,10 @@ export function standardAsymmetric(spec: StandardSpec): Sender {
     delivery: standardId(prefix),
     retries: standardRetries,
     expression: (s) => {
+      const [signatureValue, idValue, timeValue] = values(prefix, null);
       const verified = (place: number) =>
-        `ed25519_verify(decode(replace(${s}, 'whpk_', ''), 'base64'),\n    ${signedBytes(prefix)},\n    ` +
-        `decode(split_part(split_part(' ' || ${headerOperand(signature)}, ' v1a,', ${place}), ' ', 1), 'base64'))`;
+        `ed25519_verify(decode(replace(${s}, 'whpk_', ''), 'base64'),\n    ${signedBytes(idValue, timeValue)},\n    ` +
+        `decode(split_part(split_part(' ' || (${signatureValue}), ' v1a,', ${place}), ' ', 1), 'base64'))`;
       return `${fresh(header(time), 300)}\n  AND (${verified(2)}\n  OR ${verified(3)})`;
     },
     notes: [

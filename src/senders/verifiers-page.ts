@@ -2,6 +2,7 @@
 import type { Source } from './evidence.ts';
 import { type Package, type PackageName, packages } from './packages.ts';
 import type { Sender } from './sender.ts';
+import { missingOf, witnessTable } from './witnesses.ts';
 
 export function verifiersPage(senders: ReadonlyMap<string, Sender>): string {
   return `# Run on the vendors’ own packages
@@ -24,10 +25,20 @@ Twitch's command line tool is tried where \`HEADGATE_TWITCH_CLI\` is its path. I
 \`go build .\` with Go 1.20 or later and a C compiler. It takes the answer to its challenge, with the right type and status, for three kinds of events; signed with
 another secret both the challenge and the event are \`401\`. It was last run on 22 November 2026, at commit \`fd7dac6\`.
 
+\`@trigger.dev/core\` is nobody's own: it describes how senders sign, and the descriptions are followed. It and \`@contentful/node-apps-toolkit\` were last run on
+27 November 2026.
+
 ## Not run
 
 - **eBay's SDK** also checks signatures, with a public key that it fetches from eBay: it cannot be given another one.
 - No sender's live service was called. Each page says where its facts come from.
+
+## Who says what
+
+The best witness of each fact: a package that was run, the vendor's source or documentation, or somebody else's word. “—”: nobody has verified it.
+
+${witnessTable(senders)}
+Of the 40 most used, nobody outside has said yet: ${missingOf(senders, ['signature', 'delivery id']).join(', ')}.
 
 This page is printed from \`src/senders/\`.
 `;

@@ -89,7 +89,7 @@ export class DatabaseSpool implements Closable {
   private constructor(options: DatabaseSpoolOptions) {
     this.#options = options;
     this.database = options.database;
-    this.#disk = new DiskReport(options);
+    this.#disk = new DiskReport(options.database, options.observe);
   }
 
   /** Including what earlier processes have left. Rejects with the system's errors. */

@@ -283,20 +283,13 @@ export class Drainer implements Closable {
 
   #tableFor(
     waiting: Map<number, TableHandOver>,
-    { spool, positions, slow }: Progress,
+    progress: Progress,
     name: KeptTable,
     held: Held,
   ): TableHandOver {
     let table = waiting.get(name.oid);
     if (table === undefined) {
-      table = new TableHandOver({
-        stages: this.#stages,
-        spool: spool.id,
-        table: name,
-        positions,
-        held,
-        slow,
-      });
+      table = new TableHandOver(this.#stages, progress, name, held);
       waiting.set(name.oid, table);
     }
     return table;

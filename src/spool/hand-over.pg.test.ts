@@ -106,7 +106,7 @@ async function handOver(
     home: '',
   };
   const positions = new Map(position === 0n ? [] : [[target.oid, position]]);
-  const over = new TableHandOver({ stages, spool, table, positions, held: { bytes: 0 }, slow });
+  const over = new TableHandOver(stages, { spool: { id: spool }, positions, slow }, table, { bytes: 0 });
   for (const record of recordsOf(all)) if (record.last > position) over.push(record, beginning);
   return over.flush();
 }

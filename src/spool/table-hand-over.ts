@@ -55,13 +55,11 @@ export interface Slow {
   readonly together: number;
 }
 
-export interface TableHandOverOptions {
-  readonly stages: HandOverStages;
-  readonly spool: string;
-  readonly table: KeptTable;
+/** What is known of a spool while it is handed over. */
+export interface Passing {
+  readonly spool: { readonly id: string };
   /** The positions of the spool, by oid; moved as requests arrive. */
   readonly positions: Map<number, bigint>;
-  readonly held: Held;
   /** By oid; kept from one pass to the next. */
   readonly slow: Map<number, Slow>;
 }
@@ -92,9 +90,9 @@ export class TableHandOver {
   #unmoved = 0;
   readonly #slow: Map<number, Slow>;
 
-  constructor({ stages, spool, table, positions, held, slow }: TableHandOverOptions) {
+  constructor(stages: HandOverStages, { spool, positions, slow }: Passing, table: KeptTable, held: Held) {
     this.#stages = stages;
-    this.#spool = spool;
+    this.#spool = spool.id;
     this.#positions = positions;
     this.oid = table.oid;
     this.name = { database: table.database, schema: table.schema, table: table.table };

@@ -12,11 +12,20 @@
  * What cannot be proved is refused. Pure.
  */
 import { ExpressionError } from './errors.ts';
-import { type GuardText } from './answer.ts';
 import { reachable, typeExpression } from './expression.ts';
 import { type ShapeName, alphabets } from './functions-answers.ts';
 import { type Node, type NodeOf, childrenOf } from './node.ts';
 import { Safety } from './safety.ts';
+
+/** The VALIDATE that guards the same table. */
+export interface GuardText {
+  readonly expression: string;
+  readonly secrets: readonly string[];
+  /** What happens to a body that VALIDATE has accepted. */
+  readonly format: 'json' | 'form' | 'text' | 'bytes';
+  /** The values of the secrets, if they are known. */
+  readonly values?: ReadonlyMap<string, string>;
+}
 
 /** How VALIDATE uses a secret. `plain`: neither as a key nor in a digest. */
 type Use =

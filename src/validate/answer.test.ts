@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { AnswerText } from '../types/answers.ts';
 import type { CheckRequest } from '../types/request.ts';
-import { AnswerError, type GuardText, parseAnswer } from './answer.ts';
+import { AnswerError, parseAnswer } from './answer.ts';
+import { type GuardText } from './answer-safety.ts';
 import { loadParser } from './expression.ts';
 
 before(loadParser);

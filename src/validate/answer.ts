@@ -13,7 +13,7 @@ import type {
 } from '../types/answers.ts';
 import type { CheckRequest } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
-import { type Guard, checkOutputs, checkWhen, guardOf } from './answer-safety.ts';
+import { type Guard, type GuardText, checkOutputs, checkWhen, guardOf } from './answer-safety.ts';
 import { type BoundValues } from './compile.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
 import {
@@ -40,16 +40,6 @@ export class AnswerError extends ExpressionError {
     });
     this.part = part;
   }
-}
-
-/** The VALIDATE that guards the same table. */
-export interface GuardText {
-  readonly expression: string;
-  readonly secrets: readonly string[];
-  /** What happens to a body that VALIDATE has accepted. */
-  readonly format: 'json' | 'form' | 'text' | 'bytes';
-  /** The values of the secrets, if they are known. */
-  readonly values?: ReadonlyMap<string, string>;
 }
 
 export interface AnswerScope {

@@ -61,6 +61,9 @@ VALIDATE SECRET github_key AS
   secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(github_key, data, 'sha256'), 'hex'))
 \`\`\`
 
+The secret has to exist before the table: \`CREATE SECRET github_key WITH (backend = 'meta') AS '…'\`. The whole way for
+[a signature of your own](#a-signature-of-your-own) is at the end of this page.
+
 A request is accepted if the expression is true; false, NULL and every error refuse it with \`401\`. The expression is
 parsed by PostgreSQL's own parser, means the same as in PostgreSQL (version 18, UTF-8, locale C.UTF-8, time zone UTC), and
 is compiled when the table is created. Anything that is not on this page is refused then, with its position.
@@ -106,8 +109,36 @@ In addition to the functions and operators below: \`AND OR NOT\`, \`IS [NOT] NUL
 
 `;
 
+const ownSignature = `
+## A signature of your own
+
+A program of yours signs the body with HMAC-SHA-256, and names the event in a header:
+
+\`\`\`sql own-table
+CREATE SECRET IF NOT EXISTS orders_secret WITH (backend = 'meta') AS 'a long random key';
+CREATE TABLE IF NOT EXISTS orders (data JSONB)
+  INCLUDE HEADER 'x-event' AS event
+  INCLUDE TIMESTAMP AS received_at
+  INCLUDE HEADERS AS headers
+  INCLUDE BODY AS raw
+  WITH (connector = 'webhook')
+  VALIDATE SECRET orders_secret AS
+    secure_compare(headers->>'x-signature', encode(hmac(orders_secret, data, 'sha256'), 'hex'));
+\`\`\`
+
+\`\`\`sh own-request
+body='{"id":7,"status":"paid"}'
+signature=$(printf %s "$body" | openssl dgst -sha256 -hmac 'a long random key' -r | cut -d' ' -f1)
+curl -H 'X-Event: order.paid' -H "X-Signature: $signature" -d "$body" http://localhost:4560/webhook/dev/public/orders
+\`\`\`
+
+\`\`\`sql own-row
+SELECT event, data FROM orders;
+\`\`\`
+`;
+
 /** The Markdown of docs/sql/validate.md. */
 export function validateReference(): string {
   const sections = (Object.keys(themes) as Theme[]).map(section);
-  return `${introduction}${sections.join('\n')}\nThis page is printed from \`src/validate/table.ts\` and \`src/validate/functions*.ts\`.\n`;
+  return `${introduction}${sections.join('\n')}${ownSignature}\nThis page is printed from \`src/validate/table.ts\` and \`src/validate/functions*.ts\`.\n`;
 }

@@ -7,11 +7,14 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { onEnd } from '../support/cleanup.ts';
 import { commandsOf } from '../support/docs.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { Ledger } from '../support/ledger.ts';
+import { clientOf } from '../support/owners.ts';
 import { run } from '../support/run.ts';
+import { embeddedBin, startServer } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
 const { HEADGATE_DUMPS_BIN: bin, PATH } = process.env;
@@ -75,6 +78,63 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
     await shell('undump', env);
     assert((await rowsOf(t, headgate, 'again')) >= before);
   });
+
+  await t.test(
+    'restored on another server it says nothing but which roles are missing there, and is served',
+    async () => {
+      const root = await headgate.client(t);
+      await root.query('CREATE ROLE app LOGIN; CREATE SCHEMA app AUTHORIZATION app');
+      const app = await headgate.clientAs(t, 'app');
+      await app.query(`CREATE TABLE app.plain (data JSONB) WITH (connector = 'webhook');
+      CREATE TABLE app.coded (id INT, who NAME DEFAULT current_user, n SERIAL) WITH (connector = 'webhook', dedupe = '$.id')`);
+      assert.equal((await headgate.post('dev/app/coded', '{"id":1}')).status, 200);
+      const tool = async (name: string, ...args: readonly string[]) => {
+        const ran = await run(join(bin, name), args);
+        return { code: ran.code, said: ran.stderr.split('\n').filter((line) => /error: /.test(line)) };
+      };
+      const from = ['-h', '127.0.0.1', '-p', env.SQL_PORT, '-U', 'root', '-Fc', '-f', env.DUMP, 'dev'];
+      assert.equal((await tool('pg_dump', ...from)).code, 0);
+      const server = await startServer(embeddedBin);
+      onEnd(t, 'server', () => server.close());
+      const there = await clientOf(t, { host: server.socketDir, user: 'root', database: 'postgres' });
+      const restored = async (database: string) => {
+        await there.query(`CREATE DATABASE ${database}`);
+        return tool('pg_restore', '-h', server.socketDir, '-U', 'root', '-d', database, env.DUMP);
+      };
+      await there.query('CREATE ROLE app LOGIN');
+      const { said } = await restored('without');
+      assert.deepEqual(
+        [...new Set(said.map((line) => /role "\w+" does not exist/.exec(line)?.[0] ?? line))].toSorted(),
+        ['role "headgate_commit" does not exist', 'role "headgate_gateway" does not exist'],
+      );
+      await there.query('CREATE ROLE headgate_gateway; CREATE ROLE headgate_commit');
+      assert.deepEqual(await restored('with_roles'), { code: 0, said: [] });
+      for (const database of ['without', 'with_roles']) {
+        const dsn = `postgresql://root@/${database}?host=${encodeURIComponent(server.socketDir)}`;
+        const other = await startHeadgate(t, {
+          args: [`--database-url=${dsn}`, `--master-key-file=${join(headgate.dataDir, 'master.key')}`],
+        });
+        for (const [table, body] of [
+          ['public/deliveries', '{}'],
+          ['app/plain', '{}'],
+          ['app/coded', '{"id":1}'],
+          ['app/coded', '{"id":2}'],
+        ] as const)
+          assert.equal(
+            (await other.post(`${database}/${table}`, body)).status,
+            table === 'public/deliveries' ? 401 : 200,
+            table,
+          );
+        const client = await clientOf(t, { host: server.socketDir, user: 'root', database });
+        // The page says why the first one is there again.
+        const { rows } = await client.query('SELECT id, who FROM app.coded ORDER BY id');
+        assert.deepEqual(
+          rows,
+          [1, 1, 2].map((id) => ({ id, who: 'app' })),
+        );
+      }
+    },
+  );
 
   await t.test('a base backup is a data directory, and Headgate starts from it', async () => {
     await mkdir(env.BACKUP);

@@ -8,6 +8,7 @@ import type { Page } from 'playwright-core';
 import { ask, consoleLink, openBrowser, openConsole, openPage, post } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { requireTool } from '../support/tools.ts';
+import { within } from '../support/within.ts';
 
 const overview = (page: Page) => page.getByRole('heading', { name: 'Overview' }).waitFor();
 const tokenOf = (page: Page) => page.evaluate<string>(`sessionStorage.getItem('headgate-token')`);
@@ -29,13 +30,13 @@ suite('getting into the console', () => {
     const link = await consoleLink(headgate);
     await page.goto(`${link}&to=/refused?code=row_refused`);
     await page.getByRole('heading', { name: 'Refused' }).waitFor();
-    assert.equal(new URL(page.url()).hash, '#/refused?code=row_refused');
+    assert.equal(new URL(page.url()).hash, '#/dev/refused?code=row_refused');
     assert.equal((await post(port, 'login', { link: link.split('#t=')[1] })).status, 401);
     await page.goBack();
-    assert.equal(new URL(page.url()).hash, '#/secrets');
+    assert.equal(new URL(page.url()).hash, '#/dev/secrets');
     await page.goto(await consoleLink(headgate));
     await page.getByRole('heading', { name: 'Secrets' }).waitFor();
-    assert.equal(new URL(page.url()).hash, '#/secrets');
+    assert.equal(new URL(page.url()).hash, '#/dev/secrets');
 
     // New tabs, of which one is opened by a link within the page.
     const second = await context.newPage();
@@ -88,6 +89,18 @@ suite('getting into the console', () => {
     await second.getByLabel('SQL').fill('SELECT current_database()');
     await second.keyboard.press('Control+Enter');
     await second.getByRole('cell', { name: 'other one' }).waitFor();
+    // The database is the first part of each address: a link enters it, and Back leaves it.
+    assert.match(new URL(second.url()).hash, /^#\/other%20one\//);
+    await page.goto(`${base}#/other%20one/sql`);
+    await page.getByLabel('SQL', { exact: true }).fill('SELECT current_database()');
+    await page.keyboard.press('Control+Enter');
+    await page.getByRole('cell', { name: 'other one' }).waitFor();
+    await page.goto(`${base}#/no%20such%20one/sql`);
+    await page.getByText('No database').waitFor();
+    await page.goto(`${base}#/dev/secrets`);
+    await page.getByRole('heading', { name: 'Secrets' }).waitFor();
+    await within(5_000, async () => assert.equal(await page.getByLabel('Database').inputValue(), 'dev'));
+    await second.getByLabel('SQL', { exact: true }).click();
     assert.equal((await post(port, 'tab', { database: 'no such one' }, tokens[0])).status, 422);
     assert.equal((await post(port, 'tab', { database: 'template0' }, tokens[0])).status, 422);
     // A tab that is opened from there belongs there.

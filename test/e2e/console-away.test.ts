@@ -66,7 +66,7 @@ suite('the console while something is away', () => {
     await server.restart();
     await within(30_000, async () => assert.equal((await send()).status, 200));
     await says(page, /^live/);
-    assert.equal(await green(page), 1);
+    await within(10_000, async () => assert.equal(await green(page), 1));
     // The session ends elsewhere.
     const token = await page.evaluate<string>(`sessionStorage.getItem('headgate-token')`);
     await post(headgate.ports.admin.port, 'logout', {}, token);

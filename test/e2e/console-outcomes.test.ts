@@ -63,19 +63,26 @@ suite('colours, counts and search in the console', () => {
     await client.query(`CREATE TABLE "zz'""%_" (data JSONB) WITH (connector = 'webhook')`);
     const { rows } = await client.query<{ n: string }>('SELECT count(*) AS n FROM headgate.webhook_table');
     const { page, complaints } = await openConsole(t, headgate, chromium);
-    await page
-      .locator('dl.figures div', { hasText: 'endpoints' })
-      .getByText(rows[0]?.n ?? '', { exact: true })
-      .waitFor();
+    await page.getByText(`${rows[0]?.n} endpoints`, { exact: true }).waitFor();
     await page.goto(`${headgate.adminUrl}/console/#/endpoints`);
-    await page.getByText('601 endpoints; the first 500 are shown').waitFor();
+    await page.getByText('1 – 50 of 601').waitFor();
+    await page.getByRole('link', { name: 't_000' }).waitFor();
+    await page.getByRole('button', { name: 'Next' }).click();
+    await page.getByText('51 – 100 of 601').waitFor();
+    await page.getByRole('link', { name: 't_050' }).waitFor();
+    await page.goBack();
+    await page.getByRole('link', { name: 't_000' }).waitFor();
+    await page.goto(`${headgate.adminUrl}/console/#/dev/endpoints?page=12`);
+    await page.getByRole('link', { name: `zz'"%_` }).waitFor();
+    await page.getByRole('button', { name: 'Next' }).isDisabled();
+    await page.goto(`${headgate.adminUrl}/console/#/dev/endpoints`);
     const search = page.getByRole('searchbox', { name: 'Search endpoints' });
     await search.fill('T_599');
     await page.getByRole('link', { name: 't_599' }).waitFor();
-    await page.getByText('1 of 601 endpoints').waitFor();
+    await page.getByText('1 – 1 of 1').waitFor();
     await search.fill(`'"%_`);
     await page.getByRole('link', { name: `zz'"%_` }).waitFor();
-    await page.getByText('1 of 601 endpoints').waitFor();
+    await page.getByText('1 – 1 of 1').waitFor();
     await search.fill('nothing');
     await page.getByText('No endpoint matches').waitFor();
     // Its lines are seen as they arrive, too.

@@ -134,7 +134,7 @@ test('the how-tos of day two', { timeout: 180_000 }, async (t) => {
   });
 
   await t.test('rows that are kept for a time', async () => {
-    for (const name of ['keep', 'partitions'])
+    for (const name of ['keep', 'keep_if', 'partitions'])
       await root.query(await commandsOf('docs/operating/keeping.md', name));
     assert.equal((await headgate.post('dev/public/orders', '{}')).status, 200);
     const { rows } = await root.query(await commandsOf('docs/operating/keeping.md', 'kept'));

@@ -15,6 +15,7 @@ import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { Ledger } from '../support/ledger.ts';
 import { run } from '../support/run.ts';
+import { breath } from '../support/sample.ts';
 import { debianBin, embeddedBin, startServer } from '../support/server.ts';
 import { within } from '../support/within.ts';
 import { until } from '../support/until.ts';
@@ -193,6 +194,50 @@ suite('headgate move', () => {
     },
   );
 
+  test('a table of another owner with code gets no row here any more, and goes on there in a session of its owner', async (t) => {
+    const there = await elsewhere(t);
+    await there.client.query('CREATE ROLE app');
+    const dataDir = await temporaryFolder(t);
+    const old = await startHeadgate(t, { dataDir });
+    await (await old.client(t)).query('CREATE ROLE app LOGIN; CREATE SCHEMA app AUTHORIZATION app');
+    await (
+      await old.clientAs(t, 'app')
+    ).query(`CREATE TABLE app.plain (data JSONB) WITH (connector = 'webhook');
+      CREATE TABLE app.coded (id INT, who NAME DEFAULT current_user, session NAME DEFAULT session_user) WITH (connector = 'webhook')`);
+    const stored: number[] = [];
+    let refused = 0;
+    const over = new AbortController();
+    const sending = (async () => {
+      for (let id = 0; !over.signal.aborted; id++) {
+        const { status } = await old.post('dev/app/coded', `{"id":${id}}`);
+        if (status === 200) stored.push(id);
+        else refused += 1;
+        await breath();
+      }
+    })();
+    await until(() => stored.length > 20);
+    const moved = await move(dataDir, there.url);
+    assert.equal(moved.code, 0, moved.stderr);
+    assert.doesNotMatch(moved.stderr, /headgate_/);
+    await until(() => refused > 20);
+    over.abort();
+    await sending;
+    const { rows } = await there.client.query<{ id: number }>('SELECT id FROM app.coded');
+    const found = new Set(rows.map(({ id }) => id));
+    assert.deepEqual(
+      stored.filter((id) => !found.has(id)),
+      [],
+    );
+    const env = { HEADGATE_DATABASE_URL: there.url, HEADGATE_MASTER_KEY: await keyOf(dataDir) };
+    const taker = await startHeadgate(t, { env });
+    assert.equal((await taker.post('dev/app/coded', '{"id":-1}')).status, 200);
+    assert.equal((await taker.post('dev/app/plain', '{}')).status, 200);
+    const { rows: last } = await there.client.query(
+      `SELECT who, session = 'headgate_as_' || 'app'::regrole::oid AS own FROM app.coded WHERE id = -1`,
+    );
+    assert.deepEqual(last, [{ who: 'app', own: true }]);
+  });
+
   test(
     'under load, as the page has it: no answered request is lost, and what is not answered comes again',
     { timeout: 180_000 },
@@ -347,7 +392,7 @@ headgate: nothing was changed: move these by hand, and run it again with --leave
       assert.equal(taken.code, 1);
       assert.match(
         taken.stderr,
-        /^headgate: table public\.t cannot be created in the target: relation "t" already exists$/m,
+        /^headgate: nothing was changed, because of the target:\nheadgate: public\.t exists there already: /m,
       );
       assert.equal((await old.post('dev/public/t', '{}')).status, 200);
       await there.client.query('DROP TABLE t');
@@ -356,6 +401,51 @@ headgate: nothing was changed: move these by hand, and run it again with --leave
       assert.match(itself.stderr, /--to names the source itself/);
       assert.equal((await move(dataDir, there.url, '--leave-out')).code, 0);
       assert.deepEqual((await there.client.query('SELECT count(*)::int AS n FROM t')).rows, [{ n: 2 }]);
+    },
+  );
+
+  test(
+    'what the target lacks is said before anything is touched, and the statements that it names are enough',
+    { timeout: 180_000 },
+    async (t) => {
+      const there = await elsewhere(t);
+      const dataDir = await temporaryFolder(t);
+      const old = await startHeadgate(t, { dataDir });
+      const client = await old.client(t);
+      await client.query(`
+        CREATE ROLE reader;
+        CREATE SCHEMA shop;
+        CREATE TABLE shop.t (data JSONB) WITH (connector = 'webhook');
+        CREATE TABLE owned (n int);
+        ALTER TABLE owned OWNER TO reader;
+        INSERT INTO owned VALUES (1)`);
+      const { url } = there;
+      const nobody = await move(dataDir, url.replace('root@', 'nobody_there@'));
+      assert.match(
+        nobody.stderr,
+        /^headgate: the server of --to cannot be used: .*role "nobody_there" does not exist/,
+      );
+      await there.client.query('CREATE ROLE mover LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC');
+      const asMover = url.replace('root@', 'mover@');
+      const refused = await move(dataDir, asMover);
+      assert.equal(refused.code, 1);
+      assert.match(refused.stderr, /^headgate: nothing was changed, because of the target:$/m);
+      const grants = [...refused.stderr.matchAll(/run (GRANT .*)$/gm)].map(([, grant = '']) => grant);
+      assert.deepEqual(grants, [
+        'GRANT CREATE ON DATABASE "dev" TO "mover"',
+        'GRANT USAGE, CREATE ON SCHEMA "public" TO "mover"',
+        'GRANT "reader" TO "mover"',
+        'GRANT CREATE ON SCHEMA "public" TO "reader"',
+      ]);
+      assert.deepEqual((await there.client.query("SELECT to_regnamespace('shop') AS n")).rows, [{ n: null }]);
+      assert.equal((await old.post('dev/shop/t', '{}')).status, 200);
+      for (const grant of grants) await there.client.query(grant);
+      const moved = await move(dataDir, asMover);
+      assert.equal(moved.code, 0, moved.stderr);
+      const { rows } = await there.client.query(
+        `SELECT (SELECT count(*)::int FROM shop.t) AS n, tableowner FROM pg_tables WHERE tablename = 'owned'`,
+      );
+      assert.deepEqual(rows, [{ n: 1, tableowner: 'reader' }]);
     },
   );
 });

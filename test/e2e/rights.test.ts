@@ -43,7 +43,7 @@ test('what the page grants is enough for tables of other roles, and less is refu
     [
       'rights-made',
       /^CREATE SCHEMA/,
-      /may not make the schema headgate in database "app": let the owner of the database run CREATE SCHEMA/,
+      /may not make the schema headgate in database "app": let the owner of the database run GRANT CREATE ON DATABASE "app" TO "headgate"/,
     ],
     ['rights-made', /CONNECT/, /permission denied for database "app"/],
   ];
@@ -107,7 +107,7 @@ async function useTable(t: TestContext, port: number, admin: Client): Promise<vo
     /for whom Headgate cannot log in.*CREATE ROLE headgate_as_\d+ LOGIN; GRANT alice TO headgate_as_\d+; ALTER ROLE/,
   );
   const [, statements = ''] =
-    /let a superuser run (CREATE ROLE headgate_as_\d+ LOGIN PASSWORD 'SCRAM[^']+'; GRANT .*? TO headgate_as_\d+)/.exec(
+    /let a superuser run (CREATE ROLE headgate_as_\d+ LOGIN; GRANT .*? TO headgate_as_\d+; ALTER ROLE headgate_as_\d+ PASSWORD 'SCRAM[^']+')/.exec(
       headgate.stderr,
     ) ?? [];
   await admin.query(statements.replaceAll('\\"', '"'));

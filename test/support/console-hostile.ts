@@ -47,6 +47,23 @@ export async function staysText({ headgate, page, open }: Tried, t: TestContext)
   for (const wanted of [...digits.map((it) => `: ${it}`), 'U+202E', '<script>']) await shows(wanted);
   await open(`endpoint/public/${encodeURIComponent(name)}/definition`);
   await shows('INCLUDE HEADER');
+  // The wizard, which goes on from its address, and a form that somebody else has filled in.
+  await open(`new/anything?table=${encodeURIComponent(name)}`);
+  await shows('<img src=x');
+  await shows('Received.');
+  await hasNothingForeign(page);
+  const form = {
+    header: 'x',
+    algorithm: 'sha256',
+    encoding: 'hex',
+    prefix: strange,
+    signed: [{ kind: 'body' }],
+    timeHeader: '',
+    ageS: 1,
+  };
+  await open(`new/hmac?form=${encodeURIComponent(JSON.stringify(form))}&name=${encodeURIComponent(strange)}`);
+  await shows('<script>');
+  await hasNothingForeign(page);
   await open('refused');
   await page.getByRole('cell', { name: 'guarded' }).first().click();
   for (const wanted of digits.map((it) => `: ${it}`)) await shows(wanted);

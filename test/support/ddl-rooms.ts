@@ -1,7 +1,7 @@
 /** The rooms that src/ddl uses, as small as its tests allow: readable seals, counted ids, a parser that knows a few words. */
 import assert from 'node:assert/strict';
 import { createRewriter } from '../../src/ddl/rewrite.ts';
-import type { DdlDeps, ParsedCheck } from '../../src/ddl/rewrite.ts';
+import type { DdlContext, ParsedCheck } from '../../src/ddl/statement-context.ts';
 import type { SqlSession } from '../../src/types/sql.ts';
 
 export const utf8: SqlSession = {
@@ -33,7 +33,7 @@ function parseExpression(text: string): ParsedCheck {
   };
 }
 
-export interface TestDeps extends DdlDeps {
+export interface TestDeps extends DdlContext {
   /** Calls, in order. */
   readonly calls: string[];
   /** What was sealed: identity and text. */

@@ -2,6 +2,7 @@
  * The vendors' packages for Node that are no development dependencies, each as a judge of a request: true, or false or a throw. They are
  * loaded from a folder into which `npm run test:verifiers` has put them. Takes nothing of ours but the request.
  */
+import { createHmac } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -44,7 +45,78 @@ const unlessThrown = async (call: () => unknown): Promise<boolean> => {
   return true;
 };
 
+/** Who reads what `@trigger.dev/core` says of a sender: its name there, by ours. */
+const described = {
+  attio: 'attio',
+  cal_com: 'cal-com',
+  calendly: 'calendly',
+  docusign: 'docusign',
+  firecrawl: 'firecrawl',
+  hookdeck: 'hookdeck',
+  infisical: 'infisical',
+  intercom: 'intercom',
+  jira: 'jira',
+  langfuse: 'langfuse',
+  metronome: 'metronome',
+  pagerduty: 'pagerduty',
+  plain: 'plain',
+  planetscale: 'planetscale',
+  sentry: 'sentry',
+  tailscale: 'tailscale',
+  typeform: 'typeform',
+  vapi: 'vapi',
+  vercel: 'vercel',
+  workos: 'workos',
+  zendesk: 'zendesk',
+  zoom: 'zoom',
+} as const;
+
+/** Checks a request by a description: where signature and time are, and which bytes are signed. */
+function judgedBy(config: Loaded, { body, headers, secret }: Judged): boolean {
+  const at = lower(headers);
+  const fields = new Map<string, string>();
+  const parsed = config.signature;
+  const all = (at[config.signatureHeader] ?? '').split(parsed.itemSeparator ?? '\n').map((it) => it.trim());
+  for (const item of all) {
+    const place = item.indexOf(parsed.fieldSeparator ?? '=');
+    if (place > 0) fields.set(item.slice(0, place), item.slice(place + 1));
+  }
+  const { source } = config.timestamp ?? {};
+  const time =
+    source?.from === 'header'
+      ? at[source.name]
+      : source?.from === 'signatureField'
+        ? fields.get(source.field)
+        : '';
+  const text =
+    config.signingString === 'raw'
+      ? body
+      : String(config.signingString.template)
+          .replace('{timestamp}', time ?? '')
+          .replace('{date}', at['x-metronome-date'] ?? '')
+          .replace('{body}', () => body);
+  const made = createHmac(config.algorithm, secret).update(text).digest(config.encoding);
+  return parsed.field === undefined ? all.includes(made) : fields.get(parsed.field) === made;
+}
+
 export const judges: readonly Judge[] = [
+  ...Object.entries(described).map(([sender, name]): Judge => ({
+    package: '@trigger.dev/core',
+    senders: [sender],
+    judge: async (load, request) => {
+      const { webhookProviderConfigs } = await load('webhooks');
+      return judgedBy(webhookProviderConfigs[name].config(), request);
+    },
+  })),
+  {
+    package: '@contentful/node-apps-toolkit',
+    senders: ['contentful'],
+    judge: async (load, { body, url, headers, secret }) => {
+      const { verifyRequest } = await load();
+      const path = new URL(url).pathname;
+      return verifyRequest(secret, { method: 'POST', path, headers, body }) as boolean;
+    },
+  },
   {
     package: '@hubspot/api-client',
     senders: ['hubspot', 'hubspot_v2'],

@@ -13,6 +13,7 @@ const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 export interface GatewayProcess {
   readonly child: ChildProcess;
   readonly url: string;
+  readonly stdout: () => string;
   readonly stderr: () => string;
   /** Ends it with a signal; returns its exit code. */
   end(signal: NodeJS.Signals): Promise<number | null>;
@@ -41,12 +42,14 @@ export async function startGatewayProcess(
   const url = await new Promise<string>((resolve, reject) => {
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       stdout += text;
-      const found = /SQL +(https?:\/\/\S+)\/v1\/sql[^]*SELECT/.exec(stdout)?.[1];
+      const found =
+        /SQL +(https?:\/\/\S+)\/v1\/sql[^]*SELECT/.exec(stdout)?.[1] ??
+        /is not ready yet[^]*events +(https?:\/\/\S+)\/v1\/events/.exec(stdout)?.[1];
       if (found !== undefined) resolve(found);
     });
     child.once('exit', (code) => reject(new Error(`ended with ${code}: ${stderr}`)));
   });
-  return { child, url, stderr: () => stderr, end };
+  return { child, url, stdout: () => stdout, stderr: () => stderr, end };
 }
 
 /** A TCP port that leads to a Unix socket while it is open. */

@@ -1,10 +1,11 @@
 /** An events gateway in this process, in front of one test database, with one-line functions for its requests. */
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
-import { engineOf } from '../../src/app/wire-gateway.ts';
-import { otherRooms } from '../../src/app/wire-external-gateway.ts';
+import { engineOf } from '../../src/gateway/engines.ts';
+import { externalDatabases } from '../../src/gateway/external-databases.ts';
 import { openGateway } from '../../src/gateway/door.ts';
-import type { Gateway, GatewayOptions, GatewayDeps } from '../../src/gateway/door.ts';
+import type { Gateway } from '../../src/gateway/door.ts';
+import type { GatewayDatabases, GatewayOptions } from '../../src/gateway/http.ts';
 import { Gate } from '../../src/access/gate.ts';
 import type { GateOptions } from '../../src/access/gate.ts';
 import { Closer } from '../../src/kit/closer.ts';
@@ -88,15 +89,15 @@ export async function openTestGateway(
   options: Partial<GatewayOptions> & {
     readonly clock?: () => number;
     /** Replaces its rooms. */
-    readonly instead?: (deps: GatewayDeps) => GatewayDeps;
+    readonly instead?: (databases: GatewayDatabases) => GatewayDatabases;
   } = {},
 ): Promise<TestGateway> {
   const closer = new Closer();
   onEnd(t, 'gateway', () => closer.close());
   const spy = new Spy();
-  const engines = [{ name: 'test', engine: database.engine }];
+  const engines = [{ name: 'test', env: 'EVENTS_API_TEST_DSN', engine: database.engine }];
   const { clock = () => performance.now(), instead = (deps) => deps, ...given } = options;
-  const { sql, events } = otherRooms(engines, { observe: spy.observe, clock, bounds: limits }, closer);
+  const { sql, events } = externalDatabases(engines, { observe: spy.observe, clock, limits }, closer);
   const gateway = await openGateway({
     host: '127.0.0.1',
     port: 0,
@@ -110,7 +111,7 @@ export async function openTestGateway(
     clock,
     metrics: null,
     observe: spy.observe,
-    deps: instead({
+    databases: instead({
       database: (name) => engineOf(engines, name).name,
       unavailable: () => database.engine.unavailable,
       sql,

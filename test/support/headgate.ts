@@ -107,8 +107,13 @@ export class Headgate {
   async ready(): Promise<this> {
     const banner = new Promise<void>((resolve) => {
       const look = () => {
-        // The last words of the banner, with the webhook listener and without.
-        if (/SELECT event, count\(\*\) FROM github_events|webhooks {2}off/.test(this.stdout)) resolve();
+        // The last words of the banner, with the webhook listener and without, and while the database is away.
+        if (
+          /SELECT event, count\(\*\) FROM github_events|webhooks {2}off|is not ready yet[^]*\/metrics/.test(
+            this.stdout,
+          )
+        )
+          resolve();
       };
       this.child.stdout?.on('data', look);
       look();

@@ -12,6 +12,8 @@ interface Pages {
   readonly other: string;
   /** What a page of `from` reads of a POST to `url` with a bearer token: status and text, or the browser's error. */
   readonly insert: (from: string, url: string, token: string) => Promise<string>;
+  /** What an EventSource of a page of `from` has read when the browser gives up. */
+  readonly follow: (from: string, url: string) => Promise<readonly string[]>;
 }
 
 /** null: no browser is installed, and the test is skipped. */
@@ -44,6 +46,24 @@ export async function openPages(t: TestContext): Promise<Pages | null> {
       );
       await tab.close();
       return said;
+    },
+    follow: async (from, url) => {
+      const tab = await browser.newPage();
+      await tab.goto(`${from}/`);
+      const read = await tab.evaluate(
+        (to) =>
+          new Promise<string[]>((resolve) => {
+            const messages: string[] = [];
+            const source = new EventSource(to);
+            source.addEventListener('message', ({ data }) => messages.push(String(data)));
+            source.addEventListener('error', () => {
+              if (source.readyState === EventSource.CLOSED) resolve(messages);
+            });
+          }),
+        url,
+      );
+      await tab.close();
+      return read;
     },
   };
 }

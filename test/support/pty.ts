@@ -35,6 +35,11 @@ export class Terminal {
     child.stdin?.on('error', () => {});
   }
 
+  /** With colours and cursor movements. */
+  get raw(): string {
+    return this.#raw;
+  }
+
   /** Without colours and cursor movements. */
   get screen(): string {
     return stripVTControlCharacters(this.#raw).replaceAll('\r', '');
@@ -58,15 +63,23 @@ export class Terminal {
 export function openTerminal(
   t: TestContext,
   command: string,
-  options: { readonly cwd: string; readonly env: Readonly<Record<string, string>> },
+  options: {
+    readonly cwd: string;
+    readonly env: Readonly<Record<string, string>>;
+    readonly columns?: number;
+  },
 ): Terminal | null {
   const script = requireTool(t, 'script');
   if (script === null) return null;
-  const child = spawn(script, ['-qefc', `stty rows 50 cols 160; ${command}`, '/dev/null'], {
-    cwd: options.cwd,
-    env: { PATH: process.env['PATH'], SHELL: '/bin/sh', TERM: 'xterm', ...options.env },
-    stdio: 'pipe',
-  });
+  const child = spawn(
+    script,
+    ['-qefc', `stty rows 50 cols ${options.columns ?? 160}; ${command}`, '/dev/null'],
+    {
+      cwd: options.cwd,
+      env: { PATH: process.env['PATH'], SHELL: '/bin/sh', TERM: 'xterm', ...options.env },
+      stdio: 'pipe',
+    },
+  );
   const terminal = new Terminal(child);
   onEnd(t, command, async () => {
     child.kill('SIGTERM');

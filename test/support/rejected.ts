@@ -55,7 +55,6 @@ export function openRejects(t: TestContext, server: TestServer, options: RoomOpt
     limits: { ...limits, ...generous, ...options.limits },
     observe: spy.observe,
     clock: () => performance.now(),
-    random: Math.random,
   });
   onEnd(t, 'rejects', () => rejects.close());
   const counted: RejectDeps['counted'] = (what) =>

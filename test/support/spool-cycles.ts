@@ -100,7 +100,7 @@ export async function spoolCycles(
   await Promise.all([load, ordered]);
   await within(60_000, async () => {
     await delay(50);
-    assert.equal(segments(join(dataDir, 'spool')), 1);
+    assert.equal(segments(join(dataDir, 'spool')), 1, headgate.stderr.slice(-4_000));
   });
   const client = await server.connect(t);
   const tally = await ledger.tally(client, 'ledger');

@@ -22,7 +22,7 @@ import type { Observe } from '../../observe/observations.ts';
 import { loadParser } from '../../validate/expression.ts';
 import { masterKeys } from '../../secrets/master-key.ts';
 import { openWebhookRooms, releaseDatabase } from '../wire-listener.ts';
-import type { WebhookDeps } from '../wire-listener.ts';
+import type { OpenWebhooks } from '../wire-listener.ts';
 import type { Answer, Assignment, FromListener, Question, Report, SpoolTold } from './messages.ts';
 import { Held } from '../../console/accepted-requests.ts';
 import { Ring } from '../../console/ring-buffer.ts';
@@ -54,7 +54,7 @@ export async function serveListener(
       lanes: () => deps?.lanes.depths() ?? [],
       load: () => deps?.listener.load ?? { connections: 0, bytesInFlight: 0 },
     });
-    let deps: WebhookDeps<Listener> | null = null;
+    let deps: OpenWebhooks<Listener> | null = null;
     const said: Observe = (observation) => {
       if (isSaid(observation, settings.logLevel)) saying.say(observation);
     };
@@ -131,7 +131,7 @@ function takeConnections(listener: Listener, send: (message: FromListener) => vo
 }
 
 function answerQuestions(
-  deps: WebhookDeps<Listener> & {
+  deps: OpenWebhooks<Listener> & {
     readonly fence: Fence;
     readonly held: Held;
     readonly ring: Ring;

@@ -46,6 +46,15 @@ BEGIN
         FROM jsonb_array_elements(w.includes) WITH ORDINALITY AS i (value, position))
     WHERE w.relation = restored.relation;
   END LOOP;
+  FOR restored IN
+    SELECT w.relation FROM headgate.webhook_private w
+    WHERE EXISTS (SELECT FROM jsonb_array_elements(w.places) p WHERE (p.value ->> 'relation')::oid <> w.relation::oid)
+  LOOP
+    UPDATE headgate.webhook_private w SET places = (
+      SELECT jsonb_agg(headgate.placed_anew(w.relation, p.value) ORDER BY p.position)
+      FROM jsonb_array_elements(w.places) WITH ORDINALITY AS p (value, position))
+    WHERE w.relation = restored.relation;
+  END LOOP;
 END
 $body$;
 
@@ -68,7 +77,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     ELSE ARRAY['jsonb', 'json']::regtype[] END)
 $body$;
 
--- Columns that a row may fill and that are filled by nothing but its body.
+-- Columns that a row may fill and that are filled by nothing but its body. `includes`: and private columns, which only the owner's side fills.
 CREATE OR REPLACE FUNCTION headgate.body_columns(relation oid, includes jsonb) RETURNS SETOF pg_attribute
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT a FROM pg_attribute a
@@ -89,6 +98,50 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   HAVING count(*) FILTER (WHERE takes.body) = 1
     AND (count(*) = 1 OR format NOT IN ('text', 'bytes'))
     AND bool_and(takes.body OR b.atthasdef OR b.attidentity <> '' OR t.typdefaultbin IS NOT NULL)
+$body$;
+
+-- The places of the columns that no request fills.
+CREATE OR REPLACE FUNCTION headgate.private_places(relation oid) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT coalesce((SELECT w.places FROM headgate.webhook_private w WHERE w.relation = private_places.relation), '[]')
+$body$;
+
+-- Their names now; a column that no longer exists has none.
+CREATE OR REPLACE FUNCTION headgate.private_columns(relation oid) RETURNS name[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT ARRAY(SELECT c.name FROM jsonb_array_elements(headgate.private_places(relation)) WITH ORDINALITY AS p (value, position)
+    CROSS JOIN LATERAL headgate.placed(relation, p.value) AS c (name) WHERE c.name IS NOT NULL ORDER BY p.position)
+$body$;
+
+-- The places of the columns that the option private names; refuses columns that a request fills, or that nothing would.
+CREATE OR REPLACE FUNCTION headgate.place_private(relation oid, includes jsonb, document jsonb, wanted jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  placed jsonb := '[]';
+  wanted_name text;
+  a pg_attribute;
+BEGIN
+  FOR wanted_name IN SELECT w.value FROM jsonb_array_elements_text(coalesce(wanted, '[]')) WITH ORDINALITY AS w (value, position) ORDER BY w.position LOOP
+    SELECT t.* INTO a FROM pg_attribute t
+    WHERE t.attrelid = place_private.relation AND t.attname = wanted_name::name AND t.attnum > 0 AND NOT t.attisdropped;
+    IF a.attname IS NULL THEN
+      RAISE EXCEPTION USING ERRCODE = '42703', MESSAGE = format('column "%s" does not exist', wanted_name);
+    ELSIF a.attname = headgate.placed(place_private.relation, document)
+      OR EXISTS (SELECT FROM jsonb_array_elements(includes) i WHERE headgate.placed(place_private.relation, i.value) = a.attname)
+    THEN
+      RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = format('column "%s" is filled from the request: it cannot be private', a.attname);
+    ELSIF a.attnotnull AND NOT a.atthasdef AND a.attidentity = ''
+      AND NOT EXISTS (SELECT FROM pg_type t WHERE t.oid = a.atttypid AND t.typdefaultbin IS NOT NULL)
+    THEN
+      RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = format('the private column "%s" is NOT NULL and has no default: no request fills it', a.attname);
+    END IF;
+    placed := placed || headgate.place(a);
+  END LOOP;
+  IF NOT EXISTS (SELECT FROM headgate.body_columns(place_private.relation, includes || placed)) THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'a webhook table has a column that takes the body of the request';
+  END IF;
+  RETURN placed;
+END
 $body$;
 
 -- Which column takes the whole document is decided once, when the table is created: a column that is added later never
@@ -125,6 +178,16 @@ BEGIN
           HINT = 'To fill the columns by the keys of the document instead, add the option document = ''''.';
       END IF;
       RETURN headgate.place(chosen);
+    END IF;
+    -- A column that somebody else was to fill makes the table one of columns, in which no document of before fits.
+    SELECT min(b.attname) INTO unfilled FROM unnest(body) b JOIN pg_type t ON t.oid = b.atttypid
+    WHERE NOT headgate.takes_body(b, format) AND NOT b.attnotnull AND NOT b.atthasdef AND b.attidentity = '' AND t.typdefaultbin IS NULL
+    HAVING (SELECT count(*) FROM unnest(body) o WHERE headgate.takes_body(o, format)) = 1;
+    IF unfilled IS NOT NULL AND format NOT IN ('text', 'bytes') THEN
+      RAISE NOTICE USING
+        MESSAGE = format('the keys of a document fill the columns of the same name, because "%s" has no default', unfilled),
+        HINT = (SELECT format('To put whole documents into column "%1$s", add the option document = %2$L. Columns that no sender may set: private = %3$L.',
+          b.attname, b.attname, quote_ident(unfilled)) FROM unnest(body) b WHERE headgate.takes_body(b, format));
     END IF;
   END IF;
   IF format IN ('text', 'bytes') THEN

@@ -73,6 +73,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     UNION ALL
     SELECT w.relation, 10, b.answer::bigint << 32 | b.position, concat_ws(' ', b.xmin, s.xmin)
     FROM looked w JOIN headgate.webhook_answer_secret b ON b.relation = w.relation JOIN headgate.secret s ON s.id = b.secret_id
+    UNION ALL
+    SELECT w.relation, 11, 0, p.xmin::text FROM looked w JOIN headgate.webhook_private p ON p.relation = w.relation
   )
   -- The sum of two hashes needs no order, which would take as long as everything else.
   SELECT f.relation, concat_ws(' ', sum(hashtextextended(f.text, f.place << 8 | f.kind)), sum(hashtextextended(f.text, ~(f.place << 8 | f.kind))))

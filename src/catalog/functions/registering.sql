@@ -44,7 +44,15 @@ BEGIN
 END
 $body$;
 
--- `given`: {relation, options, into, includes, document, collect, validation, schemas}; `into`: a secret, as written in SQL
+-- NULL: they stay as they are.
+CREATE OR REPLACE FUNCTION headgate.keep_private(relation oid, places jsonb) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  DELETE FROM headgate.webhook_private w WHERE w.relation = keep_private.relation AND keep_private.places = '[]';
+  INSERT INTO headgate.webhook_private (relation, places) SELECT keep_private.relation, keep_private.places WHERE keep_private.places <> '[]'
+  ON CONFLICT ON CONSTRAINT webhook_private_pkey DO UPDATE SET places = excluded.places
+$body$;
+
+-- `given`: {relation, options, into, includes, private, document, collect, validation, schemas}; `into`: a secret, as written in SQL
 CREATE OR REPLACE FUNCTION headgate.do_register(me oid, relation oid, given jsonb, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -59,6 +67,7 @@ BEGIN
   INSERT INTO headgate.webhook_table (relation, payload, options, document, includes, collect, seal_form)
   VALUES (relation, coalesce(chosen ->> 'column', 'payload'), given -> 'options', chosen, given -> 'includes',
     nullif(given -> 'collect', 'null'), 2);
+  PERFORM headgate.keep_private(relation, given -> 'private');
   FOR writer IN SELECT w.name FROM headgate.writer_role w LOOP
     CALL headgate.admit(do_register.relation, writer);
   END LOOP;
@@ -139,6 +148,7 @@ BEGIN
   END IF;
   UPDATE headgate.webhook_table w SET options = given -> 'options', collect = nullif(given -> 'collect', 'null')
   WHERE w.relation = do_options.relation;
+  PERFORM headgate.keep_private(relation, given -> 'private');
 END
 $body$;
 

@@ -83,8 +83,10 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
       CROSS JOIN LATERAL headgate.placed(w.relation, i.value) AS p (name) WHERE p.name IS NOT NULL), ' ')
     || E'WITH (\n  ' || (
       SELECT string_agg(format('%s = %L', o.key, o.value), E',\n  ' ORDER BY o.key <> 'connector', o.key)
-      FROM jsonb_each_text(w.options || headgate.document_option(w.relation, w.options, w.document, w.includes) || headgate.distribution(w.relation)
-        || jsonb_strip_nulls(jsonb_build_object('collect_into', headgate.placed(w.relation, w.collect), 'into', (
+      FROM jsonb_each_text(w.options || headgate.document_option(w.relation, w.options, w.document, w.includes || headgate.private_places(w.relation)) || headgate.distribution(w.relation)
+        || jsonb_strip_nulls(jsonb_build_object('collect_into', headgate.placed(w.relation, w.collect), 'private', (
+          SELECT string_agg(quote_ident(p.name), ', ' ORDER BY p.position)
+          FROM unnest(headgate.private_columns(w.relation)) WITH ORDINALITY AS p (name, position)), 'into', (
           SELECT format('%I.%I', s.schema_name, s.name) FROM headgate.webhook_into i JOIN headgate.secret s ON s.id = i.secret_id
           WHERE i.relation = w.relation)))) o)
     || E'\n)' || coalesce(E'\nVALIDATE ' || (

@@ -32,6 +32,7 @@ DECLARE
   made regclass;
   placed jsonb;
   chosen jsonb;
+  private jsonb;
 BEGIN
   IF place IS NOT NULL THEN
     identity := format('%I.%I', place, table_name::name);
@@ -65,17 +66,19 @@ BEGIN
   END IF;
   CALL headgate.admit_writer(made);
   placed := headgate.place_includes(made, includes);
-  chosen := headgate.choose_document(made, placed, coalesce(options ->> 'format', 'json'), document);
-  CALL headgate.refuse_unfilled_key(made, placed, chosen);
+  private := headgate.place_private(made, placed, NULL, (options ->> 'private')::jsonb);
+  chosen := headgate.choose_document(made, placed || private, coalesce(options ->> 'format', 'json'), document);
+  CALL headgate.refuse_unfilled_key(made, placed || private, chosen);
+  CALL headgate.try_condition(made, options ->> 'keep_if');
   IF options ? 'into' THEN
     PERFORM headgate.refuse_beside_into(made, options);
     CALL headgate.keep_empty(made, options ->> 'into');
   END IF;
   made := headgate.distribute(made, placed, chosen, headgate.natural_distribution(made) || options);
   INSERT INTO headgate.request (action, given) VALUES ('register', jsonb_build_object(
-    'relation', made::oid::bigint, 'options', options - '{collect_into,distribute,shards,into}'::text[], 'into', options -> 'into',
-    'includes', placed, 'document', chosen,
-    'collect', headgate.choose_collect(made, placed, chosen, options), 'validation', validation,
+    'relation', made::oid::bigint, 'options', options - '{collect_into,distribute,shards,into,private}'::text[], 'into', options -> 'into',
+    'includes', placed, 'document', chosen, 'private', private,
+    'collect', headgate.choose_collect(made, placed || private, chosen, options), 'validation', validation,
     'schemas', caller_schemas));
   IF headgate.lacks_login(made) THEN
     RAISE NOTICE USING
@@ -88,6 +91,16 @@ BEGIN
     RAISE NOTICE USING
       MESSAGE = format('table "%s" has no VALIDATE clause: whoever reaches the listener can write into it', table_name),
       HINT = format('Add one with ALTER TABLE %s VALIDATE AS ...', identity);
+  END IF;
+END
+$body$;
+
+-- Whether PostgreSQL takes the option keep_if for a condition on this table's rows; raises what it says otherwise. It runs as whoever asks.
+CREATE OR REPLACE PROCEDURE headgate.try_condition(relation regclass, condition text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  IF condition <> '' THEN
+    EXECUTE format('EXPLAIN SELECT FROM ONLY %s WHERE (%s)', relation, condition);
   END IF;
 END
 $body$;
@@ -137,13 +150,14 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   made record;
   merged jsonb;
+  private jsonb;
 BEGIN
   IF NOT headgate.open_table(relation, table_name, if_exists) THEN
     RETURN;
   END IF;
   -- As for VALIDATE: requests on their way were read as the options of their moment say.
   EXECUTE format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
-  SELECT w.options, w.includes, w.document, headgate.placed(w.relation, w.collect) AS collected INTO made
+  SELECT w.options, w.includes, w.document, headgate.private_places(w.relation) AS private, headgate.placed(w.relation, w.collect) AS collected INTO made
   FROM headgate.webhook_table w WHERE w.relation = alter_options.relation;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
@@ -155,6 +169,10 @@ BEGIN
   relation := headgate.distribute(relation, made.includes, made.document, changes);
   -- null: as if it had never been set.
   merged := jsonb_strip_nulls(made.options || changes - '{distribute,shards}'::text[]);
+  IF changes ->> 'keep_if' = '' THEN
+    merged := merged - 'keep_if';
+  END IF;
+  CALL headgate.try_condition(relation, changes ->> 'keep_if');
   IF concat(merged ->> 'dedupe', merged ->> 'dedupe_compare') LIKE '%$%'
     AND (merged ->> 'is_batched' = 'true' OR coalesce(merged ->> 'format', 'json') IN ('text', 'bytes'))
   THEN
@@ -165,9 +183,11 @@ BEGIN
   IF merged ->> 'on_unknown' = 'collect' AND made.collected IS NOT NULL AND NOT changes ? 'collect_into' THEN
     merged := merged || jsonb_build_object('collect_into', made.collected);
   END IF;
+  private := CASE WHEN changes ? 'private'
+    THEN headgate.place_private(relation, made.includes, made.document, (changes ->> 'private')::jsonb) ELSE made.private END;
   INSERT INTO headgate.request (action, given) VALUES ('options', jsonb_build_object(
-    'relation', relation::oid::bigint, 'options', merged - 'collect_into',
-    'collect', headgate.choose_collect(relation, made.includes, made.document, merged)));
+    'relation', relation::oid::bigint, 'options', merged - '{collect_into,private}'::text[], 'private', private,
+    'collect', headgate.choose_collect(relation, made.includes || private, made.document, merged)));
 END
 $body$;
 
@@ -198,6 +218,8 @@ BEGIN
   FOR include IN SELECT i.value FROM jsonb_array_elements(added) WITH ORDINALITY AS i (value, position) ORDER BY i.position LOOP
     IF include ->> 'column' = ANY (filled || made.document || made.collected) THEN
       RAISE EXCEPTION USING ERRCODE = '42701', MESSAGE = format('column "%s" is filled from the request already', include ->> 'column');
+    ELSIF include ->> 'column' = ANY (headgate.private_columns(relation)) THEN
+      RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = format('column "%s" is private: no request fills it', include ->> 'column');
     ELSIF include ->> 'what' = 'body' AND made.includes @> '[{"what": "body"}]' THEN
       RAISE EXCEPTION USING ERRCODE = '42701', MESSAGE = 'INCLUDE BODY is given more than once';
     END IF;

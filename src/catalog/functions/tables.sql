@@ -7,6 +7,11 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
     AND jsonb_typeof(place -> 'column') = 'string'
 $body$;
 
+CREATE OR REPLACE FUNCTION headgate.are_places(places jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT jsonb_typeof(places) = 'array' AND coalesce(bool_and(headgate.is_place(p.value)), true) FROM jsonb_array_elements(places) p
+$body$;
+
 CREATE OR REPLACE FUNCTION headgate.are_includes(includes jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT jsonb_typeof(includes) = 'array' AND coalesce(bool_and(

@@ -1,4 +1,4 @@
--- Tokens of the events gateway: who owns them, what they may store, and what the SQL port calls.
+-- Tokens of the events gateway: who owns them, what they may store or read, and what the SQL port calls.
 
 -- Whether a role may, at this moment, insert any row into a table: false if a policy could refuse one.
 CREATE OR REPLACE FUNCTION headgate.may_insert(role oid, relation oid) RETURNS boolean
@@ -11,27 +11,40 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     WHERE c.oid = may_insert.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'), false)
 $body$;
 
-CREATE OR REPLACE FUNCTION headgate.refuse_token_table(me oid, relation oid) RETURNS void
+-- Whether a role may, at this moment, read every row and column of a table: false if a policy could hide one.
+CREATE OR REPLACE FUNCTION headgate.may_select(role oid, relation oid) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT coalesce((
+    SELECT has_schema_privilege(r.oid, c.relnamespace, 'USAGE') AND has_table_privilege(r.oid, c.oid, 'SELECT')
+      AND (NOT c.relrowsecurity OR r.rolsuper OR r.rolbypassrls
+        OR pg_has_role(r.oid, c.relowner, 'USAGE') AND NOT c.relforcerowsecurity)
+    FROM pg_class c JOIN pg_roles r ON r.oid = may_select.role
+    WHERE c.oid = may_select.relation AND c.relkind = 'r' AND c.relpersistence <> 't'), false)
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.refuse_token_table(me oid, relation oid, reads boolean) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   found_table record;
 BEGIN
   SELECT c.relkind, c.relpersistence, c.relrowsecurity, n.nspname, c.relname INTO found_table
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = refuse_token_table.relation;
-  IF found_table.relkind NOT IN ('r', 'p') OR found_table.relpersistence = 't'
+  IF found_table.relkind NOT IN ('r', 'p') OR reads AND found_table.relkind = 'p' OR found_table.relpersistence = 't'
     OR found_table.nspname ~ '^pg_' OR found_table.nspname IN ('headgate', 'information_schema')
   THEN
     RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('a token cannot be for "%s"', found_table.relname),
-      HINT = 'A token is for tables, partitioned ones too: no views, and neither temporary tables nor those of the system.';
-  ELSIF headgate.may_insert(me, relation) IS NOT TRUE THEN
+      HINT = CASE WHEN reads THEN 'A token FOR SELECT is for tables: no views and partitioned tables, and neither temporary tables nor those of the system.'
+        ELSE 'A token is for tables, partitioned ones too: no views, and neither temporary tables nor those of the system.' END;
+  ELSIF (CASE WHEN reads THEN headgate.may_select(me, relation) ELSE headgate.may_insert(me, relation) END) IS NOT TRUE THEN
     RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('permission denied for table %s', found_table.relname),
       HINT = CASE WHEN found_table.relrowsecurity THEN 'A token has no row-level security: only whom it does not hold for may make one.'
+        WHEN reads THEN 'A role that creates a token FOR SELECT needs SELECT on its tables.'
         ELSE 'Whoever makes a token may himself INSERT into its tables.' END;
   END IF;
 END
 $body$;
 
--- `given`: {name, relations, origins, rate}. Returns the token, which is not stored anywhere.
+-- `given`: {name, relations, origins, rate} and, of a token FOR SELECT, {seconds}, its lifetime. Returns the token, which is not stored anywhere.
 CREATE OR REPLACE FUNCTION headgate.do_create_token(me oid, given jsonb) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -41,27 +54,38 @@ DECLARE
   relations oid[] := ARRAY(SELECT DISTINCT e.value::oid FROM jsonb_array_elements_text(given -> 'relations') AS e (value));
   relation oid;
   made uuid;
+  seconds int := (given ->> 'seconds')::int;
+  reads boolean := seconds IS NOT NULL;
   writer name := coalesce((SELECT r.rolname FROM pg_roles r WHERE r.rolname = 'headgate_gateway'), current_user);
 BEGIN
   IF cardinality(relations) NOT BETWEEN 1 AND 32 THEN
     RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'a token is for 1 to 32 tables';
-  ELSIF (SELECT count(*) >= 1000 FROM headgate.token t WHERE t.owner_oid = me)
+  ELSIF seconds NOT BETWEEN 1 AND 86400 THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'a token FOR SELECT expires after 1 second to 1 day';
+  END IF;
+  -- They are good for nothing, and their names are free.
+  DELETE FROM headgate.token t WHERE t.owner_oid = me AND t.expires_at < now();
+  IF (SELECT count(*) >= 1000 FROM headgate.token t WHERE t.owner_oid = me)
     AND NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = me) THEN
     RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'a role that is no superuser has at most 1000 tokens';
   ELSIF (SELECT count(*) >= 10000 FROM headgate.token) THEN
     RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'a database has at most 10000 tokens';
   END IF;
   FOREACH relation IN ARRAY relations LOOP
-    PERFORM headgate.refuse_token_table(me, relation);
-    IF NOT has_table_privilege(writer, relation, 'INSERT') THEN
+    PERFORM headgate.refuse_token_table(me, relation, reads);
+    IF reads AND NOT has_table_privilege(writer, relation, 'SELECT') THEN
+      RAISE WARNING USING MESSAGE = format('role "%s" may not read %s', writer, relation::regclass),
+        HINT = 'The events gateway reads rows as that role, unless HEADGATE_EVENTS_ROLE names another one: '
+          || format('GRANT SELECT ON %s TO %I', relation::regclass, writer);
+    ELSIF NOT reads AND NOT has_table_privilege(writer, relation, 'INSERT') THEN
       RAISE WARNING USING MESSAGE = format('role "%s" may not insert into %s', writer, relation::regclass),
         HINT = 'The events gateway stores rows as that role, unless HEADGATE_EVENTS_ROLE names another one: '
           || format('GRANT INSERT ON %s TO %I', relation::regclass, writer);
     END IF;
   END LOOP;
-  INSERT INTO headgate.token (name, owner, owner_oid, hash, origins, rate)
+  INSERT INTO headgate.token (name, owner, owner_oid, hash, origins, rate, reads, expires_at)
   VALUES (given ->> 'name', (SELECT r.rolname FROM pg_roles r WHERE r.oid = me), me, token_hash,
-    ARRAY(SELECT DISTINCT jsonb_array_elements_text(given -> 'origins')), given ->> 'rate')
+    ARRAY(SELECT DISTINCT jsonb_array_elements_text(given -> 'origins')), given ->> 'rate', reads, now() + make_interval(secs => seconds))
   ON CONFLICT (name) DO NOTHING RETURNING id INTO made;
   IF made IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = format('token "%s" already exists', given ->> 'name');
@@ -109,16 +133,32 @@ END
 $body$;
 
 -- What Headgate asks for requests of the events gateway, several at a time: the token with that hash (in hex; NULL: none was sent) and the
--- tables into which its owner may insert now, and whether any token is for pages of that origin. A token whose owner is gone does not count.
+-- tables into which its owner may insert now, and whether any token is for pages of that origin. A token whose owner is gone, or
+-- that has expired, does not count; one FOR SELECT is for no table here.
 CREATE OR REPLACE FUNCTION headgate.token_rights(hashes text[], page_origins text[])
 RETURNS TABLE (n bigint, id uuid, origins text[], rate text, relations oid[], origin_known boolean)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT a.n, t.id, t.origins, t.rate,
     ARRAY(SELECT k.relation::oid FROM headgate.token_table k
-      WHERE k.token_id = t.id AND headgate.may_insert(t.owner_oid, k.relation)),
+      WHERE k.token_id = t.id AND NOT t.reads AND headgate.may_insert(t.owner_oid, k.relation)),
     a.origin IS NOT NULL AND EXISTS (SELECT FROM headgate.token o WHERE o.origins @> ARRAY[a.origin])
   FROM ROWS FROM (unnest(hashes), unnest(page_origins)) WITH ORDINALITY AS a (hash, origin, n)
-  LEFT JOIN headgate.token t ON t.hash = decode(a.hash, 'hex') AND EXISTS (SELECT FROM pg_roles r WHERE r.oid = t.owner_oid)
+  LEFT JOIN headgate.token t ON t.hash = decode(a.hash, 'hex') AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp())
+    AND EXISTS (SELECT FROM pg_roles r WHERE r.oid = t.owner_oid)
+  ORDER BY a.n
+$body$;
+
+-- The same for following tables: those that the owner of a token FOR SELECT may read now.
+CREATE OR REPLACE FUNCTION headgate.read_token_rights(hashes text[], page_origins text[])
+RETURNS TABLE (n bigint, id uuid, origins text[], rate text, relations oid[], origin_known boolean)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT a.n, t.id, t.origins, t.rate,
+    ARRAY(SELECT k.relation::oid FROM headgate.token_table k
+      WHERE k.token_id = t.id AND t.reads AND headgate.may_select(t.owner_oid, k.relation)),
+    a.origin IS NOT NULL AND EXISTS (SELECT FROM headgate.token o WHERE o.origins @> ARRAY[a.origin])
+  FROM ROWS FROM (unnest(hashes), unnest(page_origins)) WITH ORDINALITY AS a (hash, origin, n)
+  LEFT JOIN headgate.token t ON t.hash = decode(a.hash, 'hex') AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp())
+    AND EXISTS (SELECT FROM pg_roles r WHERE r.oid = t.owner_oid)
   ORDER BY a.n
 $body$;
 
@@ -134,19 +174,32 @@ BEGIN
 END
 $body$;
 
+CREATE OR REPLACE FUNCTION headgate.create_read_token(token_name text, relations regclass[], origins jsonb, rate text, seconds int)
+RETURNS TABLE ("Token" text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  INSERT INTO headgate.request (action, given) VALUES ('create token', jsonb_build_object(
+    'name', token_name, 'relations', to_jsonb(relations::oid[]), 'origins', origins, 'rate', rate, 'seconds', seconds));
+  "Token" := current_setting('headgate.answer');
+  PERFORM set_config('headgate.answer', '', true);
+  RETURN NEXT;
+END
+$body$;
+
 CREATE OR REPLACE PROCEDURE headgate.drop_token(token_name text, if_exists boolean)
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   INSERT INTO headgate.request (action, given) VALUES ('drop token', jsonb_build_object('name', token_name, 'ifExists', if_exists))
 $body$;
 
 CREATE OR REPLACE FUNCTION headgate.show_tokens()
-RETURNS TABLE ("Name" text, "Owner" text, "Tables" text, "Origins" text, "Rate" text, "Created" timestamptz)
+RETURNS TABLE ("Name" text, "Owner" text, "For" text, "Tables" text, "Origins" text, "Rate" text, "Created" timestamptz, "Expires" timestamptz)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT t.name, r.rolname::text, (
-      SELECT string_agg(k.relation::text
-        || CASE WHEN headgate.may_insert(t.owner_oid, k.relation) THEN '' ELSE ' (its owner may not insert)' END, ', ' ORDER BY k.relation::text)
+  SELECT t.name, r.rolname::text, CASE WHEN t.reads THEN 'SELECT' ELSE 'INSERT' END, (
+      SELECT string_agg(k.relation::text || CASE
+          WHEN t.reads AND NOT headgate.may_select(t.owner_oid, k.relation) THEN ' (its owner may not read)'
+          WHEN NOT t.reads AND NOT headgate.may_insert(t.owner_oid, k.relation) THEN ' (its owner may not insert)' ELSE '' END, ', ' ORDER BY k.relation::text)
       FROM headgate.token_table k JOIN pg_class c ON c.oid = k.relation WHERE k.token_id = t.id),
-    nullif(array_to_string(t.origins, ', '), ''), t.rate, date_trunc('second', t.created_at)
+    nullif(array_to_string(t.origins, ', '), ''), t.rate, date_trunc('second', t.created_at), date_trunc('second', t.expires_at)
   FROM headgate.token t LEFT JOIN pg_roles r ON r.oid = t.owner_oid
   ORDER BY t.name
 $body$;

@@ -21,7 +21,9 @@ SELECT
   (SELECT jsonb_build_object('name', s.name, 'seal_id', s.seal_id, 'sealed', s.sealed, 'trusted', coalesce(r.rolsuper, false),
       'allowed', headgate.may_use(c.relowner, s.owner_oid))
     FROM headgate.webhook_into i JOIN headgate.secret s ON s.id = i.secret_id LEFT JOIN pg_roles r ON r.oid = s.owner_oid
-    WHERE i.relation = w.relation) AS target
+    WHERE i.relation = w.relation) AS target,
+  -- Columns that no request fills.
+  to_jsonb(headgate.private_columns(c.oid)) AS private
 FROM headgate.webhook_table w
 JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
 JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -11,7 +11,7 @@ FROM (
     counted.counts,
     -- A jsonb may be compressed: rows from before the limits existed count with the size they may expand to.
     octet_length(w.payload) + 16 * (pg_column_size(w.options) + coalesce(pg_column_size(w.document), 0) + coalesce(pg_column_size(w.collect), 0)
-      + pg_column_size(w.includes))
+      + pg_column_size(w.includes) + pg_column_size(headgate.private_places(w.relation)))
       + coalesce(octet_length(w.expression), 0) + coalesce(octet_length(w.sealed_expression), 0)
       + coalesce(secrets.bytes, 0) + coalesce(answers.bytes, 0) + coalesce(columns.bytes, 0) + expressions.bytes AS bytes
   FROM headgate.webhook_table w

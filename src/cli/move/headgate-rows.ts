@@ -18,6 +18,7 @@ const relations = [
   'webhook_table',
   'webhook_table_secret',
   'webhook_into',
+  'webhook_private',
   'webhook_answer',
   'webhook_answer_secret',
   'token',

@@ -27,6 +27,7 @@ import { copyNew, copyOld, inTransaction } from './rows.ts';
 import type { MovedTable, Sides } from './rows.ts';
 import { afterRows, beforeRows, keysAndIndexes, leftOut, sequenceValues, tables } from './source-sql.ts';
 import { MoveError, runStatements } from './statements.ts';
+import { targetLacks } from './target-lacks.ts';
 import type { Statement } from './statements.ts';
 
 export interface MoveOptions {
@@ -52,6 +53,8 @@ export async function move(settings: Settings, options: MoveOptions, report: Mov
     there = await openPostgresEngine({ databaseUrl: options.to, observe: () => {} }).catch((error: Error) => {
       throw new MoveError(`--to: ${error.message}`);
     });
+    if (there.unavailable !== null)
+      throw new MoveError(`the server of --to cannot be used: ${there.unavailable}`);
     const database = options.database ?? engine.defaultDatabase ?? 'dev';
     const source = await connected(engine.clientConfig(database), 'the source', open);
     const target = await connected(there.clientConfig(there.defaultDatabase), 'the server of --to', open);
@@ -121,6 +124,9 @@ async function look({ source, target }: Sides, leaveOut: boolean, report: MoveRe
   for (const { name, role } of left) report.warn(`not moved: ${name}, because there is no role ${role}`);
   if (rows.length > 0 && !leaveOut)
     throw new MoveError('nothing was changed: move these by hand, and run it again with --leave-out');
+  const lacks = await targetLacks({ source, target });
+  if (lacks.length > 0)
+    throw new MoveError(['nothing was changed, because of the target:', ...lacks].join('\n'));
 }
 
 /** The last statements, divided by whether their role exists in the target. */

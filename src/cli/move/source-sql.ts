@@ -195,6 +195,21 @@ SELECT 'default privileges' WHERE EXISTS (
   SELECT FROM pg_default_acl d, aclexplode(d.defaclacl) g WHERE g.grantee <> d.defaclrole AND g.grantee NOT IN ${ours})
 ORDER BY 1`;
 
+/** What the target has to have room for: rows (kind, name, schema). An owner has something in that schema. */
+export const wantedThere = `
+WITH ${schemas}
+SELECT 'schema' AS kind, m.name::text, m.name::text AS schema FROM mine m
+UNION ALL SELECT 'extension', e.extname::text, n.nspname::text FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname <> 'plpgsql'
+UNION ALL SELECT 'relation', r.full_name, r.schema::text FROM relations r WHERE r.relkind IN ('r', 'v', 'S')
+UNION ALL SELECT 'virtual column', format('%s.%I', r.full_name, a.attname), r.schema::text FROM relations r JOIN pg_attribute a ON a.attrelid = r.oid
+  WHERE r.relkind = 'r' AND NOT a.attisdropped AND a.attgenerated = 'v'
+UNION SELECT 'owner', a.rolname::text, o.schema::text FROM (
+    SELECT r.relowner, r.schema FROM relations r WHERE r.relkind IN ('r', 'v', 'S')
+    UNION SELECT f.proowner, m.name FROM functions f JOIN mine m ON m.oid = f.pronamespace
+    UNION SELECT t.typowner, m.name FROM types t JOIN mine m ON m.oid = t.typnamespace) AS o (owner, schema)
+  JOIN pg_roles a ON a.oid = o.owner WHERE a.rolname <> current_user
+ORDER BY 1, 2`;
+
 /** The tables, with the columns that COPY may write and the columns of the primary key. */
 export const tables = `
 WITH ${schemas}

@@ -1,15 +1,18 @@
 /** One endpoint: requests as they arrive, its last rows, what was refused and why, a check of a request, its definition. */
 import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
 import { qualified, shellWord } from '../quote.ts';
 import { dropTable, inspect, listMax, listReasons, showCreate } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
-import { Chart } from './chart.tsx';
-import { urlOf } from './endpoints.tsx';
+import { CopyField, Name, Reachable, urlOf } from './address.tsx';
+import { Monogram } from './endpoints.tsx';
+import { Facts, SendTest, useFacts } from './endpoint-facts.tsx';
 import { LiveList } from './live-list.tsx';
 import { useLoaded, useRows } from './load.ts';
 import { Action, Ago, Badge, Code, Copy, Listing, Shown, Sql, Text, timeOf } from './parts.tsx';
-import { go, to } from './route.ts';
-import { look, me } from './server.ts';
+import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './range.tsx';
+import { go, route, to } from './route.ts';
+import { look } from './server.ts';
 import { Rows } from './rows.tsx';
 import { Trouble } from './trouble.tsx';
 import { Verify } from './verify.tsx';
@@ -31,25 +34,29 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
   const ref = { schema, table };
   const active = tabs.find(([id]) => id === tab)?.[0] ?? 'live';
   const curl = `curl -H 'Content-Type: application/json' -d '{"hello":"world"}' ${shellWord(url)}`;
+  const range = rangeOf(route.value.query, '1h');
+  const traffic = useTraffic(ref, range);
+  const facts = useFacts(ref);
   return (
     <>
       <header class="head">
         <h1>
           <a href={to(['endpoints'])}>Endpoints</a> <span class="faint">/</span>{' '}
-          <Text of={`${schema}.${table}`} max={140} />
+          <Name of={schema === 'public' ? table : `${schema}.${table}`} max={48} />{' '}
+          {facts?.sender === undefined || facts.sender === null ? null : <Monogram of={facts.sender.name} />}
         </h1>
+        <RangeMenu range={range} />
+        {facts === null ? null : <SendTest of={ref} facts={facts} />}
       </header>
-      <div class="address">
-        <code>
-          <Text of={url} max={300} />
-        </code>
-        <Copy text={url} label="Copy URL" />
-        <Copy text={curl} label="Copy curl" hotkey="c" />
-        {me.value?.public === false ? (
-          <span class="faint">
-            This is the address on this machine. Set HEADGATE_PUBLIC_URL to the address that senders call.
-          </span>
-        ) : null}
+      <div class="row-of wrap">
+        <CopyField label="Its address" text={url} copy="Copy URL" />
+        <Copy text={curl} label="Copy curl" hotkey="c" kind="" />
+      </div>
+      <Reachable />
+      <Trouble of={ref} secrets={facts?.secrets ?? []} />
+      <div class="two chart-and-facts">
+        <Traffic of={ref} range={range} loaded={traffic} />
+        {facts === null ? null : <Facts facts={facts} of={ref} requests={sumsOf(traffic.value ?? []).all} />}
       </div>
       <div class="tabs" role="tablist">
         {tabs.map(([id, label]) => (
@@ -58,8 +65,6 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
           </a>
         ))}
       </div>
-      <Trouble of={ref} />
-      {active === 'live' ? <Chart of={ref} /> : null}
       {active === 'live' ? (
         <LiveList
           only={ref}
@@ -109,7 +114,7 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
                       <Badge kind="bad">{row['status']}</Badge> {row['code']}
                     </td>
                     <td>
-                      <a data-row href={to(['refused', row['last_id'] ?? ''])}>
+                      <a data-row href={to(['requests', `r${row['last_id']}`])}>
                         <Text of={row['reason'] ?? ''} max={400} />
                       </a>
                     </td>
@@ -117,7 +122,11 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
                       <Ago at={timeOf(row['last_at'] ?? null)} />
                     </td>
                     <td>
-                      <a href={to(['refused'], { schema, table, code: row['code'] ?? '' })}>show all</a>
+                      <a
+                        href={to(['requests'], { result: 'refused', schema, table, code: row['code'] ?? '' })}
+                      >
+                        show all
+                      </a>
                     </td>
                   </tr>
                 ))}
@@ -140,7 +149,6 @@ function changesOf({ schema, table }: TableRef): readonly (readonly [string, str
       'Accept a second secret',
       `CREATE SECRET new_secret WITH (backend = 'meta') AS 'the new key';\nALTER TABLE ${name} VALIDATE SECRET old_secret, new_secret USING github;`,
     ],
-    ['Let anyone write', `ALTER TABLE ${name} DROP VALIDATE`],
   ];
 }
 
@@ -153,7 +161,7 @@ function Definition({ of }: { readonly of: TableRef }): JSX.Element {
       <Shown loaded={loaded}>{({ tables }) => <Code text={tables.at(-1)?.rows[0]?.at(-1) ?? ''} />}</Shown>
       <Sql text={sql} />
       <h2>Check</h2>
-      <p>
+      <p class="row-of wrap">
         {changesOf(of).map(([label, text]) => (
           <a key={label} class="button" href={to(['sql'], { sql: text })}>
             {label}
@@ -169,15 +177,50 @@ function Definition({ of }: { readonly of: TableRef }): JSX.Element {
         <Action label="Show them" sql={inspect(of, 'bodies')} done={reload} />
         <Action label="Stop showing them" sql={inspect(of, 'off')} done={reload} />
       </div>
-      <h2>Drop</h2>
-      <p class="faint">The table is deleted with all its rows, and its address answers 404.</p>
-      <Action
-        label="Drop the table"
-        kind="danger"
-        confirm={`Drop ${of.table} with all its rows?`}
-        sql={dropTable(of)}
-        done={() => go(['endpoints'])}
-      />
+      <Danger of={of} reload={reload} />
     </>
+  );
+}
+
+/** What cannot be taken back: only after the table's name was typed. */
+function Danger({ of, reload }: { readonly of: TableRef; readonly reload: () => void }): JSX.Element {
+  const [typed, setTyped] = useState('');
+  const sure = typed === of.table;
+  return (
+    <section class="card danger-card">
+      <h2>Dangerous</h2>
+      <p class="faint">
+        Without its check anybody who knows the address can store rows. A table that is dropped is deleted
+        with all its rows, and its address answers 404.
+      </p>
+      <label>
+        To go on, type the table's name
+        <input
+          class="narrow"
+          value={typed}
+          autocomplete="off"
+          spellcheck={false}
+          onInput={(event) => setTyped(event.currentTarget.value)}
+        />
+      </label>
+      <div class="row-of wrap">
+        <Action
+          label="Let anyone write"
+          kind="danger"
+          disabled={!sure}
+          confirm="Store whatever anybody sends?"
+          sql={`ALTER TABLE ${qualified(of.schema, of.table)} DROP VALIDATE`}
+          done={reload}
+        />
+        <Action
+          label="Drop the table"
+          kind="danger"
+          disabled={!sure}
+          confirm={`Drop ${of.table} with all its rows?`}
+          sql={dropTable(of)}
+          done={() => go(['endpoints'])}
+        />
+      </div>
+    </section>
   );
 }

@@ -1,50 +1,65 @@
 /**
- * All webhook tables of the role: their addresses, whose check guards them, the last request, the traffic of the last day,
- * and what was refused in the last hour (SHOW ENDPOINTS, `headgate.traffic`, `headgate.rejected_requests`; the numbers of rows
- * are the engine's estimates).
+ * All endpoints of the role, a page of them at a time: searched, filtered, sorted and counted by the engine (`endpoint-list.ts`), with the
+ * sender of each, its state in words, and a day of requests.
  */
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
+import type { SenderName } from '../api.ts';
 import { digitsText, sizeText } from '../shown.ts';
-import { countEndpoints, listEndpoints, listMax, listTraffic, showEndpoints } from '../statements.ts';
+import { countEndpoints, endpointsPage, listEndpoints, listTraffic, shows, sorts } from '../endpoint-list.ts';
+import type { EndpointFilter } from '../endpoint-list.ts';
 import type { TableRef } from '../statements.ts';
+import { Name, urlOf } from './address.tsx';
 import { Bars, barsOf, boundText } from './chart.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { keyOf, lastSeen } from './live.ts';
-import { useRows } from './load.ts';
+import { useLoaded, useRows, useRowsIf, useSettled } from './load.ts';
 import type { Row } from './load.ts';
-import { Ago, Badge, Copy, Listing, Sql, Text, timeOf } from './parts.tsx';
-import { go, to } from './route.ts';
-import { me } from './server.ts';
+import { Ago, Badge, Copy, Listing, Sql, timeOf } from './parts.tsx';
+import { go, route, to } from './route.ts';
+import { call } from './server.ts';
 import { rowOf, stateOf } from './trouble.tsx';
 
-/** The URL that a sender calls. */
-export function urlOf(schema: string, table: string): string {
-  const { base = null, database = '' } = me.value ?? {};
-  const path = [database, schema, table].map(encodeURIComponent).join('/');
-  return `${base ?? 'http://…'}/webhook/${path}`;
+/** Kept for those who used to find it here. */
+export { urlOf } from './address.tsx';
+
+const labels = { all: 'All', need: 'Need you', open: 'Open to anyone', quiet: 'Quiet' } as const;
+const sortLabels = { state: 'State', name: 'Name', requests: 'Requests', refused: 'Refused' } as const;
+
+function filterOf(query: URLSearchParams): EndpointFilter {
+  return {
+    text: query.get('q') ?? '',
+    show: shows.find((it) => it === query.get('show')) ?? 'all',
+    sort: sorts.find((it) => it === query.get('sort')) ?? 'state',
+    page: Math.max(0, Math.trunc(Number(query.get('page') ?? 0)) || 0),
+  };
 }
 
 export function Endpoints(): JSX.Element {
-  const [text, setText] = useState('');
-  const [wanted, setWanted] = useState('');
-  useEffect(() => {
-    const timer = setTimeout(() => setWanted(text), 250);
-    return () => clearTimeout(timer);
-  }, [text]);
-  const loaded = useRows(listEndpoints(wanted), 5_000);
-  const all = useRows(countEndpoints(''), 10_000).value?.[0]?.['tables'] ?? null;
-  const matching = useRows(countEndpoints(wanted), 10_000).value?.[0]?.['tables'] ?? null;
-  const known = useRows(showEndpoints, 10_000).value;
-  const traffic = useRows(listTraffic(wanted), 15_000).value;
+  const filter = filterOf(route.value.query);
+  const [text, setText] = useState(filter.text);
+  const settled = useSettled(text);
+  const change = (to: Partial<EndpointFilter>): void => {
+    const next = { ...filter, page: 0, ...to };
+    const { show, sort, page } = next;
+    const query = { q: next.text, show: show === 'all' ? '' : show, sort: sort === 'state' ? '' : sort };
+    go(['endpoints'], { ...query, page: page === 0 ? '' : String(page) }, to.page === undefined);
+  };
+  if (settled === text && text !== filter.text) change({ text });
+  const sql = listEndpoints(filter);
+  const loaded = useRows(sql, 5_000);
+  const counts = useRows(countEndpoints(filter.text), 10_000).value?.[0] ?? null;
+  const total = Number(counts?.[filter.show] ?? 0);
   return (
     <>
       <header class="head">
-        <h1>Endpoints</h1>
+        <h1>
+          Endpoints <span class="faint">{counts === null ? '' : digitsText(counts['all'] ?? '')}</span>
+        </h1>
         <input
           data-search
           type="search"
-          placeholder="Search /"
+          placeholder="Name or secret /"
           aria-label="Search endpoints"
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
@@ -53,67 +68,136 @@ export function Endpoints(): JSX.Element {
           New endpoint
         </a>
       </header>
+      <Filters filter={filter} counts={counts} change={change} />
       <Listing
         loaded={loaded}
         empty={
-          wanted === '' ? (
+          filter.text === '' && filter.show === 'all' && filter.page === 0 ? (
             <FirstSteps />
           ) : (
             <>
               No endpoint matches.{' '}
-              <button type="button" onClick={() => setText('')}>
+              <button type="button" onClick={() => (setText(''), change({ text: '', show: 'all' }))}>
                 Show all
               </button>
             </>
           )
         }
       >
-        {(rows) => <Table rows={rows} known={known} traffic={traffic} />}
+        {(rows) => <Table rows={rows} many={Number(counts?.['all'] ?? 0) > knownMax} />}
       </Listing>
-      {all === null || matching === null ? null : (
-        <p class="faint" role="status">
-          {wanted === '' ? '' : `${digitsText(matching)} of `}
-          {digitsText(all)} {all === '1' ? 'endpoint' : 'endpoints'}
-          {Number(matching) > listMax.endpoints
-            ? `; the first ${listMax.endpoints} are shown: search for the others`
-            : ''}
-        </p>
-      )}
-      <Sql text={[showEndpoints, listTraffic(wanted), listEndpoints(wanted)].join(';\n\n')} />
+      {counts === null ? null : <Pages filter={filter} total={total} turn={(page) => change({ page })} />}
+      <Sql text={[sql, countEndpoints(filter.text)].join(';\n\n')} />
     </>
   );
 }
 
-interface Counted {
-  /** From SHOW ENDPOINTS; null: not loaded yet. */
-  readonly known: readonly Row[] | null;
-  /** From listTraffic. */
-  readonly traffic: readonly Row[] | null;
+interface FiltersProps {
+  readonly filter: EndpointFilter;
+  readonly counts: Row | null;
+  readonly change: (to: Partial<EndpointFilter>) => void;
 }
 
-interface TableProps extends Counted {
-  readonly rows: readonly Row[];
+function Filters({ filter, counts, change }: FiltersProps): JSX.Element {
+  return (
+    <div class="row-of wrap filter-row">
+      <div class="segments" role="group" aria-label="Show">
+        {shows.map((show) => (
+          <button
+            key={show}
+            type="button"
+            aria-pressed={filter.show === show}
+            onClick={() => change({ show })}
+          >
+            {labels[show]} <span class="faint">{counts === null ? '' : digitsText(counts[show] ?? '')}</span>
+          </button>
+        ))}
+      </div>
+      <label class="row-of">
+        <span class="faint">Sort by</span>
+        <select
+          value={filter.sort}
+          onChange={(event) =>
+            change({ sort: sorts.find((it) => it === event.currentTarget.value) ?? 'state' })
+          }
+        >
+          {sorts.map((sort) => (
+            <option key={sort} value={sort}>
+              {sortLabels[sort]}
+            </option>
+          ))}
+        </select>
+      </label>
+    </div>
+  );
 }
 
-function Table({ rows, ...counted }: TableProps): JSX.Element {
+interface PagesProps {
+  readonly filter: EndpointFilter;
+  readonly total: number;
+  readonly turn: (page: number) => void;
+}
+
+function Pages({ filter: { page, sort }, total, turn }: PagesProps): JSX.Element {
+  const [first, last] = [page * endpointsPage + 1, Math.min(total, (page + 1) * endpointsPage)];
+  return (
+    <div class="row-of pages">
+      <span class="faint grow" role="status">
+        {total === 0
+          ? 'No endpoint'
+          : `${digitsText(String(first))} – ${digitsText(String(last))} of ${digitsText(String(total))}`}
+        {sort === 'state' && total > 1 ? ' · those that need you come first' : ''}
+      </span>
+      <button type="button" disabled={page === 0} onClick={() => turn(page - 1)}>
+        Previous
+      </button>
+      <button type="button" disabled={last >= total} onClick={() => turn(page + 1)}>
+        Next
+      </button>
+    </div>
+  );
+}
+
+/** SHOW ENDPOINTS, which alone says that a check is unusable, is read up to this number of endpoints. */
+const knownMax = 1_000;
+
+const refOf = (row: Row): TableRef => ({ schema: row['nspname'] ?? '', table: row['relname'] ?? '' });
+
+function Table({ rows, many }: { readonly rows: readonly Row[]; readonly many: boolean }): JSX.Element {
+  const traffic = useRows(listTraffic(rows.map(refOf)), 15_000).value;
+  const known = useRowsIf(many ? null : 'SHOW ENDPOINTS', 15_000).value;
+  const checks = rows.map((row) => ({
+    expression: row['expression'] ?? '',
+    secrets: JSON.parse(row['aliases'] ?? '[]') as string[],
+  }));
+  const senders = useLoaded(JSON.stringify(checks), (options) =>
+    call<readonly (SenderName | null)[]>('which-sender', { ...options, body: { checks } }),
+  ).value;
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Endpoints">
-      <table class="rows">
+      <table class="rows wide-rows">
         <thead>
           <tr>
-            <th>table and address</th>
-            <th>check</th>
-            <th>state</th>
-            <th>last request</th>
+            <th>Endpoint</th>
+            <th>Sender</th>
+            <th>State</th>
+            <th>Last request</th>
             <th>24 hours</th>
+            <th class="right">Requests</th>
+            <th class="right">Refused</th>
             <th class="right">p99</th>
-            <th class="right">rows</th>
-            <th>refused, 1 h</th>
+            <th class="right">Rows</th>
           </tr>
         </thead>
         <tbody>
-          {rows.map((row) => (
-            <EndpointRow key={`${row['nspname']}.${row['relname']}`} row={row} {...counted} />
+          {rows.map((row, i) => (
+            <EndpointRow
+              key={`${row['nspname']}.${row['relname']}`}
+              row={row}
+              sender={senders?.[i]?.name ?? null}
+              shown={rowOf(known, refOf(row), 'shown')}
+              day={rowOf(traffic, refOf(row), 'sql')}
+            />
           ))}
         </tbody>
       </table>
@@ -121,76 +205,92 @@ function Table({ rows, ...counted }: TableProps): JSX.Element {
   );
 }
 
-function EndpointRow({ row, known, traffic }: { readonly row: Row } & Counted): JSX.Element {
-  const [schema, table] = [row['nspname'] ?? '', row['relname'] ?? ''];
+interface EndpointRowProps {
+  readonly row: Row;
+  readonly sender: string | null;
+  /** From SHOW ENDPOINTS, and from listTraffic. */
+  readonly shown: Row | undefined;
+  readonly day: Row | undefined;
+}
+
+function EndpointRow({ row, sender, shown, day }: EndpointRowProps): JSX.Element {
+  const { schema, table } = refOf(row);
   const url = urlOf(schema, table);
   const seen = lastSeen.value.get(keyOf(schema, table));
-  const shown = rowOf(known, { schema, table }, 'shown');
-  const hour = rowOf(traffic, { schema, table }, 'sql');
-  const state = stateOf(shown, hour);
-  const last = Math.max(seen?.atMs ?? 0, timeOf(shown?.['Last Request'] ?? null) || 0);
-  const sum = (name: string): string => digitsText(shown?.[name] ?? '0');
+  const state = stateOf(shown, row);
+  const last = Math.max(seen?.atMs ?? 0, timeOf(row['last_at'] ?? null) || 0);
+  const refused = Number(day?.['day_refused'] ?? 0);
+  const bars = barsOf(day?.['day'] ?? '');
+  const sum = (name: 'good' | 'bad' | 'later'): string =>
+    digitsText(String(bars.reduce((all, bar) => all + bar[name], 0)));
   return (
     <tr onClick={() => go(['endpoint', schema, table])}>
       <td class="url">
         <a data-row href={to(['endpoint', schema, table])}>
-          {schema === 'public' ? null : <Text of={`${schema}.`} max={80} />}
           <b>
-            <Text of={table} max={80} />
+            <Name of={schema === 'public' ? table : `${schema}.${table}`} />
           </b>
         </a>
         <div>
           <span class="mono faint" title={url}>
-            <Text of={url.replace(/^\w+:\/\/[^/]+/, '')} max={200} />
+            <Name of={url.replace(/^\w+:\/\/[^/]+\/webhook/, '')} max={36} />
           </span>
-          <Copy text={url} />
+          <Copy text={url} label="Copy URL" />
         </div>
       </td>
       <td>
         {row['expression'] === null ? (
-          <Badge kind="warn">open to anyone</Badge>
+          <Badge kind="warn">no check</Badge>
         ) : (
           <span title={row['secrets'] ?? ''}>
-            <Badge kind="good">{shown?.['Sender'] ?? 'checked'}</Badge>
+            <Monogram of={sender ?? 'Own check'} />
           </span>
         )}
       </td>
-      <td>
-        <span title={state.sentence ?? ''}>
-          <Badge kind={state.kind}>{state.word}</Badge>
-        </span>
+      <td class={`state ${state.kind}`} title={state.sentence ?? ''}>
+        <span class={`dot ${state.kind}`} />{' '}
+        {row['expression'] === null && state.kind !== 'bad' ? 'open to anyone' : state.word}
       </td>
       <td>{last === 0 ? <span class="faint">never</span> : <Ago at={last} />}</td>
       <td>
         <Bars
-          bars={barsOf(hour?.['day'] ?? '')}
+          bars={bars}
           count={96}
           height={16}
-          label={`In 24 hours ${sum('Stored')} stored, ${sum('Unauthorized')} with 401, ${sum('Refused')} other refusals, ${sum('Unavailable')} told to retry`}
+          label={`In 24 hours ${sum('good')} stored, ${digitsText(day?.['unauthorized'] ?? '0')} with 401 in the last hour, ${sum('bad')} refused, ${sum('later')} told to come again`}
         />
       </td>
-      <td class="right mono">{boundText(shown?.['P99 ms'] ?? null)}</td>
+      <td class="right">{digitsText(day?.['day_requests'] ?? '0')}</td>
+      <td class="right">
+        {refused === 0 ? (
+          <span class="faint">0</span>
+        ) : (
+          <a
+            class="bad"
+            href={to(['requests'], { result: 'refused', schema, table })}
+            onClick={(event) => event.stopPropagation()}
+          >
+            {digitsText(String(refused))}
+          </a>
+        )}
+      </td>
+      <td class="right">{boundText(row['p99_ms'] ?? null)}</td>
       <td class="right" title="an estimate">
         {digitsText(row['rows_estimate'] ?? '')}
         <div class="faint tight">{row['bytes'] === null ? 'locked' : sizeText(Number(row['bytes']))}</div>
-      </td>
-      <td>
-        <LastRefused row={row} of={{ schema, table }} />
       </td>
     </tr>
   );
 }
 
-function LastRefused({ row, of }: { readonly row: Row; readonly of: TableRef }): JSX.Element {
-  const refused = Number(row['refused'] ?? 0);
-  if (refused === 0) return <span class="faint">none</span>;
+/** A sender with its first letter. */
+export function Monogram({ of }: { readonly of: string }): JSX.Element {
   return (
-    <a
-      href={to(['refused'], { ...of, since: '1h' })}
-      title={row['last_reason'] ?? ''}
-      onClick={(event) => event.stopPropagation()}
-    >
-      <Badge kind="bad">{refused}</Badge>
-    </a>
+    <span class="sender">
+      <span class="monogram" aria-hidden="true">
+        {Array.from(of)[0]?.toUpperCase()}
+      </span>{' '}
+      <span>{of}</span>
+    </span>
   );
 }

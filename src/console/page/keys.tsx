@@ -1,5 +1,6 @@
 /** The keyboard: j and k move through the rows of a list, Enter opens one, / searches, ? shows the keys. */
 import { signal } from '@preact/signals';
+import { jumping } from './jump.tsx';
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { go } from './route.ts';
@@ -18,6 +19,7 @@ const keys: readonly (readonly [string, string])[] = [
   ['c', 'copy as curl'],
   ['r', 'retry (never what failed its check)'],
   ['g then o, r, e, s', 'Overview, Requests, Endpoints, SQL'],
+  ['Ctrl K', 'jump to an endpoint or a page'],
   ['Ctrl Enter', 'run the SQL'],
   ['Esc', 'leave a field, close this'],
   ['?', 'show these keys'],
@@ -28,9 +30,15 @@ export function watchKeys(): void {
     const { target } = event;
     const typing =
       target instanceof HTMLElement && target.closest('input, textarea, select, [contenteditable]') !== null;
+    if (event.key === 'k' && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      jumping.value = !jumping.value;
+      return;
+    }
     if (
       event.key === 'Escape' &&
       typing &&
+      !jumping.value &&
       !(target instanceof HTMLInputElement && target.type === 'checkbox')
     )
       return target.blur();

@@ -10,6 +10,7 @@ import type { LiveLine } from './live.ts';
 import { Status, Text } from './parts.tsx';
 import { to } from './route.ts';
 import { notReady } from './server.ts';
+import { clockText } from './zone.ts';
 
 const shownMax = 100;
 
@@ -91,7 +92,7 @@ function Line({ line, table }: { readonly line: LiveLine; readonly table: boolea
   const { atMs, status, code, bytes, ms, address } = line;
   return (
     <tr class="fresh">
-      <td class="mono">{new Date(atMs).toLocaleTimeString(undefined, { hour12: false })}</td>
+      <td class="mono">{clockText(atMs)}</td>
       <td>
         <Status status={status} code={code} />
       </td>

@@ -92,3 +92,13 @@ export function rowsOf(table: SqlTable | undefined): readonly Row[] {
     Object.fromEntries(table.columns.map(({ name }, i) => [name, row[i] ?? null])),
   );
 }
+
+/** A text as it is 250 ms after it was last changed. */
+export function useSettled(text: string): string {
+  const [settled, setSettled] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(text), 250);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return settled;
+}

@@ -1,10 +1,13 @@
 /** The page: login, the current screen, and what all screens share. */
+import { effect } from '@preact/signals';
 import { render } from 'preact';
 import type { JSX } from 'preact';
-import { useEffect } from 'preact/hooks';
-import { Databases } from './databases.tsx';
+import { useEffect, useState } from 'preact/hooks';
+import { Databases, Entering, wantedDatabase } from './databases.tsx';
 import { Endpoint } from './endpoint.tsx';
 import { Endpoints } from './endpoints.tsx';
+import { Icon } from './icons.tsx';
+import { Jump, jumping } from './jump.tsx';
 import { Help, watchKeys } from './keys.tsx';
 import { lazy } from './lazy.tsx';
 import { watchLive } from './live.ts';
@@ -13,14 +16,17 @@ import { Overview } from './overview.tsx';
 import { Text } from './parts.tsx';
 import { addressOfRefused } from './list-address.ts';
 import { forgetLists } from './list-state.ts';
-import { goTo, route, to, watchRoute } from './route.ts';
+import { watchPlaces } from './remembered-place.ts';
+import { goTo, route, settle, to, watchRoute } from './route.ts';
 import { isRoute } from '../routes.ts';
 import { away, call, enter, loggedOut, logOut, me, token } from './server.ts';
 import { askTabs, rememberPlace, tellTabs, watchTabs } from './tabs.ts';
 import { theme, watchTheme } from './theme.ts';
+import { watchZone } from './zone.ts';
+import { ZoneMenu } from './zone-menu.tsx';
 import type { Me } from '../api.ts';
 
-// All but what a new tab begins with.
+// Those that few people open first.
 const Diff = lazy(async () => (await import('./diff.tsx')).Diff);
 const Events = lazy(async () => (await import('./events.tsx')).Events);
 const HealthScreen = lazy(async () => (await import('./health.tsx')).HealthScreen);
@@ -31,13 +37,15 @@ const SqlScreen = lazy(async () => (await import('./sql.tsx')).SqlScreen);
 const Wizard = lazy(async () => (await import('./wizard.tsx')).Wizard);
 
 const places = [
-  ['', 'Overview'],
-  ['requests', 'Requests'],
-  ['endpoints', 'Endpoints'],
-  ['sql', 'SQL'],
-  ['secrets', 'Secrets'],
-  ['events', 'Events'],
-  ['health', 'Health'],
+  ['', 'Overview', 'overview'],
+  ['requests', 'Requests', 'requests'],
+  ['endpoints', 'Endpoints', 'endpoints'],
+  ['sql', 'SQL', 'sql'],
+] as const;
+const tools = [
+  ['secrets', 'Secrets', 'secrets'],
+  ['events', 'Events', 'events'],
+  ['health', 'Health', 'health'],
 ] as const;
 
 function Screen(): JSX.Element {
@@ -90,62 +98,96 @@ function Moved({ address }: { readonly address: string }): null {
 
 function Navigation(): JSX.Element {
   const [place = ''] = route.value.parts;
+  const [open, setOpen] = useState(false);
   const active = ['endpoint', 'new'].includes(place) ? 'endpoints' : place === 'diff' ? 'requests' : place;
+  useEffect(() => setOpen(false), [route.value]);
+  const links = (of: typeof places | typeof tools): JSX.Element[] =>
+    of.map(([id, label, icon]) => (
+      <li key={id}>
+        <a href={id === '' ? to([]) : to([id])} aria-current={active === id ? 'page' : undefined}>
+          <Icon name={icon} /> {label}
+        </a>
+      </li>
+    ));
   return (
-    <nav aria-label="Console">
-      <a class="brand" href={to([])}>
-        <img src="/console/icon.svg" alt="" width="22" height="22" /> Headgate
-      </a>
-      <ul>
-        {places.map(([id, label]) => (
-          <li key={id}>
-            <a href={id === '' ? to([]) : to([id])} aria-current={active === id ? 'page' : undefined}>
-              {label}
-            </a>
-          </li>
-        ))}
-      </ul>
+    <nav aria-label="Console" class={open ? 'open' : undefined}>
       <Who />
+      <button type="button" class="jump" onClick={() => (jumping.value = true)}>
+        Jump to… <kbd>Ctrl K</kbd>
+      </button>
+      <ul class="places">
+        {links(places)}
+        <li class="more">
+          <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
+            <Icon name="more" /> More
+          </button>
+        </li>
+      </ul>
+      <div class="tools">
+        <h2>Tools</h2>
+        <ul>{links(tools)}</ul>
+        <Foot />
+      </div>
     </nav>
   );
 }
 
-function Who(): JSX.Element | null {
+function Who(): JSX.Element {
+  const { engine = '' } = me.value ?? {};
+  const database = me.value?.database ?? route.value.database ?? '';
+  return (
+    <div class="brand">
+      <a href={to([])} aria-label="Overview">
+        <img src="/console/icon.svg" alt="" width="26" height="26" />
+      </a>
+      <div>
+        <Databases current={database} />
+        <div class="faint" title={engine}>
+          {engine}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Foot(): JSX.Element | null {
   if (me.value === null) return null;
-  const { role, database, version } = me.value;
+  const { role, version } = me.value;
   return (
     <footer>
-      <div class="who" title={me.value.engine}>
+      <div>
+        <span class={away.value === null ? 'dot on' : 'dot later'} />{' '}
+        {away.value === null ? 'Taking requests' : away.value}
+      </div>
+      <div class="who">
         <b>
           <Text of={role} max={40} />
         </b>
-        {' on '}
-        <Databases current={database} />
+        <span class="faint"> · Headgate {version}</span>
       </div>
-      <div class="faint">Headgate {version}</div>
-      <div class="row-of">
-        <label>
-          <span class="unseen">Theme</span>
-          <select
-            class="small"
-            value={theme.value}
-            onChange={(event) => (theme.value = event.currentTarget.value)}
-          >
-            <option value="auto">auto</option>
-            <option value="light">light</option>
-            <option value="dark">dark</option>
-          </select>
-        </label>
-        <button type="button" class="small quiet" onClick={() => void logOut().then(() => tellTabs('out'))}>
-          Log out
-        </button>
-      </div>
+      <ZoneMenu />
+      <label>
+        <span class="unseen">Theme</span>
+        <select
+          class="small"
+          value={theme.value}
+          onChange={(event) => (theme.value = event.currentTarget.value)}
+        >
+          <option value="auto">System theme</option>
+          <option value="light">Light</option>
+          <option value="dark">Dark</option>
+        </select>
+      </label>
+      <button type="button" class="small" onClick={() => void logOut().then(() => tellTabs('out'))}>
+        Log out
+      </button>
     </footer>
   );
 }
 
 function Page(): JSX.Element {
   if (token.value === null) return <LoginScreen />;
+  const wanted = wantedDatabase();
   return (
     <div class="frame">
       <a
@@ -162,9 +204,10 @@ function Page(): JSX.Element {
             {away.value}: you see the last known state. Retrying.
           </div>
         )}
-        <Screen key={token.value} />
+        {wanted === null ? <Screen key={token.value} /> : <Entering key={wanted} database={wanted} />}
       </main>
       <Help />
+      <Jump />
     </div>
   );
 }
@@ -174,6 +217,7 @@ function readMe(): void {
     (it) => {
       const isNew = me.value === null;
       me.value = it;
+      if (isNew) settle();
       // Only now can it answer those who ask.
       if (isNew) tellTabs('in');
       if (document.hasFocus()) rememberPlace();
@@ -184,8 +228,11 @@ function readMe(): void {
 
 async function begin(): Promise<void> {
   watchTheme();
+  watchZone();
+  watchTitle();
   const entering = enterByLink();
   watchRoute(takesLink);
+  watchPlaces();
   watchLive();
   watchKeys();
   watchTabs(readMe, enter);
@@ -198,6 +245,16 @@ async function begin(): Promise<void> {
   });
   if (token.value === null && loggedOut.value === null) await askTabs();
   render(<Page />, place);
+}
+
+/** “payments · Headgate”: by it a tab, a bookmark and an entry of the history are found again. */
+function watchTitle(): void {
+  effect(() => {
+    const { parts } = route.value;
+    const [place = 'overview', , table = ''] = parts;
+    const name = place === 'endpoint' ? table : [place, ...parts.slice(1, 2)].join(' ');
+    document.title = `${name} · Headgate`;
+  });
 }
 
 void begin();

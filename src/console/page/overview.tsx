@@ -1,127 +1,178 @@
 /**
- * The overview: whether requests can be accepted, what was answered since the start (`/metrics`), requests as they arrive, and
- * why requests were refused (`headgate.rejected_requests`). Without an endpoint: how to create one.
+ * The overview: endpoints that need somebody, figures and a chart of a time range (`headgate.traffic`), requests as they arrive, and why
+ * requests were refused (`headgate.rejected_requests`). Without an endpoint: how to create one.
  */
 import type { JSX } from 'preact';
-import type { Health } from '../api.ts';
+import { countEndpoints, listNeeds } from '../endpoint-list.ts';
 import { digitsText } from '../shown.ts';
-import { countEndpoints, listReasons } from '../statements.ts';
+import { listReasons } from '../statements.ts';
+import { Name } from './address.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { LiveList } from './live-list.tsx';
-import { useLoaded, useRows } from './load.ts';
-import { Ago, Badge, Listing, Skeleton, Text, timeOf } from './parts.tsx';
-import { to } from './route.ts';
-import { call } from './server.ts';
+import { useRows } from './load.ts';
+import type { Row } from './load.ts';
+import { Ago, Badge, Listing, Text, timeOf } from './parts.tsx';
+import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './range.tsx';
+import { route, to } from './route.ts';
+import { stateOf } from './trouble.tsx';
 
 export function Overview(): JSX.Element {
-  const health = useLoaded('health', (options) => call<Health>('health', options), 5_000);
-  const endpoints = useRows(countEndpoints(''), 10_000);
-  const reasons = useRows(listReasons(null), 10_000);
-  const tables = endpoints.value?.[0]?.['tables'] ?? null;
+  const range = rangeOf(route.value.query, '24h');
+  const traffic = useTraffic(null, range);
+  const tables = useRows(countEndpoints(''), 10_000).value?.[0]?.['all'] ?? null;
   return (
     <>
       <header class="head">
         <h1>Overview</h1>
+        {tables === '0' ? null : <RangeMenu range={range} />}
         <a class="button primary" href={to(['new'])}>
           New endpoint
         </a>
       </header>
-      {health.value === null ? <Skeleton /> : <Figures health={health.value} endpoints={tables} />}
-      {tables === '0' ? <FirstSteps /> : null}
+      {tables === '0' ? (
+        <FirstSteps />
+      ) : (
+        <>
+          <Needs />
+          <Figures rows={traffic.value} tables={tables} />
+          <Traffic of={null} range={range} loaded={traffic} />
+        </>
+      )}
       <div class="two">
         <section class="card wide">
-          <h2>Requests</h2>
+          <h2>Latest requests</h2>
           <LiveList only={null} max={40} empty={<>No requests yet. They appear here within a second.</>} />
         </section>
-        <section class="card">
-          <h2>
-            <a href={to(['refused'])}>Why requests were refused</a>
-          </h2>
-          <Listing loaded={reasons} empty={<>Nothing was refused.</>}>
-            {(rows) => (
-              <ul class="list">
-                {rows.slice(0, 8).map((row) => (
-                  <li key={`${row['last_id']}`}>
-                    <a
-                      data-row
-                      class="line"
-                      href={to(['refused'], {
-                        schema: row['schema_name'] ?? '',
-                        table: row['table_name'] ?? '',
-                        code: row['code'] ?? '',
-                      })}
-                    >
-                      <span class="row-of">
-                        <Badge kind="bad">{row['requests']}</Badge>
-                        <b class="grow">
-                          <Text of={row['table_name'] ?? ''} max={60} />
-                        </b>
-                        <span class="faint">
-                          <Ago at={timeOf(row['last_at'] ?? null)} />
-                        </span>
-                      </span>
-                      <span class="faint">
-                        <Text of={row['reason'] ?? ''} max={200} />
-                      </span>
-                    </a>
-                  </li>
-                ))}
-              </ul>
-            )}
-          </Listing>
-        </section>
+        <Reasons />
       </div>
     </>
   );
 }
 
-function Figures({
-  health,
-  endpoints,
-}: {
-  readonly health: Health;
-  readonly endpoints: string | null;
-}): JSX.Element {
-  const { notReady, requests, rows, p50, p99, waitingRows } = health;
-  const count = (of: (status: string) => boolean) =>
-    requests.reduce((sum, it) => (of(it.status) ? sum + it.count : sum), 0);
-  const [good, refused, later] = [
-    count((status) => status.startsWith('2')),
-    count((status) => status.startsWith('4')),
-    count((status) => status.startsWith('5')),
-  ];
-  const time = (seconds: number | null): string => (seconds === null ? '–' : `≤ ${seconds * 1_000} ms`);
+/** Endpoints into which nothing gets, or of which most signatures fail. */
+function Needs(): JSX.Element | null {
+  const rows = useRows(listNeeds, 15_000).value ?? [];
+  if (rows.length === 0) return null;
+  return (
+    <section class="card needs">
+      <h2>
+        <span class="dot bad" /> {rows.length === 1 ? 'One endpoint needs' : `${rows.length} endpoints need`}{' '}
+        you
+      </h2>
+      <ul class="list">
+        {rows.map((row) => (
+          <Need key={`${row['nspname']}.${row['relname']}`} row={row} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Need({ row }: { readonly row: Row }): JSX.Element {
+  const [schema, table] = [row['nspname'] ?? '', row['relname'] ?? ''];
+  const { sentence } = stateOf(undefined, row);
+  return (
+    <li class="row-of wrap">
+      <a data-row class="name" href={to(['endpoint', schema, table])}>
+        <b>
+          <Name of={schema === 'public' ? table : `${schema}.${table}`} />
+        </b>
+      </a>
+      <span class="grow">{sentence}</span>
+      <a class="button" href={to(['requests'], { result: 'refused', schema, table })}>
+        Show them
+      </a>
+      {row['rank'] === '1' || Number(row['unauthorized'] ?? 0) > 0 ? (
+        <a class="button" href={to(['secrets'], { q: row['secrets']?.split(', ')[0] ?? '' })}>
+          Set the secret
+        </a>
+      ) : null}
+    </li>
+  );
+}
+
+function Figures({ rows, tables }: { readonly rows: readonly Row[] | null; readonly tables: string | null }) {
+  const { stored, unauthorized, refused, unavailable, all, p50, p99 } = sumsOf(rows ?? []);
+  const text = (count: number): string => (rows === null ? '…' : digitsText(String(count)));
   return (
     <dl class="figures">
-      <div>
-        <dt>state</dt>
-        <dd>{notReady === null ? <Badge kind="good">ready</Badge> : <Badge kind="bad">{notReady}</Badge>}</dd>
-      </div>
-      <Figure name="endpoints" value={endpoints === null ? '…' : digitsText(endpoints)} />
-      <Figure name="rows committed" value={digitsText(String(rows))} />
-      <Figure name="answered 2xx" value={digitsText(String(good))} />
-      <Figure name="refused 4xx" value={digitsText(String(refused))} />
-      <Figure name="try again 5xx" value={digitsText(String(later))} />
-      <Figure name="median" value={time(p50)} />
-      <Figure name="p99" value={time(p99)} />
-      <Figure name="rows waiting" value={digitsText(String(waitingRows))} />
+      <Figure
+        name="Requests"
+        value={text(all)}
+        note={tables === null ? '' : `${digitsText(tables)} ${tables === '1' ? 'endpoint' : 'endpoints'}`}
+      />
+      <Figure
+        name="Stored"
+        value={text(stored)}
+        note={all === 0 ? '' : `${((100 * stored) / all).toFixed(2)} % of all`}
+      />
+      <Figure name="Refused" value={text(unauthorized + refused)} note={`${text(unauthorized)} with 401`} />
+      <Figure name="Told to come again" value={text(unavailable)} note="5xx" />
+      <Figure name="Answered in" value={p99} note={`p99 of the slowest minute · median ${p50}`} />
     </dl>
+  );
+}
+
+function Reasons(): JSX.Element {
+  const reasons = useRows(listReasons(null), 10_000);
+  return (
+    <section class="card">
+      <h2>
+        <a href={to(['requests'], { result: 'refused' })}>Why requests were refused</a>
+      </h2>
+      <Listing loaded={reasons} empty={<>Nothing was refused.</>}>
+        {(rows) => (
+          <ul class="list">
+            {rows.slice(0, 8).map((row) => (
+              <li key={`${row['last_id']}`}>
+                <a
+                  data-row
+                  class="line"
+                  href={to(['requests'], {
+                    result: 'refused',
+                    schema: row['schema_name'] ?? '',
+                    table: row['table_name'] ?? '',
+                    code: row['code'] ?? '',
+                  })}
+                >
+                  <span class="row-of">
+                    <Badge kind="bad">{row['requests']}</Badge>
+                    <b class="grow">
+                      <Name of={row['table_name'] ?? ''} />
+                    </b>
+                    <span class="faint">
+                      <Ago at={timeOf(row['last_at'] ?? null)} />
+                    </span>
+                  </span>
+                  <span class="faint">
+                    <Text of={row['reason'] ?? ''} max={200} />
+                  </span>
+                </a>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Listing>
+    </section>
   );
 }
 
 export function Figure({
   name,
   value,
+  note = '',
   wrong = false,
 }: {
   readonly name: string;
   readonly value: string;
+  readonly note?: string;
   readonly wrong?: boolean;
 }): JSX.Element {
   return (
     <div>
       <dt>{name}</dt>
       <dd>{wrong ? <Badge kind="warn">{value}</Badge> : value}</dd>
+      {note === '' ? null : <dd class="note">{note}</dd>}
     </div>
   );
 }

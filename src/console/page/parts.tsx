@@ -8,6 +8,7 @@ import { run } from './server.ts';
 import type { SqlAnswer } from '../api.ts';
 import { kindOf } from '../outcomes.ts';
 import { withoutSecrets } from '../statements.ts';
+import { wholeText } from './zone.ts';
 
 /** Text that anybody may have written. */
 export function Text({ of, max = 10_000 }: { readonly of: string; readonly max?: number }): JSX.Element {
@@ -24,10 +25,12 @@ export function Copy({
   text,
   label = 'Copy',
   hotkey,
+  kind = 'small quiet',
 }: {
   readonly text: string;
   readonly label?: string;
   readonly hotkey?: string;
+  readonly kind?: 'small quiet' | 'primary' | '';
 }) {
   const [done, setDone] = useState(false);
   useEffect(() => {
@@ -38,7 +41,7 @@ export function Copy({
   return (
     <button
       type="button"
-      class="small quiet"
+      class={kind}
       data-key={hotkey}
       onClick={(event) => {
         event.preventDefault();
@@ -276,7 +279,7 @@ export function Ago({ at }: { readonly at: number }): JSX.Element {
   }, []);
   const time = new Date(at);
   return (
-    <time dateTime={time.toISOString()} title={time.toLocaleString()}>
+    <time dateTime={time.toISOString()} title={wholeText(at)}>
       {agoText(Date.now() - at)}
     </time>
   );

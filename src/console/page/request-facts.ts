@@ -19,6 +19,8 @@ export interface Facts {
   readonly row: ListedRequest;
   /** null: nothing but its line is kept. */
   readonly came: Came | null;
+  /** What PostgreSQL itself said of its row; null: it was not asked, or has not refused it. */
+  readonly engineError: string | null;
   /** What is said of its retry; null: none was asked for. */
   readonly retry: { readonly outcome: string; readonly reason: string; readonly atMs: number } | null;
   /** The statement that reads it; null: it is in the memory of a process. */
@@ -58,11 +60,11 @@ async function rememberedFacts(id: string, options: Options): Promise<Facts | 'g
   // It was kept meanwhile.
   if (row.id !== id) return read(row.id, options);
   const { held, schema, table } = row;
-  if (held === undefined) return { row, came: null, retry: null, sql: null };
+  if (held === undefined) return { row, came: null, engineError: null, retry: null, sql: null };
   const came = await call<HeldRequest>('held', { ...options, body: { held, schema, table } }).catch(
     () => null,
   );
-  return { row, came: came === null ? null : cameOfHeld(came), retry: null, sql: null };
+  return { row, came: came === null ? null : cameOfHeld(came), engineError: null, retry: null, sql: null };
 }
 
 function cameOfHeld({ schema, table, atMs, headers, ...rest }: HeldRequest): Came {
@@ -92,6 +94,7 @@ function refusedFacts(row: Row, sql: string): Facts {
       retry: row['retry_outcome'] ?? null,
     },
     came,
+    engineError: row['engine_error'] ?? null,
     retry:
       (row['retry_outcome'] ?? null) === null
         ? null
@@ -107,7 +110,13 @@ function refusedFacts(row: Row, sql: string): Facts {
 function askedFacts(row: Row, sql: string): Facts {
   const outcome = row['outcome'] ?? '';
   const code = outcome === 'answered' ? 'handshake' : `handshake_${outcome}`;
-  return { row: { ...base(row, `h${row['id']}`, 'asked_at'), code }, came: null, retry: null, sql };
+  return {
+    row: { ...base(row, `h${row['id']}`, 'asked_at'), code },
+    came: null,
+    engineError: null,
+    retry: null,
+    sql,
+  };
 }
 
 function base(row: Row, id: string, time: string): ListedRequest {

@@ -8,6 +8,7 @@ import { ranges, resultWords } from './list-address.ts';
 import type { ListAddress } from './list-address.ts';
 import { useRowsIf } from './load.ts';
 import { Text } from './parts.tsx';
+import { isoOf, timeText } from './zone.ts';
 
 interface Props {
   readonly address: ListAddress;
@@ -325,7 +326,6 @@ function TimeChip({ address, set }: Pick<Props, 'address' | 'set'>): JSX.Element
         <Clear label="Time" clear={() => set(none)} />
       </span>
     );
-  const iso = (local: string): string => (local === '' ? '' : new Date(local).toISOString());
   return (
     <Menu label="Time">
       {(close) => (
@@ -355,7 +355,7 @@ function TimeChip({ address, set }: Pick<Props, 'address' | 'set'>): JSX.Element
           </label>
           <button
             type="button"
-            onClick={() => (close(), set({ ...none, from: iso(own.from), until: iso(own.until) }))}
+            onClick={() => (close(), set({ ...none, from: isoOf(own.from), until: isoOf(own.until) }))}
           >
             Show
           </button>
@@ -365,8 +365,7 @@ function TimeChip({ address, set }: Pick<Props, 'address' | 'set'>): JSX.Element
   );
 }
 
-const shown = (iso: string): string =>
-  Number.isNaN(Date.parse(iso)) ? '…' : new Date(iso).toLocaleString(undefined, { hour12: false });
+const shown = (iso: string): string => (Number.isNaN(Date.parse(iso)) ? '…' : timeText(Date.parse(iso)));
 
 const codes: readonly (readonly [string, string])[] = [
   'signature_failed',

@@ -112,7 +112,7 @@ interface PageProps {
 }
 
 function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
-  const { row, came } = facts;
+  const { row, came, engineError } = facts;
   const same = useSameReason(row.id);
   const refused = resultOf(row) === 'refused' || resultOf(row) === 'later';
   const checked = row.authenticated ?? true;
@@ -140,6 +140,11 @@ function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
               <p class="mono">
                 {row.code}: <Text of={row.reason} max={4_000} />
               </p>
+              {engineError === null ? null : (
+                <p class="mono">
+                  PostgreSQL: <Text of={engineError} max={2_048} />
+                </p>
+              )}
             </details>
           )}
           <Actions facts={facts} pageHref="" changed={changed} isPage />

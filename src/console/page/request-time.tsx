@@ -1,12 +1,12 @@
 /** Times of requests: the time of day in a list, with its day if it is not today's, and the whole of it on hover. */
 import type { JSX } from 'preact';
 import { agoText } from '../shown.ts';
+import { clockText, dayText } from './zone.ts';
 
-export const dayOf = (ms: number): string =>
-  new Date(ms).toLocaleDateString(undefined, { weekday: 'short', day: 'numeric', month: 'short' });
+export const dayOf = dayText;
 
 export const clockOf = (ms: number, withMs = false): string => {
-  const text = new Date(ms).toLocaleTimeString(undefined, { hour12: false });
+  const text = clockText(ms);
   return withMs ? `${text}.${String(ms % 1_000).padStart(3, '0')}` : text;
 };
 
@@ -17,7 +17,7 @@ export function RequestTime({
   readonly ms: number;
   readonly fine?: boolean;
 }): JSX.Element {
-  const isToday = new Date(ms).toDateString() === new Date().toDateString();
+  const isToday = dayText(ms) === dayText(Date.now());
   return (
     <time
       dateTime={new Date(ms).toISOString()}

@@ -265,7 +265,7 @@ function NotKept({
   );
 }
 
-function Answer({ facts: { row } }: { readonly facts: Facts }): JSX.Element {
+function Answer({ facts: { row, engineError } }: { readonly facts: Facts }): JSX.Element {
   return (
     <dl class="facts">
       <dt>Status</dt>
@@ -279,6 +279,14 @@ function Answer({ facts: { row } }: { readonly facts: Facts }): JSX.Element {
           <dt>Sentence</dt>
           <dd>
             <Text of={row.reason} max={4_000} />
+          </dd>
+        </>
+      )}
+      {engineError === null ? null : (
+        <>
+          <dt>PostgreSQL</dt>
+          <dd>
+            <Text of={engineError} max={2_048} />
           </dd>
         </>
       )}

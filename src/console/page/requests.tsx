@@ -215,7 +215,7 @@ function Known({
   if (counts === null) return null;
   const { rememberedSinceMs: memory, refusedSinceMs: refused } = counts;
   const since = (ms: number): string =>
-    `${new Date(ms).toDateString() === new Date().toDateString() ? '' : `${dayOf(ms)} `}${clockOf(ms)}`;
+    `${dayOf(ms) === dayOf(Date.now()) ? '' : `${dayOf(ms)} `}${clockOf(ms)}`;
   return (
     <p class="faint">
       Refused: kept 7 days unless set otherwise{refused === null ? ', none yet' : `, since ${since(refused)}`}

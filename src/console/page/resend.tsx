@@ -97,13 +97,7 @@ function copyOf({ schema, table }: TableRef, request: ReplayRequest, body: strin
 }
 
 /** The listener's answer. */
-export function Answered({
-  answer,
-  table,
-}: {
-  readonly answer: TestAnswer;
-  readonly table: TableRef;
-}): JSX.Element {
+function Answered({ answer, table }: { readonly answer: TestAnswer; readonly table: TableRef }): JSX.Element {
   const good = answer.status >= 200 && answer.status < 300;
   return (
     <p class={good ? 'verdict good' : 'verdict bad'} role="status">

@@ -4,15 +4,29 @@ import { useState } from 'preact/hooks';
 import { alterSecret, createSecret, dropSecret, listMax, listSecrets } from '../statements.ts';
 import { useRows } from './load.ts';
 import type { Row } from './load.ts';
+import { route } from './route.ts';
 import { Action, Ago, Listing, Sql, Text, timeOf } from './parts.tsx';
 
 export function Secrets(): JSX.Element {
   const loaded = useRows(listSecrets, 10_000);
-  const [open, setOpen] = useState<string | null>(null);
+  const asked = route.value.query.get('q') ?? '';
+  const [text, setText] = useState(asked);
+  const [chosen, setOpen] = useState<string | null | undefined>(undefined);
+  // A link that names a secret opens it.
+  const named = loaded.value?.find((row) => row['name'] === asked);
+  const open = chosen === undefined ? (named === undefined ? null : keyOf(named)) : chosen;
   return (
     <>
       <header class="head">
         <h1>Secrets</h1>
+        <input
+          data-search
+          type="search"
+          placeholder="Name or table /"
+          aria-label="Search secrets"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
         <button type="button" class="primary" onClick={() => setOpen(open === 'new' ? null : 'new')}>
           New secret
         </button>
@@ -38,13 +52,15 @@ export function Secrets(): JSX.Element {
                 </tr>
               </thead>
               <tbody>
-                {rows.map((row) => (
-                  <Secret
-                    key={`${row['schema_name']}.${row['name']}`}
-                    row={row}
-                    toggle={() => setOpen(open === keyOf(row) ? null : keyOf(row))}
-                  />
-                ))}
+                {rows
+                  .filter((row) => isNamed(row, text))
+                  .map((row) => (
+                    <Secret
+                      key={`${row['schema_name']}.${row['name']}`}
+                      row={row}
+                      toggle={() => setOpen(open === keyOf(row) ? null : keyOf(row))}
+                    />
+                  ))}
               </tbody>
             </table>
             {rows
@@ -59,6 +75,9 @@ export function Secrets(): JSX.Element {
     </>
   );
 }
+
+const isNamed = (row: Row, text: string): boolean =>
+  `${row['name']} ${row['used_by'] ?? ''}`.toLowerCase().includes(text.trim().toLowerCase());
 
 const keyOf = (row: Row): string => JSON.stringify([row['schema_name'], row['name']]);
 

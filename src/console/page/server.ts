@@ -1,6 +1,7 @@
 /** The only file that talks to the server: `/console/api/…`, with the session's token, which lives as long as the tab. */
 import { computed, signal } from '@preact/signals';
 import type { ApiError, Login, LoginRequest, Me, SqlAnswer, TailEvent } from '../api.ts';
+import { zoneName } from './zone.ts';
 
 const tokenKey = 'headgate-token';
 
@@ -79,7 +80,7 @@ export async function call<T>(
 
 /** A statement of the user, or one that creates or changes something where the user's search_path leads. */
 export function run(sql: string, write = false, options: Omit<CallOptions, 'body'> = {}): Promise<SqlAnswer> {
-  return call<SqlAnswer>('sql', { ...options, body: { sql, write } });
+  return call<SqlAnswer>('sql', { ...options, body: { sql, write, zone: zoneName.value } });
 }
 
 /** A statement of a view, which only reads. */
@@ -99,9 +100,26 @@ export function enter(given: string): void {
   loggedOut.value = null;
 }
 
+/** Tokens of this tab, by database: going to and fro begins no session anew. */
+const entered = new Map<string, string>();
+
 /** The same role in another database. */
 export async function enterDatabase(database: string): Promise<void> {
-  enter((await call<Login>('tab', { body: { database } })).token);
+  if (me.value !== null && token.value !== null) entered.set(me.value.database, token.value);
+  const known = entered.get(database);
+  enter(
+    known !== undefined && (await isValid(known))
+      ? known
+      : (await call<Login>('tab', { body: { database } })).token,
+  );
+}
+
+async function isValid(known: string): Promise<boolean> {
+  const headers = { ...headersOf(true), authorization: `Bearer ${known}` };
+  return fetch('/console/api/me', { headers, cache: 'no-store' }).then(
+    ({ ok }) => ok,
+    () => false,
+  );
 }
 
 export async function logOut(): Promise<void> {
@@ -113,6 +131,7 @@ function leave(why: string | null): void {
   sessionStorage.removeItem(tokenKey);
   token.value = null;
   me.value = null;
+  entered.clear();
   loggedOut.value = why;
 }
 

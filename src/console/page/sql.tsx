@@ -1,18 +1,13 @@
-/** Runs any statement as the role. Read-only until the switch is set; statements that ran in this tab can be recalled. */
-import { signal } from '@preact/signals';
+/** Runs any statement as the role. Read-only until the switch is set. Beside it what can be read, what was saved, and what ran (`sql-tree.tsx`). */
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { SqlAnswer } from '../api.ts';
-import { withoutSecrets } from '../statements.ts';
-import { Code, Text, Wrong } from './parts.tsx';
+import { Copy, Text, Wrong } from './parts.tsx';
+import { draft, recall, remember, save } from './remembered.ts';
 import { Failure, me, run } from './server.ts';
 import { Editor } from './sql-editor.tsx';
+import { SqlTree } from './sql-tree.tsx';
 import { Result } from './value.tsx';
-
-const historyMax = 50;
-/** Only for this tab, and lost with it. */
-const history = signal<readonly string[]>([]);
-const draft = signal('');
 
 type Outcome =
   | { readonly kind: 'none' | 'running' | 'cancelled' }
@@ -25,6 +20,7 @@ export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
   const running = useRef<AbortController | null>(null);
   const area = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
+    recall();
     if (first !== '') draft.value = first;
     return () => running.current?.abort();
   }, [first]);
@@ -34,7 +30,7 @@ export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
     const ending = new AbortController();
     running.current = ending;
     setOutcome({ kind: 'running' });
-    history.value = [sql, ...history.value.filter((it) => it !== sql)].slice(0, historyMax);
+    remember(sql);
     run(sql, write, { signal: ending.signal })
       .then(
         (answer) => setOutcome({ kind: 'answer', answer }),
@@ -45,6 +41,13 @@ export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
         },
       )
       .finally(() => (running.current = null));
+  };
+  const insert = (text: string): void => {
+    const field = area.current;
+    if (field === null) return;
+    field.setRangeText(text, field.selectionStart, field.selectionEnd, 'end');
+    draft.value = field.value;
+    field.focus();
   };
   const editor = {
     area,
@@ -61,10 +64,16 @@ export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
         <span class="faint mono">
           <Text of={me.value?.psql ?? ''} max={200} />
         </span>
+        <Copy text={me.value?.psql ?? ''} label="Copy for psql" kind="" />
       </header>
-      <Editor {...editor} toggle={() => setWrite(!write)} />
-      <Shown outcome={outcome} />
-      <Before />
+      <div class="sql">
+        <SqlTree insert={insert} replace={(sql) => ((draft.value = sql), area.current?.focus())} />
+        <div>
+          <Editor {...editor} toggle={() => setWrite(!write)} />
+          <SaveIt />
+          <Shown outcome={outcome} allowWriting={write ? null : () => setWrite(true)} />
+        </div>
+      </div>
     </>
   );
 }
@@ -80,7 +89,54 @@ function point(area: HTMLTextAreaElement | null, position: number | undefined): 
   area.setSelectionRange(before, before + word.length);
 }
 
-function Shown({ outcome }: { readonly outcome: Outcome }): JSX.Element | null {
+/** Under a name, in this browser. */
+function SaveIt(): JSX.Element {
+  const [name, setName] = useState<string | null>(null);
+  const [said, setSaid] = useState('');
+  if (name === null)
+    return (
+      <p class="row-of">
+        <button type="button" class="small" disabled={draft.value.trim() === ''} onClick={() => setName('')}>
+          Save …
+        </button>
+        <span role="status">{said}</span>
+      </p>
+    );
+  return (
+    <form
+      class="row-of"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const done = save(name.trim(), draft.value);
+        setSaid(done ? 'Saved in this browser.' : 'It contains a secret, or is too long, and was not saved.');
+        setName(null);
+      }}
+    >
+      <input
+        aria-label="Name of the statement"
+        placeholder="Its name"
+        maxLength={80}
+        value={name}
+        autofocus
+        onInput={(event) => setName(event.currentTarget.value)}
+      />
+      <button type="submit" class="small" disabled={name.trim() === ''}>
+        Save
+      </button>
+      <button type="button" class="small quiet" onClick={() => setName(null)}>
+        Cancel
+      </button>
+    </form>
+  );
+}
+
+interface ShownProps {
+  readonly outcome: Outcome;
+  /** null: the page may write already. */
+  readonly allowWriting: (() => void) | null;
+}
+
+function Shown({ outcome, allowWriting }: ShownProps): JSX.Element | null {
   switch (outcome.kind) {
     case 'none':
       return null;
@@ -89,7 +145,19 @@ function Shown({ outcome }: { readonly outcome: Outcome }): JSX.Element | null {
     case 'cancelled':
       return <p role="status">Cancelled.</p>;
     case 'failure':
-      return <Wrong failure={outcome.failure} />;
+      return (
+        <>
+          <Wrong failure={outcome.failure} />
+          {outcome.failure.info.sqlstate === '25006' && allowWriting !== null ? (
+            <p>
+              This changes something, and the page is read only.{' '}
+              <button type="button" onClick={allowWriting}>
+                Switch to “may write”
+              </button>
+            </p>
+          ) : null}
+        </>
+      );
     case 'answer':
       return <Answer answer={outcome.answer} />;
   }
@@ -113,27 +181,5 @@ function Answer({ answer }: { readonly answer: SqlAnswer }): JSX.Element {
       ))}
       <p class="faint">{answer.ms} ms</p>
     </div>
-  );
-}
-
-function Before(): JSX.Element | null {
-  if (history.value.length === 0) return null;
-  return (
-    <section>
-      <h2>History</h2>
-      <p class="faint">In this tab, until it is closed.</p>
-      <ul class="list">
-        {history.value.map((sql) => (
-          <li key={sql} class="row-of">
-            <button type="button" class="small quiet" onClick={() => (draft.value = sql)}>
-              Use
-            </button>
-            <div class="grow">
-              <Code text={withoutSecrets(sql)} copied={sql} />
-            </div>
-          </li>
-        ))}
-      </ul>
-    </section>
   );
 }

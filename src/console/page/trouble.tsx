@@ -3,7 +3,8 @@
  * refused. From SHOW ENDPOINTS and the counts of the last hour (`headgate.traffic`).
  */
 import type { JSX } from 'preact';
-import { listTraffic, showEndpoints } from '../statements.ts';
+import { listTraffic } from '../endpoint-list.ts';
+import { showEndpoints } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { useRows } from './load.ts';
 import type { Row } from './load.ts';
@@ -29,8 +30,10 @@ export function stateOf(known: Row | undefined, hour: Row | undefined): State {
     of('unavailable'),
   ];
   const all = stored + forged + misfit + later;
-  if (all === 0) return { kind: 'plain', word: 'quiet', sentence: null };
-  const none = stored === 0 ? `All ${all} requests of the last hour were refused` : null;
+  if (all === 0) return { kind: 'plain', word: 'quiet for an hour', sentence: null };
+  const many =
+    all === 1 ? 'The only request of the last hour was' : `All ${all} requests of the last hour were`;
+  const none = stored === 0 ? `${many} refused` : null;
   if (forged >= misfit && forged > 0 && forged * 2 > all)
     return {
       kind: 'bad',
@@ -46,7 +49,7 @@ export function stateOf(known: Row | undefined, hour: Row | undefined): State {
         }
       : { kind: 'bad', word: 'all refused', sentence: `${none}: they do not fit the table.` };
   return forged + misfit + later === 0
-    ? { kind: 'good', word: 'ok', sentence: null }
+    ? { kind: 'good', word: 'all stored', sentence: null }
     : { kind: 'warn', word: 'some refused', sentence: null };
 }
 
@@ -60,16 +63,25 @@ export function rowOf(
   return rows?.find((row) => row[first ?? ''] === schema && row[second ?? ''] === table);
 }
 
+interface Props {
+  readonly of: TableRef;
+  /** Of its check. */
+  readonly secrets: readonly string[];
+}
+
 /** The banner of an endpoint's page. */
-export function Trouble({ of }: { readonly of: TableRef }): JSX.Element | null {
+export function Trouble({ of, secrets }: Props): JSX.Element | null {
   const known = rowOf(useRows(showEndpoints, 15_000).value, of, 'shown');
-  const hour = rowOf(useRows(listTraffic(of), 15_000).value, of, 'sql');
+  const hour = rowOf(useRows(listTraffic([of]), 15_000).value, of, 'sql');
   const { kind, word, sentence } = stateOf(known, hour);
   if (sentence === null) return null;
   return (
-    <p class="strip" role="status">
+    <p class={`trouble ${kind === 'bad' ? 'verdict bad' : 'strip'}`} role="status">
       <Badge kind={kind}>{word}</Badge> <Text of={sentence} max={400} />{' '}
-      <a href={to(['endpoint', of.schema, of.table, 'refused'])}>Why?</a>
+      <a href={to(['endpoint', of.schema, of.table, 'refused'])}>Why?</a>{' '}
+      {word === 'failing signatures' && secrets[0] !== undefined ? (
+        <a href={to(['secrets'], { q: secrets[0] })}>Set the secret</a>
+      ) : null}
     </p>
   );
 }

@@ -1,335 +1,206 @@
 /**
- * A new endpoint: pick a sender (or none), its secret and a name; the statements are shown before they run. Then it waits for
- * the first request and shows it.
+ * A new endpoint in three steps: who sends; its address, what to click at the sender, and the secret, now or later; the first delivery. Each step
+ * is in the address or in the database, so that an interrupted wizard goes on: `new/stripe?name=…` before there is a table, `?table=…` after.
  */
 import type { JSX } from 'preact';
+import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { SenderInfo } from '../api.ts';
-import { createEndpoint, withoutSecrets } from '../statements.ts';
-import type { NewEndpoint } from '../statements.ts';
-import { useLoaded } from './load.ts';
-import { Code, Skeleton, Text, Wrong } from './parts.tsx';
-import { go, to } from './route.ts';
-import { call, me, run } from './server.ts';
-import type { Failure } from './server.ts';
-import type { SqlNotice } from '../api.ts';
-import { Waiting } from './waiting.tsx';
+import { readMade } from '../new-endpoint.ts';
+import { emptyForm, isHmacForm, problemOf } from '../own-hmac.ts';
+import type { HmacForm } from '../own-hmac.ts';
+import { Monogram } from './endpoints.tsx';
+import { useLoaded, useRowsIf } from './load.ts';
+import { Shown, Text } from './parts.tsx';
+import { go, route, to } from './route.ts';
+import { call } from './server.ts';
+import { Choose, methodText } from './wizard-choose.tsx';
+import { Create } from './wizard-create.tsx';
+import { FirstDelivery } from './wizard-first.tsx';
+import { OwnHmac } from './wizard-hmac.tsx';
+import { Connect } from './wizard-secret.tsx';
+import type { Made } from './wizard-secret.tsx';
+
+/** What was chosen in the first step. */
+export type Chosen =
+  | { readonly kind: 'sender'; readonly sender: SenderInfo }
+  | { readonly kind: 'hmac'; readonly form: HmacForm }
+  | { readonly kind: 'anything' };
 
 export function Wizard({ kind }: { readonly kind: string }): JSX.Element {
   const senders = useLoaded('senders', (options) => call<readonly SenderInfo[]>('senders', options));
-  const sender = senders.value?.find(({ id }) => id === kind);
   return (
     <>
       <header class="head">
         <h1>
-          <a href={to(['endpoints'])}>Endpoints</a> <span class="faint">/</span> new
+          <a href={to(['endpoints'])}>Endpoints</a> <span class="faint">/</span> New endpoint
         </h1>
+        <a href={to(['sql'])}>Write the SQL instead</a>
+        <a class="button" href={to(['endpoints'])}>
+          Close
+        </a>
       </header>
-      {senders.failure === null ? null : <Wrong failure={senders.failure} />}
-      {senders.value === null ? senders.failure === null && <Skeleton /> : null}
-      {kind === 'anything' ? <Make sender={null} /> : null}
-      {sender === undefined ? null : <Make sender={sender} />}
-      {senders.value !== null && sender === undefined && kind !== 'anything' ? (
-        <Choose senders={senders.value} />
-      ) : null}
+      <div class="wizard">
+        <Shown loaded={senders}>
+          {(all) => <Steps kind={kind} sender={all.find(({ id }) => id === kind) ?? null} senders={all} />}
+        </Shown>
+      </div>
     </>
   );
 }
 
-function Choose({ senders }: { readonly senders: readonly SenderInfo[] }): JSX.Element {
-  const [text, setText] = useState('');
-  const words = text.toLowerCase();
-  const wanted = senders.filter(({ id, name, aliases }) =>
-    [id, name.toLowerCase(), ...aliases].some((text) => text.includes(words)),
-  );
+interface StepsProps {
+  readonly kind: string;
+  readonly sender: SenderInfo | null;
+  readonly senders: readonly SenderInfo[];
+}
+
+function Steps({ kind, sender, senders }: StepsProps): JSX.Element {
+  const { query } = route.value;
+  const [table, schema] = [query.get('table') ?? '', query.get('schema') ?? 'public'];
+  const form = formOf(query.get('form'));
+  const made = useMade(schema, table);
+  const formed = query.get('ready') === '1' && problemOf(form) === null;
+  const chosen: Chosen | null =
+    sender !== null
+      ? { kind: 'sender', sender }
+      : kind === 'anything'
+        ? { kind }
+        : kind === 'hmac' && (formed || table !== '')
+          ? { kind, form }
+          : null;
+  const isMade = table !== '' && made.value !== null;
+  const waits = made.value?.waits ?? true;
+  const [received, setReceived] = useState('');
+  const hasCome = isMade && received === `${schema}.${table}` && !waits;
   return (
     <>
-      <p>
-        Who sends? <span class="faint">The sender's signature is checked before anything is stored.</span>
-      </p>
-      <input
-        data-search
-        type="search"
-        class="large"
-        placeholder={`Search ${senders.length} senders /`}
-        aria-label="Search senders"
-        value={text}
-        autofocus
-        onInput={(event) => setText(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          const [first] = wanted;
-          if (event.key === 'Enter' && first !== undefined) go(['new', first.id]);
-        }}
-      />
-      <ul class="senders">
-        {wanted.map(({ id, name, theme }) => (
-          <li key={id}>
-            <a data-row href={to(['new', id])} class="card">
-              <b>{name}</b>
-              <span class="faint">{theme}</span>
-            </a>
-          </li>
-        ))}
-      </ul>
-      {wanted.length === 0 ? (
-        <div class="empty">
-          No sender matches.{' '}
-          <button type="button" onClick={() => setText('')}>
-            Show all
-          </button>
-        </div>
-      ) : null}
-      <p class="faint">
-        None of these: <a href={to(['new', 'anything'])}>a table that accepts anything</a>, or{' '}
-        <a href={to(['sql'])}>your own check in SQL</a>.
-      </p>
+      <Step n={1} done={chosen !== null} title="Who sends?" beside={<Who chosen={chosen} />}>
+        {chosen !== null ? null : kind === 'hmac' ? <OwnHmac form={form} /> : <Choose senders={senders} />}
+      </Step>
+      <Step n={2} done={isMade && !waits} open={chosen !== null} title="Connect it">
+        {chosen === null ? null : table === '' ? (
+          <Create key={kind} chosen={chosen} />
+        ) : (
+          <>
+            {made.failure === null ? null : <Shown loaded={made}>{() => null}</Shown>}
+            {made.value === null ? (
+              made.loaded && <Missing table={table} />
+            ) : (
+              <Connect chosen={chosen} made={made.value} changed={made.reload} brief={hasCome} />
+            )}
+          </>
+        )}
+      </Step>
+      <Step n={3} done={hasCome} open={isMade} title="The first delivery">
+        {chosen === null || made.value === null ? null : (
+          <FirstDelivery
+            key={`${schema}.${table}`}
+            chosen={chosen}
+            made={made.value}
+            came={() => setReceived(`${schema}.${table}`)}
+          />
+        )}
+      </Step>
     </>
   );
 }
 
-/** What was created. */
-interface Made {
-  readonly it: NewEndpoint;
-  readonly notices: readonly SqlNotice[];
-}
-
-function Make({ sender }: { readonly sender: SenderInfo | null }): JSX.Element {
-  const id = sender?.id ?? 'inbox';
-  const [it, setIt] = useState<NewEndpoint>({
-    table: sender === null ? `inbox_${randomHex(3)}` : `${id}_events`,
-    sender: sender?.id ?? null,
-    secretName: `${id}_secret`,
-    secret: '',
-    deliveryHeader: sender?.deliveryHeader ?? null,
-    columns: sender?.columns ?? [],
-    includes: sender?.includes ?? [],
-    format: sender?.format ?? 'json',
-    arrival: true,
-    whole: sender !== null,
-  });
-  const [made, setMade] = useState<Made | null>(null);
-  const [failure, setFailure] = useState<Failure | null>(null);
-  if (made !== null) return <Waiting sender={sender} made={made.it} notices={made.notices} />;
-  const statements = createEndpoint(it);
-  const sql = `${statements.join(';\n\n')};`;
-  const create = async (): Promise<void> => {
-    setFailure(null);
-    try {
-      const notices: SqlNotice[] = [];
-      for (const each of statements) notices.push(...(await run(each, true)).notices);
-      setMade({ it, notices });
-    } catch (error) {
-      setFailure(error as Failure);
-    }
-  };
+function Missing({ table }: { readonly table: string }): JSX.Element {
   return (
-    <div class="two even">
-      <div class="card wide">
-        <h2>{sender?.name ?? 'Catch anything'}</h2>
-        <Fields
-          sender={sender}
-          it={it}
-          set={(change) => setIt({ ...it, ...change })}
-          create={() => void create()}
-        />
-        {failure === null ? null : <Wrong failure={failure} />}
-      </div>
-      <aside>
-        <section class="card">
-          <h2>What will run</h2>
-          <Code text={withoutSecrets(sql)} copied={sql} />
-        </section>
-        {sender === null ? null : <AtTheSender sender={sender} />}
-      </aside>
+    <div class="empty">
+      No endpoint <Text of={table} max={80} />, or it is not yours.{' '}
+      <button type="button" onClick={() => go(route.value.parts, { name: table }, true)}>
+        Create it
+      </button>
     </div>
   );
 }
 
-interface FieldsProps {
-  readonly sender: SenderInfo | null;
-  readonly it: NewEndpoint;
-  readonly set: (change: Partial<NewEndpoint>) => void;
-  readonly create: () => void;
+interface StepProps {
+  readonly n: number;
+  readonly done: boolean;
+  readonly open?: boolean;
+  readonly title: string;
+  readonly beside?: ComponentChildren;
+  readonly children: ComponentChildren;
 }
 
-function Fields({ sender, it, set, create }: FieldsProps): JSX.Element {
+function Step({ n, done, open = true, title, beside, children }: StepProps): JSX.Element {
   return (
-    <form
-      class="form"
-      onSubmit={(event) => {
-        event.preventDefault();
-        create();
-      }}
-    >
-      <label>
-        Table
-        <input
-          name="table"
-          value={it.table}
-          required
-          spellcheck={false}
-          onInput={(event) => set({ table: event.currentTarget.value })}
-        />
-      </label>
-      {sender === null ? (
-        <p class="strip">Anyone who knows its address can write to it. You can add a check later.</p>
-      ) : (
-        <SecretFields sender={sender} it={it} set={set} />
-      )}
-      <Kept sender={sender} it={it} set={set} />
-      <button
-        type="submit"
-        class="primary"
-        disabled={it.table === '' || (sender !== null && it.secret === '')}
-      >
-        Create
-      </button>
-    </form>
+    <section class={`step ${done ? 'done' : open ? 'now' : 'later'}`} aria-label={title}>
+      <span class="number">{done ? '✓' : n}</span>
+      <div class="card">
+        <div class="row-of">
+          <h2 class="grow">{title}</h2>
+          {beside}
+        </div>
+        {children}
+      </div>
+    </section>
   );
 }
 
-function Kept({ sender, it, set }: Omit<FieldsProps, 'create'>): JSX.Element {
-  const delivery = sender?.deliveryHeader ?? null;
-  return (
-    <fieldset>
-      <legend>Besides the document</legend>
-      {delivery === null ? null : (
-        <Check
-          on={it.deliveryHeader !== null}
-          set={(on) =>
-            set(
-              on
-                ? {
-                    deliveryHeader: delivery,
-                    columns: sender?.columns ?? [],
-                    includes: sender?.includes ?? [],
-                  }
-                : { deliveryHeader: null },
-            )
-          }
-          label={`store a repeated delivery once, by ${delivery}`}
-        />
-      )}
-      <Check
-        on={it.arrival}
-        set={(arrival) => set({ arrival })}
-        label="store the time of arrival as received_at"
-      />
-      {sender === null || sender.columns.length + sender.includes.length === 0 ? null : (
-        <Check
-          on={it.columns.length + it.includes.length > 0}
-          set={(on) =>
-            set(
-              on
-                ? { columns: sender.columns, includes: sender.includes }
-                : { columns: [], includes: [], deliveryHeader: null },
-            )
-          }
-          label="store the event's name and the delivery's id in columns of their own"
-        />
-      )}
-      <Check
-        on={it.whole}
-        set={(whole) => set({ whole })}
-        label="store all headers and the raw body, so that a request can be sent again as it came"
-      />
-    </fieldset>
-  );
-}
-
-function randomHex(bytes: number): string {
-  return [...crypto.getRandomValues(new Uint8Array(bytes))]
-    .map((byte) => byte.toString(16).padStart(2, '0'))
-    .join('');
-}
-
-interface CheckProps {
-  readonly on: boolean;
-  readonly set: (on: boolean) => void;
-  readonly label: string;
-}
-
-function Check({ on, set, label }: CheckProps): JSX.Element {
-  return (
-    <label class="check">
-      <input type="checkbox" checked={on} onChange={() => set(!on)} /> {label}
-    </label>
-  );
-}
-
-function SecretFields({
-  sender,
-  it,
-  set,
-}: Omit<FieldsProps, 'create' | 'sender'> & { readonly sender: SenderInfo }) {
-  const [shown, setShown] = useState(false);
-  const make = (): void => {
-    void call<{ secret: string }>('make-secret', { body: { sender: sender.id } }).then(({ secret }) => {
-      set({ secret });
-      setShown(true);
-    });
-  };
+function Who({ chosen }: { readonly chosen: Chosen | null }): JSX.Element | null {
+  if (chosen === null) return <span class="faint">its signature is checked before anything is stored</span>;
+  const [name, method] =
+    chosen.kind === 'sender'
+      ? [chosen.sender.name, methodText(chosen.sender)]
+      : chosen.kind === 'hmac'
+        ? ['My own HMAC', `HMAC in ${chosen.form.header}`]
+        : ['Anyone', 'no check'];
   return (
     <>
-      <label>
-        Secret <span class="faint">{plain(`${sender.what} (${sender.where})`)}</span>
-        <input
-          name="secret"
-          // The input's type changes; the types of JSX accept only one.
-          type={(shown ? 'text' : 'password') as 'password'}
-          value={it.secret}
-          required
-          autocomplete="off"
-          spellcheck={false}
-          onInput={(event) => set({ secret: event.currentTarget.value })}
-        />
-      </label>
-      <div class="row-of">
-        {sender.paired ? null : (
-          <button type="button" class="small" onClick={make}>
-            Generate
-          </button>
-        )}
-        <button type="button" class="small quiet" onClick={() => setShown(!shown)}>
-          {shown ? 'Hide' : 'Show'}
-        </button>
-        {sender.form === null ? null : <span class="faint">It must be {plain(sender.form)}.</span>}
-      </div>
-      <label>
-        Name of the secret
-        <input
-          value={it.secretName}
-          required
-          spellcheck={false}
-          onInput={(event) => set({ secretName: event.currentTarget.value })}
-        />
-      </label>
+      <Monogram of={name} /> <span class="faint">{method}</span>
+      <button
+        type="button"
+        class="small quiet"
+        onClick={() =>
+          go(
+            chosen.kind === 'hmac' ? ['new', 'hmac'] : ['new'],
+            chosen.kind === 'hmac' ? { form: JSON.stringify(chosen.form) } : {},
+          )
+        }
+      >
+        Change
+      </button>
     </>
   );
 }
 
-/** The senders' texts are Markdown. */
-const plain = (text: string): string => text.replaceAll('`', '');
+/** From the address; what is no form of the wizard is the empty one. */
+function formOf(text: string | null): HmacForm {
+  try {
+    const form: unknown = JSON.parse(text ?? '');
+    return isHmacForm(form) ? form : emptyForm;
+  } catch {
+    return emptyForm;
+  }
+}
 
-function AtTheSender({ sender }: { readonly sender: SenderInfo }): JSX.Element {
-  return (
-    <section class="card">
-      <h2>At {sender.name}</h2>
-      <ol>
-        {sender.steps.map((step) => (
-          <li key={step}>
-            <Text of={plain(step)} />
-          </li>
-        ))}
-      </ol>
-      {sender.handshake === null ? null : (
-        <p class="strip">
-          Before it delivers, it asks: <Text of={plain(sender.handshake)} />
-        </p>
-      )}
-      {sender.signsUrl && me.value?.public === false ? (
-        <p class="strip">It signs the URL that it calls: set HEADGATE_PUBLIC_URL.</p>
-      ) : null}
-    </section>
-  );
+interface MadeLoaded {
+  readonly value: Made | null;
+  readonly loaded: boolean;
+  readonly failure: ReturnType<typeof useRowsIf>['failure'];
+  readonly reload: () => void;
+  readonly refresh: () => void;
+}
+
+/** The endpoint as the database has it. */
+function useMade(schema: string, table: string): MadeLoaded {
+  const loaded = useRowsIf(table === '' ? null : readMade({ schema, table }), 5_000);
+  const row = loaded.value?.[0];
+  const { failure, reload, refresh } = loaded;
+  const secrets = JSON.parse(row?.['secrets'] ?? '[]') as { schema: string; name: string; fresh: boolean }[];
+  const value =
+    row === undefined || table === ''
+      ? null
+      : {
+          schema,
+          table,
+          names: JSON.parse(row['names'] ?? '[]') as string[],
+          secrets,
+          waits: secrets.some(({ fresh }) => fresh),
+        };
+  return { value, loaded: loaded.value !== null, failure, reload, refresh };
 }

@@ -14,7 +14,10 @@ export const airtable: Sender = hmacBody({
     what: '`macSecretBase64`, base64 as it is',
     where: 'in the answer of the call that creates the webhook',
   },
-  evidence: { secret: report('test/vectors.json') },
+  evidence: {
+    signature: report('a public receiver’s table of signatures, read in November 2026'),
+    secret: report('test/vectors.json'),
+  },
   steps: [
     'Create a webhook for the base through the API, with `notificationUrl`, the URL of the table.',
     'Keep `macSecretBase64` from the answer.',

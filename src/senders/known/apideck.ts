@@ -8,6 +8,11 @@ export const apideck: Sender = tokenInQuery('token', {
   id: 'apideck',
   name: 'Apideck Unify',
   delivery: unverified({ fields: [['payload', 'event_id']] }),
+  retries: {
+    when: 'up to 9 times: after 3, 5, 10 and 30 minutes, then after 1, 2, 4, 8 and 12 hours',
+    signed: 'unsaid',
+    from: page('help.apideck.com, “Are webhooks retried when they cannot be delivered?”', 'November 2026'),
+  },
   evidence: { handshake: page('help.apideck.com, “Validating a delivery URL”', 'November 2026') },
   steps: [
     'Create the table first: Apideck calls it when the subscription is created.',

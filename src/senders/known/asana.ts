@@ -1,5 +1,5 @@
 /** Asana. */
-import { code } from '../evidence.ts';
+import { code, page, report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, numeric } from '../signing.ts';
@@ -9,7 +9,19 @@ export const asana: Sender = hmacBody({
   name: 'Asana',
   headers: ['X-Hook-Signature'],
   secret: { what: 'the secret of the handshake', where: 'the header X-Hook-Secret of the first request' },
-  evidence: { handshake: code('Asana/developer-docs, defs/asana_oas.yaml') },
+  retries: {
+    when: 'for up to 24 hours',
+    signed: 'unsaid',
+    from: page('developers.asana.com/docs/webhook-limits', 'November 2026'),
+  },
+  answer: {
+    what: 'a 2xx within 10 seconds',
+    from: page('developers.asana.com/docs/webhook-limits', 'November 2026'),
+  },
+  evidence: {
+    signature: report('a public receiver’s table of signatures, read in November 2026'),
+    handshake: code('Asana/developer-docs, defs/asana_oas.yaml'),
+  },
   steps: [
     'Create the secret and the table of this page first, and within ten minutes the webhook, through the API: `POST /webhooks` with `resource` and `target`, the URL of the table.',
     'Asana sends the secret during that call: `SHOW SECRETS` shows where it came from. Each webhook has its own secret, so it needs its own table.',

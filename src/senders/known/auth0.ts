@@ -1,5 +1,5 @@
 /** Auth0 log and event streams. */
-import { unverified } from '../evidence.ts';
+import { report, unverified } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
 import { chosen, tokenHeader } from '../token-forms.ts';
@@ -11,6 +11,7 @@ export const auth0: Sender = tokenHeader('bearer', {
   secret: chosen(),
   delivery: unverified({ ofEach: 'log_id' }),
   events: { what: 'log entry' },
+  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
   steps: [
     'Open Monitoring → Streams → Create Stream → Custom Webhook with the URL of the table.',
     'Authorization token: `Bearer ` and the text of the secret. Content format: JSON Array.',

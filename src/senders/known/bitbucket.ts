@@ -1,5 +1,5 @@
 /** Bitbucket Cloud and Data Center. */
-import { page, unverified } from '../evidence.ts';
+import { page, report, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { uuid } from '../signing.ts';
@@ -12,7 +12,12 @@ export const bitbucket: Sender = hmacBody({
   headers: ['X-Hub-Signature'],
   secret: { what: 'the text you type as the secret', where: 'you choose it' },
   delivery: unverified({ header: 'X-Request-UUID' }),
-  evidence: { signature: page('support.atlassian.com, “Manage webhooks”', 'November 2025') },
+  evidence: {
+    signature: [
+      report('a public receiver’s table of signatures, read in November 2026'),
+      page('support.atlassian.com, “Manage webhooks”', 'November 2025'),
+    ],
+  },
   steps: [
     'Open Repository settings → Webhooks → Add webhook.',
     'URL: the URL of the table. Secret: the text of the secret. Choose the triggers and save.',

@@ -1,4 +1,5 @@
 /** Cal.com. */
+import { ran } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
@@ -9,6 +10,7 @@ export const calCom: Sender = hmacBody({
   name: 'Cal.com',
   headers: ['X-Cal-Signature-256'],
   secret: { what: 'the text you type as the secret', where: 'you choose it' },
+  evidence: { signature: ran('@trigger.dev/core') },
   steps: [
     'Open Settings → Developer → Webhooks → New: the URL of the table as subscriber URL, and the secret.',
   ],

@@ -1,5 +1,5 @@
 /** Calendly. */
-import { page } from '../evidence.ts';
+import { page, ran } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
 import { timestampedList } from '../timestamped.ts';
@@ -22,7 +22,12 @@ export const calendly: Sender = timestampedList({
     what: 'a 2xx within 15 seconds; 410 ends the subscription',
     from: page('developer.calendly.com, “Webhook errors” and “Webhook timeouts”', 'November 2026'),
   },
-  evidence: { signature: page('developer.calendly.com, “Webhook signatures”', 'November 2026') },
+  evidence: {
+    signature: [
+      ran('@trigger.dev/core'),
+      page('developer.calendly.com, “Webhook signatures”', 'November 2026'),
+    ],
+  },
   steps: [
     'Create subscriptions through the API: `POST /webhook_subscriptions` with the URL of the table and `signing_key`.',
   ],

@@ -1,5 +1,5 @@
 /** Chargebee. */
-import { unverified } from '../evidence.ts';
+import { report, unverified } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { basicSecret, tokenHeader } from '../token-forms.ts';
 
@@ -9,6 +9,7 @@ export const chargebee: Sender = tokenHeader('basic', {
   headers: ['Authorization'],
   secret: basicSecret,
   delivery: unverified({ fields: [['id']] }),
+  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
   steps: [
     'Open Settings → Configure Chargebee → Webhooks → Add Webhook with the URL of the table.',
     'Switch “Protect webhook URL with basic authentication” on and enter user and password.',

@@ -1,5 +1,5 @@
 /** ClickUp. */
-import { page, unverified } from '../evidence.ts';
+import { page, report, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
@@ -11,7 +11,12 @@ export const clickup: Sender = hmacBody({
   headers: ['X-Signature'],
   secret: { what: '`webhook.secret`', where: 'in the answer of the call that creates the webhook' },
   delivery: unverified({ fields: [['webhook_id'], ['history_items', '0', 'id']] }),
-  evidence: { signature: page('developer.clickup.com, “Webhook signature”', 'November 2026') },
+  evidence: {
+    signature: [
+      report('a public receiver’s table of signatures, read in November 2026'),
+      page('developer.clickup.com, “Webhook signature”', 'November 2026'),
+    ],
+  },
   steps: [
     'Create webhooks through the API: `POST /team/{team_id}/webhook` with `endpoint`, the URL of the table, and the events.',
   ],

@@ -1,9 +1,31 @@
-/** Coinbase Commerce. */
+/** Coinbase Commerce, which was closed, and the Coinbase Developer Platform. */
 import { page, ran, unverified } from '../evidence.ts';
+import { element, elements, fresh, header, headerOperand, hmac, utf8 } from '../expressions.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoSeconds, isoTime, numeric, uuid } from '../signing.ts';
 import { timestampedList } from '../timestamped.ts';
+
+const hook0 = 'X-Hook0-Signature';
+
+/** The headers that `h` may name; an expression cannot read one whose name a request chooses. */
+const signedHeaders = ['content-type', 'x-event-id', 'x-event-type', 'x-hook0-id', 'user-agent'];
+const list = `split_part(split_part(',' || ${headerOperand(hook0)}, ',h=', 2), ',', 1)`;
+/** The value of the header that `h` names at that place, after a point; nothing behind its end; NULL for another name. */
+const valueAt = (place: number): string => {
+  const values = signedHeaders.map((name) => `WHEN '${name}' THEN '.' || coalesce(${header(name)}, '')`);
+  return `CASE split_part(${list}, ' ', ${place}) WHEN '' THEN '' ${values.join(' ')} END`;
+};
+
+/** `v0` covers time and body; newer subscriptions send `v1` alone, which covers the headers of `h` as well. */
+const hook0Check = (s: string): string => {
+  const at = element(hook0, 't', ',');
+  const v1 = `${at} || '.' || ${list}\n      || ${[1, 2, 3].map(valueAt).join('\n      || ')} || '.'`;
+  return (
+    `${fresh(at, 300)}\n  AND (secure_compare_any('v0=' || ${hmac(s, `${utf8(`${at} || '.'`)} || payload`, 'sha256', 'hex')},\n    ${elements(hook0, ',')})\n` +
+    `  OR secure_compare_any('v1=' || ${hmac(s, `${utf8(v1)} || payload`, 'sha256', 'hex')},\n    ${elements(hook0, ',')}))`
+  );
+};
 
 export const coinbase: readonly Sender[] = [
   hmacBody({
@@ -30,15 +52,16 @@ export const coinbase: readonly Sender[] = [
     time: 't',
     version: 'v0',
     toleranceS: 300,
-    headers: ['X-Hook0-Signature'],
+    headers: [hook0, ...signedHeaders],
+    expression: hook0Check,
     secret: {
       what: 'the subscription’s secret',
       where: '`metadata.secret` in the answer of the call that creates it',
     },
-    evidence: { signature: page('docs.cdp.coinbase.com, “Webhooks”', 'November 2026') },
+    evidence: { signature: page('docs.cdp.coinbase.com/webhooks/verify-signatures', 'November 2026') },
     steps: ['Create the subscription through the API with the URL of the table as its target.'],
     notes: [
-      'The header also has a `v1` that covers some headers; the check uses the `v0`, which covers time and body.',
+      'The check accepts `v0`, which covers time and body, and `v1`, which also covers up to three headers out of `content-type`, `x-event-id`, `x-event-type`, `x-hook0-id` and `user-agent`.',
     ],
     example: ({ id, nowMs }) => ({
       id: uuid(id),

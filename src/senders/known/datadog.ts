@@ -1,4 +1,5 @@
 /** Datadog monitors. */
+import { report } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { basicSecret, tokenHeader } from '../token-forms.ts';
 
@@ -7,6 +8,7 @@ export const datadog: Sender = tokenHeader('basic', {
   name: 'Datadog monitors',
   headers: ['Authorization'],
   secret: basicSecret,
+  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
   steps: [
     'Open Integrations → Webhooks → New with the URL of the table and a payload in JSON.',
     'Custom headers: `{"Authorization": "Basic …"}`, with the base64 of `user:password`.',

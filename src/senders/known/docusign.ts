@@ -1,4 +1,5 @@
 /** DocuSign Connect. */
+import { page, ran } from '../evidence.ts';
 import { header, hmac } from '../expressions.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
@@ -11,6 +12,12 @@ export const docusign: Sender = hmacBody({
   encoding: 'base64',
   headers: ['X-DocuSign-Signature-1', 'X-DocuSign-Signature-2'],
   secret: { what: 'a Connect key', where: 'Settings → Connect → Connect Keys' },
+  evidence: {
+    signature: [
+      ran('@trigger.dev/core'),
+      page('developers.docusign.com, “How to validate an HMAC signature”', 'November 2026'),
+    ],
+  },
   steps: [
     'Open Settings → Connect → Connect Keys and add a key.',
     'Add a Connect configuration: the URL of the table, format JSON, “Include HMAC Signature” on.',

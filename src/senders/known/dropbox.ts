@@ -1,5 +1,5 @@
 /** Dropbox. */
-import { code } from '../evidence.ts';
+import { code, none, report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -9,7 +9,15 @@ export const dropbox: Sender = hmacBody({
   name: 'Dropbox',
   headers: ['X-Dropbox-Signature'],
   secret: { what: 'the app secret', where: 'App Console → the app → Settings' },
-  evidence: { handshake: code('dropbox/mdwebhook, app.py') },
+  delivery: none(
+    'Dropbox’s notifications only name the accounts that have changed, and have no id',
+    code('dropbox/mdwebhook, app.py'),
+    'Fetch the changes through the API: after a repeated notification there are none.',
+  ),
+  evidence: {
+    signature: report('a public receiver’s table of signatures, read in November 2026'),
+    handshake: code('dropbox/mdwebhook, app.py'),
+  },
   steps: ['Open the App Console → the app → Settings → Webhooks and add the URL of the table.'],
   notes: ['A notification names the accounts that changed; fetch the changes through the API.'],
   example: ({ id }) => ({

@@ -1,5 +1,5 @@
 /** GitLab. */
-import { known, page } from '../evidence.ts';
+import { known, page, report } from '../evidence.ts';
 import { type Sender, same } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
 import { standard } from '../standard-webhooks.ts';
@@ -45,6 +45,7 @@ export const gitlab: readonly Sender[] = [
       from: page('docs.gitlab.com, “Webhooks”', 'November 2026'),
     },
     answer: { what: 'a 2xx within 10 seconds', from: page('docs.gitlab.com, “Webhooks”', 'November 2026') },
+    evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
     steps: [
       'Open the project or group, Settings → Webhooks → Add new webhook.',
       'URL: the URL of the table. Secret token: the text of the secret. Choose the triggers and save.',

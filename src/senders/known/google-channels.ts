@@ -1,4 +1,5 @@
 /** Google Drive and Calendar. */
+import { report } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
 import { chosen, tokenHeader } from '../token-forms.ts';
@@ -11,6 +12,7 @@ export const googleChannels: Sender = tokenHeader('plain', {
   secret: chosen('the text of `token`, at most 256 characters'),
   format: 'text',
   contentType: 'application/json; utf-8',
+  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
   steps: [
     'Create channels through the API: `files.watch`, `changes.watch` or `events.watch` with `address`, the URL of the table, and `token`, the text of the secret. Create a new one before it ends.',
   ],

@@ -1,5 +1,5 @@
 /** Intercom. */
-import { unverified } from '../evidence.ts';
+import { ran, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
@@ -12,6 +12,7 @@ export const intercom: Sender = hmacBody({
   headers: ['X-Hub-Signature'],
   secret: { what: 'the app’s client secret', where: 'Developer Hub → the app → Basic information' },
   delivery: unverified({ fields: [['id']] }),
+  evidence: { signature: ran('@trigger.dev/core') },
   steps: [
     'In the Developer Hub open the app → Webhooks.',
     'Endpoint URL: the URL of the table. Choose the topics and save.',

@@ -1,5 +1,5 @@
 /** Jira Cloud. */
-import { known, report } from '../evidence.ts';
+import { known, ran, report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
@@ -15,6 +15,7 @@ export const jira: Sender = hmacBody({
     { header: 'X-Atlassian-Webhook-Identifier' },
     report('the package jira.js, which describes the headers of Jira'),
   ),
+  evidence: { signature: ran('@trigger.dev/core') },
   steps: [
     'Open the administration’s System settings → WebHooks → Create a WebHook.',
     'URL: the URL of the table. Secret: the text of the secret. Choose the events and save.',

@@ -1,4 +1,5 @@
 /** Lemon Squeezy. */
+import { report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import { type Sender, textSecret } from '../sender.ts';
 import { isoTime, numeric } from '../signing.ts';
@@ -9,6 +10,7 @@ export const lemonSqueezy: Sender = hmacBody({
   name: 'Lemon Squeezy',
   headers: ['X-Signature'],
   secret: { what: 'the signing secret, 6 to 40 characters', where: 'you choose it' },
+  evidence: { signature: report('a public receiver’s table of signatures, read in November 2026') },
   steps: ['Open Settings → Webhooks → + with the URL of the table, the signing secret and the events.'],
   makeSecret: textSecret('', 20),
   eventHeaders: () => ({ 'X-Event-Name': 'order_created' }),

@@ -8,7 +8,10 @@ export const mailchimp: Sender = tokenInQuery('secret', {
   id: 'mailchimp',
   name: 'Mailchimp (audiences)',
   contentType: formType,
-  evidence: { handshake: report('public tools') },
+  evidence: {
+    signature: report('the catalogue of webhook sources of trigger.dev, July 2026'),
+    handshake: report('public tools'),
+  },
   steps: [
     'Open Audience → Settings → Webhooks → Create with the URL of the table followed by `?secret=` and the text of the secret.',
   ],

@@ -1,17 +1,34 @@
 /** Meta. */
-import { page } from '../evidence.ts';
+import { none, page, report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
 
 export const meta: Sender = hmacBody({
   id: 'meta',
-  aliases: ['facebook', 'instagram', 'whatsapp', 'messenger', 'threads'],
+  aliases: [
+    'facebook',
+    'instagram',
+    'whatsapp',
+    'messenger',
+    'threads',
+    'facebook_messenger',
+    'whatsapp_business',
+    'fb',
+  ],
   name: 'Meta (Facebook, Instagram, WhatsApp)',
   prefix: 'sha256=',
   headers: ['X-Hub-Signature-256'],
   secret: { what: 'the app secret', where: 'App settings → Basic' },
-  evidence: { handshake: page('developers.facebook.com, “Webhooks”', 'November 2026') },
+  delivery: none(
+    'Meta’s notifications have no id: one contains several entries, each with several changes',
+    page('developers.facebook.com, “Webhooks from Meta”', 'November 2026'),
+    'The ids inside, such as that of a WhatsApp message, identify what a change is about.',
+  ),
+  evidence: {
+    signature: report('a public receiver’s table of signatures, read in November 2026'),
+    handshake: page('developers.facebook.com, “Webhooks”', 'November 2026'),
+  },
   steps: [
     'In the app’s dashboard open Webhooks (or the product’s configuration) and choose the object.',
     'Callback URL: the URL of the table. Verify it, then subscribe to the fields.',

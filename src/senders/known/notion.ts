@@ -1,5 +1,5 @@
 /** Notion. */
-import { page, ran, unverified } from '../evidence.ts';
+import { page, ran, report, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -11,6 +11,11 @@ export const notion: Sender = hmacBody({
   headers: ['X-Notion-Signature'],
   secret: { what: 'the verification token (`secret_…`)', where: 'it arrives in the first request' },
   delivery: unverified({ fields: [['id']] }),
+  retries: {
+    when: 'up to 8 times within a day',
+    signed: 'unsaid',
+    from: report('novumos.app, on the payloads of Notion’s webhooks, July 2026'),
+  },
   evidence: {
     signature: ran('@notionhq/client'),
     handshake: page('developers.notion.com/reference/webhooks', 'November 2026'),

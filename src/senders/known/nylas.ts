@@ -1,5 +1,6 @@
 /** Nylas. */
 import { code, unverified } from '../evidence.ts';
+import { header, hmac } from '../expressions.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { uuid } from '../signing.ts';
@@ -8,6 +9,11 @@ export const nylas: Sender = hmacBody({
   id: 'nylas',
   name: 'Nylas (v3)',
   headers: ['X-Nylas-Signature'],
+  // With compressed_delivery the bytes on the wire are signed.
+  expression: (s) =>
+    ['payload', 'encoded_body']
+      .map((bytes) => `secure_compare(${header('X-Nylas-Signature')}, ${hmac(s, bytes, 'sha256', 'hex')})`)
+      .join('\n  OR '),
   secret: { what: '`webhook_secret`', where: 'in the answer of the call that creates the webhook' },
   delivery: unverified({ fields: [['id']] }),
   evidence: {
@@ -18,6 +24,9 @@ export const nylas: Sender = hmacBody({
   steps: [
     'Create the table first, with any secret: Nylas calls it while the webhook is created.',
     'Create webhooks through the API: `POST /v3/webhooks` with `webhook_url`, the URL of the table. Put `webhook_secret` from the answer into the secret with `ALTER SECRET`.',
+  ],
+  notes: [
+    'With `compressed_delivery` Nylas signs the compressed bytes: a proxy in front must not decompress them.',
   ],
   example: ({ id, nowMs }) => ({
     specversion: '1.0',

@@ -1,5 +1,5 @@
 /** PagerDuty. */
-import { known, page } from '../evidence.ts';
+import { code, known, page, ran } from '../evidence.ts';
 import { signatureList } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -22,7 +22,11 @@ export const pagerduty: Sender = signatureList({
     what: 'a 2xx within 5 seconds',
     from: page('developer.pagerduty.com, “Webhooks Overview”', 'August 2026'),
   },
-  evidence: { event: page('developer.pagerduty.com, “Webhooks Overview”', 'August 2026') },
+  evidence: {
+    signature: [ran('@trigger.dev/core'), code('PagerDuty/developer-docs, docs/webhooks/04-Signatures.md')],
+    rotation: code('PagerDuty/developer-docs, docs/webhooks/04-Signatures.md'),
+    event: page('developer.pagerduty.com, “Webhooks Overview”', 'August 2026'),
+  },
   steps: [
     'Open Integrations → Generic Webhooks (v3) → New Webhook.',
     'Webhook URL: the URL of the table. Choose scope and events, add it, and copy the signing secret.',

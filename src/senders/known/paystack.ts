@@ -1,4 +1,5 @@
 /** Paystack. */
+import { report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, numeric } from '../signing.ts';
@@ -9,6 +10,7 @@ export const paystack: Sender = hmacBody({
   algorithm: 'sha512',
   headers: ['x-paystack-signature'],
   secret: { what: 'the secret key (`sk_live_…`, `sk_test_…`)', where: 'Settings → API Keys & Webhooks' },
+  evidence: { signature: report('a public receiver’s table of signatures, read in November 2026') },
   steps: ['Open Settings → API Keys & Webhooks and enter the URL of the table as the webhook URL.'],
   example: ({ id, nowMs }) => ({
     event: 'charge.success',

@@ -1,5 +1,5 @@
 /** Pipedrive. */
-import { unverified } from '../evidence.ts';
+import { report, unverified } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, numeric, uuid } from '../signing.ts';
 import { chosen, tokenHeader } from '../token-forms.ts';
@@ -10,6 +10,7 @@ export const pipedrive: Sender = tokenHeader('basic', {
   headers: ['Authorization'],
   secret: chosen('user and password as `user:password`'),
   delivery: unverified({ fields: [['meta', 'id']] }),
+  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
   steps: [
     'Open Tools and apps → Webhooks → Create new webhook with the URL of the table, and HTTP auth with user and password.',
   ],

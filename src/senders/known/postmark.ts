@@ -14,6 +14,7 @@ export const postmark: Sender = tokenHeader('basic', {
     report('its own examples of webhooks'),
     '`SELECT DISTINCT data` reads equal ones once.',
   ),
+  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
   steps: [
     'Open the message stream → Webhooks → Add webhook with the URL of the table and the basic auth credentials.',
   ],

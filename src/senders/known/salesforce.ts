@@ -1,5 +1,5 @@
 /** Salesforce outbound messages. */
-import { report } from '../evidence.ts';
+import { none, page, report } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { tokenInQuery } from '../token-forms.ts';
 
@@ -7,6 +7,19 @@ export const salesforce: Sender = tokenInQuery('token', {
   id: 'salesforce',
   name: 'Salesforce outbound messages',
   contentType: 'text/xml; charset=utf-8',
+  delivery: none(
+    'a message of Salesforce contains up to 100 notifications, and only these have an Id, which they keep',
+    page('developer.salesforce.com, “Understanding Notifications” (outbound messaging)', 'November 2026'),
+    'Compare the Id of each notification before you act on it.',
+  ),
+  retries: {
+    when: 'for 24 hours, at most every two hours',
+    signed: 'unsaid',
+    from: page(
+      'developer.salesforce.com, “Understanding Notifications” (outbound messaging)',
+      'November 2026',
+    ),
+  },
   evidence: { signature: report('public articles') },
   steps: [
     'Open Setup → Workflow Actions → Outbound Messages → New: as endpoint URL the URL of the table followed by `?token=` and the text of the secret. Use it in a flow or a rule.',

@@ -1,5 +1,5 @@
 /** Sentry. */
-import { code, unverified } from '../evidence.ts';
+import { code, ran, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
@@ -11,7 +11,10 @@ export const sentry: Sender = hmacBody({
   secret: { what: 'the client secret', where: 'in the internal integration’s Credentials' },
   delivery: unverified({ header: 'Request-ID' }),
   evidence: {
-    signature: code('getsentry/sentry, src/sentry/sentry_apps/services/app_platform_event.py'),
+    signature: [
+      ran('@trigger.dev/core'),
+      code('getsentry/sentry, src/sentry/sentry_apps/services/app_platform_event.py'),
+    ],
     event: code('getsentry/sentry, src/sentry/sentry_apps/services/app_platform_event.py'),
   },
   steps: [

@@ -7,6 +7,7 @@ import { isoSeconds, numeric, uuid } from '../signing.ts';
 
 export const shopify: Sender = hmacBody({
   id: 'shopify',
+  aliases: ['shopify_events'],
   name: 'Shopify',
   encoding: 'base64',
   // Its “Events” and newer packages write the names without `X-`.
@@ -31,7 +32,10 @@ export const shopify: Sender = hmacBody({
     what: 'a 2xx within 5 seconds',
     from: page('shopify.dev, “Deliver webhooks through HTTPS”', 'November 2026'),
   },
-  evidence: { signature: ran('@shopify/shopify-api') },
+  evidence: {
+    signature: ran('@shopify/shopify-api'),
+    rotation: page('shopify.dev, “Verify webhook deliveries”', 'November 2026'),
+  },
   steps: [
     'In the shop’s admin open Settings → Notifications → Webhooks → Create webhook.',
     'Choose the event, the format JSON and the URL of the table.',

@@ -1,12 +1,25 @@
 /** Standard Webhooks. */
 import { code, ran } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
-import { invoice, standard, standardAsymmetric, whsec } from '../standard-webhooks.ts';
+import { invoice, standard, standardAsymmetric, standardNotes, whsec } from '../standard-webhooks.ts';
 
 export const standardWebhooks: readonly Sender[] = [
   standard({
     id: 'standard_webhooks',
-    aliases: ['replicate'],
+    aliases: [
+      'replicate',
+      'brex',
+      'browserbase',
+      'composio',
+      'granola',
+      'incident_io',
+      'liveblocks',
+      'lob',
+      'loops',
+      'recall_ai',
+      'render',
+    ],
+    or: 'svix',
     name: 'Standard Webhooks (any sender that follows it)',
     secret: whsec('in the sender’s webhook settings'),
     evidence: {
@@ -15,6 +28,7 @@ export const standardWebhooks: readonly Sender[] = [
       secret: code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md'),
     },
     steps: ['Add the URL of the table in the sender’s webhook settings and copy the signing secret.'],
+    notes: [...standardNotes, 'Headers that begin with `svix-` instead of `webhook-` are read as well.'],
     example: invoice,
   }),
   standardAsymmetric({

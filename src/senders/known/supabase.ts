@@ -1,4 +1,5 @@
 /** Supabase auth hooks. */
+import { report } from '../evidence.ts';
 import { forms } from '../secret-forms.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -28,6 +29,7 @@ export const supabase: readonly Sender[] = [
     name: 'Supabase database webhooks',
     headers: ['Authorization'],
     secret: chosen(),
+    evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
     steps: [
       'Open Database → Webhooks → Create: POST, the URL of the table, and a header `Authorization` with the text of the secret.',
     ],

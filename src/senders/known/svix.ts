@@ -7,7 +7,9 @@ export const svix: readonly Sender[] = [
   standard({
     id: 'svix',
     name: 'Svix (any sender that uses it)',
+    aliases: ['stytch', 'autumn'],
     prefix: 'svix',
+    or: 'webhook',
     secret: whsec('on the endpoint’s page'),
     evidence: {
       signature: [ran('svix'), ran('svix (Python)')],
@@ -19,7 +21,7 @@ export const svix: readonly Sender[] = [
     ],
     notes: [
       ...standardNotes,
-      'For a sender that uses the headers `webhook-…` instead: `USING standard_webhooks`.',
+      "Headers that begin with `webhook-` instead of `svix-` are read as well; then the id is in `webhook-id`: `dedupe = 'header:webhook-id'`, or `USING standard_webhooks`.",
     ],
     example: invoice,
   }),

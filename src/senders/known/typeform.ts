@@ -1,5 +1,5 @@
 /** Typeform. */
-import { unverified } from '../evidence.ts';
+import { ran, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoSeconds } from '../signing.ts';
@@ -12,6 +12,7 @@ export const typeform: Sender = hmacBody({
   headers: ['Typeform-Signature'],
   secret: { what: 'the text you type as the secret', where: 'you choose it' },
   delivery: unverified({ fields: [['event_id']] }),
+  evidence: { signature: ran('@trigger.dev/core') },
   steps: [
     'Open the form → Connect → Webhooks → Add a webhook with the URL of the table.',
     'Edit the webhook, enter the secret and switch it on.',

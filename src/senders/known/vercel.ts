@@ -1,5 +1,5 @@
 /** Vercel. */
-import { unverified } from '../evidence.ts';
+import { ran, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 
@@ -10,6 +10,7 @@ export const vercel: Sender = hmacBody({
   headers: ['x-vercel-signature'],
   secret: { what: 'a text', where: 'shown once when the webhook is created' },
   delivery: unverified({ fields: [['id']] }),
+  evidence: { signature: ran('@trigger.dev/core') },
   steps: [
     'Open the team’s Settings → Webhooks.',
     'Choose events and projects, enter the URL of the table and create the webhook.',

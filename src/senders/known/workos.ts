@@ -15,7 +15,7 @@ export const workos: Sender = timestampedList({
   headers: ['WorkOS-Signature'],
   secret: { what: 'the endpoint’s secret', where: 'Dashboard → Webhooks → the endpoint' },
   delivery: unverified({ fields: [['id']] }),
-  evidence: { signature: ran('@workos-inc/node') },
+  evidence: { signature: [ran('@trigger.dev/core'), ran('@workos-inc/node')] },
   steps: [
     'Open Webhooks in the dashboard, create an endpoint with the URL of the table, and copy its secret.',
   ],

@@ -1,5 +1,5 @@
 /** X. */
-import { page } from '../evidence.ts';
+import { page, report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -12,7 +12,10 @@ export const x: Sender = hmacBody({
   encoding: 'base64',
   headers: ['x-twitter-webhooks-signature'],
   secret: { what: 'the app’s consumer secret', where: 'developer portal → the app → Keys and tokens' },
-  evidence: { handshake: page('xdevplatform/docs, “Webhooks quickstart”', 'August 2026') },
+  evidence: {
+    signature: report('a public receiver’s table of signatures, read in November 2026'),
+    handshake: page('xdevplatform/docs, “Webhooks quickstart”', 'August 2026'),
+  },
   steps: ['Register webhooks through the API with the URL of the table, and subscribe users to it.'],
   notes: ['The URL must not contain a port: X calls 443.'],
   example: ({ id, nowMs }) => ({

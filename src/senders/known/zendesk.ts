@@ -1,5 +1,5 @@
 /** Zendesk. */
-import { known, page } from '../evidence.ts';
+import { known, page, ran } from '../evidence.ts';
 import { freshIso, header, hmac, utf8 } from '../expressions.ts';
 import { type Sender, sender } from '../sender.ts';
 import { isoSeconds, mac, numeric, uuid } from '../signing.ts';
@@ -19,7 +19,12 @@ export const zendesk: Sender = sender('A signature of the body and a timestamp',
     { header: 'X-Zendesk-Webhook-Invocation-Id' },
     page('developer.zendesk.com/api-reference/webhooks', 'November 2026'),
   ),
-  evidence: { signature: page('developer.zendesk.com/api-reference/webhooks', 'November 2026') },
+  evidence: {
+    signature: [
+      ran('@trigger.dev/core'),
+      page('developer.zendesk.com/api-reference/webhooks', 'November 2026'),
+    ],
+  },
   steps: [
     'In the Admin Center open Apps and integrations → Webhooks → Create webhook.',
     'Endpoint URL: the URL of the table, method POST, format JSON. Save and reveal the signing secret.',

@@ -1,5 +1,5 @@
 /** Zoom. */
-import { page, report } from '../evidence.ts';
+import { page, ran, report } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
 import { v0 } from '../timestamped.ts';
@@ -20,7 +20,7 @@ export const zoom: Sender = v0({
     what: 'a 200 or 204 within 3 seconds',
     from: page('developers.zoom.us/blog/webhook-delays', 'November 2026'),
   },
-  evidence: { signature: report('Zoom’s sample of a webhook receiver') },
+  evidence: { signature: [ran('@trigger.dev/core'), report('Zoom’s sample of a webhook receiver')] },
   steps: [
     'On the Zoom Marketplace open the app → Feature → Event Subscriptions → Add.',
     'Event notification endpoint URL: the URL of the table. Choose the events and save.',

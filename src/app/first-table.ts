@@ -1,0 +1,49 @@
+/**
+ * Why the role of the database URL could not create the banner's first table, for people who see PostgreSQL's rights for the first time.
+ * Takes an engine by connection string that is reachable; returns a sentence with the statement to run, or null. Touches nothing; never rejects.
+ */
+import { Client } from 'pg';
+import { limits } from '../config/limits.ts';
+import { hangUp } from '../engine/close-client.ts';
+import type { Engine } from '../engine/engine.ts';
+import { quoteIdentifier as quote } from '../kit/sql-text.ts';
+
+interface Place {
+  readonly role: string;
+  readonly schema: string | null;
+  readonly creates: boolean | null;
+}
+
+const ask = `select current_user::pg_catalog.text as role, s.name as schema,
+    pg_catalog.has_schema_privilege(s.name, 'CREATE') as creates
+  from (select pg_catalog.current_schema()::pg_catalog.text) as s (name)`;
+
+export async function whyNoFirstTable(engine: Engine): Promise<string | null> {
+  const client = new Client({
+    ...engine.clientConfig(engine.defaultDatabase),
+    connectionTimeoutMillis: limits.engineAnswerMs,
+    query_timeout: limits.engineAnswerMs,
+  });
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    const { rows } = await client.query<Place>(ask);
+    return rows[0] === undefined ? null : sentence(rows[0]);
+  } catch {
+    return null;
+  } finally {
+    await hangUp(client);
+  }
+}
+
+function sentence({ role, schema, creates }: Place): string | null {
+  const path = `ALTER ROLE ${quote(role)} SET search_path = public`;
+  if (schema === null) return `role ${quote(role)} finds no schema for its tables: let it run ${path}`;
+  if (schema === 'headgate')
+    return `tables of role ${quote(role)} would be created in the schema headgate, which is Headgate's own: let it run ${path}`;
+  if (creates === true) return null;
+  return (
+    `role ${quote(role)} may not create tables in schema ${quote(schema)}: let the owner of the database run ` +
+    `GRANT USAGE, CREATE ON SCHEMA ${quote(schema)} TO ${quote(role)}`
+  );
+}

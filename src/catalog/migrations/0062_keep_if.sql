@@ -1,0 +1,1 @@
+-- The option keep_if is tried when it is given (functions/statements.sql).

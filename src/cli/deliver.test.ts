@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { createDelivery } from '../access/outgoing.ts';
+import { keyOf, networkFor, problemOf, receiver, retryAfterOf } from './deliver.ts';
+
+const bounds = { outgoingMs: 5_000, outgoingBytesMax: 65_536 };
+const body = { type: 'application/json', text: '{}' };
+
+test('only hosts that the setting lists are called', () => {
+  const hosts = ['hooks.example.com:443', '127.0.0.1:3000', '[::1]:3000'];
+  for (const good of ['https://hooks.example.com/a?b=c', 'http://127.0.0.1:3000/', 'http://[::1]:3000/'])
+    assert.equal(receiver(good, hosts).href, good);
+  for (const bad of [
+    'https://hooks.example.com:444/',
+    'http://hooks.example.com/',
+    'https://hooks.example.com.evil.example/',
+    'https://evil.example/?hooks.example.com:443',
+    'https://hooks.example.com@evil.example/',
+    'https://user:p@hooks.example.com/',
+    'https://hooks.example.com/#x',
+    'ftp://hooks.example.com/',
+    'http://2130706433:3001/',
+    'no url',
+  ])
+    assert.throws(() => receiver(bad, hosts), /--to|does not list/, bad);
+});
+
+test('a listed name may lead to public addresses, and elsewhere only where a network is listed', () => {
+  const secret = [
+    '127.0.0.1',
+    '10.0.0.1',
+    '172.16.0.1',
+    '192.168.1.1',
+    '169.254.169.254',
+    '100.64.0.1',
+    '0.0.0.0',
+    '::1',
+    '::',
+    '::ffff:127.0.0.1',
+    '::ffff:169.254.169.254',
+    '::ffff:a00:1',
+    '64:ff9b::7f00:1',
+    '2002:7f00:1::',
+    'fe80::1',
+    'fc00::1',
+    'ff02::1',
+    'not an address',
+  ];
+  const open = networkFor(new URL('https://hooks.example.com/'), null);
+  for (const address of secret) assert.equal(open.isAllowed(address), false, address);
+  assert.equal(open.isAllowed('8.8.8.8'), true);
+  assert.equal(open.isAllowed('2606:4700::1111'), true);
+  const listed = networkFor(new URL('https://hooks.internal/'), '10.0.0.0/8');
+  assert.deepEqual(['10.1.2.3', '::ffff:10.1.2.3', '192.168.1.1'].map(listed.isAllowed), [true, true, false]);
+  // Without TLS no public address.
+  const plain = networkFor(new URL('http://hooks.example.com/'), null);
+  assert.deepEqual(['8.8.8.8', '127.0.0.1'].map(plain.isAllowed), [false, false]);
+  const literal = networkFor(new URL('http://127.0.0.1:3000/'), null);
+  assert.deepEqual(['127.0.0.1', '127.0.0.2', '10.0.0.1'].map(literal.isAllowed), [true, false, false]);
+});
+
+test('a name is resolved once, and one address that may not be called is enough to refuse; redirects are not followed', async (t) => {
+  const paths: string[] = [];
+  const server = createServer((request, response) => {
+    paths.push(request.url ?? '');
+    response.writeHead(302, { location: 'http://127.0.0.1:1/elsewhere' }).end();
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const url = new URL(`http://hooks.example.com:${port}/hook`);
+  const answers = [['127.0.0.1'], ['10.0.0.1']];
+  let resolved = 0;
+  const network = {
+    ...networkFor(url, '127.0.0.1'),
+    resolve: () => Promise.resolve(answers[resolved++] ?? []),
+  };
+  const post = createDelivery(network, bounds);
+  const { status } = await post(url, { method: 'POST', body });
+  assert.deepEqual([status, resolved, paths], [302, 1, ['/hook']]);
+  // The next lookup has another answer: refused, and nobody called.
+  await assert.rejects(post(url, { method: 'POST', body }), /no address that may be called/);
+  const mixed = { ...network, resolve: () => Promise.resolve(['127.0.0.1', '::ffff:10.0.0.1']) };
+  await assert.rejects(createDelivery(mixed, bounds)(url, { method: 'POST', body }), /no address/);
+  assert.equal(paths.length, 1);
+});
+
+test('Retry-After is seconds or a date, and bounded', () => {
+  const of = (text: string) => retryAfterOf({ headers: { 'retry-after': text } }, Date.UTC(2026, 0, 1));
+  assert.deepEqual(
+    [
+      '7',
+      '999999999',
+      'Thu, 01 Jan 2026 00:01:00 GMT',
+      'Wed, 31 Dec 2025 00:00:00 GMT',
+      '-1',
+      'soon',
+      '',
+    ].map(of),
+    [7, 86_400, 60, 0, 0, 0, 0],
+  );
+});
+
+test('a secret is one of Standard Webhooks', () => {
+  assert.equal(keyOf(`whsec_${Buffer.alloc(24, 1).toString('base64')}\n`).length, 24);
+  for (const bad of [
+    '',
+    'whsec_',
+    'whsec_AAAA',
+    Buffer.alloc(24).toString('base64'),
+    'whsec_a b',
+    `whsec_${'A'.repeat(200)}`,
+  ])
+    assert.throws(() => keyOf(bad), /whsec_/, bad);
+});
+
+test('an id that could be read as another id and body is never signed', () => {
+  assert.equal(problemOf('orders_42', '{}'), null);
+  for (const id of ['', 'x.1700000000.{}', 'a b', 'a\r\nx: y', 'ä', 'a'.repeat(257)])
+    assert.match(problemOf(id, '{}') ?? '', /its id/, id);
+  assert.equal(problemOf('a', null), 'it has no body');
+});

@@ -1,0 +1,73 @@
+/**
+ * The statements of a lease on rows of a table (docs/workers.md): claim, extend, done, failed. Each is one statement and a transaction of its own, so
+ * a worker holds no transaction open while it works: nothing waits for it, no stream and no vacuum. Takes names, returns texts. Pure.
+ *
+ * A row is open while its `done` column is NULL, claimed while its time has not come, and dead once it has had all its attempts and its time is over.
+ * The number of the attempt is the fence: what a worker says about an attempt that is no longer the row's latest changes nothing.
+ */
+
+export interface LeaseColumns {
+  /** Of the primary key. */
+  readonly id?: string;
+  /** TIMESTAMPTZ; NULL: not done. */
+  readonly done?: string;
+  /** INT NOT NULL DEFAULT 0 */
+  readonly attempts?: string;
+  /** TIMESTAMPTZ NOT NULL DEFAULT now(): not before. */
+  readonly runAfter?: string;
+  /** TEXT */
+  readonly lastError?: string;
+}
+
+export interface Lease {
+  /** $1 rows, $2 seconds, $3 attempts at most. Returns the rows, `more` in addition to their own columns. */
+  readonly claim: string;
+  /** $1 id, $2 attempt, $3 seconds. */
+  readonly extend: string;
+  /** $1 id, $2 attempt. Returns the row if it was still the attempt's. */
+  readonly done: string;
+  /** $1 id, $2 attempt, $3 what went wrong, $4 seconds until the next attempt. */
+  readonly failed: string;
+  /** $1 id, $2 attempt, $3 what went wrong, $4 attempts at most: there will be no other. */
+  readonly dead: string;
+  /** The same as `done` in front of another statement that reads from `done`; `first`: the number of its first parameter. */
+  readonly doneWith: (statement: string, first: number) => string;
+  readonly attempts: string;
+  readonly id: string;
+}
+
+const name = String.raw`(?:"(?:[^"\0]|"")+"|[\p{L}_][\p{L}\p{N}_$]*)`;
+const qualified = new RegExp(`^${name}(?:\\.${name})?$`, 'u');
+
+/** `table`, `schema.table`, quoted as in SQL. Throws TypeError for anything else. `only`: a condition on a row `o`. */
+export function leaseOn(table: string, columns: LeaseColumns = {}, only = 'true', returning = '*'): Lease {
+  if (!qualified.test(table)) throw new TypeError(`"${table}" is no name of a table`);
+  const quote = (text: string): string => `"${text.replaceAll('"', '""')}"`;
+  const id = quote(columns.id ?? 'id');
+  const done = quote(columns.done ?? 'done_at');
+  const attempts = quote(columns.attempts ?? 'attempts');
+  const runAfter = quote(columns.runAfter ?? 'run_after');
+  const lastError = quote(columns.lastError ?? 'last_error');
+  const mine = (first: number): string =>
+    `${id} = $${first} AND ${attempts} = $${first + 1} AND ${done} IS NULL`;
+  const doneAt = (first: number): string =>
+    `UPDATE ${table} SET ${done} = now(), ${lastError} = NULL WHERE ${mine(first)} RETURNING *`;
+  return {
+    claim: `UPDATE ${table} SET ${attempts} = ${attempts} + 1, ${runAfter} = now() + $2 * interval '1 second'
+WHERE ${id} = ANY (ARRAY(
+  SELECT ${id} FROM ${table} o WHERE ${done} IS NULL AND ${runAfter} <= now() AND ${attempts} < $3 AND ${only}
+  ORDER BY ${runAfter} LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING ${returning}`,
+    extend: `UPDATE ${table} SET ${runAfter} = now() + $3 * interval '1 second' WHERE ${mine(1)}`,
+    done: doneAt(1),
+    doneWith: (statement, first) => `WITH done AS (${doneAt(first)}) ${statement}`,
+    failed: `UPDATE ${table} SET ${lastError} = $3, ${runAfter} = now() + $4 * interval '1 second' WHERE ${mine(1)}`,
+    dead: `UPDATE ${table} SET ${lastError} = $3, ${attempts} = greatest(${attempts}, $4), ${runAfter} = now() WHERE ${mine(1)}`,
+    attempts: columns.attempts ?? 'attempts',
+    id: columns.id ?? 'id',
+  };
+}
+
+/** Seconds until the next attempt: 2, 4, 8 … `mostS`, of which up to half is left to chance, so that many do not come back together. */
+export function backoffS(attempt: number, mostS: number, random: () => number = Math.random): number {
+  return Math.min(mostS, 2 ** Math.min(attempt, 30)) * (0.5 + random() / 2);
+}

@@ -1,0 +1,64 @@
+/** What is known of one connection that commits, from its opening to its end. Takes a connection; returns its state, the same each time. */
+import type { ClientBase } from 'pg';
+import { limits } from '../config/limits.ts';
+import { rememberedOf } from '../kit/memoize.ts';
+import { PreparedStatements } from './prepared.ts';
+
+/** What a session was before any code ran in it. */
+export interface SessionFacts {
+  /** Headgate's role. */
+  readonly role: string;
+  /** The search_path that the server gives this role: the code of tables sees it, as it does for any other client. */
+  readonly path: string;
+  /** The lowest synchronous_commit that makes a row durable on this server. */
+  readonly commit: string;
+  /** The server's log can be followed: each row of a COPY is then written separately (copy-message.ts). */
+  readonly apart: boolean;
+}
+
+/** What removes what code has left in a session. */
+export interface Reset {
+  readonly sql: string;
+  /** How many statements it holds. */
+  readonly count: number;
+}
+
+export class CommitConnection {
+  /** The statements that exist on it. */
+  readonly prepared = new PreparedStatements();
+  /** The incarnation of the server that it belongs to; null: not known. */
+  incarnation: string | null = null;
+  /** The table whose code has run in its session last. */
+  codeOf: number | null = null;
+  /** The session is lent again: this has to be sent first. */
+  reset: Reset | null = null;
+  #facts: SessionFacts | null = null;
+  #preparedForMany: PreparedStatements | null = null;
+
+  /** Throws if the connection is none of CommitPools. */
+  get facts(): SessionFacts {
+    if (this.#facts === null) throw new Error('a connection that no pool has prepared');
+    return this.#facts;
+  }
+
+  set facts(facts: SessionFacts) {
+    this.#facts = facts;
+  }
+
+  /**
+   * The statements that shared transactions (multi-table-statement.ts) prepare on it, apart from all others: for the few connections that keep one for
+   * each of thousands of tables.
+   */
+  get preparedForMany(): PreparedStatements {
+    return (this.#preparedForMany ??= new PreparedStatements(limits.sharedStatementsMax));
+  }
+
+  /** Returned once for each time the session is lent. */
+  takeReset(): Reset | null {
+    const { reset } = this;
+    this.reset = null;
+    return reset;
+  }
+}
+
+export const connectionOf = rememberedOf<ClientBase, CommitConnection>(() => new CommitConnection());

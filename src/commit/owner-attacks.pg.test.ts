@@ -1,0 +1,136 @@
+/** What owners try beside the code of their own tables: with the role that stores plain tables, and with Headgate's memory. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { after, before, suite, test } from 'node:test';
+import { codes as outcomesOf, describeTable } from '../../test/support/commit-room.ts';
+import { beginning, room } from '../../test/support/owners-room.ts';
+import { codes } from '../../test/support/owners.ts';
+import { rowsOf } from '../../test/support/rows.ts';
+import { debianBin, embeddedBin } from '../../test/support/server.ts';
+import type { TestServer } from '../../test/support/server.ts';
+import { toCode } from '../catalog/shape.ts';
+import { LoginRefused } from '../engine/owner-logins.ts';
+
+/** Of `npm run test:versions`: the programs of another version. */
+const { HEADGATE_TEST_BIN: given } = process.env;
+const versions =
+  given === undefined
+    ? [
+        { version: '18', bin: embeddedBin },
+        { version: '15', bin: debianBin },
+      ]
+    : [{ version: 'given', bin: given }];
+
+for (const { version, bin } of versions) {
+  for (const role of ['root', 'hg']) {
+    suite(
+      `attacks of owners on PostgreSQL ${version}, Headgate as ${role}`,
+      { skip: !existsSync(bin) },
+      () => {
+        let begun: TestServer;
+        before(async () => {
+          begun = await beginning(bin, role);
+        });
+        after(() => begun.close());
+
+        test('a sequence of somebody else is not counted up with the rights of the role that stores plain tables', async (t) => {
+          const { root, owner, own, writer, send, tableOf, made } = await room(t, begun, bin, role);
+          await root.query(`CREATE TABLE other.counted (id SERIAL); GRANT USAGE ON SCHEMA other TO ${writer};
+          GRANT USAGE ON SEQUENCE other.counted_id_seq TO ${writer}`);
+          const { rows: sequences } = await root.query<{ oid: number }>(
+            `SELECT 'other.counted_id_seq'::regclass::oid::int8::int4 AS oid`,
+          );
+          const oid = sequences[0]?.oid;
+          for (const columns of [
+            `id INT, n BIGINT DEFAULT nextval(${oid}::regclass)`,
+            `id INT, n BIGINT DEFAULT nextval(${oid}::oid::regclass)`,
+            `id INT, n BIGINT DEFAULT CASE WHEN random() < 2 THEN nextval(${oid}::regclass) END`,
+            `id INT, CHECK (nextval(${oid}::regclass) > 0)`,
+            `id INT, n OID DEFAULT ${oid}, CHECK (nextval(n::regclass) > 0)`,
+          ]) {
+            await made(columns, '');
+            const target = await tableOf('mal.t');
+            assert.deepEqual([target.code.as, target.code.inert], ['owner', false], columns);
+            assert.match(outcomesOf(await send([rowsOf(target, '{"id":1}')])).join(), /^aborted/, columns);
+          }
+          const { rows } = await root.query(
+            'SELECT last_value::int AS value, is_called FROM other.counted_id_seq',
+          );
+          assert.deepEqual(rows, [{ value: 1, is_called: false }]);
+          // Its own are counted up without its session.
+          await made('id INT, n SERIAL, m BIGINT GENERATED ALWAYS AS IDENTITY', '');
+          await owner.query(`GRANT USAGE ON ALL SEQUENCES IN SCHEMA mal TO ${writer}`);
+          const usual = await describeTable(own, 'mal.t');
+          assert(usual !== null);
+          const code = toCode(usual);
+          assert.ok(typeof code !== 'string' && code.as === 'writer');
+        });
+
+        test('a type that an extension of its own has brought is a superuser’s, and is not moved away', async (t) => {
+          const { root, owner, writer, tableOf, made } = await room(t, begun, bin, role);
+          await made('id INT', '');
+          await root.query(
+            'GRANT CREATE ON DATABASE postgres TO mallory; GRANT CREATE ON SCHEMA public TO mallory',
+          );
+          await owner
+            .query('CREATE EXTENSION citext SCHEMA public')
+            .catch(() => t.skip('there is no citext'));
+          await root.query(`CREATE TABLE other.ext (id INT, v public.citext, w public.citext[]);
+          GRANT USAGE ON SCHEMA other TO ${writer}; GRANT ALL ON other.ext TO ${writer}; ALTER TABLE other.ext OWNER TO ${role}`);
+          assert.equal((await tableOf('other.ext')).code.as, 'writer');
+          const denied = { code: '42501' };
+          await assert.rejects(owner.query('ALTER EXTENSION citext SET SCHEMA mal'), denied);
+          await assert.rejects(owner.query('ALTER TYPE public.citext RENAME TO other'), denied);
+          // What goes with it are columns, and so it is another table.
+          const before = await tableOf('other.ext');
+          await owner.query('DROP EXTENSION citext CASCADE; CREATE DOMAIN public.citext AS text');
+          assert.notEqual((await tableOf('other.ext')).shape.version, before.shape.version);
+        });
+
+        test('a login that its sessions keep locked is refused in time, and is put right later', async (t) => {
+          const { root, logins, send, tableOf, made } = await room(t, begun, bin, role);
+          await made('id INT', codes[0]?.after ?? '');
+          const target = await tableOf('mal.t');
+          assert.deepEqual(outcomesOf(await send([rowsOf(target, '{"id":1}')])), [1]);
+          const login = `headgate_as_${target.code.owner}`;
+          await root.query(`ALTER ROLE ${login} SET work_mem = '1MB'`);
+          await root.query(`BEGIN; ALTER ROLE ${login} SET work_mem = '2MB'`);
+          const asked = await Promise.allSettled(
+            Array.from({ length: 4 }, () => logins.owner('postgres', target.code.owner)),
+          );
+          for (const it of asked)
+            assert.ok(it.status === 'rejected' && it.reason instanceof LoginRefused, JSON.stringify(it));
+          await root.query('COMMIT');
+          assert.equal((await logins.owner('postgres', target.code.owner)).owner, 'mallory');
+          const { rows } = await root.query(
+            `SELECT FROM pg_db_role_setting WHERE setrole = '${login}'::regrole`,
+          );
+          assert.deepEqual(rows, []);
+        });
+
+        test('what its code says at length is not kept in memory', async (t) => {
+          const { writer, send, tableOf, made } = await room(t, begun, bin, role);
+          const says = [
+            `RAISE EXCEPTION USING MESSAGE = repeat('x', 20000000)`,
+            `RAISE WARNING USING MESSAGE = repeat('x', 20000000)`,
+            `FOR i IN 1..20 LOOP RAISE WARNING USING MESSAGE = repeat('x', 1000000); END LOOP`,
+          ];
+          for (const say of says) {
+            await made(
+              'id INT',
+              `CREATE FUNCTION mal.says() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${say}; RETURN NEW; END $$;
+             CREATE TRIGGER says BEFORE INSERT ON mal.t FOR EACH ROW EXECUTE FUNCTION mal.says();
+             CREATE TABLE mal.plain (data jsonb); GRANT ALL ON mal.plain TO ${writer}`,
+            );
+            const target = await tableOf('mal.t');
+            const outcomes = await send([rowsOf(target, '{"id":1}')]);
+            // The connection was cut off.
+            assert.match(outcomesOf(outcomes).join(), /^(unknown|aborted engine_unavailable)/, say);
+            const plain = await tableOf('mal.plain', { document: 'data' }, true);
+            assert.deepEqual(outcomesOf(await send([rowsOf(plain, '{"id":1}')])), [1], say);
+          }
+        });
+      },
+    );
+  }
+}

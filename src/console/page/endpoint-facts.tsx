@@ -1,0 +1,121 @@
+/** What an endpoint is, beside its chart: its check, what happens to repeats and while the database is away, its size; and a test request. */
+import type { JSX } from 'preact';
+import type { SenderName, TestAnswer } from '../api.ts';
+import { digitsText, sizeText } from '../shown.ts';
+import type { TableRef } from '../statements.ts';
+import { readFacts } from '../endpoint-list.ts';
+import { useAsked, useLoaded, useRows } from './load.ts';
+import type { Row } from './load.ts';
+import { Text, Wrong } from './parts.tsx';
+import { to } from './route.ts';
+import { call } from './server.ts';
+
+export interface FactsOf {
+  readonly row: Row;
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly secrets: readonly string[];
+  /** null: an expression of its own, or no check. */
+  readonly sender: SenderName | null;
+}
+
+/** null: not loaded yet, or the table is not one of the role's. */
+export function useFacts(of: TableRef): FactsOf | null {
+  const row = useRows(readFacts(of), 15_000).value?.[0];
+  const secrets = JSON.parse(row?.['aliases'] ?? '[]') as string[];
+  const expression = row?.['expression'] ?? '';
+  const sender = useLoaded(JSON.stringify([expression, secrets]), (options) =>
+    call<readonly (SenderName | null)[]>('which-sender', {
+      ...options,
+      body: { checks: [{ expression, secrets }] },
+    }),
+  ).value?.[0];
+  if (row === undefined) return null;
+  const options = JSON.parse(row['options'] ?? '{}') as FactsOf['options'];
+  return { row, options, secrets, sender: sender ?? null };
+}
+
+interface FactsProps {
+  readonly facts: FactsOf;
+  readonly of: TableRef;
+  /** In the range of the page. */
+  readonly requests: number;
+}
+
+export function Facts({ facts, of, requests }: FactsProps): JSX.Element {
+  const { row, options, secrets, sender } = facts;
+  const { dedupe, spool, inspect, keep } = options as Readonly<Record<string, unknown>>;
+  const check =
+    row['expression'] === null ? (
+      <b class="warn">none: open to anyone</b>
+    ) : (
+      <>
+        {sender === null ? 'an expression of its own' : `${sender.name} signature`}
+        {secrets.length === 0 ? null : (
+          <>
+            ,{' '}
+            <a href={to(['secrets'], { q: secrets[0] ?? '' })}>
+              <Text of={secrets.join(', ')} max={140} />
+            </a>
+          </>
+        )}
+      </>
+    );
+  const once = typeof dedupe === 'string' && dedupe !== 'off' ? `stored once, by ${dedupe}` : 'stored again';
+  const facts2: readonly (readonly [string, JSX.Element | string])[] = [
+    ['Check', check],
+    ['A delivery sent twice', once],
+    [
+      'Bodies of accepted requests',
+      <>
+        {inspect === 'bodies' ? 'kept in memory' : 'not kept'}{' '}
+        <a href={to(['endpoint', of.schema, of.table, 'definition'])}>Change</a>
+      </>,
+    ],
+    [
+      'If the database is away',
+      spool === 'fallback' ? 'kept on disk, answered 202' : 'told to come again, 503',
+    ],
+    [
+      'Rows',
+      `${digitsText(row['rows_estimate'] ?? '')}, ${row['bytes'] === null ? 'locked' : sizeText(Number(row['bytes']))}${typeof keep === 'string' ? `, kept ${keep}` : ''}`,
+    ],
+  ];
+  return (
+    <aside class="card facts">
+      <dl>
+        {facts2.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {requests === 0 && sender !== null ? (
+        <a
+          href={to(['new', sender.id], { table: of.table, schema: of.schema === 'public' ? '' : of.schema })}
+        >
+          Nothing came yet: the steps at {sender.name}
+        </a>
+      ) : null}
+    </aside>
+  );
+}
+
+export function SendTest({ of, facts: { row, sender } }: { readonly of: TableRef; readonly facts: FactsOf }) {
+  const { answer, failure, ask } = useAsked<TestAnswer>();
+  if (row['expression'] !== null && sender === null) return null;
+  const body = { sender: sender?.id ?? '', secret: '', ...of };
+  return (
+    <div class="row-of">
+      <button type="button" title="Stores a row" onClick={() => ask(call<TestAnswer>('send', { body }))}>
+        Send a test
+      </button>
+      {answer === null ? null : (
+        <span role="status" title={answer.text}>
+          Answered {answer.status}
+        </span>
+      )}
+      {failure === null ? null : <Wrong failure={failure} />}
+    </div>
+  );
+}

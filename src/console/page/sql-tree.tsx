@@ -1,0 +1,181 @@
+/** Beside the editor: what the role may read, with its columns; saved statements; those that ran. A click puts text into the editor and runs nothing. */
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { identifier, qualified } from '../quote.ts';
+import { digitsText } from '../shown.ts';
+import { listTree, readColumns, treeMax } from '../statements.ts';
+import { Name } from './address.tsx';
+import { useRows, useRowsIf, useSettled } from './load.ts';
+import type { Row } from './load.ts';
+import { Skeleton, Text, Wrong } from './parts.tsx';
+import { forget, history, recall, saved } from './remembered.ts';
+
+interface Props {
+  /** Takes text to insert at the caret. */
+  readonly insert: (text: string) => void;
+  /** Takes a statement in place of the draft. */
+  readonly replace: (sql: string) => void;
+}
+
+const tabs = ['Tables', 'Saved', 'History'] as const;
+
+export function SqlTree({ insert, replace }: Props): JSX.Element {
+  const [tab, setTab] = useState<(typeof tabs)[number]>('Tables');
+  useEffect(recall, [tab]);
+  return (
+    <aside aria-label="Tables, saved statements and history">
+      <div class="tabs" role="group" aria-label="Beside the editor">
+        {tabs.map((it) => (
+          <button
+            key={it}
+            type="button"
+            class="small quiet"
+            aria-pressed={tab === it}
+            onClick={() => setTab(it)}
+          >
+            {it} {it === 'Saved' && saved.value.length > 0 ? saved.value.length : ''}
+          </button>
+        ))}
+      </div>
+      {tab === 'Tables' ? <Tables insert={insert} /> : null}
+      {tab === 'Saved' ? <SavedOnes replace={replace} /> : null}
+      {tab === 'History' ? <Before replace={replace} /> : null}
+    </aside>
+  );
+}
+
+function Tables({ insert }: Pick<Props, 'insert'>): JSX.Element {
+  const [text, setText] = useState('');
+  const loaded = useRows(listTree(useSettled(text.trim())));
+  // While others are looked for, the previous ones stay.
+  const shown = useRef<readonly Row[]>([]);
+  const rows = loaded.value ?? shown.current;
+  shown.current = rows;
+  const schemas = [...new Set(rows.map((row) => row['nspname'] ?? ''))];
+  const found = Number(rows[0]?.['found'] ?? 0);
+  return (
+    <>
+      <input
+        type="search"
+        aria-label="Table or column"
+        placeholder="Table or column"
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+      {loaded.failure === null ? null : <Wrong failure={loaded.failure} />}
+      {loaded.value === null && loaded.failure === null && rows.length === 0 ? <Skeleton /> : null}
+      {schemas.map((schema) => (
+        <details key={schema} class="tree" open={schema !== 'headgate'}>
+          <summary>
+            <b class="grow">
+              <Text of={schema} max={80} />
+            </b>
+          </summary>
+          <ul>
+            {rows
+              .filter((row) => row['nspname'] === schema)
+              .map((row) => (
+                <Table key={row['relname']} row={row} insert={insert} />
+              ))}
+          </ul>
+        </details>
+      ))}
+      {found > treeMax ? (
+        <p class="faint">{digitsText(String(found - treeMax))} more: type to find them</p>
+      ) : null}
+      {loaded.value !== null && rows.length === 0 ? (
+        <p class="faint">No table or column is called so.</p>
+      ) : null}
+    </>
+  );
+}
+
+function Table({ row, insert }: { readonly row: Row } & Pick<Props, 'insert'>): JSX.Element {
+  const [open, setOpen] = useState(false);
+  const ref = { schema: row['nspname'] ?? '', table: row['relname'] ?? '' };
+  const columns = useRowsIf(open ? readColumns(ref) : null).value ?? [];
+  const name = ref.schema === 'public' ? identifier(ref.table) : qualified(ref.schema, ref.table);
+  return (
+    <li>
+      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary title={ref.table}>
+          <span class="grow">
+            <Name of={ref.table} max={24} />
+          </span>
+          <span class="faint">
+            {row['relkind'] === 'v' ? 'view' : digitsText(row['rows_estimate'] ?? '')}
+          </span>
+        </summary>
+        <ul>
+          <li>
+            <button type="button" onClick={() => insert(name)}>
+              <span class="grow faint">insert the name</span>
+            </button>
+          </li>
+          {columns.map((column) => (
+            <li key={column['attname']}>
+              <button type="button" onClick={() => insert(identifier(column['attname'] ?? ''))}>
+                <span class="grow">
+                  <Text of={column['attname'] ?? ''} max={80} />
+                </span>
+                <span class="faint">
+                  {column['type']}
+                  {column['key'] === 't' ? ' · key' : ''}
+                </span>
+              </button>
+            </li>
+          ))}
+        </ul>
+      </details>
+    </li>
+  );
+}
+
+function SavedOnes({ replace }: Pick<Props, 'replace'>): JSX.Element {
+  if (saved.value.length === 0)
+    return <p class="faint">Nothing is saved yet. “Save” keeps a statement in this browser.</p>;
+  return (
+    <ul class="list">
+      {saved.value.map(({ name, sql }) => (
+        <li key={name} class="row-of">
+          <button type="button" class="recall grow" title={sql} onClick={() => replace(sql)}>
+            <Text of={name} max={80} />
+          </button>
+          <button
+            type="button"
+            class="small quiet"
+            aria-label={`Forget ${name}`}
+            onClick={() => forget('saved', name)}
+          >
+            ×
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Before({ replace }: Pick<Props, 'replace'>): JSX.Element {
+  if (history.value.length === 0)
+    return (
+      <p class="faint">
+        Statements that ran are remembered in this browser, without those that contain a secret.
+      </p>
+    );
+  return (
+    <>
+      <ul class="list">
+        {history.value.map((sql) => (
+          <li key={sql}>
+            <button type="button" class="recall" title={sql} onClick={() => replace(sql)}>
+              <Text of={sql.replaceAll(/\s+/g, ' ')} max={120} />
+            </button>
+          </li>
+        ))}
+      </ul>
+      <button type="button" class="small" onClick={() => forget('history')}>
+        Forget all of it
+      </button>
+    </>
+  );
+}

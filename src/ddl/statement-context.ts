@@ -1,0 +1,192 @@
+/**
+ * What Headgate's statements work with besides their text: the parsers of expressions, what is known of senders, seals, the catalog. Takes settings and
+ * open rooms; fails with SqlFailure, as the client would read it from PostgreSQL.
+ */
+import { randomUUID } from 'node:crypto';
+import { performance } from 'node:perf_hooks';
+import type { Catalog, SourceQuestion } from '../catalog/catalog.ts';
+import type { Settings } from '../config/settings.ts';
+import { sqlstateOf } from '../engine/sqlstate.ts';
+import { Refused, refusals, SqlFailure } from '../errors/refusals.ts';
+import { explainRequest } from '../ingest/explain.ts';
+import { SealError } from '../secrets/sealing.ts';
+import type { Sealing } from '../secrets/sealing.ts';
+import { secretForms } from '../senders/secret-forms.ts';
+import { deliveryIdOf, demandsOf, expandAnswers, expandSender, hintForSender } from '../senders/senders.ts';
+import type { AnswerPart, AnswerText } from '../types/answers.ts';
+import type { ExplainedTable, ExplainQuestion, SqlSession } from '../types/sql.ts';
+import { parseAnswer } from '../validate/answer.ts';
+import { parseExpression } from '../validate/expression.ts';
+import { StatementError } from './cursor.ts';
+import type { DeliveryIdOf } from './dedupe-option.ts';
+import type { Endpoints } from './endpoints.ts';
+import type { Ranges } from './mask-literals.ts';
+
+/** What the validate room says about an expression; positions are offsets in its text. */
+export interface ParsedCheck {
+  readonly text: string;
+  /** The name under which the expression reads the body, if it does. */
+  readonly payloadName: string | null;
+  readonly headersRead: readonly string[];
+  readonly secretLiterals: readonly { readonly start: number; readonly end: number }[];
+  readonly warnings: readonly string[];
+}
+
+export interface SenderDemands {
+  /** The form of its secrets, and the warning for a secret of another form; null: any text will do. */
+  readonly form: ({ readonly form: string } & Caution) | null;
+  /** Why no request of this sender would be accepted, whatever the secret is. */
+  readonly cautions: readonly Caution[];
+}
+
+export interface SenderAnswers {
+  readonly clauses: readonly string[];
+  /** Whether some of them need a second secret. */
+  readonly takesSecret: boolean;
+  /** The warning if it is missing; null: none. */
+  readonly caution: Caution | null;
+}
+
+/** A warning: `{secret}` in it stands for the secret's name. */
+export interface Caution {
+  readonly message: string;
+  readonly hint: string;
+}
+
+/** What the validate room says about a clause. */
+export interface ParsedAnswer {
+  readonly payloadName: string | null;
+  readonly secretsRead: readonly string[];
+  /** Those of them that the answer is computed from. */
+  readonly secretsShown: readonly string[];
+  readonly secretLiterals: ReadonlyMap<AnswerPart, Ranges>;
+}
+
+/** The VALIDATE of the table, as the validate room takes it. */
+export interface AnswerGuard {
+  readonly expression: string;
+  readonly secrets: readonly string[];
+  readonly format: 'json' | 'form' | 'text' | 'bytes';
+}
+
+export interface TableGuard {
+  readonly format: AnswerGuard['format'];
+  /** null: no VALIDATE. */
+  readonly validate: { readonly expression: string; readonly secrets: readonly string[] } | null;
+}
+
+type Asking = Pick<SqlSession, 'database' | 'user'>;
+
+/** The rooms behind the statements. */
+interface Behind {
+  readonly settings: Pick<Settings, 'publicUrl' | 'intoHosts'>;
+  readonly catalog: Catalog;
+  readonly sealing: Sealing;
+  readonly endpoints: Endpoints;
+  /** What is stored on disk of requests to tables of this database, by oid. */
+  readonly spooled: (database: string) => Readonly<Record<string, object>>;
+  /** The catalog of a database exists. */
+  readonly onEnsured: (database: string) => Promise<unknown>;
+  /** Closes every connection of Headgate's to this database. */
+  readonly release: (database: string) => Promise<void>;
+}
+
+export class StatementContext {
+  readonly parseExpression: (text: string, scope: { secrets: readonly string[] }) => ParsedCheck =
+    parseExpression;
+  /** Parses one ANSWER and judges it against the VALIDATE of its table; throws an error with `sqlstate`, `part` and `position`. */
+  readonly parseAnswer: (
+    text: AnswerText,
+    scope: { secrets: readonly string[]; guard: AnswerGuard | null },
+  ) => ParsedAnswer = parseAnswer;
+  /** The expression of a known sender, written for the secret of this name; null: no such sender. */
+  readonly expandSender: (sender: string, secret: string) => string | null = expandSender;
+  /** The ANSWER clauses that USING brings, written for the secrets of these names. */
+  readonly expandAnswers: (sender: string, secret: string, second: string | null) => SenderAnswers =
+    expandAnswers;
+  /** Senders with names similar to this one, best first. */
+  readonly hintForSender: (name: string) => string | null = hintForSender;
+  /** The forms that a secret's value has, of those that senders ask for. */
+  readonly secretForms: (value: string) => readonly string[] = secretForms;
+  /** Where a known sender has a delivery's id. */
+  readonly deliveryIdOf: DeliveryIdOf = deliveryIdOf;
+  readonly #behind: Behind;
+
+  constructor(behind: Behind) {
+    this.#behind = behind;
+  }
+
+  /** What a known sender requires in addition to its expression. */
+  readonly demandsOf = (sender: string): SenderDemands => demandsOf(sender, this.#behind.settings.publicUrl);
+
+  /** Whether there is a host that rows of tables may go to (WITH (into = …)). */
+  get sendsElsewhere(): boolean {
+    return this.#behind.settings.intoHosts.length > 0;
+  }
+
+  /** Seals a text under the master key, bound to `identity`. Returns base64. */
+  readonly seal = (plaintext: string, identity: string): string => {
+    try {
+      return this.#behind.sealing.seal(plaintext, identity);
+    } catch (error) {
+      if (!(error instanceof SealError)) throw error;
+      throw new StatementError('55000', error.message, null);
+    }
+  };
+
+  newId(): string {
+    return randomUUID();
+  }
+
+  /** A clock in ms, for the rests in a search through a long text. */
+  now(): number {
+    return performance.now();
+  }
+
+  /** The tables of that name that the user may own, as they are committed. */
+  guards(question: SourceQuestion): Promise<readonly TableGuard[]> {
+    return this.#behind.catalog.guards(question).catch(failStatement);
+  }
+
+  explain(question: ExplainQuestion): Promise<readonly ExplainedTable[]> {
+    const { catalog, settings } = this.#behind;
+    return explainRequest(catalog, settings.publicUrl, question).catch(failStatement);
+  }
+
+  /** Creates the catalog in this database unless it exists, before one of Headgate's statements is sent. Throws SqlFailure. */
+  async ensureCatalog(database: string): Promise<void> {
+    await this.#behind.catalog.ensure(database).catch(failStatement);
+    await this.#behind.onEnsured(database);
+  }
+
+  /** Closes every connection of Headgate's to this database. */
+  releaseDatabase(database: string): Promise<void> {
+    return this.#behind.release(database);
+  }
+
+  /** What is stored on disk of requests to the tables of the asking role, by oid: the session can read what it is sent. */
+  async spool(session: Asking): Promise<Readonly<Record<string, object>>> {
+    const owned = await this.#behind.catalog.ownedBy(session).catch(failStatement);
+    const kept = Object.entries(this.#behind.spooled(session.database));
+    return Object.fromEntries(kept.filter(([key]) => owned.has(0) || owned.has(parseInt(key, 10))));
+  }
+
+  /** The URL for webhooks, and whose check guards each table of the asking role, by oid. */
+  endpoints(session: Asking): Promise<object> {
+    return this.#behind.endpoints.of(session).catch(failStatement);
+  }
+}
+
+/** Of a StatementContext, which a test may replace. */
+export type DdlContext = Pick<StatementContext, keyof StatementContext>;
+
+/** Why a statement cannot be sent, as its client would read it from PostgreSQL. */
+function failStatement(error: unknown): never {
+  if (error instanceof SqlFailure) throw error;
+  if (error instanceof Refused) {
+    const { code, message } = error.refusal;
+    throw new SqlFailure({ sqlstate: refusals[code].sqlstate, message });
+  }
+  const sqlstate = sqlstateOf(error) ?? '08006';
+  throw new SqlFailure({ sqlstate, message: error instanceof Error ? error.message : String(error) });
+}

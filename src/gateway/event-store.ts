@@ -1,0 +1,54 @@
+/** Where POST /v1/events stores its rows, and what its parts pass to each other. Types only. */
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import type { EventBody } from './event-body.ts';
+import type { Skipped } from './skipped-lines.ts';
+
+export const conflicts = ['error', 'update', 'ignore'] as const;
+export type OnConflict = (typeof conflicts)[number];
+
+/** How rows are stored in the tables of a database: PostgreSQL's (postgres-events.ts), and RisingWave's (risingwave-events.ts). */
+export interface EventStore {
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  /**
+   * The table that a name denotes now, resolved as in SQL, as the engine said after `sinceMs` of the clock; throws `relation_not_found`,
+   * `relation_not_writable`, `key_missing`.
+   */
+  find(
+    database: string,
+    name: string,
+    onConflict: OnConflict | null,
+    sinceMs?: number,
+  ): Target | Promise<Target>;
+  /** The engine has reported that the table has changed. */
+  forget(database: string, name: string): void;
+  /** Throws `lane_full`, `draining`; called before the body is read. */
+  admit(target: Target): void;
+  submit(rows: Rows): Promise<Outcome>;
+  /** Releases a database, so that it can be dropped or renamed. */
+  release(database: string): Promise<void>;
+  /** For bodies too large for a lane; throws Refused or LineRefused. */
+  large(target: Target, request: EventRequest, body: EventBody): Promise<EventAnswer>;
+  /** For a body with rows that the engine has refused and that are to be left out. */
+  skipping(target: Target, request: EventRequest, body: EventBody, small: Buffer): Promise<EventAnswer>;
+  /** Resolves once everything answered before is readable; throws Refused. */
+  readable(database: string): Promise<void>;
+}
+
+export interface EventRequest {
+  readonly database: string;
+  readonly name: string;
+  /** null: not specified. */
+  readonly onConflict: OnConflict | null;
+  /** Commit the good lines and list the bad ones. */
+  readonly skips: boolean;
+  /** Answer once the rows are readable. */
+  readonly flush: boolean;
+}
+
+export interface EventAnswer {
+  readonly rows: number;
+  /** null: rows were not skipped, it was all or nothing. */
+  readonly skipped: Skipped | null;
+}

@@ -1,0 +1,155 @@
+/** Requests that other code signed, by the senders' documentation, put to the expressions of `USING`: accepted, tampered, stale, repeated. */
+import assert from 'node:assert/strict';
+import { createHash, createHmac } from 'node:crypto';
+import { test } from 'node:test';
+import { SignJWT, exportJWK, generateKeyPair } from 'jose';
+import { documented } from '../../test/support/documented-signers.ts';
+import type { Documented } from '../../test/support/documented-signers.ts';
+import { loadParser, parseExpression } from '../validate/expression.ts';
+import { messageSignature, oauthToken } from './own-checks.ts';
+import { expressionOf, senders } from './senders.ts';
+import { mostUsed, missingOf, witnessTable } from './witnesses.ts';
+
+await loadParser();
+
+const publicUrl = 'https://hooks.example.com';
+const path = '/webhook/dev/public/events';
+const nowMs = Date.UTC(2026, 10, 27, 1, 2, 3, 456);
+const json = '{"id":"evt_1","name":"Zoë ☕","amount":1999}';
+
+for (const [name, { secret, make, staleAfterS, whole, body = json }] of Object.entries(documented)) {
+  test(`${name}: as documented it is accepted, tampered, stale or with another secret it is refused`, () => {
+    const sender = senders.get(name.split(' ')[0] ?? '') ?? assert.fail(name);
+    const parsed = parseExpression(expressionOf(sender, 's'), { secrets: ['s'] });
+    const checkWith = (key: string) => parsed.compile({ secrets: new Map([['s', key]]), publicUrl });
+    const check = checkWith(secret);
+    const received = ({ headers, body: sent, query = '' }: Documented, atMs = nowMs) => ({
+      method: 'POST',
+      target: path + query,
+      rawHeaders: Object.entries(headers).flatMap(([header, value]) => [header, value]),
+      arrivedAtMs: atMs,
+      body: Buffer.from(sent),
+    });
+    const at = (ms: number) => make({ secret, ms, body, url: publicUrl + path });
+    const sent = at(nowMs);
+    assert.equal(check(received(sent)), true, 'as documented');
+    const middle = Math.floor(secret.length / 2);
+    const other = secret.startsWith('-----')
+      ? null
+      : `${secret.slice(0, middle)}${secret[middle] === 'A' ? 'B' : 'A'}${secret.slice(middle + 1)}`;
+    if (other !== null) assert.equal(checkWith(other)(received(sent)), false, 'another secret');
+    if (whole !== false)
+      assert.equal(
+        check(
+          received({
+            ...sent,
+            body: sent.body.replace(/[a-z0-9](?=[^a-z0-9]*$)/, (it) => (it === '1' ? '2' : '1')),
+          }),
+        ),
+        false,
+        'tampered',
+      );
+    if (staleAfterS !== undefined) {
+      assert.equal(check(received(at(nowMs - staleAfterS * 1000 + 2000))), true, 'just in time');
+      assert.equal(check(received(at(nowMs - staleAfterS * 1000 - 2000))), false, 'stale');
+    }
+    // After a refusal of ours it comes again: as it was, at the end of the schedule, or signed anew.
+    const { signed, lastS } = sender.retries ?? {};
+    if (signed === 'as at first' && lastS !== undefined)
+      assert.equal(check(received(sent, nowMs + lastS * 1000)), true, 'repeated as it was');
+    if (signed === 'anew')
+      assert.equal(check(received(at(nowMs + 3_600_000), nowMs + 3_600_000)), true, 'anew');
+  });
+}
+
+test('the 40 most used are 40 senders, and each has an outside witness for its signature', () => {
+  assert.equal(new Set(mostUsed).size, 40);
+  assert.deepEqual(missingOf(senders, ['signature']), []);
+  assert.equal(witnessTable(senders).trim().split('\n').length, senders.size + 2);
+});
+
+test('RFC 9421: the example of appendix B.2.5 is accepted by a check of that form, and a changed one is not', () => {
+  const key = 'uzvJfB4u3N0Jy4T7NZ75MDVcr8zSTInedJtkgcu46YW4XByzNJjxBdtjUkdJPBtbmHhIDi6pcl8jsasjlTMtDQ==';
+  const text = `secure_compare(headers->>'signature', 'sig-b25=:' || encode(hmac(decode(key, 'base64'), convert_to(
+    '"date": ' || (headers->>'date') || E'\\n"@authority": ' || (headers->>'host')
+    || E'\\n"content-type": ' || (headers->>'content-type')
+    || E'\\n"@signature-params": ' || substr(headers->>'signature-input', 9), 'UTF8'), 'sha256'), 'base64') || ':')`;
+  const check = parseExpression(text, { secrets: ['key'] }).compile({
+    secrets: new Map([['key', key]]),
+    publicUrl,
+  });
+  const ask = (date: string) =>
+    check({
+      method: 'POST',
+      target: '/foo',
+      rawHeaders: [
+        'Host',
+        'example.com',
+        'Date',
+        date,
+        'Content-Type',
+        'application/json',
+        'Signature-Input',
+        'sig-b25=("date" "@authority" "content-type");created=1618884473;keyid="test-shared-secret"',
+        'Signature',
+        'sig-b25=:pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtE8=:',
+      ],
+      arrivedAtMs: nowMs,
+      body: Buffer.from(''),
+    });
+  assert.equal(ask('Tue, 20 Apr 2021 02:07:55 GMT'), true);
+  assert.equal(ask('Tue, 20 Apr 2021 02:07:56 GMT'), false);
+});
+
+test('RFC 9421: the check of the page covers method, path, body and time', () => {
+  const check = parseExpression(messageSignature, { secrets: ['key'] }).compile({
+    secrets: new Map([['key', 'shared']]),
+    publicUrl,
+  });
+  const ask = (change: { body?: string; list?: string; ms?: number; method?: string } = {}) => {
+    const digest = `sha-256=:${createHash('sha256').update(json).digest('base64')}:`;
+    const list = change.list ?? '("@method" "@path" "content-digest")';
+    const params = `${list};created=${Math.floor((change.ms ?? nowMs) / 1000)};keyid="k"`;
+    const base = `"@method": POST\n"@path": ${path}\n"content-digest": ${digest}\n"@signature-params": ${params}`;
+    const signature = createHmac('sha256', 'shared').update(base).digest('base64');
+    const headers = [
+      'Content-Digest',
+      digest,
+      'Signature-Input',
+      `sig1=${params}`,
+      'Signature',
+      `sig1=:${signature}:`,
+    ];
+    const { body = json, method = 'POST' } = change;
+    return check({ method, target: path, rawHeaders: headers, arrivedAtMs: nowMs, body: Buffer.from(body) });
+  };
+  assert.equal(ask(), true);
+  assert.equal(ask({ body: '{}' }), false);
+  assert.equal(ask({ method: 'PUT' }), false);
+  assert.equal(ask({ list: '("@method" "@path")' }), false);
+  assert.equal(ask({ ms: nowMs - 301_000 }), false);
+});
+
+test('OAuth: a token of the provider for this audience is accepted, of another issuer, audience or key it is not', async () => {
+  const { privateKey, publicKey } = await generateKeyPair('RS256');
+  const stranger = await generateKeyPair('RS256');
+  const keys = JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: 'k1', alg: 'RS256' }] });
+  const check = parseExpression(oauthToken, { secrets: ['keys'] }).compile({
+    secrets: new Map([['keys', keys]]),
+    publicUrl,
+  });
+  const ask = async (issuer: string, audience: string, key = privateKey) => {
+    const token = await new SignJWT({})
+      .setProtectedHeader({ alg: 'RS256', kid: 'k1' })
+      .setIssuer(issuer)
+      .setAudience(audience)
+      .setExpirationTime(Math.floor(nowMs / 1000) + 300)
+      .sign(key);
+    const rawHeaders = ['Authorization', `Bearer ${token}`];
+    return check({ method: 'POST', target: path, rawHeaders, arrivedAtMs: nowMs, body: Buffer.from(json) });
+  };
+  assert.equal(await ask('https://login.example.com/', publicUrl), true);
+  assert.equal(await ask('https://elsewhere.example.com/', publicUrl), false);
+  assert.equal(await ask('https://login.example.com/', 'https://other.example.com'), false);
+  assert.equal(await ask('https://login.example.com/', publicUrl, stranger.privateKey), false);
+});

@@ -1,0 +1,19 @@
+/** Hugging Face. */
+import { report } from '../evidence.ts';
+import { tokenHeader, chosen } from '../token-forms.ts';
+import type { Sender } from '../sender.ts';
+
+export const huggingface: Sender = tokenHeader('plain', {
+  id: 'huggingface',
+  aliases: ['hugging_face', 'hf'],
+  name: 'Hugging Face',
+  headers: ['X-Webhook-Secret'],
+  secret: chosen(),
+  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  steps: ['Open Settings → Webhooks → Add with the URL of the table and a secret.'],
+  example: ({ id }) => ({
+    event: { action: 'update', scope: 'repo.content' },
+    repo: { type: 'model', name: 'acme/café', id: id.slice(0, 24) },
+    webhook: { id: id.slice(0, 24), version: 3 },
+  }),
+});

@@ -1,0 +1,24 @@
+/** npm registry hooks. */
+import { report } from '../evidence.ts';
+import { hmacBody } from '../hmac-body.ts';
+import type { Sender } from '../sender.ts';
+
+export const npm: Sender = hmacBody({
+  id: 'npm',
+  name: 'npm registry hooks',
+  prefix: 'sha256=',
+  headers: ['x-npm-signature'],
+  secret: { what: 'the hook’s secret', where: 'you choose it' },
+  evidence: { signature: report('several public receivers, read in November 2026') },
+  steps: ['`npm hook add <package> <the URL of the table> <secret>`.'],
+  example: ({ id, nowMs }) => ({
+    event: 'package:publish',
+    name: 'shop',
+    type: 'package',
+    version: '1.0.0',
+    hookOwner: { username: 'zoe' },
+    time: nowMs,
+    change: { version: '1.0.0' },
+    payload: { _id: id },
+  }),
+});

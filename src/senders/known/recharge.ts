@@ -1,0 +1,32 @@
+/** Recharge. */
+import { header, utf8 } from '../expressions.ts';
+import { sender, type Sender } from '../sender.ts';
+import { isoTime, numeric } from '../signing.ts';
+import { createHash } from 'node:crypto';
+
+export const recharge: Sender = sender('A signature of the body', {
+  id: 'recharge',
+  name: 'Recharge',
+  headers: ['X-Recharge-Hmac-Sha256'],
+  expression: (s) =>
+    `secure_compare(${header('X-Recharge-Hmac-Sha256')}, encode(sha256(${utf8(s)} || payload), 'hex'))`,
+  sign: ({ body, signingKey }) => ({
+    headers: {
+      'X-Recharge-Hmac-Sha256': createHash('sha256').update(signingKey).update(body).digest('hex'),
+    },
+  }),
+  secret: { what: 'the API client secret', where: 'Tools & apps → API tokens → the token' },
+  steps: [
+    'Create webhooks through the API: `POST /webhooks` with `address`, the URL of the table, and `topic`.',
+  ],
+  notes: ['In spite of its name the signature is a plain SHA-256 of the secret and the body.'],
+  eventHeaders: () => ({ 'X-Recharge-Topic': 'order/processed' }),
+  example: ({ id, nowMs }) => ({
+    order: {
+      id: numeric(id),
+      status: 'success',
+      processed_at: isoTime(nowMs),
+      customer: { email: 'zoe@example.com' },
+    },
+  }),
+});

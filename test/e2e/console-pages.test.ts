@@ -1,0 +1,225 @@
+/** Charts, the SQL page's memory, time zones, phones, and how much the page loads, in a real Chromium. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { ask, consoleLink, openBrowser, openConsole, openPage } from '../support/console.ts';
+import { holds, serious } from '../support/console-walk.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import { requireTool } from '../support/tools.ts';
+import { within } from '../support/within.ts';
+
+const hashOf = (page: Page): string => new URL(page.url()).hash;
+
+/** Bytes of a middle point of the chart's bars. */
+async function plotOf(page: Page) {
+  const plot = page.locator('.plot');
+  const bar = await page.locator('.plot rect.good').last().boundingBox();
+  assert(bar !== null);
+  return { plot, x: bar.x + bar.width / 2, y: bar.y + bar.height / 2 };
+}
+
+suite('the pages of the console', () => {
+  test('charts with figures, a click, a drag; SQL that is remembered; zones; phones', async (t) => {
+    const chromium = requireTool(t, 'chromium');
+    if (chromium === null) return;
+    const headgate = await startHeadgate(t);
+    const client = await headgate.client(t);
+    await client.query(
+      `CREATE TABLE charted (data JSONB, id INT GENERATED ALWAYS AS IDENTITY PRIMARY KEY) WITH (connector = 'webhook', document = 'data')`,
+    );
+    const { page, complaints } = await openConsole(t, headgate, chromium);
+    const base = `${headgate.adminUrl}/console/`;
+    for (let i = 0; i < 3; i++)
+      assert.equal((await headgate.post('dev/public/charted', '{"a":1}')).status, 200);
+
+    await t.test('a chart', async () => {
+      await within(40_000, async () => {
+        await page.goto(`${base}#/dev/endpoint/public/charted`);
+        await page.reload();
+        await page.getByRole('img', { name: /Requests, last hour: 3 stored/ }).waitFor({ timeout: 3_000 });
+      });
+      const { plot, x, y } = await plotOf(page);
+      await page.mouse.move(x, y);
+      await plot.locator('.tip', { hasText: /Stored\s*3/ }).waitFor();
+      await page.mouse.move(0, 0);
+      await plot.locator('.tip').waitFor({ state: 'detached' });
+      // The same by keyboard.
+      await plot.focus();
+      await page.keyboard.press('ArrowLeft');
+      await plot.locator('.tip').waitFor();
+      await page.mouse.move(x - 200, y);
+      await page.mouse.down();
+      await page.mouse.move(x - 20, y, { steps: 4 });
+      await page.mouse.up();
+      await holds(page, `/from=.*Z&until=.*Z/.test(decodeURIComponent(location.hash))`);
+      const zoomed = hashOf(page);
+      await page.reload();
+      await page.getByLabel('Time range').waitFor();
+      assert.equal(hashOf(page), zoomed);
+      assert.match(
+        await page.getByLabel('Time range').locator('option').first().innerText(),
+        /\d\d:\d\d – \d\d:\d\d/,
+      );
+      await page.getByLabel('Time range').selectOption('1h');
+      await page.getByRole('img', { name: /last hour: 3 stored/ }).waitFor();
+      const again = await plotOf(page);
+      await page.mouse.click(again.x, again.y);
+      await holds(page, `/^#.dev.requests\\?/.test(location.hash) && /table=charted/.test(location.hash)`);
+      assert.match(decodeURIComponent(hashOf(page)), /from=20.*Z&until=20.*Z/);
+      await page.goBack();
+      await page.locator('.plot').waitFor();
+    });
+
+    await t.test('SQL: a tree, saved statements, history, and what is never remembered', async () => {
+      await page.goto(`${base}#/dev/sql`);
+      const sql = page.getByLabel('SQL', { exact: true });
+      await page.getByRole('searchbox', { name: 'Table or column' }).fill('charted');
+      await page.locator('.tree summary', { hasText: 'charted' }).click();
+      await page.locator('.tree').getByText('integer · key').waitFor();
+      await sql.fill('SELECT count(*) FROM ');
+      await page.getByRole('button', { name: 'insert the name' }).click();
+      assert.equal(await sql.inputValue(), 'SELECT count(*) FROM charted');
+      await page.keyboard.press('Control+Enter');
+      await page.getByRole('cell', { name: '3', exact: true }).waitFor();
+      await page.getByRole('button', { name: 'Save …' }).click();
+      await page.getByLabel('Name of the statement').fill('How many?');
+      await page.keyboard.press('Enter');
+      await page.getByText('Saved in this browser.').waitFor();
+      await sql.fill(`CREATE SECRET unforgotten WITH (backend = 'meta') AS 'never remember me'`);
+      await page.getByLabel('may write').check();
+      await page.keyboard.press('Control+Enter');
+      await holds(page, `!document.body.innerText.includes('Running')`);
+      assert.doesNotMatch(
+        await page.evaluate<string>('JSON.stringify([{ ...localStorage }, { ...sessionStorage }])'),
+        /never remember me/,
+      );
+      // A new tab knows what was saved and what ran.
+      const tab = await page.context().newPage();
+      await tab.goto(`${base}#/dev/sql`);
+      await tab.getByRole('button', { name: /^Saved/ }).click();
+      await tab.getByRole('button', { name: 'How many?', exact: true }).click();
+      assert.equal(await tab.getByLabel('SQL', { exact: true }).inputValue(), 'SELECT count(*) FROM charted');
+      await tab.getByRole('button', { name: 'History' }).click();
+      await tab.locator('.recall', { hasText: 'SELECT count(*) FROM charted' }).waitFor();
+      assert.equal(await tab.locator('.recall', { hasText: 'SECRET' }).count(), 0);
+      await tab.getByRole('button', { name: 'Forget all of it' }).click();
+      await tab.getByText('Statements that ran are remembered').waitFor();
+      // An address fills the editor, and runs nothing.
+      await tab.goto(`${base}#/dev/sql?sql=${encodeURIComponent('DROP TABLE charted')}`);
+      await tab.reload();
+      await tab.getByLabel('SQL', { exact: true }).waitFor();
+      assert.equal(await tab.getByLabel('may write').isChecked(), false);
+      await tab.getByRole('button', { name: 'Run', exact: true }).click();
+      await tab.getByText('This changes something, and the page is read only.').waitFor();
+      await tab.close();
+    });
+
+    await t.test('Back brings back the place and the focus', async () => {
+      const many = Array.from(
+        { length: 60 },
+        (_, i) => `CREATE TABLE many_${i + 10} (data JSONB) WITH (connector = 'webhook')`,
+      );
+      for (const create of many) await client.query(create);
+      await page.goto(`${base}#/dev/endpoints?sort=name`);
+      const row = page.getByRole('link', { name: 'many_50' });
+      await row.scrollIntoViewIfNeeded();
+      const place = () =>
+        page.evaluate<number[]>(
+          `[Math.round(scrollY), Math.round(document.querySelector('main .scroll').scrollTop)]`,
+        );
+      await row.focus();
+      const before = await place();
+      assert(Math.max(...before) > 0);
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { name: /many_50/ }).waitFor();
+      await page.goBack();
+      await within(10_000, async () => {
+        assert.deepEqual(await place(), before);
+        assert.equal(await page.evaluate('document.activeElement.textContent'), 'many_50');
+      });
+    });
+
+    await t.test('one time zone, also of results', async () => {
+      await page.goto(`${base}#/dev/sql`);
+      await page.getByLabel('Time zone').selectOption('other');
+      await page.getByLabel('Name of the time zone').fill('Asia/Kolkata');
+      await page.keyboard.press('Enter');
+      const sql = page.getByLabel('SQL', { exact: true });
+      await sql.fill(`SELECT timestamptz '2026-01-01 00:00+00' AS at`);
+      await page.keyboard.press('Control+Enter');
+      await page.getByRole('cell', { name: '2026-01-01 05:30:00+05:30' }).waitFor();
+      await page.getByLabel('Time zone').selectOption('UTC');
+      await sql.focus();
+      await page.keyboard.press('Control+Enter');
+      await page.getByRole('cell', { name: '2026-01-01 00:00:00+00' }).waitFor();
+      await page.goto(`${base}#/dev`);
+      const utc = new Date().toISOString().slice(11, 14);
+      await page.locator('.live td', { hasText: utc }).first().waitFor();
+    });
+
+    await t.test('Ctrl K finds an endpoint', async () => {
+      await page.goto(`${base}#/dev/health`);
+      await page.getByRole('heading', { name: 'Health' }).waitFor();
+      await page.keyboard.press('Control+k');
+      await page.getByRole('searchbox', { name: 'Jump to' }).fill('CHART');
+      await page.getByRole('dialog').getByRole('link', { name: 'charted' }).waitFor();
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { name: /charted/ }).waitFor();
+    });
+
+    await t.test('a phone: tabs below, tools behind More, nothing sideways', async () => {
+      await page.setViewportSize({ width: 390, height: 844 });
+      for (const place of [
+        '',
+        'endpoints',
+        'endpoint/public/charted',
+        'sql',
+        'new',
+        'new/stripe',
+        'new/hmac',
+        'secrets',
+      ]) {
+        await page.goto(`${base}#/dev/${place}`);
+        await holds(page, `document.querySelector('.skeleton') === null`);
+        const wide = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
+        assert(wide <= 0, `${place} is ${wide} px wider than a phone`);
+      }
+      await page.getByRole('button', { name: 'More' }).click();
+      await page.getByRole('link', { name: 'Health' }).click();
+      await page.getByRole('heading', { name: 'Health' }).waitFor();
+      assert.deepEqual(await serious(page), []);
+    });
+    assert.deepEqual(complaints, []);
+  });
+
+  test('the first load is 60 KiB at most, and all of it 250', async (t) => {
+    const chromium = requireTool(t, 'chromium');
+    if (chromium === null) return;
+    const headgate = await startHeadgate(t);
+    const { page } = await openPage(await openBrowser(t, chromium, 'attacker.example'));
+    const loaded = new Set<string>();
+    page.on('request', (request) => {
+      const { pathname } = new URL(request.url());
+      if (!pathname.startsWith('/console/api/')) loaded.add(pathname);
+    });
+    await page.goto(await consoleLink(headgate));
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    const bytesOf = async (path: string): Promise<number> => {
+      const { headers } = await ask(headgate.ports.admin.port, path, {
+        headers: { 'accept-encoding': 'gzip' },
+      });
+      return Number(headers['content-length']);
+    };
+    const sum = async (paths: Iterable<string>): Promise<number> =>
+      (await Promise.all([...paths].map(bytesOf))).reduce((all, bytes) => all + bytes, 0);
+    const first = await sum(loaded);
+    assert(first <= 60 * 1024, `${first} bytes: ${[...loaded].join(' ')}`);
+    for (const place of ['sql', 'secrets', 'events', 'health', 'new', 'diff/1/2', 'endpoints']) {
+      await page.goto(`${headgate.adminUrl}/console/#/dev/${place}`);
+      await holds(page, `document.querySelector('.skeleton') === null`);
+    }
+    const all = await sum(loaded);
+    assert(all <= 250 * 1024, `${all} bytes`);
+    t.diagnostic(`first load ${first} bytes, all ${all} bytes, gzip`);
+  });
+});
