@@ -44,6 +44,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'values.nulled': 'debug',
   'deliveries.repeated': 'debug',
   'deliveries.differ': 'warn',
+  'rows.stale': 'debug',
   'sns.certificate': 'info',
   'sns.confirmed': 'info',
   'sns.failed': 'warn',

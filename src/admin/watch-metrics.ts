@@ -208,8 +208,15 @@ function deliveries(registry: Registry): (observation: Observation) => void {
     labelNames: ['database', 'schema', 'table'],
     registers: [registry],
   });
+  const stale = new Counter({
+    name: 'headgate_rows_stale_total',
+    help: 'Rows that changed nothing, because they were not newer than what their table has (version)',
+    labelNames: ['database', 'schema', 'table'],
+    registers: [registry],
+  });
   const labelsOf = tableLabels();
   return (observation) => {
+    if (observation.kind === 'rows.stale') stale.inc(labelsOf(observation.table), observation.rows);
     if (observation.kind === 'deliveries.repeated') repeated.inc(observation.deliveries);
     if (observation.kind === 'deliveries.differ')
       differing.inc(labelsOf(observation.table), observation.deliveries);

@@ -8,10 +8,13 @@
  */
 import { isMisnamed } from '../engine/sqlstate.ts';
 import { mayNameRelation, quoteLiteral } from '../kit/sql-text.ts';
+import { newestOf } from '../types/newest.ts';
+import type { Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
 import { hasGatewayFunctions } from './gateway-functions.ts';
 import { keyMissing, notFound, notWritable, plainIntake } from './known-relations.ts';
 import type { KnownRelations, Lookup } from './known-relations.ts';
+import { toNewest } from './newest.ts';
 import { relationColumns, relationsSql, toCode, toShape } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
@@ -30,6 +33,16 @@ const hasLocks = `exists (
     and pg_catalog.has_schema_privilege(ln.oid, 'USAGE') and pg_catalog.has_table_privilege(l.oid, 'UPDATE')
     and (o.rolsuper or o.rolname operator(pg_catalog.=) current_user))`;
 
+/** The catalog of another role is not believed: what it says would be that role's choice. */
+const knowsVersions = `exists (
+  select from pg_catalog.pg_proc v
+  join pg_catalog.pg_namespace vn on vn.oid operator(pg_catalog.=) v.pronamespace
+  join pg_catalog.pg_roles vo on vo.oid operator(pg_catalog.=) v.proowner
+  where vn.nspname operator(pg_catalog.=) 'headgate' and v.proname operator(pg_catalog.=) 'version_of'
+    and pg_catalog.oidvectortypes(v.proargtypes) operator(pg_catalog.=) 'oid'
+    and pg_catalog.has_schema_privilege(vn.oid, 'USAGE') and pg_catalog.has_function_privilege(v.oid, 'EXECUTE')
+    and (vo.rolsuper or vo.rolname operator(pg_catalog.=) current_user))`;
+
 /** Without compiling, which would take seconds for one row, and in a session that may be lent to others afterwards. */
 const lookup = (
   name: string,
@@ -37,7 +50,7 @@ const lookup = (
   logins: boolean | null,
 ) => `select pg_catalog.set_config('jit', 'off', true);
 select ${relationColumns}, pg_catalog.has_any_column_privilege(s.relation, 'INSERT') as permitted,
-  ${hasLocks} as has_locks, ${hasWebhookTables(logins)} as has_webhook_tables, ${hasGatewayFunctions('s.relation')} as has_functions
+  ${hasLocks} as has_locks, ${hasWebhookTables(logins)} as has_webhook_tables, ${hasGatewayFunctions('s.relation')} as has_functions, ${knowsVersions} as knows_versions
   from (${relationsSql(`
     select pg_catalog.to_regclass(${quoteLiteral(name)})::pg_catalog.oid as relation
     from (select pg_catalog.set_config('search_path', ${quoteLiteral(path)}, true) as set offset 0) as path where path.set is not null`)}) as s`;
@@ -68,6 +81,18 @@ interface FoundRow extends RelationRow {
   readonly permitted: boolean;
   readonly has_locks: boolean;
   readonly has_functions: boolean;
+  readonly knows_versions: boolean;
+  /** Absent: it has no option `version`. */
+  readonly versioned?: Versioned;
+}
+
+/** headgate.version_of() */
+interface Versioned {
+  readonly options: Readonly<Record<string, unknown>>;
+  /** The column that takes whole documents. */
+  readonly document: string | null;
+  /** Columns by the header that fills them. */
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 /** PostgreSQL's own schemas, including those of temporary tables, and Headgate's. */
@@ -110,9 +135,33 @@ async function look(query: Query, logins: boolean | null, name: string): Promise
   if (!['r', 'p', 'v'].includes(row.relation_kind)) throw notWritable(name, 'is no table');
   if (!row.insertable) throw notWritable(name, 'is a view that is not updatable');
   if (!row.permitted) throw notWritable(name, 'may not be written by the role that the gateway logs in as');
-  if (!row.has_webhook_tables) return { ...row, private: [] };
+  const versioned = row.knows_versions ? await versionOf(query, row.relation) : null;
+  const found = versioned === null ? row : { ...row, versioned };
+  if (!row.has_webhook_tables) return { ...found, private: [] };
   const hidden = (await query(() => privateColumns(row.relation))) as readonly { name: string | null }[];
-  return { ...row, private: hidden.flatMap(({ name }) => name ?? []) };
+  return { ...found, private: hidden.flatMap(({ name }) => name ?? []) };
+}
+
+async function versionOf(query: Query, relation: number): Promise<Versioned | null> {
+  const rows = await query(
+    () =>
+      `select pg_catalog.set_config('jit', 'off', true); select headgate.version_of(${relation}) as versioned`,
+  );
+  return (rows as readonly { readonly versioned: Versioned | null }[])[0]?.versioned ?? null;
+}
+
+/** With the option `version` a row replaces only one that is older. */
+function newestShape(name: string, row: FoundRow, shape: Shape): Shape {
+  const { versioned } = row;
+  if (versioned === undefined) return shape;
+  if (shape.writeMode !== 'upsert')
+    throw notWritable(name, 'has the option version: its rows are stored with on_conflict=update');
+  const { options, document, headers } = versioned;
+  const option = newestOf(options);
+  const headerColumn = (header: string) => headers[header];
+  const newest = option === null ? undefined : toNewest(option, { row, shape, document, headerColumn });
+  if (typeof newest === 'string') throw notWritable(name, `cannot take rows: ${newest}`);
+  return newest === undefined ? shape : { ...shape, newest };
 }
 
 function toTarget(
@@ -139,7 +188,7 @@ function toTarget(
     waitsForDisk: true,
     hasLocks: row.has_locks,
     // The key is included even if rows are only inserted: a commit takes a key that it did not know of for a changed table.
-    shape,
+    shape: newestShape(name, row, shape),
     code: row.has_functions ? { ...code, functionsIn: 'headgate_functions' } : code,
     intake: plainIntake,
   };

@@ -9,9 +9,11 @@ import type { Shape } from '../types/shape.ts';
 import { StillToLearn, formatOf, makeAnswers, noAnswers, openSecrets } from './answers.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { dedupeOf } from '../types/delivery-id.ts';
+import { newestOf } from '../types/newest.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
 import type { Into } from '../types/into.ts';
 import type { TableName } from '../observe/observations.ts';
+import { toNewest } from './newest.ts';
 import { openCheck } from './seals.ts';
 import { parseSubscriptions, parseTopics, readMessage, topicOf } from './sns-topics.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
@@ -136,7 +138,23 @@ function shapeOf(row: CatalogRow): Shape | string {
   if (typeof shape === 'string') return shape;
   if (shape.columns.every(({ name }) => includes.includes(name)))
     return 'no column of the table takes the body any more';
-  return collectProblem(row, shape) ?? shape;
+  return collectProblem(row, shape) ?? newestShape(row, shape);
+}
+
+/** Which rows replace others, with the option `version`. */
+function newestShape(row: CatalogRow, shape: Shape): Shape | string {
+  let option: ReturnType<typeof newestOf>;
+  try {
+    option = newestOf(row.options);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  if (option === null) return shape;
+  const headerColumn = (name: string) =>
+    row.includes.find(({ what, header }) => what === 'header' && header?.toLowerCase() === name)?.column;
+  const document = row.takes_document ? row.document : null;
+  const newest = toNewest(option, { row, shape, document, headerColumn });
+  return typeof newest === 'string' ? newest : { ...shape, newest };
 }
 
 function collectProblem({ options, collect }: CatalogRow, shape: Shape): string | null {

@@ -12,7 +12,13 @@ import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './error-cause.ts';
 import { withNulls } from './nulls.ts';
 import { Probes } from './probes.ts';
-import { documentRefusal, forOwner, misfitRefusal, rowRefusal } from './refusal-messages.ts';
+import {
+  documentRefusal,
+  forOwner,
+  isVersionMissing,
+  misfitRefusal,
+  rowRefusal,
+} from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
 import { settle } from './row-at-fault.ts';
@@ -47,6 +53,8 @@ export class DecodedGroup implements TriedGroup {
   #repeated = 0;
   /** Requests with the id of another delivery. */
   #differing = 0;
+  /** Rows that were not newer than what the table has. */
+  #stale = 0;
   readonly #session: Session;
   readonly #table: TableStatements;
   readonly #options: Pick<StageContext, 'observe' | 'limits'>;
@@ -69,6 +77,7 @@ export class DecodedGroup implements TriedGroup {
     if (this.#nulled > 0) observe({ kind: 'values.nulled', table, values: this.#nulled });
     if (this.#repeated > 0) observe({ kind: 'deliveries.repeated', table, deliveries: this.#repeated });
     if (this.#differing > 0) observe({ kind: 'deliveries.differ', table, deliveries: this.#differing });
+    if (this.#stale > 0) observe({ kind: 'rows.stale', table, rows: this.#stale });
   }
 
   readonly #send: Session['send'] = (messages, expected) => this.#session.send(messages, expected);
@@ -79,10 +88,15 @@ export class DecodedGroup implements TriedGroup {
   }
 
   /** `whole`: stores none of them if one is to be set apart, because its delivery's id is that of another delivery. */
-  store(members: readonly Rows[], whole = false): Promise<Attempt> {
+  async store(members: readonly Rows[], whole = false): Promise<Attempt> {
     const store = (some: readonly Rows[]) => this.#session.store(this.#table, some);
-    if (this.#table.target.dedupe === undefined) return store(members);
-    return storeOnce(members, store, this.#count, whole);
+    if (this.#table.target.dedupe === undefined) return this.#counted(await store(members));
+    return this.#counted(await storeOnce(members, store, this.#count, whole));
+  }
+
+  #counted(attempt: Attempt): Attempt {
+    if (attempt.kind === 'committed') for (const rows of attempt.stale?.values() ?? []) this.#stale += rows;
+    return attempt;
   }
 
   async storeEach(units: readonly (readonly Rows[])[]): Promise<readonly Attempt[]> {
@@ -95,8 +109,11 @@ export class DecodedGroup implements TriedGroup {
       return attempts;
     }
     const storeEach = (some: readonly (readonly Rows[])[]) => this.#session.storeEach(this.#table, some);
-    if (dedupe === undefined) return (await storeEach(units)).attempts;
-    return storeEachOnce(units, storeEach, this.#count);
+    const attempts =
+      dedupe === undefined
+        ? (await storeEach(units)).attempts
+        : await storeEachOnce(units, storeEach, this.#count);
+    return attempts.map((attempt) => this.#counted(attempt));
   }
 
   readonly #count = (copies: number, differing: number): void => {
@@ -129,6 +146,8 @@ export class DecodedGroup implements TriedGroup {
     if (misfit !== null)
       return { ...aborted(forOwner(misfitRefusal(misfit), misfit.failed)), row: misfit.row };
     const row = await this.#rowAtFault(member);
+    if (isVersionMissing(failed))
+      return { ...aborted(refusal('version_missing')), ...(row !== null && { row }) };
     // No more questions may be asked: all that is certain is that a value of the row could not be decoded.
     const it = this.#whole
       ? documentRefusal(failed)

@@ -95,7 +95,7 @@ export type Count = (copies: number, differing: number) => void;
 function endOf(attempt: Attempt, { copies, apart }: Sorted, count: Count): Attempt {
   if (attempt.kind !== 'committed') return attempt;
   count(copies, [...apart.values()].filter((outcome) => outcome === differs).length);
-  return apart.size === 0 ? attempt : { kind: 'committed', apart };
+  return apart.size === 0 ? attempt : { ...attempt, apart };
 }
 
 const nothingKnown: Known = new Map();

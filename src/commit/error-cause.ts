@@ -111,6 +111,7 @@ export function isSendersAffair({ code }: Refusal): boolean {
     code === 'body_not_json' ||
     code === 'payload_undecodable' ||
     code === 'delivery_differs' ||
+    code === 'version_missing' ||
     code === 'chain_broken'
   );
 }

@@ -248,6 +248,7 @@ const sendersFault: ReadonlySet<string> = new Set([
   'payload_undecodable',
   'body_not_json',
   'delivery_differs',
+  'version_missing',
 ]);
 
 function asEnd(outcome: Outcome): HandedOver {
@@ -275,7 +276,7 @@ class PassingStatements extends TableStatements {
           };
   }
 
-  override before(steps: readonly Step[]): Step[] {
+  override before(steps: readonly Step[]): readonly Step[] {
     return [this.#advance, ...super.before(steps)];
   }
 }

@@ -14,15 +14,19 @@ import {
   tableChanged,
 } from './error-cause.ts';
 import { isOfProtocol } from '../engine/sqlstate.ts';
-import type { Failed, Reply } from './round-trip.ts';
+import type { Done, Failed, Reply } from './round-trip.ts';
 import type { Step } from './table-statements.ts';
 
 /** The result of an attempt to store rows. */
-export type Attempt =
-  /** `apart`: rows that were not stored, and what their senders read; absent: all were. */
-  | { readonly kind: 'committed'; readonly apart?: ReadonlyMap<Rows, Outcome> }
-  | Failed
-  | { readonly kind: 'lost'; readonly reason: string };
+export type Attempt = Committed | Failed | { readonly kind: 'lost'; readonly reason: string };
+
+export interface Committed {
+  readonly kind: 'committed';
+  /** Rows that were not stored, and what their senders read; absent: all were. */
+  readonly apart?: ReadonlyMap<Rows, Outcome>;
+  /** How many rows of a request were not newer than what the table has; absent: none. */
+  readonly stale?: ReadonlyMap<Rows, number>;
+}
 
 /** One attempt for each unit of a transaction, and how the transaction has ended for what stored nothing in it. */
 export interface UnitAttempts {
@@ -70,4 +74,29 @@ export function standing(reply: Reply): Outcome | null {
 
 export function asAttempt(reply: Reply | Attempt): Attempt {
   return reply.kind === 'done' ? { kind: 'committed' } : reply;
+}
+
+/** The rows of these requests are committed; `before`: answers before that of the first step. */
+export function committed(
+  { stale: said }: Done,
+  steps: readonly Step[],
+  before: number,
+  members: readonly Rows[],
+): Committed {
+  if (said === undefined) return { kind: 'committed' };
+  const stale = new Map<Rows, number>();
+  for (const { completed, places } of said) {
+    const rowAt = steps[completed - before]?.rowAt;
+    for (const place of rowAt === undefined ? [] : places) {
+      const member = memberAt(members, rowAt?.(place) ?? 0);
+      if (member !== undefined) stale.set(member, (stale.get(member) ?? 0) + 1);
+    }
+  }
+  return stale.size === 0 ? { kind: 'committed' } : { kind: 'committed', stale };
+}
+
+/** The request that this row of a transaction belongs to. */
+function memberAt(members: readonly Rows[], row: number): Rows | undefined {
+  let first = 0;
+  return members.find(({ count }) => row < (first += count));
 }

@@ -20,8 +20,11 @@ export function lockSql(target: Target, mode: LockMode = 'row exclusive'): strin
   return `lock table only ${relationName(target)} in ${mode} mode`;
 }
 
-/** `share update exclusive` also conflicts with CREATE STATISTICS; and with VACUUM, so it is for few. */
-type LockMode = 'row exclusive' | 'share update exclusive';
+/**
+ * `share update exclusive` also conflicts with CREATE STATISTICS; and with VACUUM, so it is for few. `share row exclusive` conflicts with
+ * everything that writes, too.
+ */
+export type LockMode = 'row exclusive' | 'share update exclusive' | 'share row exclusive';
 
 /** 22P02 if planning a statement that reads the table would run expressions of its owner. */
 export function noStatisticsSql({ oid: id }: Target): string {

@@ -10,6 +10,7 @@ import type { Refusal } from '../errors/refusals.ts';
 import { isRaised, ours } from './error-cause.ts';
 import type { Misfit } from './probes.ts';
 import type { Failed } from './round-trip.ts';
+import { versionMissing } from './newest-statements.ts';
 import { keyMissing } from './statements.ts';
 
 /** A value that the engine could not decode. */
@@ -44,6 +45,11 @@ export function rowRefusal(
     return refusal('row_refused', decoding ? `${refusals.payload_undecodable.message}: ${reason}` : reason);
   }
   return refusal('row_refused');
+}
+
+/** Raised by the statement that stores or deletes the row. */
+export function isVersionMissing({ sqlstate, message }: Pick<Failed, 'sqlstate' | 'message'>): boolean {
+  return sqlstate === '22P02' && message.includes(`"${versionMissing}"`);
 }
 
 /** A document that jsonb does not accept, or a row that does not fit the table of one column. */

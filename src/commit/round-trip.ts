@@ -8,7 +8,7 @@
  * committed on this server alone, because somebody cut short the wait for its standby, is `lost`, too: it may be gone with the server.
  *
  * A statement may return the number of its transaction in a row of its own, `xid 1234`: with it, another connection can be
- * asked for the fate of a transaction whose end was lost.
+ * asked for the fate of a transaction whose end was lost. Another row, `stale 0 7`, says which rows were not newer.
  */
 import type { ClientBase, Connection, DatabaseError } from 'pg';
 import { cutOff } from '../engine/close-client.ts';
@@ -34,10 +34,22 @@ export interface Failed {
   readonly routine: string | null;
 }
 
-export type Reply =
-  | { readonly kind: 'done'; /** The last command tag. */ readonly tag: string; readonly xid: string | null }
-  | Failed
-  | Lost;
+export type Reply = Done | Failed | Lost;
+
+export interface Done {
+  readonly kind: 'done';
+  /** The last command tag. */
+  readonly tag: string;
+  readonly xid: string | null;
+  /** What statements have said of rows that were not newer (newest-statements.ts); absent: nothing. */
+  readonly stale?: readonly StalePlaces[];
+}
+
+export interface StalePlaces {
+  /** Statements of this answer that had completed before. */
+  readonly completed: number;
+  readonly places: readonly number[];
+}
 
 export interface Lost {
   readonly kind: 'lost';
@@ -124,6 +136,7 @@ class Answer {
   #completed = 0;
   #tag = '';
   #xid: string | null = null;
+  #stale: StalePlaces[] | null = null;
   #isCutShort = false;
   /** The ERROR of the engine, until it is ready again. */
   #error: DatabaseError | null = null;
@@ -190,7 +203,8 @@ class Answer {
     // Nothing is committed while a transaction is open.
     if (this.#isLast && this.#client.getTransactionStatus() !== 'I')
       return this.lose('the backend was left in a transaction');
-    this.#finish({ kind: 'done', tag: this.#tag, xid: this.#xid });
+    const done = { kind: 'done', tag: this.#tag, xid: this.#xid } as const;
+    this.#finish(this.#stale === null ? done : { ...done, stale: this.#stale });
   }
 
   /** The engine is ready again, after an ERROR. */
@@ -240,7 +254,14 @@ class Answer {
   /** What else the statements return is ignored. */
   handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
     this.#hasRow = true;
-    for (const field of fields) this.#xid = /^xid (\d+)$/.exec(field ?? '')?.[1] ?? this.#xid;
+    for (const field of fields) {
+      this.#xid = /^xid (\d+)$/.exec(field ?? '')?.[1] ?? this.#xid;
+      if (field?.startsWith('stale ') === true)
+        (this.#stale ??= []).push({
+          completed: this.#completed,
+          places: field.slice(6).split(' ').map(Number),
+        });
+    }
   }
 
   handleEmptyQuery(): void {

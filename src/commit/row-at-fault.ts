@@ -12,7 +12,7 @@ import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
-import type { Attempt } from './interpret-reply.ts';
+import type { Attempt, Committed } from './interpret-reply.ts';
 
 /** A group whose rows the engine decodes: DecodedGroup, and what tests put in its place. */
 export interface TriedGroup {
@@ -117,7 +117,7 @@ class Settling {
 
   /** Whether the attempt settles all of the members. */
   #settleWhole(unit: Unit, attempt: Attempt): boolean {
-    if (attempt.kind === 'committed') this.#commit(unit, attempt.apart);
+    if (attempt.kind === 'committed') this.#commit(unit, attempt);
     else if (attempt.kind === 'lost') this.#refuseAll(unit, lost);
     else {
       const judged = this.#group.judge(attempt);
@@ -127,11 +127,14 @@ class Settling {
     return true;
   }
 
-  #commit(unit: Unit, apart?: ReadonlyMap<Rows, Outcome>): void {
+  #commit(unit: Unit, { apart, stale: found }: Committed): void {
     for (const member of unit) {
-      const instead = apart?.get(member.rows);
+      const { rows } = member;
+      const instead = apart?.get(rows);
+      const stale = found?.get(rows) ?? 0;
       if (instead !== undefined) this.#refuseAll([member], instead);
-      else member.outcome = { kind: 'committed', rows: member.rows.count };
+      else if (stale === 0) member.outcome = { kind: 'committed', rows: rows.count };
+      else member.outcome = { kind: 'committed', rows: rows.count - stale, stale };
     }
   }
 

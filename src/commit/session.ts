@@ -20,7 +20,7 @@ import type { Failed, Lost, Reply } from './round-trip.ts';
 import { toRuns } from './group-statements.ts';
 import { executeSteps, settingSteps, statementsOf } from './table-statements.ts';
 import type { Settings, Step, TableStatements } from './table-statements.ts';
-import { asAttempt, foundBy, isForgotten, standing, told } from './interpret-reply.ts';
+import { asAttempt, committed, foundBy, isForgotten, standing, told } from './interpret-reply.ts';
 import type { Attempt, UnitAttempts } from './interpret-reply.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
 import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-reset.ts';
@@ -183,20 +183,22 @@ export class Session {
   /** Stores the rows of these members in one transaction. */
   async store(table: TableStatements, members: readonly Rows[]): Promise<Attempt> {
     const rows = this.#steps(table, members);
-    const steps = [...this.#before(table, rows), ...rows, ...this.#after(table)];
+    const before = this.#before(table, rows);
+    const then = [...rows, ...this.#after(table)];
+    const steps = [...before, ...then];
     const first = this.#first;
     const last = this.#last(table.target);
     for (let tries = 1; ; tries++) {
-      const prepare = this.#prepare(steps);
+      const opening = this.#opening(table, before, this.#prepare(steps));
       // The number of the transaction is sent before its commit begins.
-      const messages = inTurn(first.messages, prepare, this.#execute(steps), last.messages, [
+      const messages = inTurn(first.messages, opening, this.#execute(then), last.messages, [
         flushMessage,
         syncMessage,
       ]);
       const [reply = lost] = await this.send(messages, [first.count + steps.length + last.count]);
       if (reply.kind === 'done') {
         this.#prepared.succeeded();
-        return { kind: 'committed' };
+        return committed(reply, steps, first.count, members);
       }
       if (reply.kind === 'failed') {
         if (isForgotten(reply) && tries === 1) {
@@ -227,8 +229,8 @@ export class Session {
     const mark = markOf(table.target, this.facts);
     const send = () => {
       const prepare = this.#prepare([...before, ...steps.flat(), ...after], true);
-      const messages = [beginMessage, ...first.messages, ...prepare];
-      messages.push(...this.#execute(before), syncMessage, mark.message);
+      const messages = [beginMessage, ...first.messages, ...this.#opening(table, before, prepare)];
+      messages.push(syncMessage, mark.message);
       const expected = [1, first.count + before.length, mark.count];
       for (const unit of steps) {
         messages.push(...this.#execute(unit), syncMessage, mark.message, rollbackMessage);
@@ -240,7 +242,7 @@ export class Session {
     };
     const replies = await send();
     const [confirmed = lost, ended = lost] = replies.slice(-2);
-    const committed =
+    const settled =
       ended.kind !== 'done' && confirmed.kind === 'done'
         ? await this.settled({
             ...ended,
@@ -254,13 +256,15 @@ export class Session {
     // If the table has changed, nobody is refused.
     if (confirmed.kind === 'failed') return all(told(confirmed, after, 0));
     const end =
-      committed.kind === 'done' && committed.tag !== 'COMMIT'
+      settled.kind === 'done' && settled.tag !== 'COMMIT'
         ? failedHere('40000', 'the transaction was rolled back')
-        : asAttempt(committed);
+        : asAttempt(settled);
     const attempts = units.map((_, i) => {
       const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
       const why = stored.kind === 'failed' ? told(stored, steps[i] ?? [], 0) : checked;
-      return why.kind === 'failed' ? why : end;
+      if (why.kind === 'failed') return why;
+      const isStored = end.kind === 'committed' && stored.kind === 'done';
+      return isStored ? committed(stored, steps[i] ?? [], 0, units[i] ?? []) : end;
     });
     return { attempts, end };
   }
@@ -268,12 +272,17 @@ export class Session {
   /** The failure of storing these rows, or null; stores nothing. */
   async wouldFail(table: TableStatements, members: readonly Rows[]): Promise<Failed | null> {
     const rows = this.#steps(table, members);
-    const steps = [...this.#before(table, rows), ...rows];
+    const before = this.#before(table, rows);
+    const steps = [...before, ...rows];
     const first = this.#first;
     const mark = markOf(table.target, this.facts);
-    const prepare = [beginMessage, ...first.messages, ...this.#prepare(steps, true)];
+    const opening = this.#opening(table, before, this.#prepare(steps, true));
     const replies = await this.send(
-      inTurn(prepare, this.#execute(steps), [syncMessage, mark.message, abortMessage]),
+      inTurn([beginMessage, ...first.messages], opening, this.#execute(rows), [
+        syncMessage,
+        mark.message,
+        abortMessage,
+      ]),
       [1, first.count + steps.length, mark.count, 1],
     );
     const failed = replies.find((reply) => reply.kind === 'failed');
@@ -299,11 +308,13 @@ export class Session {
    */
   async takesNoRows(table: TableStatements): Promise<Outcome | null> {
     const rows = table.noRows(this.facts, this.commitOf(table.target));
-    const steps = [...this.#before(table, rows), ...rows, table.confirm];
+    const before = this.#before(table, rows);
+    const then = [...rows, table.confirm];
+    const steps = [...before, ...then];
     const first = this.#first;
-    const prepare = [beginMessage, ...first.messages, ...this.#prepare(steps, true)];
+    const opening = this.#opening(table, before, this.#prepare(steps, true));
     const [, reply = lost] = await this.send(
-      inTurn(prepare, this.#execute(steps), [syncMessage, abortMessage]),
+      inTurn([beginMessage, ...first.messages], opening, this.#execute(then), [syncMessage, abortMessage]),
       [1, first.count + steps.length, 1],
     );
     return standing(reply.kind === 'failed' ? told(reply, steps, first.count) : reply);
@@ -356,6 +367,26 @@ export class Session {
   /** `again`: everything, because the connection may have forgotten something. */
   #prepare(steps: readonly Step[], again = false): Buffer[] {
     return this.isNameless ? [] : this.#prepared.prepare(statementsOf(steps), again);
+  }
+
+  /**
+   * The first steps, and what has to be prepared. Preparing a statement locks the tables in it: where a deletion waits for everybody else
+   * (lock-table.ts) that lock comes after those that the first steps take, so that nobody waits in a circle.
+   */
+  *#opening(
+    { target }: TableStatements,
+    before: readonly Step[],
+    prepare: readonly Buffer[],
+  ): Generator<Buffer> {
+    if (target.shape.newest === undefined || prepare.length === 0) {
+      yield* prepare;
+      yield* this.#execute(before);
+      return;
+    }
+    const ofFirst = new Set(before.flatMap(({ statement }) => statement?.messages ?? []));
+    for (const message of prepare) if (ofFirst.has(message)) yield message;
+    yield* this.#execute(before);
+    for (const message of prepare) if (!ofFirst.has(message)) yield message;
   }
 
   #execute(steps: readonly Step[]): Iterable<Buffer> {

@@ -28,11 +28,11 @@ export function forCitus(local: boolean): string {
  * ordinary clients. By then the statement itself, with its defaults as PostgreSQL prints them, has been parsed under
  * `safePath`. Left out if no code runs.
  */
-function underPath({ code }: Target): string {
+export function underPath({ code }: Target): string {
   return code.as === 'writer' ? '' : `(select pg_catalog.set_config('search_path', $2, true)) is not null`;
 }
 
-const where = (condition: string): string => (condition === '' ? '' : ` where ${condition}`);
+export const where = (condition: string): string => (condition === '' ? '' : ` where ${condition}`);
 
 /** Stores the documents of `$1` unchanged in the one column, which is jsonb. */
 export function storeDocumentsStatement(target: Target): string {
@@ -100,17 +100,17 @@ export function removeStatement(target: Target): string | null {
     `select distinct on (${key.join(', ')}) ${key.join(', ')}, ` +
     `(case when not ${removed} then 'false' when ${missing(key)} then '${keyMissing}' else 'true' end)::pg_catalog.bool as gone ` +
     `from ${keyed(bare)}${where(underPath(target))} order by ${key.join(', ')}, ${ord} desc`;
-  const same = target.shape.key.map(equals).join(' and ');
+  const same = target.shape.key.map((column) => equals(column)).join(' and ');
   // Rows of tables that inherit from it are not in its key, and have code of their own.
   const only = target.code.inert ? 'only ' : '';
   return `delete from ${only}${relationName(target)} t using (${items}) i where i.gone and ${same}`;
 }
 
 /** Compares as the key's own index does: another operator of that name may take precedence, or mean something else. */
-function equals({ name, equality }: KeyColumn): string {
+export function equals({ name, equality }: KeyColumn, left = 't', right = 'i'): string {
   const { operator, type } = equality ?? { operator: 'pg_catalog.=', type: null };
   const side = (row: string) => `${row}.${quote(name)}${type === null ? '' : `::${type}`}`;
-  return `${side('t')} operator(${operator}) ${side('i')}`;
+  return `${side(left)} operator(${operator}) ${side(right)}`;
 }
 
 /** Decodes the keys of `$1` as `removeStatement` does, fails if one is missing, and changes nothing. */
@@ -204,7 +204,7 @@ export function isKeyed(shape: Shape): boolean {
 }
 
 /** The columns of the key as SQL, or null: rows of this table are never compared by their key. */
-function sortKey({ writeMode, key, columns }: Shape): readonly string[] | null {
+export function sortKey({ writeMode, key, columns }: Shape): readonly string[] | null {
   if (writeMode === 'insert' || writeMode === 'copy' || key.length === 0) return null;
   const written = new Set(columns.map(({ name }) => name));
   // A key that only the engine fills (an identity) is never that of an existing row.
@@ -212,19 +212,23 @@ function sortKey({ writeMode, key, columns }: Shape): readonly string[] | null {
   return key.map(({ name }) => quote(name));
 }
 
-/** What has to be decoded of a document to know its key; only the engine knows what a generated key is made from. */
-function keyOnly(shape: Shape): Shape {
+/** What has to be decoded of a document to know its key, and how new it is; only the engine knows what a generated key is made from. */
+export function keyOnly(shape: Shape): Shape {
   const generated = shape.key.some((column) => column.generated !== null);
-  const wanted = new Set(shape.key.map(({ name }) => name));
+  const wanted = new Set([...shape.key.map(({ name }) => name), ...columnsOf(shape.newest)]);
   const columns = generated ? shape.columns : shape.columns.filter(({ name }) => wanted.has(name));
   return { ...shape, columns: columns.map((column) => ({ ...column, fallback: null })) };
 }
 
-function missing(key: readonly string[]): string {
+function columnsOf(newest: Shape['newest']): readonly string[] {
+  return newest?.parts.map(({ column }) => column) ?? [];
+}
+
+export function missing(key: readonly string[]): string {
   return key.map((k) => `${k} is null`).join(' or ');
 }
 
-function replacement({ columns, key }: Shape, kept: readonly string[]): string {
+export function replacement({ columns, key }: Shape, kept: readonly string[]): string {
   const left = new Set([...kept, ...key.map(({ name }) => name)]);
   const replaced = columns.filter(({ name }) => !left.has(name)).map(({ name }) => quote(name));
   if (replaced.length === 0) return 'do nothing';
@@ -240,7 +244,7 @@ function filled(shape: Shape): string {
 }
 
 /** As `filled`, with generated columns of the key and the position of each row. */
-function keyed(shape: Shape): string {
+export function keyed(shape: Shape): string {
   const generated = shape.key.filter((column) => column.generated !== null);
   if (generated.length === 0) return `(${selectFilled(shape, [internalName(shape, 'ord')], true)}) as f`;
   const made = generated.map(({ name, generated: by }) => `(${by}) as ${quote(name)}`);
@@ -321,7 +325,7 @@ function definitions(columns: readonly Column[], document: string | null): strin
   return columns.map((column) => `${quote(column.name)} ${readType(column, document)}`).join(', ');
 }
 
-function names(columns: readonly Column[]): string {
+export function names(columns: readonly Column[]): string {
   return columns.map(({ name }) => quote(name)).join(', ');
 }
 
@@ -330,7 +334,7 @@ function documentName(columns: readonly Column[]): string {
 }
 
 /** A name that no column of the table has. */
-function internalName({ columns, key }: Pick<Shape, 'columns' | 'key'>, word: string): string {
+export function internalName({ columns, key }: Pick<Shape, 'columns' | 'key'>, word: string): string {
   const taken = new Set([...columns, ...key].map(({ name }) => name));
   let name = `headgate_${word}`;
   while (taken.has(name)) name += '_';

@@ -9,6 +9,7 @@ import type { Target } from '../types/target.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import { holdCodeSql, isPlain, lockSql } from './lock-table.ts';
 import type { Privilege } from './lock-table.ts';
+import { isNewestOnly, storeNewestStatement } from './newest-statements.ts';
 import {
   cleanUpStatements,
   confirmStatement,
@@ -70,7 +71,7 @@ export function streamStatements(target: Target, facts: SessionFacts, shared: bo
     text: statement,
     values: isInert ? [documents] : [documents, facts.path],
   });
-  const store = storeStatement(target);
+  const store = isNewestOnly(target) ? storeNewestStatement(target) : storeStatement(target);
   const commit = { text: settingStatements.pins, values: [facts.commit] };
   return {
     first: [

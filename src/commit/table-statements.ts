@@ -18,7 +18,8 @@ import {
   staysStatement,
   textOf,
 } from './lock-table.ts';
-import type { Privilege } from './lock-table.ts';
+import type { LockMode, Privilege } from './lock-table.ts';
+import { isNewestOnly, removeOlderStatement, storeNewestStatement } from './newest-statements.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
 import type { Run } from './group-statements.ts';
@@ -52,6 +53,8 @@ export interface Step {
   readonly claims?: true;
   /** It comes between rows, and stores none. */
   readonly between?: true;
+  /** Which row of the transaction a place in its documents is: for a statement that says which rows were stale. */
+  readonly rowAt?: (place: number) => number;
 }
 
 /** A statement with the types of its parameters. */
@@ -116,7 +119,8 @@ export class TableStatements {
       target.hasLocks && ordered && code.as !== 'owner'
         ? { shared: fixed(named(lockShared, table)), alone: fixed(named(lockAlone, table)) }
         : null;
-    const remove = removeStatement(target);
+    const isNewest = isNewestOnly(target);
+    const remove = isNewest ? removeOlderStatement(target) : removeStatement(target);
     this.deletes = remove !== null;
     this.#remove = remove === null ? null : sql(remove, rowTypes);
     const probe = removeProbeStatement(target);
@@ -135,20 +139,20 @@ export class TableStatements {
   }
 
   /** The first steps of a transaction that takes these steps. */
-  before(steps: readonly Step[]): Step[] {
+  before(steps: readonly Step[]): readonly Step[] {
     const count = steps.filter(({ between, claims }) => between !== true && claims !== true).length;
-    const locks = this.#locks === null ? [] : [count > 1 ? this.#locks.alone : this.#locks.shared];
     const deletes = steps.some((it) => it.deletes === true);
-    return [...locks, ...this.#hold(deletes)];
+    // It will have the table to itself: nobody else's keys, or ids, are in its way.
+    if (this.#locks === null || (deletes && isNewestOnly(this.target))) return this.#hold(deletes);
+    return [count > 1 ? this.#locks.alone : this.#locks.shared, ...this.#hold(deletes)];
   }
 
   /** Before anything of the table runs. */
   #hold(deletes: boolean): readonly Step[] {
     const { target } = this;
-    const lock = (mode?: 'share update exclusive'): Step => ({
-      statement: null,
-      messages: () => lockMessages(target, mode),
-    });
+    const lock = (mode?: LockMode): Step => ({ statement: null, messages: () => lockMessages(target, mode) });
+    // No row that is older passes the tombstone of a deletion that is not committed yet.
+    const passesNobody = deletes && isNewestOnly(target);
     if (!isPlain(target)) {
       const needs: Privilege[] = ['INSERT'];
       if (target.shape.writeMode === 'upsert') needs.push('UPDATE');
@@ -156,13 +160,14 @@ export class TableStatements {
       const statement = holdCodeStatement(target);
       const messages = (name?: string) => holdCodeMessages(target, needs, name);
       const hold: Step = { statement, messages, checks: true };
-      return statement === null ? [hold, nameless(number, [])] : [hold];
+      const first = passesNobody ? [lock('share row exclusive')] : [];
+      return [...first, hold, ...(statement === null ? [nameless(number, [])] : [])];
     }
     // Nobody may act for the owner, and planning a statement that reads the table would run the expressions of its statistics: there are
     // none, and none are made meanwhile.
     if (deletes)
       return [
-        lock('share update exclusive'),
+        lock(passesNobody ? 'share row exclusive' : 'share update exclusive'),
         { ...nameless(sql(noStatisticsSql(target), []), []), checks: true },
         this.confirm,
       ];
@@ -182,17 +187,25 @@ export class TableStatements {
   steps(runs: readonly Run[], facts: SessionFacts, commit: string): Step[] {
     const steps: Step[] = [];
     const add = (step: Step) => steps.push(step, ...this.#pins(commit));
+    let before = 0;
     for (const { kept, parts, rows, deletes } of runs) {
+      const first = before;
+      before += rows;
+      const rowAt = (place: number) => first + place;
       if (deletes === null) {
-        add(this.#rows(this.#storing(kept, rows), parts, null, facts));
+        add({ ...this.#rows(this.#storing(kept, rows), parts, null, facts), rowAt });
         continue;
       }
       // What is stored and deleted again is stored first; a key whose last row stores it is not deleted.
       const removed = deletes.reduce((sum, flag) => sum + flag, 0);
-      if (removed < rows) add(this.#rows(this.#storing(kept, rows - removed), parts, null, facts));
+      if (removed < rows)
+        add({
+          ...this.#rows(this.#storing(kept, rows - removed), parts, null, facts),
+          rowAt: (place) => first + storedAt(deletes, place),
+        });
       if (this.#remove === null) throw new Error('rows of a table without a key are not deleted');
       const all = parts.map((part) => ({ ...part, without: null }));
-      add({ ...this.#rows(this.#remove, all, deletes, facts), deletes: true });
+      add({ ...this.#rows(this.#remove, all, deletes, facts), deletes: true, rowAt });
     }
     return steps;
   }
@@ -261,7 +274,14 @@ function goesByValues({ shape, code }: Target, rows: number): boolean {
   return rows > 0 && rows <= (shape.writeMode === 'insert' ? 1 : limits.distributedValuesMax);
 }
 
+/** The place of the stored row with this number among rows of which some are deleted. */
+function storedAt(deletes: Buffer, number: number): number {
+  let left = number;
+  return deletes.findIndex((flag) => flag === 0 && left-- === 0);
+}
+
 function storingSql(target: Target, kept: readonly string[], byValues: boolean): string {
+  if (isNewestOnly(target)) return storeNewestStatement(target, kept);
   if (target.shape.writeMode === 'copy') return storeDocumentsStatement(target);
   return byValues ? storeValuesStatement(target, kept) : storeStatement(target, kept);
 }

@@ -82,6 +82,8 @@ export const requestLimits = {
   dedupeWindowMinS: 60,
   dedupeWindowMaxS: 90 * 86_400,
   dedupeWindowS: 7 * 86_400,
+  /** How long the version of a deleted row is remembered at most, in s. */
+  versionWindowMaxS: 3_650 * 86_400,
   /** Ids that one statement deletes. */
   deliveriesForgottenMax: 5_000,
   /** How often expired ids are looked for, in ms. */

@@ -22,6 +22,7 @@ import { answerFollows, parseAnswers } from './answer-clause.ts';
 import { guardOf, sealAnswers } from './answer-sealing.ts';
 import type { DdlContext } from './statement-context.ts';
 import { parseValidate, sealValidation } from './validate-clause.ts';
+import { placesOf, versionValue, versionWindowValue } from './version-option.ts';
 
 const form =
   "The form is: CREATE TABLE name (data JSONB) [INCLUDE ...] [PARTITION BY ...] WITH (connector = 'webhook') [VALIDATE ...] [ANSWER ...]";
@@ -37,6 +38,9 @@ export const changeableOptions = [
   'dedupe',
   'dedupe_window',
   'dedupe_compare',
+  'version',
+  'version_equal',
+  'version_window',
   'sns_topics',
   'event_grid_subscriptions',
   'keep',
@@ -127,7 +131,7 @@ export function createTable(cursor: Cursor, deps: DdlContext): Plan {
     name.schema,
     name.name,
     ifNotExists,
-    { json: storable },
+    { json: withPlaces(storable) },
     { json: includes.map(({ what, header, column }) => ({ what, header, column })) },
     optionOf(options, 'document')?.value ?? null,
     { json: clause === null ? null : sealValidation(clause, deps, answers?.caution) },
@@ -207,6 +211,13 @@ function storedOptions(
   return stored;
 }
 
+/** With the places that `version` names, for the catalog to compare with the table's columns; it does not store them. */
+export function withPlaces(options: { readonly [name: string]: string | boolean | null }): object {
+  const { version } = options;
+  const places = placesOf(typeof version === 'string' ? version : undefined);
+  return places === null ? options : { ...options, version_places: places };
+}
+
 /** The secret that holds the connection string, as written in SQL. */
 function targetOf(
   { value, valueAt }: Option,
@@ -232,6 +243,9 @@ export function changeableValue(option: Option, { using, context: { deliveryIdOf
   if (option.name === 'dedupe') return dedupeValue(option, using, deliveryIdOf);
   if (option.name === 'dedupe_window') return windowValue(option);
   if (option.name === 'dedupe_compare') return compareValue(option);
+  if (option.name === 'version') return versionValue(option);
+  if (option.name === 'version_equal') return oneOf(option, 'stale', 'replace');
+  if (option.name === 'version_window') return versionWindowValue(option);
   if (option.name === 'sns_topics') return topicsValue(option);
   if (option.name === 'event_grid_subscriptions') return subscriptionsValue(option);
   if (option.name === 'keep') return keepOf(option);

@@ -1,9 +1,10 @@
 /**
- * ALTER TABLE … VALIDATE, ANSWER, INCLUDE, DROP VALIDATE, DROP ANSWER and SET of options, SHOW, DESCRIBE, FLUSH, and
+ * ALTER TABLE … VALIDATE, ANSWER, INCLUDE, DROP VALIDATE, DROP ANSWER, SET and RESET of options, SHOW, DESCRIBE, FLUSH, and
  * PostgreSQL's own statements about whole databases, which need every connection of Headgate's to be closed. Takes
  * tokens, returns a plan, or null for a statement that is PostgreSQL's.
  */
-import { changeableOptions, changeableValue, refuseHalfCollect } from './create-table.ts';
+import { changeableOptions, changeableValue, refuseHalfCollect, withPlaces } from './create-table.ts';
+import { StatementError } from './cursor.ts';
 import type { Cursor, Name } from './cursor.ts';
 import { impliedCompare } from './dedupe-option.ts';
 import { refuseShards } from './distribute-option.ts';
@@ -41,6 +42,7 @@ export function alterTable(cursor: Cursor, session: SqlSession, deps: DdlContext
     return callPlan('ALTER TABLE', action.replace(' ', '_'), args, lexical.text);
   }
   if (action === 'include') return addIncludes(cursor, name, ifExists);
+  if (action === 'reset') return resetOptions(cursor, name, ifExists);
   if (action === 'set') return setOptions(cursor, name, ifExists, deps);
   return alterChecks({ cursor, name, ifExists, session, deps });
 }
@@ -65,12 +67,34 @@ function setOptions(cursor: Cursor, name: Name, ifExists: boolean, context: DdlC
     ...impliedCompare(options, null, context.deliveryIdOf),
     ...Object.fromEntries(options.map((option) => [option.name, changeableValue(option, asked)])),
   };
+  const args = [relationArgument(name), displayName(name), ifExists, { json: withPlaces(changes) }];
+  return callPlan('ALTER TABLE', 'alter_options', args, cursor.lexical.text);
+}
+
+/** RESET ( option [, …] ): as if they had never been set. PostgreSQL itself would accept any name, and do nothing. */
+function resetOptions(cursor: Cursor, name: Name, ifExists: boolean): Plan {
+  cursor.expect('reset', '(');
+  const changes: Record<string, null> = {};
+  do {
+    const at = cursor.offset;
+    const option = cursor.identifier();
+    if (!changeableOptions.includes(option) || fixed.has(option))
+      throw new StatementError('22023', `option "${option}" cannot be reset`, at);
+    changes[option] = null;
+  } while (cursor.accept(','));
+  cursor.expect(')');
+  cursor.expectEnd();
   const args = [relationArgument(name), displayName(name), ifExists, { json: changes }];
   return callPlan('ALTER TABLE', 'alter_options', args, cursor.lexical.text);
 }
 
+/** What Citus knows, and what says nothing alone. */
+const fixed = new Set(['distribute', 'shards', 'collect_into']);
+
 /** The action on the table: looks past the table's name, which ends where no dot follows. */
-function findAction(cursor: Cursor): 'check' | 'include' | 'drop validate' | 'drop answer' | 'set' | null {
+function findAction(
+  cursor: Cursor,
+): 'check' | 'include' | 'drop validate' | 'drop answer' | 'set' | 'reset' | null {
   let ahead = 1;
   while (cursor.peek(ahead) === '.') ahead += 2;
   if (cursor.peek(ahead) === '*') ahead++;
@@ -79,8 +103,8 @@ function findAction(cursor: Cursor): 'check' | 'include' | 'drop validate' | 'dr
   if (word === 'validate') return next === 'constraint' ? null : 'check';
   if (word === 'answer') return 'check';
   if (word === 'include') return 'include';
-  if (word === 'set' && next === '(')
-    return changeableOptions.includes(cursor.peek(ahead + 2)) ? 'set' : null;
+  if ((word === 'set' || word === 'reset') && next === '(')
+    return changeableOptions.includes(cursor.peek(ahead + 2)) ? word : null;
   // ALTER TABLE t DROP validate CASCADE, or DROP validate as one of several actions, drops a column of that name.
   if (word !== 'drop' || !cursor.isLast(ahead + 1)) return null;
   return next === 'validate' || next === 'answer' ? `drop ${next}` : null;

@@ -1,4 +1,4 @@
-/** The refusals of tables that store each delivery once; part of the table in refusals.ts. */
+/** The refusals of tables that store each delivery once, or only what is newer; part of the table in refusals.ts. */
 export const deliveryRefusals = {
   delivery_id_missing: {
     status: 422,
@@ -13,5 +13,12 @@ export const deliveryRefusals = {
     retryable: false,
     message: 'another delivery with this id, and another body, is stored already',
     hint: 'The table stores each delivery once (dedupe). A request over HTTP is answered 202 instead, once it is in headgate.rejected_requests; headgate.retry_rejected stores it nevertheless. The option dedupe_compare says what a copy has in common with the first.',
+  },
+  version_missing: {
+    status: 422,
+    sqlstate: '22004',
+    retryable: false,
+    message: 'the row does not say how new it is',
+    hint: 'The table stores only rows that are newer (version). The value is missing, or is none that another one can be compared with: NaN, Infinity, a time without its zone, a text of more than 1 KiB.',
   },
 } as const;

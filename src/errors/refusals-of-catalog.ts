@@ -14,5 +14,6 @@ export const ofCatalog: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'no_column_matched',
   'key_unknown',
   'delivery_id_missing',
+  'version_missing',
   'row_refused',
 ]);

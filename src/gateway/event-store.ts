@@ -51,4 +51,6 @@ export interface EventAnswer {
   readonly rows: number;
   /** null: rows were not skipped, it was all or nothing. */
   readonly skipped: Skipped | null;
+  /** Rows that were not newer than what the table has; absent: none. */
+  readonly stale?: number | undefined;
 }

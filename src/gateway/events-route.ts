@@ -42,9 +42,10 @@ export function readEvent(target: string, database: (name: string | undefined) =
   };
 }
 
-function eventsJson({ rows, skipped }: EventAnswer): string {
-  if (skipped === null) return `{"rows":${rows}}`;
-  return JSON.stringify({ rows, skipped: skipped.lines, skippedTotal: skipped.count });
+function eventsJson({ rows, skipped, stale }: EventAnswer): string {
+  if (skipped === null && stale === undefined) return `{"rows":${rows}}`;
+  const left = skipped === null ? {} : { skipped: skipped.lines, skippedTotal: skipped.count };
+  return JSON.stringify({ rows, stale, ...left });
 }
 
 /** If a token becomes invalid while a body arrives, nothing of it is stored. */

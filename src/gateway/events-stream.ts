@@ -36,7 +36,8 @@ export async function streamEvents(
   try {
     await storeAll(transaction, body, target, skipped);
     await transaction.commit();
-    return { rows: transaction.rows, skipped };
+    const { rows, stale } = transaction;
+    return { rows, skipped, ...(stale > 0 && { stale }) };
   } catch (error) {
     if (error instanceof Refused && error.refusal.code === 'table_changed')
       stages.forget(request.database, request.name);

@@ -14,13 +14,13 @@ import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { freeBuffer } from '../kit/free-buffer.ts';
 import { limits } from '../config/limits.ts';
-import { Refused } from '../errors/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from '../commit/commit-pools.ts';
 import { failedHere, isInDoubt, verdictOf } from '../commit/error-cause.ts';
-import { misfitRefusal, rowRefusal } from '../commit/refusal-messages.ts';
+import { isVersionMissing, misfitRefusal, rowRefusal } from '../commit/refusal-messages.ts';
 import { connectionOf } from '../commit/commit-connection.ts';
 import { partMessages, streamStatements } from '../commit/stream-statements.ts';
 import type { PartSql, StreamSql, StreamStatements } from '../commit/stream-statements.ts';
@@ -68,6 +68,8 @@ export class EventTransaction {
   readonly #skipped: Skipped | null;
   readonly #sql: StreamStatements;
   #rows = 0;
+  /** Of these, rows that were not newer than what the table has. */
+  #stale = 0;
   #confirmed = false;
   /** The table itself was found to accept rows. */
   #stands = false;
@@ -116,7 +118,11 @@ export class EventTransaction {
   }
 
   get rows(): number {
-    return this.#rows;
+    return this.#rows - this.#stale;
+  }
+
+  get stale(): number {
+    return this.#stale;
   }
 
   /** The last byte has arrived, and the sender waits. */
@@ -216,8 +222,11 @@ export class EventTransaction {
 
   async #store(rows: Rows, from: number, to: number): Promise<void> {
     await this.#run('savepoint headgate');
+    let said: string | null;
     try {
-      for (const message of await this.#send(this.#sql.store(someOf(rows, from, to)))) freeBuffer(message);
+      const { messages, value } = await this.#send(this.#sql.store(someOf(rows, from, to)));
+      said = value;
+      for (const message of messages) freeBuffer(message);
     } catch (error) {
       if (sqlstateOf(error) === null || !this.#mayBeRow(asFailedRow(error))) throw this.#failure(error);
       await this.#run('rollback to savepoint headgate');
@@ -230,6 +239,7 @@ export class EventTransaction {
     await this.#runAfter(this.#sql.stored);
     await this.#run('release savepoint headgate');
     this.#rows += to - from;
+    if (said?.startsWith('stale ') === true) this.#stale += said.split(' ').length - 1;
   }
 
   #mayBeRow(failed: FailedRow): boolean {
@@ -311,11 +321,13 @@ export class EventTransaction {
     return this.#inTime(() => this.#client.query<object>({ text, values: [...values] }));
   }
 
-  /** Returns the messages sent, which the engine has read. */
-  async #send(sql: PartSql): Promise<readonly Buffer[]> {
+  /** Returns the messages sent, which the engine has read, and the value that it returned. */
+  async #send(
+    sql: PartSql,
+  ): Promise<{ readonly messages: readonly Buffer[]; readonly value: string | null }> {
     const messages = partMessages(sql);
-    await this.#inTime(() => runMessages(this.#client, messages));
-    return messages;
+    const value = await this.#inTime(() => runMessages(this.#client, messages));
+    return { messages, value };
   }
 
   /** Does not wait for a silent engine: its own statement timeout is slightly shorter. */
@@ -359,6 +371,7 @@ function asFailed(row: FailedRow) {
 /** The refusal for a row that the engine refuses; `misfit`: the column whose value the engine could not read. */
 function explain(row: FailedRow, misfit: Column | null): Refusal {
   const failed = asFailed(row);
+  if (misfit === null && isVersionMissing(failed)) return refusal('version_missing');
   return misfit === null ? rowRefusal(failed) : misfitRefusal({ row: 0, column: misfit, failed });
 }
 

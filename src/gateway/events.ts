@@ -78,7 +78,7 @@ async function storeEvents(
     if (failure !== null) throw failure;
     if (rows === null) return { rows: 0, skipped };
     const outcome = await store.submit(rows);
-    if (outcome.kind === 'committed') return { rows: outcome.rows, skipped };
+    if (outcome.kind === 'committed') return { rows: outcome.rows, skipped, stale: outcome.stale };
     const { code } = outcome.refusal;
     if (outcome.kind === 'aborted' && attempt < changedAttemptsMax) {
       if (code === 'table_changed') store.forget(database, name);
@@ -112,7 +112,12 @@ function restsOnCatalog(error: unknown): boolean {
 }
 
 /** Codes that blame a row, and not a passing condition. */
-const rowCodes: ReadonlySet<string> = new Set(['row_refused', 'body_not_json', 'payload_undecodable']);
+const rowCodes: ReadonlySet<string> = new Set([
+  'row_refused',
+  'body_not_json',
+  'payload_undecodable',
+  'version_missing',
+]);
 
 function refusedBy(outcome: Exclude<Outcome, { kind: 'committed' }>, rows: Rows): Error {
   const { refusal } = outcome;

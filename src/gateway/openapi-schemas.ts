@@ -32,6 +32,7 @@ export const schemas = {
   EventsAnswer: object(
     {
       rows: integer('committed'),
+      stale: integer('of a table with version: rows that were not newer than what it has; absent: none'),
       skipped: list(ref('SkippedLine'), 'with on_error=skip: lines that were left out, at most 1000 of them'),
       skippedTotal: integer('with on_error=skip: how many were left out'),
     },

@@ -53,6 +53,7 @@ const ofEvents = [
   'payload_undecodable',
   'no_column_matched',
   'row_refused',
+  'version_missing',
   'event_not_object',
   'deadline',
   'lane_full',

@@ -93,8 +93,8 @@ export function parameterTypes(client: PoolClient, sql: Buffer): Promise<readonl
   });
 }
 
-/** Resolves once the engine is ready again after them; rejects with its error. They are not given back. */
-export function runMessages(client: PoolClient, messages: readonly Buffer[]): Promise<void> {
+/** Resolves once the engine is ready again after them, with the first value of the last row; rejects with its error. They are not given back. */
+export function runMessages(client: PoolClient, messages: readonly Buffer[]): Promise<string | null> {
   return new Promise((resolve, reject) => {
     client.query(new OtherRun(messages, resolve, reject));
   });
@@ -280,17 +280,26 @@ class StatementRun extends Run {
 }
 
 class OtherRun extends Run {
-  readonly #done: () => void;
+  readonly #done: (value: string | null) => void;
   readonly #failed: (error: Error) => void;
+  #value: string | null = null;
 
-  constructor(messages: readonly Buffer[], done: () => void, failed: (error: Error) => void) {
+  constructor(
+    messages: readonly Buffer[],
+    done: (value: string | null) => void,
+    failed: (error: Error) => void,
+  ) {
     super(messages);
     this.#done = done;
     this.#failed = failed;
   }
 
+  override handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    this.#value = fields[0] ?? null;
+  }
+
   handleReadyForQuery(): void {
-    this.#done();
+    this.#done(this.#value);
   }
 
   handleError(error: Error): void {

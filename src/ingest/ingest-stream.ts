@@ -123,8 +123,11 @@ function tellRejected(
 }
 
 /** Rows that go elsewhere keep no order, and an id from the headers of the upgrade would make all batches one delivery. */
-function refuseUnfit({ dedupe, into }: Target): void {
+function refuseUnfit({ dedupe, into, shape, intake }: Target): void {
   if (into !== undefined) throw new Refused('websocket_unsupported');
+  const versioned = shape.newest?.parts.map(({ column }) => column) ?? [];
+  if (intake.includes.some(({ what, column }) => what === 'header' && versioned.includes(column)))
+    throw new Refused('version_missing', 'version is a header, and the items of a WebSocket have no headers');
   if (dedupe?.parts.every((part) => 'header' in part) !== true) return;
   throw new Refused(
     'delivery_id_missing',

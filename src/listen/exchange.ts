@@ -88,8 +88,9 @@ export class WebhookExchange extends Exchange implements Arrival {
     switch (outcome.kind) {
       case 'committed': {
         const own = this.#table?.answers?.committed ?? null;
-        const { rows, held } = outcome;
-        return this.#answer(own === null ? committedReply(rows) : ownReply(rows, own, this), held);
+        const { rows, stale, held } = outcome;
+        const reply = own === null ? committedReply(rows, stale) : ownReply(rows, own, this);
+        return this.#answer(reply, held, stale);
       }
       case 'spooled': {
         const own = this.#table?.answers?.committed ?? null;
@@ -122,7 +123,7 @@ export class WebhookExchange extends Exchange implements Arrival {
     this.#room.observe({ kind: 'request.failed', requestId, error });
   }
 
-  #answer(reply: Reply, held?: string): void {
+  #answer(reply: Reply, held?: string, stale?: number): void {
     this.write(reply);
     const said = {
       kind: 'request.answered' as const,
@@ -136,7 +137,8 @@ export class WebhookExchange extends Exchange implements Arrival {
       arrivedAtMs: this.arrivedAtMs,
     };
     if (this.#table === null) return this.#room.observe({ ...said, path: pathOf(this.target) });
-    this.#room.observe(held === undefined ? said : { ...said, held });
+    const more = stale === undefined ? said : { ...said, stale };
+    this.#room.observe(held === undefined ? more : { ...more, held });
   }
 }
 

@@ -54,7 +54,9 @@ const oneRow = often(reply(200, 'committed', 1, '{"rows":1}'));
 
 type AskedHeaders = Pick<Arrival, 'rawHeaders' | 'header'>;
 
-export function committedReply(rows: number): Reply {
+/** `stale`: rows that were not newer than what the table has. */
+export function committedReply(rows: number, stale?: number): Reply {
+  if (stale !== undefined) return reply(200, 'committed', rows, `{"rows":${rows},"stale":${stale}}`);
   return rows === 1 ? oneRow : reply(200, 'committed', rows, `{"rows":${rows}}`);
 }
 

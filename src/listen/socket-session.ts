@@ -315,6 +315,7 @@ export class SocketSession {
       table: this.#table,
       code: outcome.kind === 'committed' ? 'committed' : outcome.refusal.code,
       rows: outcome.kind === 'committed' ? outcome.rows : 0,
+      ...(outcome.kind === 'committed' && outcome.stale !== undefined && { stale: outcome.stale }),
       seconds: (performance.now() - startedMs) / 1_000,
     });
   }

@@ -13,6 +13,8 @@ type What =
       /** `handshake`: a handshake was answered. */
       readonly code: RefusalCode | 'committed' | 'handshake' | 'spooled';
       readonly rows: number;
+      /** Rows that were not newer than what the table has; absent: none. */
+      readonly stale?: number;
       readonly seconds: number;
       /** ms since 1970; absent if no request was read. */
       readonly arrivedAtMs?: number;
@@ -58,6 +60,7 @@ type What =
       readonly table: AnsweredTable | null;
       readonly code: RefusalCode | 'committed';
       readonly rows: number;
+      readonly stale?: number;
       readonly seconds: number;
     }
   /** For a terminal: how many more answers there were than those that it was told of (request-lines.ts). */
@@ -112,6 +115,8 @@ type What =
   | { readonly kind: 'deliveries.repeated'; readonly table: TableName; readonly deliveries: number }
   /** Requests that were not stored, because their delivery's id came before with another body: each is kept for its owner, or its sender has it still. */
   | { readonly kind: 'deliveries.differ'; readonly table: TableName; readonly deliveries: number }
+  /** Rows that changed nothing, because they were not newer than what their table has (the option `version`). */
+  | { readonly kind: 'rows.stale'; readonly table: TableName; readonly rows: number }
   | { readonly kind: 'engine.starting'; readonly engine: string }
   | {
       readonly kind: 'engine.ready';

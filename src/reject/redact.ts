@@ -29,6 +29,7 @@ const worthKeeping: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'no_column_matched',
   'delivery_id_missing',
   'delivery_differs',
+  'version_missing',
   'key_unknown',
   'row_refused',
 ]);

@@ -50,7 +50,12 @@ export async function runRetry(row: TakenRow, database: string, retry: RetryReje
 }
 
 function settledAs(outcome: Outcome): Settled {
-  if (outcome.kind === 'committed') return { outcome: 'committed', reason: null, engineError: null };
+  if (outcome.kind === 'committed')
+    return {
+      outcome: 'committed',
+      reason: outcome.stale === undefined ? null : `${outcome.stale} not newer than what the table has`,
+      engineError: null,
+    };
   const { code, message, engineError } = outcome.refusal;
   return {
     outcome: outcome.kind === 'unknown' ? 'unknown' : code,

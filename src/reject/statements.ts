@@ -144,7 +144,7 @@ where r.id = s.id and r.id in (
 /** $1: how many ids of each table. */
 export const forgetDeliveries = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
-select headgate.forget_deliveries($1::int) as went from unhurried`;
+select headgate.forget_deliveries($1::int) as went, headgate.forget_tombstones($1::int) as buried from unhurried`;
 
 /** For tables that still exist; the newest `handshakesKeptMax` of the database stay. */
 export const insertHandshakes = `

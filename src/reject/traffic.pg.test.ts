@@ -58,10 +58,11 @@ function trafficOn(bin: string): void {
       '0',
       '0',
       1,
+      '0',
     ];
     assert.deepEqual(await shown(), [
       herRow,
-      ['ours', 'public', `${path}/ours`, null, 'none', '2', '0', '0', '0', Infinity],
+      ['ours', 'public', `${path}/ours`, null, 'none', '2', '0', '0', '0', Infinity, '0'],
     ]);
     const minutes =
       'select sum(stored)::int as stored, sum(rows)::int as rows, max(p99_ms) as p99 from headgate.traffic';

@@ -21,6 +21,7 @@ interface Count {
   readonly minute: number;
   readonly requests: Record<(typeof outcomes)[number], number>;
   rows: number;
+  stale: number;
   readonly took: number[];
   lastMs: number;
 }
@@ -53,6 +54,7 @@ export class TrafficCounts {
     }
     count.requests[outcomeOf(answered)] += 1;
     count.rows += answered.rows;
+    count.stale += answered.stale ?? 0;
     const found = tookBoundsMs.findIndex((bound) => answered.seconds * 1_000 <= bound);
     const place = found === -1 ? tookBoundsMs.length : found;
     count.took[place] = (count.took[place] ?? 0) + 1;
@@ -82,7 +84,7 @@ export class TrafficCounts {
 function newCount(relation: number, minute: number): Count {
   const requests = { stored: 0, unauthorized: 0, refused: 0, unavailable: 0 };
   const took = Array.from({ length: tookBoundsMs.length + 1 }, () => 0);
-  return { relation, minute, requests, rows: 0, took, lastMs: 0 };
+  return { relation, minute, requests, rows: 0, stale: 0, took, lastMs: 0 };
 }
 
 /** A sender that gets 429 sends again, as one that gets 503. */
@@ -101,11 +103,12 @@ function valuesOf(counts: readonly Count[]): readonly unknown[] {
     counts.map(({ rows }) => rows),
     counts.map(({ took }) => `{${took.join(',')}}`),
     counts.map(({ lastMs }) => lastMs / 1_000),
+    counts.map(({ stale }) => stale),
   ];
 }
 
 /**
- * $1 tables, $2 minutes, $3 to $6 requests by outcome, $7 rows, $8 durations, $9 the last request. A table has a row for
+ * $1 tables, $2 minutes, $3 to $6 requests by outcome, $7 rows, $8 durations, $9 the last request, $10 stale rows. A table has a row for
  * each minute of a day, which the next day overwrites: nothing is ever deleted, and `last_at` is when the last request
  * came. Processes add to each other's counts. A crash may lose what was written in its last second.
  */
@@ -113,17 +116,17 @@ export const addTraffic = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true)),
 standing as materialized (${standing('$1')})
 insert into headgate.traffic_minute as m
-  (relation, slot, minute, stored, unauthorized, refused, unavailable, rows, took, last_at)
+  (relation, slot, minute, stored, unauthorized, refused, unavailable, rows, took, last_at, stale)
 select w.relation, r.minute % 1440, pg_catalog.to_timestamp(r.minute * 60.0), r.stored, r.unauthorized, r.refused, r.unavailable,
-  r.rows, r.took::int[], pg_catalog.to_timestamp(r.last)
+  r.rows, r.took::int[], pg_catalog.to_timestamp(r.last), r.stale
 from unhurried, unnest($1::oid[], $2::int[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[],
-    $9::float8[])
-  as r (relation, minute, stored, unauthorized, refused, unavailable, rows, took, last)
+    $9::float8[], $10::bigint[])
+  as r (relation, minute, stored, unauthorized, refused, unavailable, rows, took, last, stale)
 join standing w on w.relation = r.relation
 order by r.relation, r.minute % 1440
 on conflict (relation, slot) do update set
   minute = excluded.minute,
-  ${['stored', 'unauthorized', 'refused', 'unavailable', 'rows'].map((it) => `${it} = excluded.${it} + case when m.minute = excluded.minute then m.${it} else 0 end`).join(',\n  ')},
+  ${['stored', 'unauthorized', 'refused', 'unavailable', 'rows', 'stale'].map((it) => `${it} = excluded.${it} + case when m.minute = excluded.minute then m.${it} else 0 end`).join(',\n  ')},
   took = case when m.minute = excluded.minute then headgate.added(m.took, excluded.took) else excluded.took end,
   last_at = greatest(m.last_at, excluded.last_at)
 where m.minute <= excluded.minute`;

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { ModelFiles } from '../../test/support/model-files.ts';
@@ -200,4 +201,20 @@ test('a writer of the spool, in every state, at every event', async () => {
       },
     },
   );
+});
+
+test('a segment that could not be made ahead is made later, without a record that asks for it', async () => {
+  const machine = new Machine();
+  const segments = () => [...machine.files.contents.keys()].filter((path) => path.endsWith('.seg')).length;
+  machine.segmentsMax = 0;
+  await machine.writer.prepare();
+  assert.equal(segments(), 0);
+  machine.segmentsMax = 64;
+  machine.fails(false);
+  await machine.writer.prepare();
+  machine.files.failAt = Infinity;
+  assert.equal(segments(), 0);
+  machine.nowMs += limits.spoolMakeAgainMs;
+  await machine.writer.prepare();
+  assert.equal(segments(), 1);
 });

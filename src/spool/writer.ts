@@ -132,10 +132,10 @@ export class SpoolWriter {
     return done;
   }
 
-  /** Makes the segment for the first record in advance, so that the record need not wait for it. */
+  /** Makes the next segment in advance, so that its first record need not wait for it; tries again if it could not be made before. */
   async prepare(): Promise<void> {
-    this.#spare ??= this.#makeSpare();
-    await this.#spare;
+    const made = (this.#spare ??= this.#makeSpare());
+    if ((await made) === null && this.#spare === made) this.#spare = null;
   }
 
   /** A segment of so many bytes was removed. */

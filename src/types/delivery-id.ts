@@ -50,7 +50,8 @@ export function parseDeliveryId(text: string): readonly DeliveryPart[] | null {
   return parts.length === 0 ? null : parts;
 }
 
-function stepsOf(path: string): readonly (string | number)[] | null {
+/** null: the text is none. */
+export function stepsOf(path: string): readonly (string | number)[] | null {
   try {
     return [...path.matchAll(step)].map(([, bare, quoted, index]) =>
       index !== undefined ? Number(index) : (bare ?? (JSON.parse(quoted ?? '') as string)),
@@ -61,9 +62,12 @@ function stepsOf(path: string): readonly (string | number)[] | null {
 }
 
 export function printDeliveryId(parts: readonly DeliveryPart[]): string {
-  return parts
-    .map((it) => ('header' in it ? `header:${it.header}` : `$${it.path.map(printStep).join('')}`))
-    .join(', ');
+  return parts.map((it) => ('header' in it ? `header:${it.header}` : printPath(it.path))).join(', ');
+}
+
+/** As `stepsOf` reads it, after a `$`. */
+export function printPath(path: readonly (string | number)[]): string {
+  return `$${path.map(printStep).join('')}`;
 }
 
 function printStep(it: string | number): string {

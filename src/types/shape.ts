@@ -25,6 +25,26 @@ export interface Shape {
   /** What happens to a value that does not fit its column: the request is refused, or NULL is stored and counted. */
   readonly onTypeError: 'reject' | 'null';
   readonly distributedByCitus?: boolean;
+  /** With `upsert`: a row replaces only one that is older. Absent: the last writer wins. */
+  readonly newest?: Newest;
+}
+
+/** What says how new a row is: the option `version`. */
+export interface Newest {
+  /** The first decides, and the next one where it is equal. */
+  readonly parts: readonly NewestPart[];
+  /** A row of the same version replaces the row that is there. */
+  readonly replacesEqual: boolean;
+  /** The types of the key's columns, in its order. */
+  readonly keyTypes: readonly number[];
+}
+
+export interface NewestPart {
+  readonly column: string;
+  /** pg_type.oid of what is compared; for a domain, that of its base type. */
+  readonly type: number;
+  /** Where in the JSONB column the value is; null: the column itself is the value. */
+  readonly path: readonly string[] | null;
 }
 
 export interface Column {

@@ -35,9 +35,9 @@ function cpuOf(pid: number): number {
 /** CPU seconds that the sessions of the console take while `work` runs. */
 async function engineOf(client: Client, work: Promise<unknown>): Promise<number> {
   const [first, last] = [new Map<number, number>(), new Map<number, number>()];
-  let ended = false;
-  void work.finally(() => (ended = true));
-  while (!ended) {
+  const done = { yet: false };
+  void work.finally(() => (done.yet = true));
+  while (!done.yet) {
     const { rows } = await client.query<{ pid: number }>(
       `SELECT pid FROM pg_stat_activity WHERE application_name = 'headgate console'`,
     );

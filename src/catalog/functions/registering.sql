@@ -62,8 +62,9 @@ DECLARE
 BEGIN
   PERFORM headgate.refuse_strangers(me, relation);
   PERFORM headgate.refuse_own_schema((SELECT c.relnamespace::regnamespace::text FROM pg_class c WHERE c.oid = do_register.relation));
-  -- A row of an older table that had the same oid.
+  -- Rows of an older table that had the same oid.
   DELETE FROM headgate.webhook_table w WHERE w.relation = do_register.relation;
+  DELETE FROM headgate.tombstone t WHERE t.relation = do_register.relation;
   INSERT INTO headgate.webhook_table (relation, payload, options, document, includes, collect, seal_form)
   VALUES (relation, coalesce(chosen ->> 'column', 'payload'), given -> 'options', chosen, given -> 'includes',
     nullif(given -> 'collect', 'null'), 2);
@@ -145,6 +146,12 @@ BEGIN
   THEN
     DELETE FROM headgate.delivery d WHERE d.ctid = ANY (ARRAY(
       SELECT o.ctid FROM headgate.delivery o WHERE o.relation = do_options.relation FOR UPDATE SKIP LOCKED));
+  END IF;
+  -- What another version says of deleted rows is not comparable.
+  IF EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = do_options.relation
+    AND w.options ->> 'version' IS DISTINCT FROM given #>> '{options,version}')
+  THEN
+    DELETE FROM headgate.tombstone t WHERE t.relation = do_options.relation;
   END IF;
   UPDATE headgate.webhook_table w SET options = given -> 'options', collect = nullif(given -> 'collect', 'null')
   WHERE w.relation = do_options.relation;

@@ -75,8 +75,9 @@ BEGIN
     CALL headgate.keep_empty(made, options ->> 'into');
   END IF;
   made := headgate.distribute(made, placed, chosen, headgate.natural_distribution(made) || options);
+  PERFORM headgate.refuse_unversioned(made, options -> 'version_places', placed, chosen, options);
   INSERT INTO headgate.request (action, given) VALUES ('register', jsonb_build_object(
-    'relation', made::oid::bigint, 'options', options - '{collect_into,distribute,shards,into,private}'::text[], 'into', options -> 'into',
+    'relation', made::oid::bigint, 'options', options - '{collect_into,distribute,shards,into,private,version_places}'::text[], 'into', options -> 'into',
     'includes', placed, 'document', chosen, 'private', private,
     'collect', headgate.choose_collect(made, placed || private, chosen, options), 'validation', validation,
     'schemas', caller_schemas));
@@ -168,7 +169,9 @@ BEGIN
   END IF;
   relation := headgate.distribute(relation, made.includes, made.document, changes);
   -- null: as if it had never been set.
-  merged := jsonb_strip_nulls(made.options || changes - '{distribute,shards}'::text[]);
+  merged := jsonb_strip_nulls(made.options || changes - '{distribute,shards,version_places}'::text[]);
+  PERFORM headgate.refuse_unversioned(relation, coalesce(changes -> 'version_places',
+    CASE WHEN coalesce(merged ->> 'version', 'off') <> 'off' THEN '[]'::jsonb END), made.includes, made.document, merged);
   IF changes ->> 'keep_if' = '' THEN
     merged := merged - 'keep_if';
   END IF;

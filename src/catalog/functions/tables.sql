@@ -84,6 +84,7 @@ BEGIN
     WHERE k.contype = 'f' AND k.confrelid IN ('headgate.webhook_table'::regclass, 'headgate.webhook_answer'::regclass)
       AND k.conrelid <> 'headgate.webhook_answer'::regclass
     UNION SELECT 'headgate.delivery'
+    UNION SELECT 'headgate.tombstone'
   LOOP
     EXECUTE format('UPDATE %s SET relation = $1 WHERE relation = $2', it.holder) USING place::regclass, gone::regclass;
   END LOOP;

@@ -29,12 +29,12 @@ $body$;
 -- asked. Shown to the owner of a table.
 CREATE OR REPLACE FUNCTION headgate.show_endpoints(state jsonb)
 RETURNS TABLE ("Name" text, "Schema" text, "URL" text, "Sender" text, "Check" text, "Last Request" timestamptz,
-  "Stored" bigint, "Unauthorized" bigint, "Refused" bigint, "Unavailable" bigint, "P99 ms" float8)
+  "Stored" bigint, "Unauthorized" bigint, "Refused" bigint, "Unavailable" bigint, "P99 ms" float8, "Stale" bigint)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT e.table_name, e.schema_name, state ->> 'base' || format('/webhook/%s/%s/%s', headgate.path_part(current_database()),
       headgate.path_part(e.schema_name), headgate.path_part(e.table_name)),
     known ->> 'sender', coalesce(known ->> 'check', CASE WHEN e.checked THEN 'expression' ELSE 'none' END),
-    e.last_at, e.stored, e.unauthorized, e.refused, e.unavailable, e.p99_ms
+    e.last_at, e.stored, e.unauthorized, e.refused, e.unavailable, e.p99_ms, e.stale
   FROM headgate.endpoints e
   CROSS JOIN LATERAL (SELECT state -> 'tables' -> e.relation::text) AS s (known)
   ORDER BY 2, 1

@@ -2,12 +2,13 @@
 CREATE OR REPLACE VIEW headgate.traffic WITH (security_barrier) AS
 SELECT n.nspname::text AS schema_name, c.relname::text AS table_name, m.minute,
   m.stored, m.unauthorized, m.refused, m.unavailable, m.rows,
-  headgate.quantile(m.took::bigint[], 0.5) AS p50_ms, headgate.quantile(m.took::bigint[], 0.99) AS p99_ms, m.last_at
+  headgate.quantile(m.took::bigint[], 0.5) AS p50_ms, headgate.quantile(m.took::bigint[], 0.99) AS p99_ms, m.last_at,
+  m.stale
 FROM headgate.traffic_minute m
 JOIN pg_class c ON c.oid = m.relation
 JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE m.minute > now() - interval '24 hours'
   AND m.relation IN (SELECT w.relation FROM headgate.webhook_table w WHERE headgate.owns_table(w.relation));
 -- By columns: a privilege on the whole view would allow LOCK TABLE.
-GRANT SELECT (schema_name, table_name, minute, stored, unauthorized, refused, unavailable, rows, p50_ms, p99_ms, last_at)
+GRANT SELECT (schema_name, table_name, minute, stored, unauthorized, refused, unavailable, rows, p50_ms, p99_ms, last_at, stale)
   ON headgate.traffic TO PUBLIC;

@@ -26,6 +26,7 @@ const relations = [
   'ignored_keys',
   'traffic_minute',
   'rejected_requests',
+  'tombstone',
 ];
 
 /** Creates the schema `headgate` in the target, of the source's version, and empty. */
