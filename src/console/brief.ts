@@ -48,7 +48,7 @@ export function briefOf(it: ToExplain): string {
   const { code, cause, rows, path } = it;
   switch (code) {
     case 'committed':
-      return rows === 0 ? 'Repeated: already stored' : `${rows} ${rows === 1 ? 'row' : 'rows'}`;
+      return rows === 0 ? 'No new row' : `${rows} ${rows === 1 ? 'row' : 'rows'}`;
     case 'spooled':
       return 'Kept on disk';
     case 'handshake':

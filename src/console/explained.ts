@@ -33,135 +33,23 @@ export function explain(it: ToExplain): Explained {
 const who = ({ sender }: ToExplain): string => sender ?? 'The sender';
 const whose = ({ sender }: ToExplain): string => (sender === null ? 'the limit' : `${sender}’s limit`);
 
+/** What a check found, and what it says of its request. */
+interface Checked {
+  readonly it: ToExplain;
+  readonly cause: Cause;
+  readonly header: string;
+  /** The last thing to do. */
+  readonly again: Todo;
+}
+
 function explainCheck(it: ToExplain, cause: Cause): Explained {
   const header = cause.header ?? 'its signature';
   const again: Todo = {
     what: `Let ${it.sender ?? 'its sender'} send it once more.`,
     why: 'Headgate cannot check it again: its signature was not kept, because it may be a credential.',
   };
-  switch (cause.kind) {
-    case 'clock':
-      return explainClock(it, cause, again);
-    case 'missing':
-    case 'empty':
-      return {
-        title: `The header ${header} ${cause.kind === 'missing' ? 'is missing' : 'is empty'}.`,
-        says: `${nothing} ${it.sender === null ? 'The check needs it' : `${it.sender} signs with it`}, so there was nothing to check.`,
-        todo: [
-          {
-            what:
-              it.sender === null ? 'Look who calls this address.' : `Look whether it came from ${it.sender}.`,
-            why: 'Its address and its other headers tell. Anybody who knows the address of an endpoint can send to it.',
-            offer: 'same',
-          },
-          {
-            what: 'Look for a proxy that removes the header.',
-            why: 'And at the sender, whether it has a secret to sign with: some send unsigned requests until they have one.',
-          },
-        ],
-      };
-    case 'twice':
-      return {
-        title: `The header ${header} arrived twice.`,
-        says: `${nothing} Which of the two the sender has signed with cannot be known.`,
-        todo: [{ what: 'Look for a proxy that adds the header once more.', why: 'A sender writes it once.' }],
-      };
-    case 'prefix':
-      return {
-        title: `${header} does not have the form of ${it.sender === null ? 'the check' : `${it.sender}’s signature`}.`,
-        says: `${nothing} It was signed in another way, or by somebody else.`,
-        todo: [
-          {
-            what: 'Compare the sender of the table with who really sends.',
-            why: 'The headers below tell.',
-            offer: 'endpoint',
-          },
-          again,
-        ],
-      };
-    case 'signature':
-      return {
-        title: `${who(it)} signed it with another secret, or it was changed on the way.`,
-        says: nothing,
-        todo: [
-          {
-            what: 'Set the secret that its sender shows now.',
-            why: 'If none from this sender is accepted any more, it was most likely replaced there.',
-            offer: 'secret',
-          },
-          {
-            what: 'If only some fail, look for a proxy that changes bodies.',
-            why: 'The signature is of every byte: even another white space makes it wrong.',
-            offer: 'same',
-          },
-          again,
-        ],
-      };
-    case 'key':
-      return {
-        title: `The key in ${cause.header ?? 'the request'} is not that of this endpoint.`,
-        says: nothing,
-        todo: [
-          {
-            what: 'Set the key that its sender has now, or give the sender this one.',
-            why: 'It is compared letter for letter.',
-            offer: 'secret',
-          },
-          again,
-        ],
-      };
-    case 'token':
-      return {
-        title: 'Its token does not verify: another key, another audience, or it has expired.',
-        says: nothing,
-        todo: [
-          {
-            what: 'Compare the key and the claims that the check asks for.',
-            why: 'The steps below say which part was not true.',
-            offer: 'secret',
-          },
-          again,
-        ],
-      };
-    case 'url':
-      return {
-        title: 'The public address of this Headgate is not set.',
-        says: `${nothing} ${who(it)} signs the address that it calls, and Headgate has to know it.`,
-        todo: [
-          {
-            what: 'Set HEADGATE_PUBLIC_URL, and start Headgate again.',
-            why: 'It is the part of the address before /webhook/.',
-          },
-          again,
-        ],
-      };
-    case 'error':
-      return {
-        title: 'The check itself failed on this request.',
-        says: `${nothing} A part of it raised an error, and a check that cannot be finished accepts nothing.`,
-        todo: [
-          {
-            what: 'Look which part it was.',
-            why: 'The steps below name it. Often a value has another form than the check expects.',
-            offer: 'endpoint',
-          },
-          again,
-        ],
-      };
-    default:
-      return {
-        title: 'The check of the endpoint did not accept it.',
-        says: nothing,
-        todo: [
-          {
-            what: 'Look which part was not true.',
-            why: 'The steps below show it, as far as it was kept.',
-            offer: 'endpoint',
-          },
-          again,
-        ],
-      };
-  }
+  const made = Object.hasOwn(checks, cause.kind) ? checks[cause.kind] : checks.other;
+  return made({ it, cause, header, again });
 }
 
 function explainClock(it: ToExplain, { ageS, limitS, signature }: Cause, again: Todo): Explained {
@@ -207,6 +95,121 @@ function explainClock(it: ToExplain, { ageS, limitS, signature }: Cause, again: 
     ],
   };
 }
+
+const explainAbsent = ({ it, cause, header }: Checked): Explained => ({
+  title: `The header ${header} ${cause.kind === 'missing' ? 'is missing' : 'is empty'}.`,
+  says: `${nothing} ${it.sender === null ? 'The check needs it' : `${it.sender} signs with it`}, so there was nothing to check.`,
+  todo: [
+    {
+      what: it.sender === null ? 'Look who calls this address.' : `Look whether it came from ${it.sender}.`,
+      why: 'Its address and its other headers tell. Anybody who knows the address of an endpoint can send to it.',
+      offer: 'same',
+    },
+    {
+      what: 'Look for a proxy that removes the header.',
+      why: 'And at the sender, whether it has a secret to sign with: some send unsigned requests until they have one.',
+    },
+  ],
+});
+
+const checks: Readonly<Record<Cause['kind'], (checked: Checked) => Explained>> = {
+  clock: ({ it, cause, again }) => explainClock(it, cause, again),
+  missing: explainAbsent,
+  empty: explainAbsent,
+  twice: ({ header }) => ({
+    title: `The header ${header} arrived twice.`,
+    says: `${nothing} Which of the two the sender has signed with cannot be known.`,
+    todo: [{ what: 'Look for a proxy that adds the header once more.', why: 'A sender writes it once.' }],
+  }),
+  prefix: ({ it, header, again }) => ({
+    title: `${header} does not have the form of ${it.sender === null ? 'the check' : `${it.sender}’s signature`}.`,
+    says: `${nothing} It was signed in another way, or by somebody else.`,
+    todo: [
+      {
+        what: 'Compare the sender of the table with who really sends.',
+        why: 'The headers below tell.',
+        offer: 'endpoint',
+      },
+      again,
+    ],
+  }),
+  signature: ({ it, again }) => ({
+    title: `${who(it)} signed it with another secret, or it was changed on the way.`,
+    says: nothing,
+    todo: [
+      {
+        what: 'Set the secret that its sender shows now.',
+        why: 'If none from this sender is accepted any more, it was most likely replaced there.',
+        offer: 'secret',
+      },
+      {
+        what: 'If only some fail, look for a proxy that changes bodies.',
+        why: 'The signature is of every byte: even another white space makes it wrong.',
+        offer: 'same',
+      },
+      again,
+    ],
+  }),
+  key: ({ cause, again }) => ({
+    title: `The key in ${cause.header ?? 'the request'} is not that of this endpoint.`,
+    says: nothing,
+    todo: [
+      {
+        what: 'Set the key that its sender has now, or give the sender this one.',
+        why: 'It is compared letter for letter.',
+        offer: 'secret',
+      },
+      again,
+    ],
+  }),
+  token: ({ again }) => ({
+    title: 'Its token does not verify: another key, another audience, or it has expired.',
+    says: nothing,
+    todo: [
+      {
+        what: 'Compare the key and the claims that the check asks for.',
+        why: 'The steps below say which part was not true.',
+        offer: 'secret',
+      },
+      again,
+    ],
+  }),
+  url: ({ it, again }) => ({
+    title: 'The public address of this Headgate is not set.',
+    says: `${nothing} ${who(it)} signs the address that it calls, and Headgate has to know it.`,
+    todo: [
+      {
+        what: 'Set HEADGATE_PUBLIC_URL, and start Headgate again.',
+        why: 'It is the part of the address before /webhook/.',
+      },
+      again,
+    ],
+  }),
+  error: ({ again }) => ({
+    title: 'The check itself failed on this request.',
+    says: `${nothing} A part of it raised an error, and a check that cannot be finished accepts nothing.`,
+    todo: [
+      {
+        what: 'Look which part it was.',
+        why: 'The steps below name it. Often a value has another form than the check expects.',
+        offer: 'endpoint',
+      },
+      again,
+    ],
+  }),
+  other: ({ again }) => ({
+    title: 'The check of the endpoint did not accept it.',
+    says: nothing,
+    todo: [
+      {
+        what: 'Look which part was not true.',
+        why: 'The steps below show it, as far as it was kept.',
+        offer: 'endpoint',
+      },
+      again,
+    ],
+  }),
+};
 
 interface Entry {
   readonly title: string;

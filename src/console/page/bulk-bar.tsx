@@ -31,30 +31,58 @@ const isKept = ({ id }: ListedRequest): boolean => /^r\d+$/.test(id);
 const isWhole = ({ bytes, keptBytes, door }: ListedRequest): boolean =>
   door !== 'websocket' && bytes !== null && keptBytes === bytes;
 
-export function BulkBar({ list, filter, senderName, started, changed }: Props): JSX.Element | null {
+interface Chosen {
+  readonly rows: readonly ListedRequest[];
+  /** In the database. */
+  readonly kept: readonly ListedRequest[];
+  /** With their whole bodies: those that passed their check and are not stored yet, and those that failed it. */
+  readonly checked: readonly ListedRequest[];
+  readonly forged: readonly ListedRequest[];
+  /** Accepted ones that can be sent once more. */
+  readonly held: readonly ListedRequest[];
+  /** How many refused ones the filter matches; 0: it matches others, too. */
+  readonly matching: number;
+  /** Why none of them can be retried; '': some can. */
+  readonly lacking: string;
+}
+
+function chosenOf(list: RequestList, filter: KeptFilter, senderName: Props['senderName']): Chosen {
   const ids = list.selected.value;
-  const [all, setAll] = useState(false);
-  const [asking, setAsking] = useState<'' | 'force' | 'delete' | 'replay'>('');
-  const [typed, setTyped] = useState('');
-  const [said, setSaid] = useState<readonly (readonly [string, number])[] | null>(null);
-  const [failure, setFailure] = useState<Failure | null>(null);
-  const [isBusy, setBusy] = useState(false);
-  if (ids.size === 0 && said === null && failure === null) return null;
   const rows = list.state.value.rows.filter(({ id }) => ids.has(id));
   const kept = rows.filter(isKept);
   const whole = kept.filter(isWhole);
   const checked = whole.filter(({ authenticated, retry }) => authenticated === true && retry !== 'committed');
   const forged = whole.filter(({ authenticated }) => authenticated === false);
   const held = rows.filter((row) => row.held !== undefined && resultOf(row) === 'stored').slice(0, replayMax);
-  const tables = [...new Set(forged.map(({ table }) => table))];
-  const onlyRefused = filter.result === 'refused';
-  const matching = onlyRefused ? (list.state.value.counts?.by.refused ?? 0) : 0;
-  const act = async (what: () => Promise<readonly (readonly [string, number])[] | null>): Promise<void> => {
+  const matching = filter.result === 'refused' ? (list.state.value.counts?.by.refused ?? 0) : 0;
+  const sender = forged[0]?.sender;
+  const lacking =
+    forged.length > 0 && checked.length === 0
+      ? `Their signatures were not kept, so they cannot be checked again. Let ${sender === undefined ? 'their sender' : senderName(sender)} send them once more.`
+      : kept.length > 0 && whole.length === 0
+        ? 'Not all of their bodies was kept. Their sender has them whole.'
+        : '';
+  return { rows, kept, checked, forged, held, matching, lacking };
+}
+
+type Counted = readonly (readonly [string, number])[];
+type Question = '' | 'force' | 'delete' | 'replay';
+
+export function BulkBar({ list, filter, senderName, started, changed }: Props): JSX.Element | null {
+  const [all, setAll] = useState(false);
+  const [asking, setAsking] = useState<Question>('');
+  const [said, setSaid] = useState<Counted | null>(null);
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const isNone = list.selected.value.size === 0;
+  if (isNone && said === null && failure === null) return null;
+  const chosen = chosenOf(list, filter, senderName);
+  const { kept, checked, forged, held } = chosen;
+  const act = async (what: () => Promise<Counted | null>): Promise<void> => {
     setBusy(true);
     setFailure(null);
     setSaid(null);
     setAsking('');
-    setTyped('');
     try {
       setSaid(await what());
       list.selected.value = new Set();
@@ -68,143 +96,189 @@ export function BulkBar({ list, filter, senderName, started, changed }: Props): 
   };
   const retry = (some: readonly ListedRequest[], force: boolean) =>
     act(async () => {
-      if (all) {
-        await call('retry', { body: { filter, force } });
-        started();
-        return null;
-      }
-      const { tables: answers } = await run(retrySome(some.map(idOf), force), true);
-      return countOf((answers.at(-1)?.rows ?? []).map(([, words]) => words ?? ''));
+      if (!all) return retried(some, force);
+      await call('retry', { body: { filter, force } });
+      started();
+      return null;
     });
-  const remove = () =>
-    act(async () => {
-      const sql = all ? forgetFiltered(filter) : forgetSome(kept.map(idOf));
-      const { tables: answers } = await run(sql, true);
-      return [['deleted', Number(answers.at(-1)?.rows[0]?.[0] ?? 0)]];
-    });
-  const replay = () => act(async () => countOf(await replayed(held)));
-  const label = (word: string, n: number): string => (n === rows.length || all ? word : `${word} ${n}`);
-  const forgedWords =
-    forged.length > 0 && checked.length === 0
-      ? `Their signatures were not kept, so they cannot be checked again. Let ${forged[0]?.sender === undefined ? 'their sender' : senderName(forged[0].sender)} send them once more.`
-      : kept.length > 0 && whole.length === 0
-        ? 'Not all of their bodies was kept. Their sender has them whole.'
-        : '';
+  const asked = { chosen, filter, all, close: () => setAsking('') };
   return (
     <div class="bulk" role="region" aria-label="Selected requests">
-      {ids.size === 0 ? null : (
-        <div class="row-of wrap">
-          <b>{all ? `All ${matching} that match` : `${rows.length} selected`}</b>
-          {!all && matching > rows.length ? (
-            <button type="button" class="small quiet" onClick={() => setAll(true)}>
-              Select all {matching} that match
-            </button>
-          ) : null}
-          <button
-            type="button"
-            data-key="r"
-            disabled={isBusy || (!all && checked.length === 0)}
-            title={forgedWords}
-            onClick={() => void retry(checked, false)}
-          >
-            {label('Retry', checked.length)}
-          </button>
-          <button
-            type="button"
-            disabled={isBusy || all || held.length === 0}
-            title={held.length === 0 ? 'Only accepted requests whose bodies are kept can be sent again.' : ''}
-            onClick={() => setAsking('replay')}
-          >
-            {label('Replay', held.length)}…
-          </button>
-          <Copy text={rows.map(lineOf).join('\n')} label="Copy" />
-          <span class="apart" />
-          <button
-            type="button"
-            class="danger"
-            disabled={isBusy || (!all && forged.length === 0)}
-            onClick={() => setAsking('force')}
-          >
-            {label('Store unchecked', forged.length)}…
-          </button>
-          <button
-            type="button"
-            class="danger"
-            disabled={isBusy || (!all && kept.length === 0)}
-            onClick={() => setAsking('delete')}
-          >
-            {label('Delete', kept.length)}…
-          </button>
-          <button
-            type="button"
-            class="small quiet"
-            aria-label="Clear the selection"
-            onClick={() => ((list.selected.value = new Set()), setAll(false))}
-          >
-            ×
-          </button>
-        </div>
+      {isNone ? null : (
+        <Buttons
+          chosen={chosen}
+          all={all}
+          setAll={setAll}
+          isBusy={isBusy}
+          retry={() => void retry(checked, false)}
+          ask={setAsking}
+          clear={() => ((list.selected.value = new Set()), setAll(false))}
+        />
       )}
-      {forgedWords === '' ? null : <p class="faint">{forgedWords}</p>}
+      {chosen.lacking === '' ? null : <p class="faint">{chosen.lacking}</p>}
       {asking === 'delete' ? (
-        <p>
-          They are deleted for good.{' '}
-          <button type="button" class="danger" onClick={() => void remove()}>
-            Delete {all ? `all ${matching}` : kept.length}?
-          </button>{' '}
-          <Cancel close={() => setAsking('')} />
-          <Sql text={all ? forgetFiltered(filter) : forgetSome(kept.map(idOf))} />
-        </p>
+        <Delete
+          {...asked}
+          act={(sql) => void act(() => forgotten(sql))}
+          count={all ? chosen.matching : kept.length}
+        />
+      ) : asking === 'replay' ? (
+        <Replay {...asked} act={() => void act(async () => countOf(await replayed(held)))} />
+      ) : asking === 'force' ? (
+        <Force {...asked} act={() => void retry(forged, true)} />
       ) : null}
-      {asking === 'replay' ? (
-        <p>
-          They are sent to this Headgate once more, signed anew. Where a table stores each delivery once, no
-          second row is made; elsewhere each makes another row.{' '}
-          <button type="button" class="primary" onClick={() => void replay()}>
-            Send {held.length}
-          </button>{' '}
-          <Cancel close={() => setAsking('')} />
-        </p>
-      ) : null}
-      {asking === 'force' ? (
-        <div>
-          <p>
-            They go into the table as if their sender had signed them. Headgate cannot know whether it did.
-          </p>
-          {tables.length > 1 || (all && filter.table === '') ? (
-            <p>Choose requests of one table first.</p>
-          ) : (
-            <label>
-              To go on, type the name of the table,{' '}
-              <Text of={all ? filter.table : (tables[0] ?? '')} max={140} />
-              <input
-                value={typed}
-                spellcheck={false}
-                onInput={(event) => setTyped(event.currentTarget.value)}
-              />
-            </label>
-          )}
-          <button
-            type="button"
-            class="danger"
-            disabled={typed === '' || typed !== (all ? filter.table : tables[0]) || tables.length > 1}
-            onClick={() => void retry(forged, true)}
-          >
-            Store unchecked
-          </button>{' '}
-          <Cancel close={() => setAsking('')} />
-          <Sql text={all ? retryFiltered(filter, true) : retrySome(forged.map(idOf), true)} />
-        </div>
-      ) : null}
-      {said === null ? null : (
-        <p role="status">
-          {said.map(([words, n]) => `${n} × ${words}`).join('; ')}{' '}
-          <button type="button" class="small quiet" onClick={() => setSaid(null)}>
-            Close
-          </button>
-        </p>
-      )}
+      {said === null ? null : <Said counted={said} close={() => setSaid(null)} />}
       {failure === null ? null : <Wrong failure={failure} />}
+    </div>
+  );
+}
+
+function Said({ counted, close }: { readonly counted: Counted; readonly close: () => void }): JSX.Element {
+  return (
+    <p role="status">
+      {counted.map(([words, n]) => `${n} × ${words}`).join('; ')}{' '}
+      <button type="button" class="small quiet" onClick={close}>
+        Close
+      </button>
+    </p>
+  );
+}
+
+interface ButtonsProps {
+  readonly chosen: Chosen;
+  readonly all: boolean;
+  readonly setAll: (all: boolean) => void;
+  readonly isBusy: boolean;
+  readonly retry: () => void;
+  readonly ask: (question: Question) => void;
+  readonly clear: () => void;
+}
+
+function Buttons({ chosen, all, setAll, isBusy, retry, ask, clear }: ButtonsProps): JSX.Element {
+  const { rows, kept, checked, forged, held, matching, lacking } = chosen;
+  const label = (word: string, n: number): string => (n === rows.length || all ? word : `${word} ${n}`);
+  return (
+    <div class="row-of wrap">
+      <b>{all ? `All ${matching} that match` : `${rows.length} selected`}</b>
+      {!all && matching > rows.length ? (
+        <button type="button" class="small quiet" onClick={() => setAll(true)}>
+          Select all {matching} that match
+        </button>
+      ) : null}
+      <button
+        type="button"
+        data-key="r"
+        disabled={isBusy || (!all && checked.length === 0)}
+        title={lacking}
+        onClick={retry}
+      >
+        {label('Retry', checked.length)}
+      </button>
+      <button
+        type="button"
+        disabled={isBusy || all || held.length === 0}
+        title={held.length === 0 ? 'Only accepted requests whose bodies are kept can be sent again.' : ''}
+        onClick={() => ask('replay')}
+      >
+        {label('Replay', held.length)}…
+      </button>
+      <Copy text={rows.map(lineOf).join('\n')} label="Copy" />
+      <span class="apart" />
+      <button
+        type="button"
+        class="danger"
+        disabled={isBusy || (!all && forged.length === 0)}
+        onClick={() => ask('force')}
+      >
+        {label('Store unchecked', forged.length)}…
+      </button>
+      <button
+        type="button"
+        class="danger"
+        disabled={isBusy || (!all && kept.length === 0)}
+        onClick={() => ask('delete')}
+      >
+        {label('Delete', kept.length)}…
+      </button>
+      <button type="button" class="small quiet" aria-label="Clear the selection" onClick={clear}>
+        ×
+      </button>
+    </div>
+  );
+}
+
+interface Asked {
+  readonly chosen: Chosen;
+  readonly filter: KeptFilter;
+  readonly all: boolean;
+  readonly close: () => void;
+}
+
+function Delete({
+  chosen: { kept },
+  filter,
+  all,
+  count,
+  act,
+  close,
+}: Asked & { readonly count: number; readonly act: (sql: string) => void }): JSX.Element {
+  const sql = all ? forgetFiltered(filter) : forgetSome(kept.map(idOf));
+  return (
+    <p>
+      They are deleted for good.{' '}
+      <button type="button" class="danger" onClick={() => act(sql)}>
+        Delete {all ? `all ${count}` : count}?
+      </button>{' '}
+      <Cancel close={close} />
+      <Sql text={sql} />
+    </p>
+  );
+}
+
+function Replay({ chosen: { held }, act, close }: Asked & { readonly act: () => void }): JSX.Element {
+  return (
+    <p>
+      They are sent to this Headgate once more, signed anew. Where a table stores each delivery once, no
+      second row is made; elsewhere each makes another row.{' '}
+      <button type="button" class="primary" onClick={act}>
+        Send {held.length}
+      </button>{' '}
+      <Cancel close={close} />
+    </p>
+  );
+}
+
+function Force({
+  chosen: { forged },
+  filter,
+  all,
+  act,
+  close,
+}: Asked & { readonly act: () => void }): JSX.Element {
+  const [typed, setTyped] = useState('');
+  const tables = all ? [filter.table] : [...new Set(forged.map(({ table }) => table))];
+  const [table = ''] = tables;
+  return (
+    <div>
+      <p>They go into the table as if their sender had signed them. Headgate cannot know whether it did.</p>
+      {tables.length > 1 || table === '' ? (
+        <p>Choose requests of one table first.</p>
+      ) : (
+        <label>
+          To go on, type the name of the table, <Text of={table} max={140} />
+          <input value={typed} spellcheck={false} onInput={(event) => setTyped(event.currentTarget.value)} />
+        </label>
+      )}
+      <button
+        type="button"
+        class="danger"
+        disabled={typed === '' || typed !== table || tables.length > 1}
+        onClick={act}
+      >
+        Store unchecked
+      </button>{' '}
+      <Cancel close={close} />
+      <Sql text={all ? retryFiltered(filter, true) : retrySome(forged.map(idOf), true)} />
     </div>
   );
 }
@@ -221,6 +295,16 @@ function countOf(words: readonly string[]): readonly (readonly [string, number])
   const counts = new Map<string, number>();
   for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
   return [...counts];
+}
+
+async function retried(some: readonly ListedRequest[], force: boolean): Promise<Counted> {
+  const { tables } = await run(retrySome(some.map(idOf), force), true);
+  return countOf((tables.at(-1)?.rows ?? []).map(([, words]) => words ?? ''));
+}
+
+async function forgotten(sql: string): Promise<Counted> {
+  const { tables } = await run(sql, true);
+  return [['deleted', Number(tables.at(-1)?.rows[0]?.[0] ?? 0)]];
 }
 
 /** One after the other, each with what it held; says how each was answered. */

@@ -112,10 +112,9 @@ interface PageProps {
 }
 
 function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
-  const { row, came, engineError } = facts;
+  const { row } = facts;
   const same = useSameReason(row.id);
   const refused = resultOf(row) === 'refused' || resultOf(row) === 'later';
-  const checked = row.authenticated ?? true;
   const { result: _, ...any } = noAddress;
   const sameHref = to(['requests'], {
     ...any,
@@ -125,8 +124,6 @@ function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
     code: row.code,
     cause: row.cause?.kind ?? '',
   });
-  const lacking = came === null ? 'nothing of it is kept' : lackingOf(came);
-  const query = came?.target.indexOf('?') ?? -1;
   return (
     <div class="request-page">
       <div class="main-part">
@@ -140,11 +137,6 @@ function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
               <p class="mono">
                 {row.code}: <Text of={row.reason} max={4_000} />
               </p>
-              {engineError === null ? null : (
-                <p class="mono">
-                  PostgreSQL: <Text of={engineError} max={2_048} />
-                </p>
-              )}
             </details>
           )}
           <Actions facts={facts} pageHref="" changed={changed} isPage />
@@ -159,29 +151,7 @@ function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
             same={same}
           />
         ) : null}
-        {came === null ? null : (
-          <>
-            <LooksLike
-              table={came.table}
-              headers={[...came.headers.map(([name]) => name), ...came.leftOut]}
-            />
-            {checked && row.authenticated !== null ? null : <ExplainThis came={came} />}
-            {lacking !== null ? (
-              <p class="faint">
-                It cannot be changed and sent again here: {lacking}. Its sender has the whole request.
-              </p>
-            ) : (
-              <Resend
-                table={came.table}
-                method={came.method}
-                query={query === -1 ? '' : came.target.slice(query)}
-                headers={came.headers}
-                body={came.body ?? ''}
-                checked={checked}
-              />
-            )}
-          </>
-        )}
+        <Again facts={facts} />
         {/^r\d+$/.test(row.id) ? <Compare id={row.id.slice(1)} /> : null}
         {facts.sql === null ? null : <Sql text={facts.sql} />}
       </div>
@@ -195,6 +165,34 @@ function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
         ) : null}
       </aside>
     </div>
+  );
+}
+
+/** Its check explained, and the request changed and sent again: as far as it is kept. */
+function Again({ facts: { row, came } }: Pick<PageProps, 'facts'>): JSX.Element | null {
+  if (came === null) return null;
+  const checked = row.authenticated ?? true;
+  const lacking = lackingOf(came);
+  const query = came.target.indexOf('?');
+  return (
+    <>
+      <LooksLike table={came.table} headers={[...came.headers.map(([name]) => name), ...came.leftOut]} />
+      {checked && row.authenticated !== null ? null : <ExplainThis came={came} />}
+      {lacking !== null ? (
+        <p class="faint">
+          It cannot be changed and sent again here: {lacking}. Its sender has the whole request.
+        </p>
+      ) : (
+        <Resend
+          table={came.table}
+          method={came.method}
+          query={query === -1 ? '' : came.target.slice(query)}
+          headers={came.headers}
+          body={came.body ?? ''}
+          checked={checked}
+        />
+      )}
+    </>
   );
 }
 

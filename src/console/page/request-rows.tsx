@@ -45,6 +45,9 @@ export function RequestRows({ list, open, narrow, hrefOf, show, senderName }: Pr
   const selected = list.selected.value;
   const from = Math.max(0, Math.floor(view.top / view.row) - around);
   const until = Math.min(rows.length, Math.ceil((view.top + view.height) / view.row) + around);
+  const keys = useMemo(() => keysOf(rows), [rows]);
+  const place = rows.findIndex(({ id }) => id === open);
+  const all = rows.length > 0 && rows.every(({ id }) => selected.has(id));
   const look = (): void => {
     const { current } = frame;
     if (current === null) return;
@@ -58,23 +61,14 @@ export function RequestRows({ list, open, narrow, hrefOf, show, senderName }: Pr
     frame.current?.scrollTo({ top: list.scrollTop });
     look();
     // With one that is open beside it, the address says which.
-    if (list.focused !== '' && open === '' && document.activeElement === document.body)
-      rowOf(frame.current, list.focused)?.focus({ preventScroll: true });
+    if (open === '') focusAgain(frame.current, list.focused);
     addEventListener('resize', look);
     return () => removeEventListener('resize', look);
   }, [list]);
   useEffect(() => look(), [rows.length, narrow]);
-  const keys = useMemo(() => keysOf(rows), [rows]);
-  const place = rows.findIndex(({ id }) => id === open);
   useEffect(() => {
-    const { current } = frame;
-    if (current === null || place < 0) return;
-    const [top, bottom] = [place * view.row, (place + 2) * view.row];
-    if (top < current.scrollTop) current.scrollTo({ top });
-    else if (bottom > current.scrollTop + current.clientHeight)
-      current.scrollTo({ top: bottom - current.clientHeight });
+    if (frame.current !== null && place >= 0) showPlace(frame.current, place * view.row, view.row);
   }, [open, place]);
-  const all = rows.length > 0 && rows.every(({ id }) => selected.has(id));
   return (
     <div
       class={`requests ${narrow ? 'beside' : ''}`}
@@ -85,26 +79,10 @@ export function RequestRows({ list, open, narrow, hrefOf, show, senderName }: Pr
       aria-label="Requests"
     >
       <table class="lines">
-        <thead>
-          <tr>
-            <th class="pick">
-              <input
-                type="checkbox"
-                aria-label="Select all that are shown"
-                checked={all}
-                onChange={() => (list.selected.value = new Set(all ? [] : rows.map(({ id }) => id)))}
-              />
-            </th>
-            <th class="when">Time</th>
-            <th class="answer">Answer</th>
-            <th class="to">Endpoint</th>
-            <th class="event">Event</th>
-            <th class="what">What became of it</th>
-            <th class="size right">Body</th>
-            <th class="took right">Took</th>
-            <th class="from">From</th>
-          </tr>
-        </thead>
+        <Head
+          all={all}
+          pickAll={() => (list.selected.value = new Set(all ? [] : rows.map(({ id }) => id)))}
+        />
         <tbody>
           <Gap px={from * view.row} />
           {rows.slice(from, until).map((row, i) => (
@@ -132,6 +110,34 @@ export function RequestRows({ list, open, narrow, hrefOf, show, senderName }: Pr
   );
 }
 
+/** Scrolls no further than it must. */
+function showPlace(frame: HTMLElement, top: number, height: number): void {
+  const bottom = top + 2 * height;
+  if (top < frame.scrollTop) frame.scrollTo({ top });
+  else if (bottom > frame.scrollTop + frame.clientHeight)
+    frame.scrollTo({ top: bottom - frame.clientHeight });
+}
+
+function Head({ all, pickAll }: { readonly all: boolean; readonly pickAll: () => void }): JSX.Element {
+  return (
+    <thead>
+      <tr>
+        <th class="pick">
+          <input type="checkbox" aria-label="Select all that are shown" checked={all} onChange={pickAll} />
+        </th>
+        <th class="when">Time</th>
+        <th class="answer">Answer</th>
+        <th class="to">Endpoint</th>
+        <th class="event">Event</th>
+        <th class="what">What became of it</th>
+        <th class="size right">Body</th>
+        <th class="took right">Took</th>
+        <th class="from">From</th>
+      </tr>
+    </thead>
+  );
+}
+
 /** A refused request gets another id when it is kept, within a second; its row stays the same, or a click into it would be lost. */
 function keysOf(rows: readonly ListedRequest[]): readonly string[] {
   const counts = new Map<string, number>();
@@ -143,9 +149,11 @@ function keysOf(rows: readonly ListedRequest[]): readonly string[] {
   });
 }
 
-const rowOf = (frame: HTMLElement | null, id: string): HTMLElement | null =>
-  [...(frame?.querySelectorAll<HTMLElement>('[data-row]') ?? [])].find((row) => row.dataset['row'] === id) ??
-  null;
+function focusAgain(frame: HTMLElement | null, id: string): void {
+  if (id === '' || document.activeElement !== document.body) return;
+  const rows = [...(frame?.querySelectorAll<HTMLElement>('[data-row]') ?? [])];
+  rows.find((row) => row.dataset['row'] === id)?.focus({ preventScroll: true });
+}
 
 function Gap({ px }: { readonly px: number }): JSX.Element | null {
   return px <= 0 ? null : (
@@ -257,7 +265,7 @@ function Middle({ text, title = text }: { readonly text: string; readonly title?
   );
 }
 
-/** What waits above the list while somebody looks elsewhere in it. */
+/** What waits while somebody looks elsewhere in the list. It stands in the page's head: above the list it would move the rows under the pointer. */
 export function Fresh({
   list,
   renew,

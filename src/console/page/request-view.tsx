@@ -69,7 +69,7 @@ export function Verdict({
   senderName,
   children = null,
 }: Pick<ViewProps, 'facts' | 'senderName'> & { readonly children?: JSX.Element | null }): JSX.Element {
-  const { row } = facts;
+  const { row, engineError } = facts;
   const same = useSameReason(row.id);
   const result = resultOf(row);
   if (result === 'refused' || result === 'later')
@@ -78,6 +78,11 @@ export function Verdict({
         <SentenceBox explained={explain(toExplain(row, senderName))} same={same}>
           {children}
         </SentenceBox>
+        {engineError === null ? null : (
+          <p class="mono">
+            PostgreSQL: <Text of={engineError} max={2_048} />
+          </p>
+        )}
       </div>
     );
   return (
@@ -94,7 +99,7 @@ function acceptedTitle({ row }: Facts): string {
   if (row.code.startsWith('handshake')) return 'The sender asked in a way that no ANSWER of the table fits.';
   if (row.code === 'spooled')
     return 'Kept on disk, because the database was away. It becomes a row as soon as it is back.';
-  if (row.rows === 0) return 'Already stored: a repeated delivery makes no second row.';
+  if (row.rows === 0) return 'No new row: it is stored already, or the table holds a newer version of it.';
   return `Stored: ${row.rows} ${row.rows === 1 ? 'row is' : 'rows are'} committed.`;
 }
 
@@ -265,7 +270,7 @@ function NotKept({
   );
 }
 
-function Answer({ facts: { row, engineError } }: { readonly facts: Facts }): JSX.Element {
+function Answer({ facts: { row } }: { readonly facts: Facts }): JSX.Element {
   return (
     <dl class="facts">
       <dt>Status</dt>
@@ -279,14 +284,6 @@ function Answer({ facts: { row, engineError } }: { readonly facts: Facts }): JSX
           <dt>Sentence</dt>
           <dd>
             <Text of={row.reason} max={4_000} />
-          </dd>
-        </>
-      )}
-      {engineError === null ? null : (
-        <>
-          <dt>PostgreSQL</dt>
-          <dd>
-            <Text of={engineError} max={2_048} />
           </dd>
         </>
       )}

@@ -32,23 +32,16 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
   const list = listOf(address);
   const { all: senders, nameOf } = useSenders();
   const [started, setStarted] = useState(0);
-  const { state } = list;
   const filter = { ...address } as Record<string, string>;
   const set = (change: Partial<ListAddress>): void => go(['requests'], { ...address, ...change });
   const show = (id: string): void => go(['requests'], { ...address, open: id }, open !== '');
   const close = (): void => {
     go(['requests'], filter, true);
-    const id = open;
-    requestAnimationFrame(() => {
-      // Another one may have been opened meanwhile.
-      if (route.value.query.has('open')) return;
-      const all = [...document.querySelectorAll<HTMLElement>('[data-row]')];
-      all.find((row) => row.dataset['row'] === id)?.focus();
-    });
+    requestAnimationFrame(() => focusRow(open));
   };
   const waits = useWaits(list, open);
   useRenewal(list, waits);
-  const { rows, counts, failure, isLoading, loaded, away, lookedThrough, next } = state.value;
+  const { rows, counts, next } = list.state.value;
   const place = rows.findIndex(({ id }) => id === open);
   const renew = (): void => {
     list.scrollTop = 0;
@@ -61,49 +54,19 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
         <header class="head">
           <h1>Requests</h1>
           <Live list={list} waits={waits} />
-          {/* Above the list it would move the rows under the pointer that is about to click. */}
           {waits ? <Fresh list={list} renew={renew} /> : null}
           <Copy text={location.href} label="Copy address" />
         </header>
         <RequestFilters address={address} counts={counts} senders={senders} set={set} />
-        {failure === null ? null : (
-          <div class="row-of">
-            <Wrong failure={failure} />
-            <button type="button" onClick={renew}>
-              Try again
-            </button>
-          </div>
-        )}
-        {away ? (
-          <p class="strip" role="status">
-            The database does not answer: only what this Headgate remembers is shown. Refused requests of
-            before come back with it.
-          </p>
-        ) : null}
-        {!loaded ? (
-          failure === null ? (
-            <Skeleton />
-          ) : null
-        ) : rows.length === 0 && next === null ? (
-          <Nothing address={address} nameOf={nameOf} set={set} />
-        ) : (
-          <RequestRows
-            list={list}
-            open={open}
-            narrow={open !== ''}
-            hrefOf={(id) => to(['requests'], { ...filter, open: id })}
-            show={show}
-            senderName={nameOf}
-          />
-        )}
-        {lookedThrough === null || next === null ? null : (
-          <p class="looked" role="status">
-            Looked through {rows.length === 0 ? 'the newest ' : ''}requests back to {clockOf(next[0])}.{' '}
-            <button type="button" class="small" disabled={isLoading} onClick={() => void list.more()}>
-              Look further
-            </button>
-          </p>
-        )}
+        <Found
+          list={list}
+          address={address}
+          open={open}
+          set={set}
+          show={show}
+          renew={renew}
+          nameOf={nameOf}
+        />
         <RetryProgress started={started} />
         <BulkBar
           key={JSON.stringify(address)}
@@ -113,10 +76,7 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
           started={() => setStarted(started + 1)}
           changed={() => void list.renew(false)}
         />
-        <footer class="known">
-          <Known counts={counts} address={address} />
-          {sqlOf(address) === null ? null : <Sql text={sqlOf(address) ?? ''} />}
-        </footer>
+        <Known counts={counts} address={address} />
       </div>
       {open === '' ? null : (
         <RequestPanel
@@ -126,10 +86,7 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
           count={rows.length}
           more={next !== null}
           hrefOf={(id) => to(['requests', id], filter)}
-          step={(by) => {
-            const row = rows[place + by];
-            if (row !== undefined) show(row.id);
-          }}
+          step={(by) => show(rows[place + by]?.id ?? open)}
           canStep={(by) => place >= 0 && rows[place + by] !== undefined}
           close={close}
           senderName={nameOf}
@@ -137,6 +94,70 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
         />
       )}
     </div>
+  );
+}
+
+function focusRow(id: string): void {
+  // Another one may have been opened meanwhile.
+  if (route.value.query.has('open')) return;
+  const all = [...document.querySelectorAll<HTMLElement>('[data-row]')];
+  all.find((row) => row.dataset['row'] === id)?.focus();
+}
+
+interface FoundProps {
+  readonly list: RequestList;
+  readonly address: ListAddress;
+  readonly open: string;
+  readonly set: (change: Partial<ListAddress>) => void;
+  readonly show: (id: string) => void;
+  readonly renew: () => void;
+  readonly nameOf: (id: string) => string;
+}
+
+/** The lines, or why there are none. */
+function Found({ list, address, open, set, show, renew, nameOf }: FoundProps): JSX.Element {
+  const { rows, failure, isLoading, loaded, away, lookedThrough, next } = list.state.value;
+  return (
+    <>
+      {failure === null ? null : (
+        <div class="row-of">
+          <Wrong failure={failure} />
+          <button type="button" onClick={renew}>
+            Try again
+          </button>
+        </div>
+      )}
+      {away ? (
+        <p class="strip" role="status">
+          The database does not answer: only what this Headgate remembers is shown. Refused requests of before
+          come back with it.
+        </p>
+      ) : null}
+      {!loaded ? (
+        failure === null ? (
+          <Skeleton />
+        ) : null
+      ) : rows.length === 0 && next === null ? (
+        <Nothing address={address} nameOf={nameOf} set={set} />
+      ) : (
+        <RequestRows
+          list={list}
+          open={open}
+          narrow={open !== ''}
+          hrefOf={(id) => to(['requests'], { ...address, open: id })}
+          show={show}
+          senderName={nameOf}
+        />
+      )}
+      {lookedThrough === null || next === null ? null : (
+        <p class="looked" role="status">
+          Looked through {rows.length === 0 ? 'the newest ' : ''}requests back to {clockOf(next[0])}.{' '}
+          <button type="button" class="small" disabled={isLoading} onClick={() => void list.more()}>
+            Look further
+          </button>
+        </p>
+      )}
+    </>
   );
 }
 
@@ -211,9 +232,23 @@ function Known({
 }: {
   readonly counts: ListCounts | null;
   readonly address: ListAddress;
-}): JSX.Element | null {
-  if (counts === null) return null;
-  const { rememberedSinceMs: memory, refusedSinceMs: refused } = counts;
+}): JSX.Element {
+  const sql = sqlOf(address);
+  return (
+    <footer class="known">
+      {counts === null ? null : <Since counts={counts} address={address} />}
+      {sql === null ? null : <Sql text={sql} />}
+    </footer>
+  );
+}
+
+function Since({
+  counts: { rememberedSinceMs: memory, refusedSinceMs: refused },
+  address,
+}: {
+  readonly counts: ListCounts;
+  readonly address: ListAddress;
+}): JSX.Element {
   const since = (ms: number): string =>
     `${dayOf(ms) === dayOf(Date.now()) ? '' : `${dayOf(ms)} `}${clockOf(ms)}`;
   return (

@@ -150,17 +150,30 @@ function joined(before: Found, more: Found): Found {
   };
 }
 
-function Paged(props: Shown): JSX.Element {
-  const { of, order, by, changed } = props;
+/** What the address asks for. */
+function pageOf({ order, by }: Shown): RowPage {
   const { query } = route.value;
   const [text, at] = [query.get('q') ?? '', query.get('at') ?? ''];
   const column = by ?? order.column;
   const direction = query.get('dir') === 'asc' ? 'asc' : 'desc';
   const from: RowPlace | null = at === '' || column === null ? null : { value: at, at: '' };
-  const page: RowPage = { column, direction, from, text, names: order.names, max: rowsMax };
-  const key = JSON.stringify([of, column, direction, at, text]);
+  return { column, direction, from, text, names: order.names, max: rowsMax };
+}
+
+interface Pages {
+  readonly found: Found | null;
+  readonly failure: Failure | null;
+  readonly isReading: boolean;
+  /** Reads the first page, or the one after these. */
+  readonly ask: (after: Found | null, options: Omit<CallOptions, 'body'>) => void;
+}
+
+/** `isLive`: the first page is read again when something has arrived, and from time to time. */
+function usePages(of: TableRef, page: RowPage, isLive: boolean): Pages {
+  const { column, direction, from, text, names } = page;
+  const key = JSON.stringify([of, column, direction, from?.value ?? '', text]);
   // Another column: what is open stays open until the rows are read again.
-  const columns = JSON.stringify(order.names);
+  const columns = JSON.stringify(names);
   const [state, setState] = useState<{ key: string; found: Found | null; pages: number }>({
     key: '',
     found: null,
@@ -169,16 +182,16 @@ function Paged(props: Shown): JSX.Element {
   const [failure, setFailure] = useState<Failure | null>(null);
   const [isReading, setReading] = useState(false);
   const current = state.key === key ? state : { key, found: null, pages: 0 };
-  const ask = (of_: Found | null, options: Omit<CallOptions, 'body'>): void => {
+  const ask = (after: Found | null, options: Omit<CallOptions, 'body'>): void => {
     setReading(true);
-    const next = of_?.next ?? null;
-    read(of, next === null ? page : { ...page, from: next }, of_?.step ?? 0, options).then(
+    const next = after?.next ?? null;
+    read(of, next === null ? page : { ...page, from: next }, after?.step ?? 0, options).then(
       (found) => {
         setReading(false);
         setFailure(null);
         setState((before) => {
-          const pages = of_ === null ? 1 : before.pages + 1;
-          return { key, found: of_ === null ? found : joined(of_, found), pages };
+          const pages = after === null ? 1 : before.pages + 1;
+          return { key, found: after === null ? found : joined(after, found), pages };
         });
       },
       (error: unknown) => {
@@ -192,8 +205,6 @@ function Paged(props: Shown): JSX.Element {
   };
   const seen = Math.floor((lastSeen.value.get(keyOf(of.schema, of.table))?.atMs ?? 0) / 1_000);
   const told = useRef(seen);
-  // What arrives changes the first page only, and a search is asked for by a person.
-  const isLive = text === '' && at === '' && direction === 'desc' && (by !== null || isCheap(order));
   useEffect(() => {
     const ending = new AbortController();
     ask(null, { signal: ending.signal });
@@ -211,35 +222,27 @@ function Paged(props: Shown): JSX.Element {
       ending.abort();
     };
   }, [key, seen, isLive, current.pages]);
-  const { found } = current;
+  return { found: current.found, failure, isReading, ask };
+}
+
+function Paged(props: Shown): JSX.Element {
+  const { of, order, by, changed } = props;
+  const page = pageOf(props);
+  const { direction, text } = page;
+  const isWhole = text === '' && page.from === null;
+  // What arrives changes the first page only, and a search is asked for by a person.
+  const isLive = isWhole && direction === 'desc' && (by !== null || isCheap(order));
+  const { found, failure, isReading, ask } = usePages(of, page, isLive);
   const starts = (steps[found?.step ?? 0] ?? steps[0]).starts;
   return (
     <>
       <Choice {...props} />
-      <p class="faint">
-        {column === null ? (
-          'The newest transactions first: the table has no column with the time of arrival, and no key that grows.'
-        ) : (
-          <>
-            {direction === 'desc'
-              ? by === null
-                ? 'Newest first, by '
-                : 'Greatest first, by '
-              : 'Smallest first, by '}
-            <Text of={column} max={80} />.
-          </>
-        )}
-        {starts ? ' Large values are cut: the rows are larger than 8 MiB.' : ''}
-      </p>
+      <Order page={page} by={by} starts={starts} />
       {failure === null ? null : <Wrong failure={failure} />}
       {found === null ? failure === null && <Skeleton /> : null}
       {found?.table.rows.length === 0 ? (
         <div class="empty">
-          {text === '' && at === ''
-            ? 'No rows yet.'
-            : found.next === null
-              ? 'No row matches.'
-              : 'None so far.'}
+          {isWhole ? 'No rows yet.' : found.next === null ? 'No row matches.' : 'None so far.'}
         </div>
       ) : null}
       {found !== null && found.table.rows.length > 0 ? (
@@ -266,6 +269,29 @@ function Paged(props: Shown): JSX.Element {
       ) : null}
       <Sql text={rowPage(of, page)} />
     </>
+  );
+}
+
+interface OrderProps {
+  readonly page: RowPage;
+  readonly by: string | null;
+  /** Only the beginnings of large values are shown. */
+  readonly starts: boolean;
+}
+
+function Order({ page: { column, direction }, by, starts }: OrderProps): JSX.Element {
+  const first = by === null ? 'Newest' : 'Greatest';
+  return (
+    <p class="faint">
+      {column === null ? (
+        'The newest transactions first: the table has no column with the time of arrival, and no key that grows.'
+      ) : (
+        <>
+          {direction === 'desc' ? first : 'Smallest'} first, by <Text of={column} max={80} />.
+        </>
+      )}
+      {starts ? ' Large values are cut: the rows are larger than 8 MiB.' : ''}
+    </p>
   );
 }
 
