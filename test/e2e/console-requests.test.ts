@@ -174,7 +174,7 @@ suite('the list of all requests', () => {
     // Old addresses lead on.
     await open('refused?table=refunds');
     await within(10_000, async () => assert.equal(await rows(page).count(), 1));
-    assert.match(page.url(), /#\/requests\?result=refused&table=refunds/);
+    assert.match(page.url(), /#\/dev\/requests\?result=refused&table=refunds/);
 
     // The page of one request.
     const { rows: late } = await client.query<{ id: string; cause: unknown }>(

@@ -78,8 +78,8 @@ async function answersKeys({ page, open }: Tried): Promise<void> {
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
   await page.getByRole('tab', { name: 'Live' }).waitFor();
-  // No mouse: to a refused request, and on to its retry.
-  await open('requests?result=refused');
+  // No mouse: to a refused request, and on to its retry. Other tables, whose requests are still remembered, are gone.
+  await open('requests?result=refused&table=github_events');
   await page.locator('.lines a[data-row]').first().waitFor();
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
