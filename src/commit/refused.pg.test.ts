@@ -134,7 +134,7 @@ suite('rows that the engine refuses', () => {
     assert.deepEqual(codes(refused), ['aborted row_refused', 'aborted row_refused']);
   });
 
-  test('what a trigger says is not told', async (t) => {
+  test('the words of a trigger are for the owner of the table alone', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`
       create table t (id int, v text);
@@ -146,7 +146,11 @@ suite('rows that the engine refuses', () => {
     const target = await tableOf('t');
     const outcomes = await send(['raise', 'ok', 'data', 'skip'].map((v) => rowsOf(target, json({ v }))));
     assert.deepEqual(codes(outcomes), ['aborted row_refused', 1, 'aborted row_refused', 1]);
-    assert(!json(outcomes).includes('secret'));
+    assert(
+      !JSON.stringify(outcomes, (key, value: unknown) => (key === 'engineError' ? null : value)).includes(
+        'secret',
+      ),
+    );
   });
 
   test("on_type_error = 'null' stores NULL for what does not fit, counts it, and refuses what NULL does not mend", async (t) => {

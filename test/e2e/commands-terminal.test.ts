@@ -207,9 +207,10 @@ test('commands on a terminal and in a pipe', { timeout: 240_000 }, async (t) => 
       .map((line) => (JSON.parse(line) as { id: string }).id);
     assert.deepEqual(ids, ['gitea', 'github', 'github_sha1', 'gitlab', 'gitlab_signed']);
     assert.match((await headgateRuns(['senders', 'whatsapp'])).stdout, /^meta /m);
-    const brand = await headgateRuns(['senders', 'stytch']);
-    assert.equal(brand.code, 1);
-    assert.match(brand.stderr, /Standard Webhooks: USING svix/);
+    assert.match((await headgateRuns(['senders', 'stytch'])).stdout, /^svix .* stytch/m);
+    const hint = await headgateRuns(['senders', 'gmail']);
+    assert.equal(hint.code, 1);
+    assert.match(hint.stderr, /USING google_pubsub/);
     assert.ok((await headgateRuns(['senders'])).stdout.split('\n').length > 140);
   });
 
