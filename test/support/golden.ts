@@ -95,6 +95,15 @@ export function compareWithGolden(name: string, answers: Golden): void {
   if (process.env['HEADGATE_GOLDEN'] === 'write')
     writeFileSync(path, `${JSON.stringify(answers, null, 2)}\n`);
   const golden = JSON.parse(readFileSync(path, 'utf8')) as Golden;
-  assert.deepEqual(Object.keys(answers), Object.keys(golden));
-  for (const [request, answer] of Object.entries(answers)) assert.deepEqual(answer, golden[request], request);
+  assert.deepEqual(
+    Object.keys(answers),
+    Object.keys(golden),
+    'if they are meant to change, HEADGATE_GOLDEN=write npm test -- golden',
+  );
+  for (const [request, answer] of Object.entries(answers))
+    assert.deepEqual(
+      answer,
+      golden[request],
+      `${request}: if it is meant to change, HEADGATE_GOLDEN=write npm test -- golden`,
+    );
 }
