@@ -6,8 +6,8 @@
  * search_path wins if its arguments fit better. So where PostgreSQL's own takes other types than those given, it is named with its schema, or
  * the value is cast.
  */
-import { locked, tableBytes } from './endpoint-list.ts';
 import { identifier, literal, qualified } from './quote.ts';
+import { locked, tableBytes } from './table-sizes.ts';
 
 export interface TableRef {
   readonly schema: string;

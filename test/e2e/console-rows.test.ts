@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Client } from 'pg';
 import type { Page } from 'playwright-core';
-import { newestRows, readOrder } from '../../src/console/newest-rows.ts';
+import { readOrder } from '../../src/console/newest-rows.ts';
+import { rowPage } from '../../src/console/row-pages.ts';
 import { openConsole } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { requireTool } from '../support/tools.ts';
@@ -72,9 +73,9 @@ suite('rows in the console', () => {
     await client.query('CREATE INDEX ON large (arrived)');
     const { rows: found } = await client.query<{ column: string; indexed: boolean }>(readOrder(ref));
     assert.deepEqual([found[0]?.column, found[0]?.indexed], ['arrived', true]);
-    const order = { column: 'arrived', nullable: true, indexed: true, bytes: 0, names: [] };
+    const first = { column: 'arrived', direction: 'desc', from: null, text: '', names: [], max: 50 } as const;
     const explained = await client.query<Record<string, [{ Plan: Record<string, number> }]>>(
-      `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${newestRows(ref, order)}`,
+      `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${rowPage(ref, first)}`,
     );
     const plan = explained.rows[0]?.['QUERY PLAN']?.[0].Plan ?? {};
     assert((plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0) < 100, JSON.stringify(plan));

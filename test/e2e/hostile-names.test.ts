@@ -38,7 +38,7 @@ import {
   readRefusal,
   takenNames,
 } from '../../src/console/new-endpoint.ts';
-import { newestRows, readOrder } from '../../src/console/newest-rows.ts';
+import { readOrder } from '../../src/console/newest-rows.ts';
 import {
   countRetried,
   explainValidate,
@@ -138,7 +138,6 @@ const counted = (sql: string | null): string => `SELECT count(*) AS rows FROM ($
 const slice = { from: [1_000, 'r9'], newer: false, max: 10, scanned: 100 } as const;
 const seen = { arrivedAtMs: 1_000, schema: 'public', table: 'hooks', address: '127.0.0.1' };
 const explained = { headers: [], body: '', url: '', method: '', now: '' };
-const order = { column: null, nullable: false, indexed: false, bytes: 0, names: ['data', 'name'] };
 const rows = {
   column: 'name',
   direction: 'desc',
@@ -151,8 +150,6 @@ const shown = {
   countRetried: countRetried(['1']),
   countWaiting: countWaiting(filter),
   explainValidate: explainValidate({ schema: 'public', table: 'guarded' }, explained),
-  newestRows: newestRows(hooks, order),
-  newestRowsByColumn: newestRows(hooks, { ...order, column: 'name', nullable: true }),
   readOrders: readOrders({ schema: 'headgate', table: 'rejected_requests' }),
   rowPage: rowPage(hooks, rows),
   searchedRows: rowPage(hooks, { ...rows, text: 'n', from: { value: 'z', at: '' } }),
