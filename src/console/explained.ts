@@ -282,7 +282,7 @@ const misfit = ({ reason }: ToExplain): Entry => {
     todo: [
       {
         what: 'Change the column, or what the sender writes.',
-        why: 'The words of PostgreSQL below say which value it was.',
+        why: 'The words of PostgreSQL say which value it was.',
         offer: 'endpoint',
       },
       { what: 'Then retry it here.', why: 'It has passed the check and was kept: nothing is lost.' },
