@@ -17,7 +17,7 @@ import { call, run } from './server.ts';
 import type { Failure } from './server.ts';
 import { Value } from './value.tsx';
 import type { Made } from './wizard-secret.tsx';
-import type { Chosen } from './wizard.tsx';
+import type { Chosen } from './wizard-chosen.ts';
 
 interface Props {
   readonly chosen: Chosen;
