@@ -86,7 +86,7 @@ export async function openService({
   const signs = new Signs();
   const heard = observers(log, (observation) => writes?.observe(observation), signs.observe);
   const held = new Held(limits, (table) => deps.catalog.lastKnown(table));
-  const ring = new Ring(Date.now, held.forget);
+  const ring = new Ring(Date.now, held.forget, held.eventOf);
   const observe = observers(heard, metrics.observe, ring.observe);
   starting.heardBy(observers((observation) => writes?.observe(observation), metrics.observe, ring.observe));
   const guarding = openGuards(several ? withoutListenTls(settings) : settings, observe, closer);

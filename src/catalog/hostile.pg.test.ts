@@ -85,7 +85,19 @@ function hostileOn(bin: string): void {
     assert.deepEqual(granted, [
       ['headgate.request', 'action', 'INSERT'],
       ['headgate.request', 'given', 'INSERT'],
+      // A role leaves tombstones of its own tables.
+      ['headgate.tombstones', 'deleted_at', 'UPDATE'],
+      ['headgate.tombstones', 'key', 'INSERT'],
+      ['headgate.tombstones', 'relation', 'INSERT'],
+      ['headgate.tombstones', 'version', 'INSERT'],
+      ['headgate.tombstones', 'version', 'UPDATE'],
     ]);
+    const [[hers] = []] = await rows(root, `SELECT 'al.t'::regclass::oid::text`);
+    await refused(
+      mallory,
+      `INSERT INTO headgate.tombstones (relation, key, version) VALUES (${String(hers)}, gen_random_uuid(), '{9}')`,
+      '44000',
+    );
   });
 
   test('who asks is who he is: SET ROLE, a group, a prepared statement, and no other', async () => {

@@ -73,7 +73,7 @@ suite('migrate', () => {
     const client = await database.connect();
     const migrations = readMigrations();
     await migrate(client, migrations);
-    await client.query(`delete from headgate.migration where version > 10; drop table headgate.keeping, headgate.keep_log, headgate.token, headgate.token_table, headgate.alert, headgate.alert_seen, headgate.acme, headgate.webhook_into, headgate.webhook_private, headgate.writer_role cascade;
+    await client.query(`delete from headgate.migration where version > 10; drop table headgate.keeping, headgate.keep_log, headgate.token, headgate.token_table, headgate.alert, headgate.alert_seen, headgate.acme, headgate.webhook_into, headgate.webhook_private, headgate.writer_role, headgate.claimer cascade;
       create view public.mine as select * from headgate.endpoints`);
     const reader = await database.connect();
     await reader.query(
@@ -82,6 +82,31 @@ suite('migrate', () => {
     assert.deepEqual(await migrate(client, migrations), { from: 10, to: migrations.version });
     assert.equal((await reader.query('select from public.mine')).rowCount, 0);
     await reader.query('commit');
+  });
+
+  test('what an owner has claimed before version 71 stays known, unless it was elsewhere, and no id is written again', async (t) => {
+    const client = await (await testDatabase(t)).connect();
+    const migrations = readMigrations();
+    await migrate(client, migrations);
+    const numbered = migrations.numbered.find(({ version }) => version === 71)?.sql;
+    await client.query(`create table t (); insert into headgate.webhook_table (relation, payload, options, includes)
+      values ('t', 'data', '{"dedupe": "$.id"}', '[]');
+      insert into headgate.delivery (relation, id, claimed_by)
+      values ('t', '00000000-0000-0000-0000-000000000001', (select relowner from pg_class where oid = 't'::regclass))`);
+    const claim = `select headgate.claim_deliveries('t'::regclass, '{00000000-0000-0000-0000-000000000001}', 3600)`;
+    const file = async () =>
+      (await client.query(`select pg_relation_filenode('headgate.delivery'), xmin from headgate.delivery`))
+        .rows;
+    const before = await file();
+    const upgrade = async (identity: string) => {
+      await client.query(`drop table headgate.claimer; update headgate.cluster set identity = ${identity};
+        begin; set local search_path = pg_catalog, pg_temp; ${numbered}; commit; call headgate.settle()`);
+    };
+    await upgrade('headgate.cluster_identity()');
+    await assert.rejects(client.query(claim), { code: 'HG004' });
+    assert.deepEqual(await file(), before);
+    await upgrade(`'another server'`);
+    await client.query(claim);
   });
 
   test('a view of before gets its new columns, and what is granted stays', async (t) => {

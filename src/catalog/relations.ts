@@ -35,12 +35,11 @@ const hasLocks = `exists (
 
 /** The catalog of another role is not believed: what it says would be that role's choice. */
 const knowsVersions = `exists (
-  select from pg_catalog.pg_proc v
-  join pg_catalog.pg_namespace vn on vn.oid operator(pg_catalog.=) v.pronamespace
-  join pg_catalog.pg_roles vo on vo.oid operator(pg_catalog.=) v.proowner
-  where vn.nspname operator(pg_catalog.=) 'headgate' and v.proname operator(pg_catalog.=) 'version_of'
-    and pg_catalog.oidvectortypes(v.proargtypes) operator(pg_catalog.=) 'oid'
-    and pg_catalog.has_schema_privilege(vn.oid, 'USAGE') and pg_catalog.has_function_privilege(v.oid, 'EXECUTE')
+  select from pg_catalog.pg_class v
+  join pg_catalog.pg_namespace vn on vn.oid operator(pg_catalog.=) v.relnamespace
+  join pg_catalog.pg_roles vo on vo.oid operator(pg_catalog.=) v.relowner
+  where vn.nspname operator(pg_catalog.=) 'headgate' and v.relname operator(pg_catalog.=) 'versions'
+    and pg_catalog.has_schema_privilege(vn.oid, 'USAGE') and pg_catalog.has_any_column_privilege(v.oid, 'SELECT')
     and (vo.rolsuper or vo.rolname operator(pg_catalog.=) current_user))`;
 
 /** Without compiling, which would take seconds for one row, and in a session that may be lent to others afterwards. */
@@ -86,7 +85,7 @@ interface FoundRow extends RelationRow {
   readonly versioned?: Versioned;
 }
 
-/** headgate.version_of() */
+/** headgate.versions */
 interface Versioned {
   readonly options: Readonly<Record<string, unknown>>;
   /** The column that takes whole documents. */
@@ -145,7 +144,7 @@ async function look(query: Query, logins: boolean | null, name: string): Promise
 async function versionOf(query: Query, relation: number): Promise<Versioned | null> {
   const rows = await query(
     () =>
-      `select pg_catalog.set_config('jit', 'off', true); select headgate.version_of(${relation}) as versioned`,
+      `select pg_catalog.set_config('jit', 'off', true); select v.versioned from headgate.versions v where v.relation operator(pg_catalog.=) ${relation}`,
   );
   return (rows as readonly { readonly versioned: Versioned | null }[])[0]?.versioned ?? null;
 }

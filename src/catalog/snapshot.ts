@@ -216,6 +216,7 @@ function toTarget(
       check: unusable === null ? (compiled?.check ?? null) : 'unusable',
       readsEncodedBody: compiled?.readsEncodedBody,
       whyRefused: compiled?.why,
+      sender: compiled?.sender,
       answers: answers.made ?? undefined,
       waitsForDisk: row.options['webhook.wait_for_persistence'] !== false,
       hasLocks: true,

@@ -6,6 +6,8 @@ import type { Settings } from '../config/settings.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import type { Into } from '../types/into.ts';
 import type { Check, CheckRequest, WhyRefused } from '../types/request.ts';
+import type { KnownSender } from '../types/target.ts';
+import { SenderOfCheck } from '../senders/sender-of-check.ts';
 import { createCompileAnswers } from '../validate/answers.ts';
 import { explainRefusal } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
@@ -15,6 +17,7 @@ import type { CodeChoice } from './shape.ts';
 export interface CompiledCheck {
   readonly check: Check;
   readonly why?: WhyRefused;
+  readonly sender?: KnownSender;
   /** Lower-case names of the headers that it reads; null: it reads all of them. */
   readonly headers: readonly string[] | null;
   readonly readsEncodedBody?: boolean;
@@ -51,6 +54,7 @@ export class TableCompiler {
     return {
       check: parsed.compile({ secrets, publicUrl }),
       why: (request: CheckRequest) => explainRefusal(expression, { secrets, publicUrl }, request),
+      sender: new SenderOfCheck(expression, [...secrets.keys()]),
       readsEncodedBody: parsed.readsEncodedBody,
       headers: parsed.readsAllHeaders ? null : parsed.headersRead.map((name) => name.toLowerCase()),
     };

@@ -2,13 +2,14 @@
  * The SQL of a table with the option `version`: a row is stored only if it is newer than the row of its key, and than the deletion of it that is
  * remembered in headgate.tombstones. Pure; takes a target, returns statement texts with the parameters of those in statements.ts.
  *
- * Each statement returns one row: NULL, or `stale 0 7`: the places of the rows of `$1` that changed nothing because they were not newer. A deletion
+ * Each statement but the short one returns one row: NULL, or `stale 0 7`: the places of the rows of `$1` that changed nothing because they were not newer. A deletion
  * has the table to itself (table-statements.ts), so no row passes the tombstone that another transaction is about to leave. Everything that decides
  * is PostgreSQL's own, whatever the owner of the table has made.
  */
 import { quoteIdentifier as quote, relationName } from '../kit/sql-text.ts';
 import type { Newest, NewestPart, Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
+import type { Failed } from './round-trip.ts';
 import {
   equals,
   internalName,
@@ -24,6 +25,18 @@ import {
 
 /** The value that makes the engine fail when a row has no version. */
 export const versionMissing = 'version_missing';
+
+/** The values that make the engine fail when the short statement stores nothing. */
+const words = { stale: 'not_newer', buried: 'tombstones' } as const;
+
+/**
+ * Whether it failed because the long one has to decide: a row is not newer, there are tombstones, or two rows have one key (21000). A row's own value
+ * may say so, too: then the long one fails as well.
+ */
+export function isUndecided({ sqlstate, message }: Pick<Failed, 'sqlstate' | 'message'>): boolean {
+  if (sqlstate === '21000') return true;
+  return sqlstate === '22P02' && Object.values(words).some((word) => message.includes(word));
+}
 
 /** A text that says how new a row is, in bytes. */
 const textBytesMax = 1_024;
@@ -142,13 +155,36 @@ class Parts {
   rows(from: string, target: Target, unless: string): string {
     const { parts } = this.newest;
     const values = parts.map((part, i) => `${valueOf(part, '')} as ${this.versions[i] ?? ''}`);
-    const fine = parts.map(({ type }, i) => isVersion(this.versions[i] ?? '', type)).join(' and ');
     const path = underPath(target);
-    const check = `(case ${unless}when (${fine}) is not true then '${versionMissing}' else 'true' end)::pg_catalog.bool`;
+    const check = this.#check(this.versions, unless);
     return (
       `select * from (select *, ${values.join(', ')} from ${from} offset 0) as v ` +
       `where ${path === '' ? '' : `${path} and `}${check}`
     );
+  }
+
+  #check(values: readonly string[], unless: string): string {
+    const fine = this.newest.parts.map(({ type }, i) => isVersion(values[i] ?? '', type)).join(' and ');
+    return `(case ${unless}when (${fine}) is not true then '${versionMissing}' else 'true' end)::pg_catalog.bool`;
+  }
+
+  /** Fails if a decoded row has no version. `unless`: see rows. */
+  haveVersions(unless: string): string {
+    const values = this.newest.parts.map((part) => valueOf(part, ''));
+    return this.#check(values, unless);
+  }
+
+  /** Whether the row of the table is older than the one that would replace it. */
+  older(): string {
+    const excluded = this.newest.parts.map((part) => ordered(valueOf(part, 'excluded'), part.type));
+    return `${this.missing(this.row)} or ${less(this.stored(this.row), excluded, this.newest.replacesEqual)}`;
+  }
+
+  /** `kept`: columns that an existing row keeps. A row without a version is refused, so it replaces that. */
+  conflict(kept: readonly string[]): string {
+    const versions = new Set(this.newest.parts.map(({ column }) => column));
+    const left = kept.filter((name) => !versions.has(name));
+    return `on conflict (${this.key.join(', ')}) ${replacement(this.#shape, left)}`;
   }
 
   /** The newest row of each key. */
@@ -248,9 +284,6 @@ export function storeNewestStatement(target: Target, left: readonly string[] = [
   const columns = names(shape.columns);
   const key = parts.key.join(', ');
   const t = parts.row;
-  const { replacesEqual } = parts.newest;
-  const excluded = parts.newest.parts.map((part) => ordered(valueOf(part, 'excluded'), part.type));
-  const older = `${parts.missing(t)} or ${less(parts.stored(t), excluded, replacesEqual)}`;
   const buried =
     `exists (select from ${tombstonesOf(target)} b where b.key operator(pg_catalog.=) ${parts.digest('w')} ` +
     `and not ${parts.keptLess(parts.tombstone('b'), parts.kept('w'))})`;
@@ -259,8 +292,28 @@ export function storeNewestStatement(target: Target, left: readonly string[] = [
     `with r as materialized (${parts.rows(keyed(shape), target, '')}), stored as (` +
     `insert into ${relationName(target)} as ${t} (${columns}) select ${columns} from (${parts.winners('r')}) as w ` +
     `where ${noTombstones} or not ${buried} order by ${key} ` +
-    `on conflict (${key}) ${replacement(shape, left)} where ${older} returning ${parts.key.map((it) => `${t}.${it}`).join(', ')}) ` +
+    `${parts.conflict(left)} where ${parts.older()} returning ${parts.key.map((it) => `${t}.${it}`).join(', ')}) ` +
     parts.told('stored', 'stored as s')
+  );
+}
+
+/**
+ * The short statement: stores the rows of `$1` if the table has no tombstones, and fails otherwise (isUndecided). `one`: there is one row, of which the
+ * command tag says whether it was stored; of several, it fails unless each has a key of its own and is newer. It costs the engine little more than
+ * an upsert, because it does not prepare to say which rows were stale.
+ */
+export function storeNewerStatement(target: Target, left: readonly string[], one: boolean): string {
+  const { shape } = target;
+  const parts = partsOf(shape);
+  if (parts === null) throw new Error('the table has no versions');
+  const columns = names(shape.columns);
+  const buried = `when exists (select from ${tombstonesOf(target)} b) then '${words.buried}' `;
+  const older = parts.older();
+  const order = one ? '' : `order by ${parts.key.join(', ')} `;
+  const newer = one ? older : `(case when ${older} then 'true' else '${words.stale}' end)::pg_catalog.bool`;
+  return (
+    `insert into ${relationName(target)} as ${parts.row} (${columns}) select ${columns} from ${keyed(shape)} ` +
+    `where ${parts.haveVersions(buried)} ${order}${parts.conflict(left)} where ${newer}`
   );
 }
 

@@ -49,7 +49,8 @@ function* permutations<T>(all: readonly T[]): Generator<readonly T[]> {
 function newestOn(bin: string): void {
   let server: TestServer;
   before(async () => {
-    server = await startServer(bin);
+    // Nobody else takes numbers of transactions.
+    server = await startServer(bin, ['autovacuum=off']);
   });
   after(() => server.close());
 
@@ -375,6 +376,55 @@ function newestOn(bin: string): void {
       mixed.map((it) => (it.kind === 'committed' ? [it.rows, it.stale ?? 0] : it.refusal.code)),
       [[0, 1], 'version_missing', [1, 0], [1, 1]],
     );
+  });
+
+  test('a transaction is tried twice only where it is undecided which rows are newer', async (t) => {
+    const { client, headgate, create } = await room(t);
+    const target = await create('id INT PRIMARY KEY, seen BIGINT', `version = 'seen'`);
+    const send = headgate();
+    const row = (id: number, seen: number) => rowsOf(target, JSON.stringify({ id, seen }));
+    const group = (...ids: readonly number[]) => send(ids.map((id) => row(id, 1)));
+    const taken = async () => {
+      const { rows } = await client.query<{ n: string }>(
+        'select pg_snapshot_xmax(pg_current_snapshot()) as n',
+      );
+      return Number(rows[0]?.n);
+    };
+    /** How many transactions PostgreSQL has begun for it. */
+    const cost = async (of: () => Promise<unknown>) => {
+      const before = await taken();
+      await of();
+      return (await taken()) - before;
+    };
+    assert.equal(await cost(() => group(1)), 1, 'a new row');
+    assert.equal(
+      await cost(async () => assert.deepEqual(codes(await group(1)), [0])),
+      1,
+      'one that is not newer',
+    );
+    assert.equal(await cost(() => group(2, 3)), 1, 'several');
+    assert.equal(
+      await cost(async () => assert.deepEqual(codes(await group(4, 3)), [1, 0])),
+      2,
+      'one of several',
+    );
+    assert.equal(
+      await cost(async () => assert.deepEqual(codes(await group(5, 3)), [1, 0])),
+      1,
+      'the next such group',
+    );
+    for (let id = 10; id < 30; id++) await group(id, -id);
+    assert.equal(
+      await cost(async () => assert.deepEqual(codes(await group(6, 6)), [1, 0])),
+      2,
+      'a key twice',
+    );
+    const remove = { ...row(7, 5), deletes: Uint8Array.of(1) };
+    assert.deepEqual(codes(await headgate()([remove])), [1]);
+    assert.equal(await cost(async () => assert.deepEqual(codes(await group(7)), [0])), 2, 'a tombstone');
+    assert.equal(await cost(async () => assert.deepEqual(codes(await group(7)), [0])), 1, 'and another');
+    const without = { ...rowsOf(target, '{"id":8}'), keeps: new Map([[0, ['seen']]]) };
+    assert.deepEqual(codes(await send([without])), ['aborted version_missing']);
   });
 
   test('tombstones: whose they are, who reads them, how long they stay', async (t) => {

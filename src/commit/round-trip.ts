@@ -8,7 +8,7 @@
  * committed on this server alone, because somebody cut short the wait for its standby, is `lost`, too: it may be gone with the server.
  *
  * A statement may return the number of its transaction in a row of its own, `xid 1234`: with it, another connection can be
- * asked for the fate of a transaction whose end was lost. Another row, `stale 0 7`, says which rows were not newer.
+ * asked for the fate of a transaction whose end was lost. Another row, `stale 0 7`, says which rows were not newer, as the tag `INSERT 0 0` does of one.
  */
 import type { ClientBase, Connection, DatabaseError } from 'pg';
 import { cutOff } from '../engine/close-client.ts';
@@ -190,6 +190,8 @@ class Answer {
   }
 
   handleCommandComplete(message: { readonly text?: string }): void {
+    // Of one row: it was not newer, if that can be.
+    if (message.text === 'INSERT 0 0') (this.#stale ??= []).push({ completed: this.#completed, places: [0] });
     this.#completed++;
     this.#hasRow = false;
     this.#tag = message.text ?? '';

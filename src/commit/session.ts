@@ -6,6 +6,7 @@ import type { PoolClient } from 'pg';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
+import { isUndecided } from './newest-statements.ts';
 import { refusal } from '../errors/refusals.ts';
 import { claimSteps } from './deliveries.ts';
 import { aborted, failedHere, isInDoubt, isRaised, outcomeOf } from './error-cause.ts';
@@ -180,9 +181,10 @@ export class Session {
     return this.settled(reply);
   }
 
-  /** Stores the rows of these members in one transaction. */
-  async store(table: TableStatements, members: readonly Rows[]): Promise<Attempt> {
-    const rows = this.#steps(table, members);
+  /** Stores the rows of these members in one transaction. `mayTry`: see TableStatements.steps. */
+  async store(table: TableStatements, members: readonly Rows[], mayTry = true): Promise<Attempt> {
+    const rows = this.#steps(table, members, mayTry);
+    const trials = rows.find((step) => step.trials !== undefined)?.trials;
     const before = this.#before(table, rows);
     const then = [...rows, ...this.#after(table)];
     const steps = [...before, ...then];
@@ -198,6 +200,7 @@ export class Session {
       const [reply = lost] = await this.send(messages, [first.count + steps.length + last.count]);
       if (reply.kind === 'done') {
         this.#prepared.succeeded();
+        trials?.passed();
         return committed(reply, steps, first.count, members);
       }
       if (reply.kind === 'failed') {
@@ -207,6 +210,10 @@ export class Session {
         }
         const known = told(reply, steps, first.count);
         if (known !== reply) return known;
+        if (trials !== undefined && isUndecided(reply)) {
+          trials.failed();
+          return this.store(table, members, false);
+        }
         if (reply.sqlstate === metTwice && !this.#singly) {
           this.#singly = true;
           return this.store(table, members);
@@ -357,10 +364,10 @@ export class Session {
     return this.#options.shared && !isPlain(target) ? cleanUp(this.commitOf(target)) : nothing;
   }
 
-  #steps(table: TableStatements, members: readonly Rows[]): Step[] {
+  #steps(table: TableStatements, members: readonly Rows[], mayTry = false): Step[] {
     const rowsMax = this.#singly ? 1 : Infinity;
     const runs = toRuns(members, { rowsMax, bytesMax: limits.groupBytesMax });
-    const rows = table.steps(runs, this.facts, this.commitOf(table.target));
+    const rows = table.steps(runs, this.facts, this.commitOf(table.target), mayTry);
     return [...claimSteps(table.target, members), ...rows];
   }
 

@@ -32,7 +32,7 @@ export function underPath({ code }: Target): string {
   return code.as === 'writer' ? '' : `(select pg_catalog.set_config('search_path', $2, true)) is not null`;
 }
 
-export const where = (condition: string): string => (condition === '' ? '' : ` where ${condition}`);
+const where = (condition: string): string => (condition === '' ? '' : ` where ${condition}`);
 
 /** Stores the documents of `$1` unchanged in the one column, which is jsonb. */
 export function storeDocumentsStatement(target: Target): string {

@@ -1,6 +1,7 @@
 /**
  * What is sent for the rows of one version of a table: its statements, made once, and the steps of a transaction. Pure.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import { relationName } from '../kit/sql-text.ts';
 import type { Column } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
@@ -19,7 +20,12 @@ import {
   textOf,
 } from './lock-table.ts';
 import type { LockMode, Privilege } from './lock-table.ts';
-import { isNewestOnly, removeOlderStatement, storeNewestStatement } from './newest-statements.ts';
+import {
+  isNewestOnly,
+  removeOlderStatement,
+  storeNewerStatement,
+  storeNewestStatement,
+} from './newest-statements.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
 import type { Run } from './group-statements.ts';
@@ -37,6 +43,7 @@ import {
   storeValuesStatement,
   typeOids,
 } from './statements.ts';
+import { Trials } from './trials.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
 import type { Parameter, Part } from './wire-message.ts';
 
@@ -55,7 +62,16 @@ export interface Step {
   readonly between?: true;
   /** Which row of the transaction a place in its documents is: for a statement that says which rows were stale. */
   readonly rowAt?: (place: number) => number;
+  /** It is the short statement of rows that may not be newer (newest-statements.ts). */
+  readonly trials?: Trials;
 }
+
+type Short = 'one' | 'many';
+
+const trialsOf = rememberedOf<Target, Readonly<Record<Short, Trials>>>(() => ({
+  one: new Trials(),
+  many: new Trials(),
+}));
 
 /** A statement with the types of its parameters. */
 interface Sql {
@@ -106,6 +122,9 @@ export class TableStatements {
   readonly #locks: { readonly shared: Step; readonly alone: Step } | null;
   /** As confirm, and cheaper: for a table that runs no code. */
   readonly #stays: Step | null;
+  readonly #isNewest: boolean;
+  /** Of the short statements; null: the rows are stored without. */
+  readonly #trials: Readonly<Record<Short, Trials>> | null;
 
   constructor(target: Target) {
     this.target = target;
@@ -120,7 +139,9 @@ export class TableStatements {
         ? { shared: fixed(named(lockShared, table)), alone: fixed(named(lockAlone, table)) }
         : null;
     const isNewest = isNewestOnly(target);
+    this.#isNewest = isNewest;
     const remove = isNewest ? removeOlderStatement(target) : removeStatement(target);
+    this.#trials = isNewest && isPlain(target) ? trialsOf(target) : null;
     this.deletes = remove !== null;
     this.#remove = remove === null ? null : sql(remove, rowTypes);
     const probe = removeProbeStatement(target);
@@ -143,7 +164,7 @@ export class TableStatements {
     const count = steps.filter(({ between, claims }) => between !== true && claims !== true).length;
     const deletes = steps.some((it) => it.deletes === true);
     // It will have the table to itself: nobody else's keys, or ids, are in its way.
-    if (this.#locks === null || (deletes && isNewestOnly(this.target))) return this.#hold(deletes);
+    if (this.#locks === null || (deletes && this.#isNewest)) return this.#hold(deletes);
     return [count > 1 ? this.#locks.alone : this.#locks.shared, ...this.#hold(deletes)];
   }
 
@@ -152,7 +173,7 @@ export class TableStatements {
     const { target } = this;
     const lock = (mode?: LockMode): Step => ({ statement: null, messages: () => lockMessages(target, mode) });
     // No row that is older passes the tombstone of a deletion that is not committed yet.
-    const passesNobody = deletes && isNewestOnly(target);
+    const passesNobody = deletes && this.#isNewest;
     if (!isPlain(target)) {
       const needs: Privilege[] = ['INSERT'];
       if (target.shape.writeMode === 'upsert') needs.push('UPDATE');
@@ -183,8 +204,11 @@ export class TableStatements {
     return [this.#rows(this.#storing([], 0), [], null, facts), ...this.#pins(commit)];
   }
 
-  /** The steps that store these rows, in order. */
-  steps(runs: readonly Run[], facts: SessionFacts, commit: string): Step[] {
+  /** The steps that store these rows, in order. `mayTry`: by a statement that may leave it undecided which are newer. */
+  steps(runs: readonly Run[], facts: SessionFacts, commit: string, mayTry = false): Step[] {
+    const [only] = runs;
+    const short = mayTry && runs.length === 1 && only !== undefined ? this.#short(only, facts) : null;
+    if (short !== null) return [short];
     const steps: Step[] = [];
     const add = (step: Step) => steps.push(step, ...this.#pins(commit));
     let before = 0;
@@ -192,8 +216,9 @@ export class TableStatements {
       const first = before;
       before += rows;
       const rowAt = (place: number) => first + place;
+      const said = this.#isNewest ? { rowAt } : null;
       if (deletes === null) {
-        add({ ...this.#rows(this.#storing(kept, rows), parts, null, facts), rowAt });
+        add({ ...this.#rows(this.#storing(kept, rows), parts, null, facts), ...said });
         continue;
       }
       // What is stored and deleted again is stored first; a key whose last row stores it is not deleted.
@@ -201,13 +226,22 @@ export class TableStatements {
       if (removed < rows)
         add({
           ...this.#rows(this.#storing(kept, rows - removed), parts, null, facts),
-          rowAt: (place) => first + storedAt(deletes, place),
+          ...(said !== null && { rowAt: (place) => first + storedAt(deletes, place) }),
         });
       if (this.#remove === null) throw new Error('rows of a table without a key are not deleted');
       const all = parts.map((part) => ({ ...part, without: null }));
-      add({ ...this.#rows(this.#remove, all, deletes, facts), deletes: true, rowAt });
+      add({ ...this.#rows(this.#remove, all, deletes, facts), deletes: true, ...said });
     }
     return steps;
+  }
+
+  #short({ kept, parts, rows, deletes }: Run, facts: SessionFacts): Step | null {
+    if (this.#trials === null || deletes !== null) return null;
+    const short = rows === 1 ? 'one' : 'many';
+    const trials = this.#trials[short];
+    if (!trials.next()) return null;
+    const step = this.#rows(this.#storing(kept, rows, short), parts, null, facts);
+    return { ...step, rowAt: (place) => place, trials };
   }
 
   /** The last steps of a transaction. */
@@ -223,12 +257,13 @@ export class TableStatements {
     return isPlain(this.target) ? [] : [{ ...named(pins, [textOf(commit)]), between: true }];
   }
 
-  #storing(kept: readonly string[], rows: number): Sql {
+  #storing(kept: readonly string[], rows: number, short?: Short): Sql {
     const byValues = goesByValues(this.target, rows);
-    const key = [String(byValues), ...kept].join('\0');
+    const key = [short ?? String(byValues), ...kept].join('\0');
     let storing = this.#store.get(key);
     if (storing === undefined) {
-      storing = sql(storingSql(this.target, kept, byValues), rowTypes);
+      const text = short === undefined ? storingSql(this.target, kept, byValues) : null;
+      storing = sql(text ?? storeNewerStatement(this.target, kept, short === 'one'), rowTypes);
       if (this.#store.size < keptVariantsMax) this.#store.set(key, storing);
     }
     return storing;

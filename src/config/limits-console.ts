@@ -80,6 +80,9 @@ export const consoleLimits = {
   tailLastRightsMs: 15 * 60 * 1000,
   /** Bytes that wait for one watcher before it gets fewer lines. */
   tailWaitingBytesMax: 256 * 1024,
+  /** Requests of one page of a list, and those of which a text is looked for in one go. */
+  listRowsMax: 100,
+  listScannedMax: 1_000,
   /** How often a stream says whether requests can be accepted, in ms. */
   tailBeatMs: 1_000,
 } as const;

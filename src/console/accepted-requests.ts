@@ -30,6 +30,8 @@ interface Entry {
   /** One character per byte: for many small values this is cheaper than buffers. */
   readonly body: string;
   readonly bytes: number;
+  /** What its event is called; null: not known; undefined: nobody has asked. */
+  event: string | null | undefined;
 }
 
 export class Held {
@@ -65,7 +67,8 @@ export class Held {
     const of = this.#tables.get(target) ?? { target, entries: new Map<string, Entry>(), bytes: 0 };
     this.#count += 1;
     const name = `${this.#mine}.${this.#count}`;
-    const entry = { of, request: { ...shown, atMs, bodyBytes: body.length }, body: start, bytes };
+    const request = { ...shown, atMs, bodyBytes: body.length };
+    const entry: Entry = { of, request, body: start, bytes, event: undefined };
     this.#tables.set(target, of);
     of.entries.set(name, entry);
     this.#entries.set(name, entry);
@@ -89,6 +92,18 @@ export class Held {
     if (this.#entries.size > 0 || this.#looking === null) return;
     clearInterval(this.#looking);
     this.#looking = null;
+  };
+
+  /** null: it is not known, or forgotten. */
+  readonly eventOf = (name: string): string | null => {
+    const entry = this.#entries.get(name);
+    if (entry === undefined) return null;
+    const { of, request, body } = entry;
+    if (entry.event === undefined) {
+      const whole = body.length === request.bodyBytes ? Buffer.from(body, 'latin1') : null;
+      entry.event = of.target.sender?.event(Object.entries(request.headers).flat(), whole) ?? null;
+    }
+    return entry.event;
   };
 
   /** null: that table has no such request, or it is forgotten. */

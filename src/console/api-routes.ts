@@ -25,6 +25,7 @@ import type {
 import {
   readChecks,
   readHeld,
+  readList,
   readLogin,
   readObject,
   readReplay,
@@ -34,13 +35,15 @@ import {
   readTrial,
 } from './body.ts';
 import { writeJson, writeSqlError } from './headers.ts';
+import { findRequest, listRequests } from './request-list.ts';
+import type { ListDeps } from './request-list.ts';
 import { Retrying } from './retries.ts';
 import { tryHmac } from './try-hmac.ts';
 import { ownedTable } from './statements.ts';
 import type { Session, Sessions, Who } from './sessions.ts';
 import { SqlRunner } from './sql.ts';
 import type { SqlDoorAt } from './sql.ts';
-import { streamTail } from './stream.ts';
+import { KnownRights, streamTail } from './stream.ts';
 
 /** What other rooms know and the page shows. */
 export interface ConsoleAnswers {
@@ -107,9 +110,11 @@ export class ConsoleApi {
   readonly #watching = new Map<string, number>();
   /** The last retry of each session. */
   readonly #retries = rememberedOf<SqlRunner, { last: Retrying | null }>(() => ({ last: null }));
+  readonly #rights: KnownRights;
 
   constructor(deps: ApiDeps) {
     this.#deps = deps;
+    this.#rights = new KnownRights(deps.clock);
   }
 
   /** Rejects with Refused. */
@@ -134,6 +139,8 @@ export class ConsoleApi {
       send: ['POST', () => this.#send(asked)],
       replay: ['POST', () => this.#replay(asked)],
       held: ['POST', () => this.#held(asked)],
+      requests: ['POST', () => this.#list(asked)],
+      request: ['POST', () => this.#find(asked)],
       retry:
         request.method === 'GET'
           ? ['GET', () => this.#retryState(asked)]
@@ -373,6 +380,38 @@ export class ConsoleApi {
     const found = await this.#counted(() => this.#deps.answers.held(question));
     if (found === null) throw none;
     writeJson(response, 200, found);
+  }
+
+  async #list(asked: Asked): Promise<void> {
+    const deps = this.#listDeps(asked);
+    const call = readList(await readObject(asked.request));
+    const answer = await this.#run(asked, () => listRequests(call, deps));
+    if (answer !== null) writeJson(asked.response, 200, answer);
+  }
+
+  async #find(asked: Asked): Promise<void> {
+    const deps = this.#listDeps(asked);
+    const { id } = await readObject(asked.request);
+    const found = await this.#run(asked, () => findRequest(String(id), deps));
+    if (asked.response.headersSent) return;
+    if (found === null)
+      throw new Refused(
+        'not_found',
+        'this request is not remembered any more, or it is not of a table of yours',
+      );
+    writeJson(asked.response, 200, found);
+  }
+
+  #listDeps({ request, response }: Asked): ListDeps {
+    const { runner, who } = this.#ofRole(request);
+    const gone = goneOf(response);
+    // A frozen database would hold up what is remembered.
+    const isAway = this.#deps.answers.ready() !== null;
+    return {
+      tail: this.#deps.tail,
+      ask: async (call) => (isAway ? null : ((await runner.run(call, gone)).tables.at(-1) ?? null)),
+      rights: () => this.#rights.of(runner, who.database, gone, isAway),
+    };
   }
 
   /** A request that is sent counts as a statement. */

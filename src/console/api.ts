@@ -1,7 +1,9 @@
 /** Types only: the messages between the console's page and its server. Values of rows are texts, as PostgreSQL writes them. */
 import type { TailLine } from '../observe/tail.ts';
+import type { Cause } from '../types/cause.ts';
 import type { HmacForm, TriedRequest } from './own-hmac.ts';
-import type { RefusedFilter } from './statements.ts';
+import type { Result } from './request-filter.ts';
+import type { KeptFilter } from './request-statements.ts';
 
 /** GET /console/api/login: how to log in. */
 export interface LoginInfo {
@@ -115,6 +117,48 @@ export interface TailEvent {
   readonly skipped: number;
   /** Once a second: why no request can be accepted at present; null: they can. Absent: this event does not say. */
   readonly notReady?: string | null;
+}
+
+/** POST /console/api/requests: a page of the list of all requests. */
+export interface ListCall {
+  readonly filter: KeptFilter;
+  /** The arrival, in ms, and id of the request beyond which the page begins; null: the newest. */
+  readonly from: readonly [number, string] | null;
+  /** The page before it instead. */
+  readonly newer: boolean;
+  readonly counts: boolean;
+}
+
+export interface ListAnswer {
+  /** Newest first. */
+  readonly rows: readonly ListedRequest[];
+  /** Where the next page begins; null: there is none. */
+  readonly next: readonly [number, string] | null;
+  /** A text was looked for in so many of the requests that were kept, and there are more; null: in all. */
+  readonly lookedThrough: number | null;
+  /** The database does not answer: only what is remembered. */
+  readonly away: boolean;
+  readonly counts: ListCounts | null;
+}
+
+export interface ListCounts {
+  readonly by: Readonly<Record<Result, number>>;
+  /** false: the text of the filter was left out. */
+  readonly whole: boolean;
+  /** Of the oldest; null: there is none. */
+  readonly rememberedSinceMs: number | null;
+  readonly refusedSinceMs: number | null;
+  readonly handshakesSinceMs: number | null;
+}
+
+/** `id`: `r` and a number: refused and kept; `h`: a handshake that was kept; otherwise one that a process remembers. */
+export interface ListedRequest extends Omit<TailLine, 'oid'> {
+  /** Of those that were kept. */
+  readonly reason: string | null;
+  readonly cause: Cause | null;
+  readonly authenticated: boolean | null;
+  readonly keptBytes: number | null;
+  readonly retry: string | null;
 }
 
 /** A sender that Headgate knows, for the wizard. */
@@ -249,9 +293,9 @@ export interface HmacVerdict {
   readonly fits: HmacForm | null;
 }
 
-/** POST /console/api/retry: all requests that these filters match (statements.ts). GET returns the state of the last retry. */
+/** POST /console/api/retry: all requests that these filters match (request-statements.ts). GET returns the state of the last retry. */
 export interface RetryCall {
-  readonly filter: RefusedFilter;
+  readonly filter: KeptFilter;
   /** Includes requests that VALIDATE did not accept. */
   readonly force: boolean;
 }

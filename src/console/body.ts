@@ -9,6 +9,7 @@ import { Refused } from '../errors/refusals.ts';
 import type {
   Check,
   HmacTrial,
+  ListCall,
   LoginRequest,
   ReplayRequest,
   RetryCall,
@@ -17,7 +18,8 @@ import type {
 } from './api.ts';
 import { isHmacForm } from './own-hmac.ts';
 import type { HeldQuestion } from '../observe/tail.ts';
-import { noFilter } from './statements.ts';
+import { anyKept } from './request-statements.ts';
+import type { KeptFilter } from './request-statements.ts';
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -108,14 +110,35 @@ export function readHeld({ held, database, schema, table }: Members): Omit<HeldQ
 }
 
 export function readRetry({ filter, force }: Members): RetryCall {
-  if (typeof filter !== 'object' || filter === null || typeof force !== 'boolean')
-    throw malformed('a retry has filter and force');
-  const given = filter as Members;
-  const read = Object.keys(noFilter).map((name) => [name, given[name]] as const);
-  if (!read.every(([, value]) => typeof value === 'string' && !value.includes('\0')))
-    throw malformed('each filter is a text');
-  return { filter: Object.fromEntries(read) as unknown as RetryCall['filter'], force };
+  if (typeof force !== 'boolean') throw malformed('a retry has filter and force');
+  return { filter: readFilter(filter), force };
 }
+
+export function readList({ filter, from = null, newer = false, counts = false }: Members): ListCall {
+  if (typeof newer !== 'boolean' || typeof counts !== 'boolean')
+    throw malformed('a list has filter, and may have from, newer and counts');
+  const [ms, id] = Array.isArray(from) ? (from as unknown[]) : [0, 'r0'];
+  if (!isMoment(ms) || !isText(id)) throw malformed('from is a time in ms and an id');
+  return { filter: readFilter(filter), from: from === null ? null : [ms, id], newer, counts };
+}
+
+/** What is missing is no filter. */
+function readFilter(filter: unknown): KeptFilter {
+  if (typeof filter !== 'object' || filter === null) throw malformed('a filter is an object');
+  const given = filter as Members;
+  const read = Object.entries(anyKept).map(([name, none]) => {
+    const value = given[name] ?? none;
+    const fits =
+      typeof none === 'number' ? isMoment(value) : typeof value === 'string' && !value.includes('\0');
+    if (!fits) throw malformed(`the filter ${name} is a ${typeof none === 'number' ? 'time in ms' : 'text'}`);
+    return [name, value];
+  });
+  return Object.fromEntries(read) as KeptFilter;
+}
+
+/** Within the years that a timestamp of PostgreSQL and a Date have. */
+const isMoment = (value: unknown): value is number =>
+  Number.isInteger(value) && (value as number) >= 0 && (value as number) < 8e15;
 
 export function readReplay(given: Members): ReplayRequest {
   const { schema, table, method, query, headers, body, sign, checked, vouched = '' } = given;

@@ -160,7 +160,7 @@ export const readRefusal = ({
 FROM headgate.rejected_requests q
 WHERE q.schema_name = ${literal(schema)} AND q.table_name = ${literal(table)}
 ORDER BY q.id DESC LIMIT 1`;
-export const readHandshake = ({ schema, table }: TableRef): string => `SELECT h.status, h.outcome, h.asked_at
+export const readQuestion = ({ schema, table }: TableRef): string => `SELECT h.status, h.outcome, h.asked_at
 FROM headgate.handshakes h
 WHERE h.schema_name = ${literal(schema)} AND h.table_name = ${literal(table)}
 ORDER BY h.id DESC LIMIT 1`;

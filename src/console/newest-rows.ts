@@ -1,5 +1,5 @@
 /**
- * The newest rows of a table, by its arrival column or by a key that grows. Takes what `readOrder` has found of the table, returns SQL. An
+ * How the newest rows of a table are found: by its arrival column or by a key that grows. The statements that read them are in row-pages.ts. An
  * index makes it cheap for any number of rows; without one a table of `scanBytesMax` at most is read as a whole, and a larger one only if
  * somebody asks for it. The position of a row says nothing: VACUUM gives the place of old rows to new ones. Pure.
  */
@@ -8,16 +8,10 @@ import type { TableRef } from './statements.ts';
 
 /** Tables that are read as a whole whenever their rows are looked at. */
 const scanBytesMax = 64 * 1024 * 1024;
-export const newestMax = 50;
-/** Of a value in a list whose values are too large together, in characters, and what all of them may take, in bytes. */
-const startChars = 500;
-const cellsBytesMax = 4 * 1024 * 1024;
 
 export interface RowOrder {
   /** The column whose greatest values are the newest rows; null: there is none, and the transactions that wrote them are compared. */
   readonly column: string | null;
-  /** It may be NULL; these rows come last. */
-  readonly nullable: boolean;
   /** An index has its order. */
   readonly indexed: boolean;
   readonly bytes: number;
@@ -32,7 +26,7 @@ export const readOrder = ({ schema, table }: TableRef): string => `WITH RECURSIV
   UNION ALL
   SELECT i.inhrelid FROM part JOIN pg_inherits i ON i.inhparent = part.oid
 )
-SELECT o.attname AS "column", o.nullable, o.indexed, (SELECT sum(pg_relation_size(p.oid::regclass)) FROM part p) AS bytes,
+SELECT o.attname AS "column", o.indexed, (SELECT sum(pg_relation_size(p.oid::regclass)) FROM part p) AS bytes,
   (SELECT pg_catalog.json_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS names
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -43,7 +37,7 @@ LEFT JOIN LATERAL (
   LIMIT 1
 ) t ON true
 LEFT JOIN LATERAL (
-  SELECT a.attname, NOT a.attnotnull AS nullable, a.attname IS NOT DISTINCT FROM t.name AS arrival, EXISTS (
+  SELECT a.attname, a.attname IS NOT DISTINCT FROM t.name AS arrival, EXISTS (
     SELECT FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_am m ON m.oid = k.relam
     WHERE i.indrelid = c.oid AND i.indkey[0] = a.attnum AND i.indisvalid AND i.indpred IS NULL AND m.amname = 'btree'
       AND i.indoption[0] IN (0::smallint, 3::smallint)
@@ -64,7 +58,6 @@ WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)}`;
 export function orderOf(row: Readonly<Record<string, string | null>>): RowOrder {
   return {
     column: row['column'] ?? null,
-    nullable: row['nullable'] === 't',
     indexed: row['indexed'] === 't',
     bytes: Number(row['bytes'] ?? 0),
     names: JSON.parse(row['names'] ?? '[]') as string[],
@@ -73,30 +66,6 @@ export function orderOf(row: Readonly<Record<string, string | null>>): RowOrder 
 
 /** Whether the newest rows are found without reading a large table. */
 export const isCheap = ({ indexed, bytes }: RowOrder): boolean => indexed || bytes <= scanBytesMax;
-
-/** The first column is the row's identity: another row, or the same after a change, never has it. */
-export function newestRows({ schema, table }: TableRef, order: RowOrder, max = newestMax): string {
-  const from = `SELECT pg_catalog.concat_ws(' ', t.tableoid, t.ctid, t.xmin), t.* FROM ${qualified(schema, table)} t`;
-  if (order.column === null) return `${from}\nORDER BY age(t.xmin), t.ctid DESC\nLIMIT ${max}`;
-  const column = `t.${identifier(order.column)}`;
-  const newest = `${from}\nWHERE ${column} IS NOT NULL\nORDER BY ${column} DESC\nLIMIT ${max}`;
-  if (!order.nullable) return newest;
-  return `(${newest})\nUNION ALL\n(${from} WHERE ${column} IS NULL LIMIT ${max})\nLIMIT ${max}`;
-}
-
-/** The same rows as texts. Of a value that is too large for the list its beginning, and how large it is. */
-export function newestStarts(of: TableRef, order: RowOrder, max = newestMax): string {
-  const cellMax = Math.max(startChars, Math.floor(cellsBytesMax / (newestMax * order.names.length)));
-  const cells = order.names.map((name, i) => {
-    const text = `r.c${i}::text`;
-    const start = `pg_catalog.concat(octet_length(${text}), ' bytes, beginning with ', left(${text}, ${startChars}))`;
-    return `CASE WHEN octet_length(${text}) > ${cellMax} THEN ${start} ELSE ${text} END AS ${identifier(name)}`;
-  });
-  return `SELECT ${['r.id', ...cells].join(',\n  ')}
-FROM (
-${newestRows(of, order, max)}
-) AS r (${['id', ...order.names.map((_, i) => `c${i}`)].join(', ')})`;
-}
 
 /** null: it has no such column. */
 export const indexFor = ({ schema, table }: TableRef, { column }: RowOrder): string | null =>

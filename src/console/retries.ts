@@ -10,20 +10,21 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { limits } from '../config/limits.ts';
 import type { RetryState, SqlCall, SqlTable } from './api.ts';
-import { countRetried, countWaiting, retryBatch } from './statements.ts';
-import type { RefusedFilter } from './statements.ts';
+import { countWaiting, retryBatch } from './request-statements.ts';
+import type { KeptFilter } from './request-statements.ts';
+import { countRetried } from './statements.ts';
 
 type Run = (call: SqlCall) => Promise<SqlTable | undefined>;
 
 export class Retrying {
   readonly #run: Run;
-  readonly #filter: RefusedFilter;
+  readonly #filter: KeptFilter;
   readonly #force: boolean;
   readonly #cancelling: AbortController;
   #state: RetryState = { kind: 'running', total: 0, asked: 0, said: [], outcomes: [], error: null };
 
   /** `signal`: the session has ended. */
-  constructor(run: Run, filter: RefusedFilter, force: boolean, signal: AbortSignal) {
+  constructor(run: Run, filter: KeptFilter, force: boolean, signal: AbortSignal) {
     this.#run = run;
     this.#filter = filter;
     this.#force = force;

@@ -2,9 +2,11 @@
  * The last outcomes of this process. Takes observations, passes lines to watchers: first the remembered ones, then new
  * ones in batches. While nobody watches, an outcome costs only one stored reference.
  */
+import { randomBytes } from 'node:crypto';
 import { limits } from '../config/limits.ts';
-import type { TailBatch, TailLine, TailSource } from '../observe/tail.ts';
+import type { Recall, TailBatch, TailLine, TailSource } from '../observe/tail.ts';
 import type { Observation, Observe } from '../observe/observations.ts';
+import { byArrival, isBeyond, matchesLine } from './request-filter.ts';
 
 type Outcome = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
 
@@ -21,11 +23,20 @@ export class Ring implements TailSource {
 
   /** Called with the name of what is no longer remembered. */
   readonly #forget: (held: string) => void;
+  /** What the event of a held request is called; null: not known. */
+  readonly #eventOf: (held: string) => string | null;
+  /** Other processes, now and before, have other names. */
+  readonly #mine = randomBytes(6).toString('base64url');
 
   /** `clock`: ms since 1970. */
-  constructor(clock: () => number, forget: (held: string) => void = () => {}) {
+  constructor(
+    clock: () => number,
+    forget: (held: string) => void = () => {},
+    eventOf: (held: string) => string | null = () => null,
+  ) {
     this.#clock = clock;
     this.#forget = forget;
+    this.#eventOf = eventOf;
   }
 
   readonly observe: Observe = (observation) => {
@@ -47,6 +58,20 @@ export class Ring implements TailSource {
     return () => void this.#watchers.delete(told);
   }
 
+  async recall({ filter, from, newer, max }: Recall): Promise<readonly TailLine[]> {
+    const lines = this.#lines(0, this.#count).map((line) => this.#named(line));
+    const found = lines.filter(
+      (line) => matchesLine(line, filter) && (from === null || isBeyond(line, from, newer)),
+    );
+    found.sort(byArrival);
+    return newer ? found.slice(-max) : found.slice(0, max);
+  }
+
+  #named(line: TailLine): TailLine {
+    const event = line.held === undefined ? null : this.#eventOf(line.held);
+    return event === null ? line : { ...line, event };
+  }
+
   #flush(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
@@ -63,21 +88,27 @@ export class Ring implements TailSource {
     const lines: TailLine[] = [];
     for (let i = Math.max(0, from, this.#count - limits.tailRingMax); i < until; i++) {
       const outcome = this.#outcomes[i % limits.tailRingMax];
-      if (outcome !== undefined) lines.push(lineOf(outcome, this.#times[i % limits.tailRingMax] ?? 0));
+      if (outcome === undefined) continue;
+      const id = `${this.#mine}.${i}`;
+      lines.push(lineOf(outcome, id, this.#times[i % limits.tailRingMax] ?? 0));
     }
     return lines;
   }
 }
 
-function lineOf(outcome: Outcome, atMs: number): TailLine {
+function lineOf(outcome: Outcome, id: string, atMs: number): TailLine {
   const { database, schema, table } = outcome.table ?? { database: '', schema: '', table: '' };
   const { code, rows, seconds } = outcome;
-  const oid = outcome.table?.oid;
+  const { oid, sender } = outcome.table ?? {};
   const named = oid === undefined ? { database, schema, table } : { database, schema, table, oid };
-  const said = { atMs, ...named, code, rows, ms: Math.round(seconds * 100_000) / 100 };
+  const whose = sender === undefined || sender.id === null ? {} : { sender: sender.id };
+  const arrivedAtMs = ('arrivedAtMs' in outcome && outcome.arrivedAtMs) || Math.round(atMs - seconds * 1_000);
+  const took = { rows, ms: Math.round(seconds * 100_000) / 100 };
+  const said = { id, atMs, arrivedAtMs, ...named, ...whose, code, ...took };
   if (outcome.kind === 'batch.answered')
     return { ...said, door: 'websocket', status: 0, bytes: null, address: '' };
-  const { status, bytes = null, remoteAddress = '', held } = outcome;
-  const line: TailLine = { ...said, door: 'http', status, bytes, address: remoteAddress };
+  const { status, bytes = null, remoteAddress = '', held, path } = outcome;
+  const way = path === undefined ? {} : { path };
+  const line: TailLine = { ...said, ...way, door: 'http', status, bytes, address: remoteAddress };
   return held === undefined ? line : { ...line, held };
 }

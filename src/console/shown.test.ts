@@ -5,7 +5,8 @@ import { prettyJson } from './pretty.ts';
 import { identifier, literal, shellWord } from './quote.ts';
 import { agoText, cut, digitsText, hexLines, pieces, sizeText } from './shown.ts';
 import { createEndpoint } from './new-endpoint.ts';
-import { explainValidate, listRefused, noFilter, withoutSecrets } from './statements.ts';
+import { anyKept, listHandshakes, listKept } from './request-statements.ts';
+import { explainValidate, withoutSecrets } from './statements.ts';
 
 const shown = (text: string) =>
   pieces(text)
@@ -103,15 +104,18 @@ test('names and texts are quoted, whatever they hold', () => {
 });
 
 test('filters become conditions, and only those that are set', () => {
-  assert.doesNotMatch(listRefused(noFilter, ''), /WHERE/);
-  const sql = listRefused(
-    { ...noFilter, code: "x' OR ''='", since: 'constructor', checked: 'no', text: 'a' },
-    '9',
-  );
+  const slice = { from: null, newer: false, max: 10, scanned: 100 };
+  assert.doesNotMatch(listKept(anyKept, slice) ?? '', /WHERE/);
+  const hostile = { ...anyKept, code: "x' OR ''='", checked: 'no', text: "a'" };
+  const sql = listKept(hostile, { ...slice, from: [1_000, "r9'"] }) ?? '';
   assert.match(sql, /code = 'x'' OR ''''='''/);
   assert.match(sql, /NOT authenticated/);
-  assert.match(sql, /id < '9'/);
-  assert.doesNotMatch(sql, /interval/);
+  assert.match(sql, /strpos\(lower\(reason\), lower\('a'''\)\)/);
+  const next = listKept(anyKept, { ...slice, from: [1_000, 'r9'] }) ?? '';
+  assert.match(next, /\(received_at, id\) < \(timestamptz '1970-01-01T00:00:01.000Z', 9::bigint\)/);
+  // What is about other requests is not asked of the database.
+  assert.equal(listKept({ ...anyKept, result: 'stored' }, slice), null);
+  assert.equal(listHandshakes({ ...anyKept, result: 'refused' }, slice), null);
 });
 
 test("a secret's value is not shown, and the rest of its statement is", () => {

@@ -6,30 +6,14 @@
  * search_path wins if its arguments fit better. So where PostgreSQL's own takes other types than those given, it is named with its schema, or
  * the value is cast.
  */
-import { locked, tableBytes } from './endpoint-list.ts';
 import { identifier, literal, qualified } from './quote.ts';
+import { locked, tableBytes } from './table-sizes.ts';
 
 export interface TableRef {
   readonly schema: string;
   readonly table: string;
 }
 
-/** For the list of refused requests; '' is no filter. */
-export interface RefusedFilter {
-  readonly schema: string;
-  readonly table: string;
-  readonly code: string;
-  /** `1h`, `24h`, `7d`. */
-  readonly since: string;
-  /** `yes`, `no`: whether VALIDATE had accepted it. */
-  readonly checked: string;
-  /** Matches its reason, path, address or body. */
-  readonly text: string;
-}
-
-export const noFilter: RefusedFilter = { schema: '', table: '', code: '', since: '', checked: '', text: '' };
-
-export const pageRows = 100;
 /** For lists without pages. */
 export const listMax = { reasons: 50, growth: 100, secrets: 500 } as const;
 
@@ -43,40 +27,11 @@ LIMIT ${listMax.reasons}`;
 /** URL, sender, check, last request and counts of a day, for every table of the role. */
 export const showEndpoints = 'SHOW ENDPOINTS';
 
-const spans: Readonly<Record<string, string>> = { '1h': '1 hour', '24h': '24 hours', '7d': '7 days' };
-
-function conditions(filter: RefusedFilter): string[] {
-  const { schema, table, code, since, checked, text } = filter;
-  const span = Object.hasOwn(spans, since) ? spans[since] : undefined;
-  const found = literal(text);
-  return [
-    ...(schema === '' ? [] : [`schema_name = ${literal(schema)}`]),
-    ...(table === '' ? [] : [`table_name = ${literal(table)}`]),
-    ...(code === '' ? [] : [`code = ${literal(code)}`]),
-    ...(span === undefined ? [] : [`received_at > now() - interval '${span}'`]),
-    ...(checked === 'yes' || checked === 'no' ? [`${checked === 'no' ? 'NOT ' : ''}authenticated`] : []),
-    ...(text === ''
-      ? []
-      : [
-          `(strpos(lower(reason), lower(${found})) > 0 OR strpos(target, ${found}) > 0 OR remote_address = ${found} OR position(pg_catalog.convert_to(${found}, 'UTF8') IN body) > 0)`,
-        ]),
-  ];
-}
-
-const where = (all: readonly string[]): string => (all.length === 0 ? '' : `\nWHERE ${all.join('\n  AND ')}`);
-
-/** By id, newest first; `before`: the last id of the previous page. */
-export const listRefused = (filter: RefusedFilter, before: string): string =>
-  `SELECT id, received_at, schema_name, table_name, status, code, reason, authenticated, remote_address, body_bytes, retry_outcome
-FROM headgate.rejected_requests${where([...conditions(filter), ...(before === '' ? [] : [`id < ${literal(before)}`])])}
-ORDER BY id DESC
-LIMIT ${pageRows}`;
-
 export const readRefused = (
   id: string,
 ): string => `SELECT id, received_at, schema_name, table_name, door, status, code, reason, engine_error,
   authenticated, remote_address, method, target,
-  headers::text, pg_catalog.array_to_json(headers_left_out)::text AS headers_left_out, headers_masked::text,
+  headers::text, cause::text AS cause, sender, event, pg_catalog.array_to_json(headers_left_out)::text AS headers_left_out, headers_masked::text,
   encode(body, 'base64') AS body_base64, body_bytes,
   retry_outcome, retry_reason, retried_at,
   extract(epoch FROM received_at) AS at
@@ -85,31 +40,6 @@ WHERE id = ${literal(id)}`;
 
 export const retryOne = (id: string, force: boolean): string =>
   `SELECT headgate.retry_rejected(${/^\d+$/.test(id) ? id : literal(id)}${force ? ', force => true' : ''})`;
-
-/** How many requests a filter matches, and the newest of them. */
-export const countWaiting = (filter: RefusedFilter): string =>
-  `SELECT count(*), max(id)
-FROM headgate.rejected_requests${where(conditions(filter))}`;
-
-/** Oldest first, at most `max`: the requests after `after`, up to `last`. */
-export const retryBatch = (
-  filter: RefusedFilter,
-  { after, last }: { readonly after: string; readonly last: string },
-  force: boolean,
-  max: number,
-): string =>
-  `SELECT id, headgate.retry_rejected(id${force ? ', force => true' : ''})
-FROM (
-  SELECT id FROM headgate.rejected_requests${where([...conditions(filter), `id > ${literal(after)}`, `id <= ${literal(last)}`])}
-  ORDER BY id
-  LIMIT ${max}
-) chosen
-ORDER BY id`;
-
-/** The same as one statement, for display: the page runs it in batches. */
-export const retryFiltered = (filter: RefusedFilter, force: boolean): string =>
-  `SELECT headgate.retry_rejected(id${force ? ', force => true' : ''})
-FROM headgate.rejected_requests${where(conditions(filter))}`;
 
 export const countRetried = (ids: readonly string[]): string =>
   `SELECT coalesce(retry_outcome, 'not retried') AS outcome, count(*)
@@ -120,6 +50,16 @@ ORDER BY 2 DESC`;
 
 export const forgetOne = (id: string): string =>
   `SELECT headgate.forget_rejected(${/^\d+$/.test(id) ? id : literal(id)})`;
+
+const listed = (ids: readonly string[]): string =>
+  literal(`{${ids.filter((id) => /^\d+$/.test(id)).join(',')}}`);
+
+/** Each of them, and what is said of it. */
+export const retrySome = (ids: readonly string[], force: boolean): string =>
+  `SELECT id, headgate.retry_rejected(id${force ? ', force => true' : ''}) AS said FROM pg_catalog.unnest(${listed(ids)}::bigint[]) AS id`;
+
+export const forgetSome = (ids: readonly string[]): string =>
+  `SELECT count(*) FILTER (WHERE headgate.forget_rejected(id)) AS deleted FROM pg_catalog.unnest(${listed(ids)}::bigint[]) AS id`;
 
 export const showCreate = ({ schema, table }: TableRef): string =>
   `SHOW CREATE TABLE ${qualified(schema, table)}`;

@@ -19,7 +19,7 @@ const readRights = `
   SELECT r.rolsuper, CASE WHEN NOT r.rolsuper THEN (
     SELECT pg_catalog.json_agg(pg_catalog.json_build_array(n.nspname, c.relname, c.oid::text)) FROM headgate.webhook_table w
     JOIN pg_catalog.pg_class c ON c.oid = w.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-    WHERE headgate.owns_table(w.relation)
+    WHERE pg_catalog.pg_has_role(c.relowner, 'USAGE')
   ) END
   FROM pg_catalog.pg_roles r
   WHERE r.rolname = current_user`;
@@ -63,6 +63,38 @@ export function streamTail(
     ended.signal.removeEventListener('abort', over);
     end();
   });
+}
+
+/** What each session may see: read again after `tailRightsMs`; the last known rights hold for a while if the database does not answer. */
+export class KnownRights {
+  readonly #clock: () => number;
+  readonly #known = new WeakMap<SqlRunner, { readonly rights: Rights; readonly atMs: number }>();
+
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  /** null: not known. Refuses with `login_required`. */
+  async of(
+    runner: SqlRunner,
+    database: string,
+    signal: AbortSignal,
+    isAway: boolean,
+  ): Promise<Rights | null> {
+    const now = this.#clock();
+    const known = this.#known.get(runner);
+    if (known !== undefined && now - known.atMs < limits.tailRightsMs) return known.rights;
+    const last = known !== undefined && now - known.atMs < limits.tailLastRightsMs ? known.rights : null;
+    if (isAway) return last;
+    try {
+      const rights = await rightsOf(runner, database, signal);
+      this.#known.set(runner, { rights, atMs: now });
+      return rights;
+    } catch (error) {
+      if (!(error instanceof Refused && error.refusal.code === 'engine_unavailable')) throw error;
+      return last;
+    }
+  }
 }
 
 async function rightsOf(runner: SqlRunner, database: string, signal: AbortSignal): Promise<Rights> {

@@ -34,8 +34,12 @@ test('a ring remembers the last outcomes, and tells what comes while somebody wa
   const end = ring.watch((batch) => void batches.push(batch));
   assert.equal(batches[0]?.lines.length, limits.tailRecentMax);
   assert.equal(batches[0]?.lines.at(-1)?.table, `t${limits.tailRingMax + 5}`);
-  assert.deepEqual(batches[0]?.lines.at(-1), {
+  const last = batches[0]?.lines.at(-1);
+  assert.match(last?.id ?? '', /^[\w-]+\.2004$/);
+  assert.deepEqual(last, {
+    id: last?.id,
     atMs: limits.tailRingMax + 5,
+    arrivedAtMs: limits.tailRingMax - 7,
     database: 'dev',
     schema: 'public',
     table: `t${limits.tailRingMax + 5}`,
@@ -81,7 +85,9 @@ test('what was held is named in its line, and forgotten with it', () => {
 });
 
 const line = (table: string, over: Partial<TailLine> = {}): TailLine => ({
+  id: 'a.1',
   atMs: 0,
+  arrivedAtMs: 0,
   database: 'dev',
   schema: 'public',
   table,
@@ -106,7 +112,7 @@ function watched(rights: () => Rights | null) {
     tell: null as unknown as (batch: TailBatch) => void,
   };
   const end = watchTail(
-    { watch: (told) => ((it.tell = told), () => {}) },
+    { watch: (told) => ((it.tell = told), () => {}), recall: async () => [] },
     {
       rights: async () => ((it.asked += 1), rights()),
       write: (event) => {

@@ -138,7 +138,7 @@ function seesAll(rights: Rights | null): boolean {
 
 const byTime = (a: TailLine, b: TailLine): number => a.atMs - b.atMs;
 
-function maySee(rights: Rights, { database, schema, table, oid }: TailLine): boolean {
+export function maySee(rights: Rights, { database, schema, table, oid }: TailLine): boolean {
   if (rights === 'all') return true;
   if (table === '') return rights.strays;
   const own = rights.tables.get(tableKey(schema, table));
@@ -147,7 +147,7 @@ function maySee(rights: Rights, { database, schema, table, oid }: TailLine): boo
   return database === rights.database && own !== undefined && (oid ?? own) === own;
 }
 
-function withoutOid(line: TailLine): TailLine {
+export function withoutOid(line: TailLine): TailLine {
   const { oid: _, ...shown } = line;
   return shown;
 }

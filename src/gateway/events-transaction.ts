@@ -1,7 +1,7 @@
 /**
  * One transaction that stores rows of one table, chunk by chunk. Takes Rows; nothing takes effect before `commit`; refuses with
  * LineRefused for the first row that the engine refuses (with on_error=skip such rows are left out and listed), `table_changed`,
- * `table_unusable`, `engine_unavailable`, `deadline` and `commit_unknown`. Uses one connection, which it gives back.
+ * `table_unusable`, `engine_unavailable`, `version_missing`, `deadline` and `commit_unknown`. Uses one connection, which it gives back.
  *
  * A chunk that fails is retried in halves, each after a savepoint, until the rows at fault are isolated.
  */

@@ -33,7 +33,7 @@ test('a table that a foreign key joins, and that gets another owner meanwhile, r
       CREATE FUNCTION mal.later() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
         EXECUTE format('DECLARE %I CURSOR WITH HOLD FOR SELECT mal.gain(%L)', random(), 'at COMMIT'); RETURN mal.gain('planning'); END $$;
       CREATE FUNCTION mal.pure() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN (SELECT mal.later()); END $$`);
-    await root.run('BEGIN; SELECT FROM kept FOR UPDATE');
+    await root.run('BEGIN; LOCK TABLE kept');
     const engine = {
       clientConfig: (database: string) => ({ host: server.socketDir, user: 'root', database }),
       unavailable: null,
@@ -41,7 +41,7 @@ test('a table that a foreign key joins, and that gets another owner meanwhile, r
     const logins = ownerLogins(t, engine.clientConfig);
     const options = { engine, logins, limits, observe: () => undefined, clock: () => performance.now() };
     const passed = keepOnce('postgres', options, new AbortController().signal);
-    const waits = `SELECT FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'tuple')`;
+    const waits = `SELECT FROM pg_locks WHERE NOT granted AND locktype = 'relation'`;
     await until(async () => (await other.run(waits)).length > 0);
     await other.run('ALTER TABLE kids OWNER TO mallory; GRANT USAGE ON SCHEMA public TO mallory');
     await mallory.run('CREATE STATISTICS mal.planned ON (mal.pure()) FROM kids; TRUNCATE mal.ran');

@@ -134,8 +134,17 @@ export class WebhookExchange extends Exchange implements Arrival {
       remoteAddress: this.remoteAddress,
       bytes: this.announcedBytes,
       seconds: this.seconds,
+      arrivedAtMs: this.arrivedAtMs,
     };
+    if (this.#table === null) return this.#room.observe({ ...said, path: pathOf(this.target) });
     const more = stale === undefined ? said : { ...said, stale };
     this.#room.observe(held === undefined ? more : { ...more, held });
   }
+}
+
+const pathCharsMax = 200;
+
+function pathOf(target: string): string {
+  const at = target.indexOf('?');
+  return target.slice(0, at < 0 ? pathCharsMax : Math.min(at, pathCharsMax));
 }

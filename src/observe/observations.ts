@@ -16,6 +16,10 @@ type What =
       /** Rows that were not newer than what the table has; absent: none. */
       readonly stale?: number;
       readonly seconds: number;
+      /** ms since 1970; absent if no request was read. */
+      readonly arrivedAtMs?: number;
+      /** Of a request that led to no table, without its query, up to 200 characters. */
+      readonly path?: string;
       /** The client's address, behind trusted proxies; absent if no request was read. */
       readonly remoteAddress?: string;
       /** Announced length of the body; absent if none was announced. */
@@ -341,6 +345,7 @@ export interface TableName {
 /** `oid`: pg_class.oid; absent if only its name is known. */
 export interface AnsweredTable extends TableName {
   readonly oid?: number;
+  readonly sender?: { readonly id: string | null } | undefined;
 }
 
 export type Observe = (observation: Observation) => void;

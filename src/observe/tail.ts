@@ -2,7 +2,11 @@
 
 /** What became of one request, as those who watch see it: nothing of its body or of its headers. */
 export interface TailLine {
+  /** By which the request can be asked for as long as it is remembered. */
+  readonly id: string;
+  /** When it was answered, and when it arrived. */
   readonly atMs: number;
+  readonly arrivedAtMs: number;
   readonly database: string;
   readonly schema: string;
   /** '': its path led to no table. */
@@ -20,6 +24,11 @@ export interface TailLine {
   readonly address: string;
   /** By what it can be asked for; absent: nothing of it is held. */
   readonly held?: string;
+  /** Of a request that led to no table, without its query. */
+  readonly path?: string;
+  /** Whose check the table has, and what the event is called, as far as it is known. Not told to those who watch. */
+  readonly sender?: string;
+  readonly event?: string;
 }
 
 /** What may be shown of a request beside its body. */
@@ -57,6 +66,30 @@ export interface HeldQuestion {
   readonly oid: number | null;
 }
 
+/** Which of the lines that are remembered. */
+export interface Recall {
+  readonly filter: LineFilter;
+  /** Those that come after this one in the list (arrival in ms, id), or, with `newer`, before it; null: from the newest. */
+  readonly from: readonly [number, string] | null;
+  readonly newer: boolean;
+  readonly max: number;
+}
+
+/** '' is no filter. */
+export interface LineFilter {
+  readonly result: string;
+  readonly schema: string;
+  readonly table: string;
+  readonly code: string;
+  readonly sender: string;
+  readonly event: string;
+  /** Part of its address, path, table or id. */
+  readonly text: string;
+  /** ms since 1970; 0: no bound. */
+  readonly fromMs: number;
+  readonly untilMs: number;
+}
+
 /** Lines since the last time; `skipped`: so many more came than are told. */
 export interface TailBatch {
   readonly lines: readonly TailLine[];
@@ -67,4 +100,6 @@ export interface TailBatch {
 export interface TailSource {
   /** Begins with what is remembered, in the order in which it came. What is returned ends it. */
   watch(told: (batch: TailBatch) => void): () => void;
+  /** What is remembered and matches, the newest arrival first. Never rejects: a process that does not answer is left out. */
+  recall(of: Recall): Promise<readonly TailLine[]>;
 }

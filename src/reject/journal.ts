@@ -46,7 +46,7 @@ export interface JournalParts extends StageContext {
   readonly engine: Pick<Engine, 'clientConfig'>;
   /** null: another process of this Headgate runs the retries. */
   readonly retry: RetryRejected | null;
-  /** Rows and days that are kept; 0 rows: nothing is. */
+  /** Rows and days that are kept; 0 rows: no refused requests, and no counts of answers. */
   readonly rowsMax: number;
   readonly days: number;
 }
@@ -266,7 +266,7 @@ export class Journal {
 
   async #trimIfDue(client: Client): Promise<void> {
     const { rowsMax, days, limits, clock } = this.#parts;
-    const many = this.#insertedSinceTrim * 20 >= rowsMax;
+    const many = this.#insertedSinceTrim > 0 && this.#insertedSinceTrim * 20 >= rowsMax;
     if (!many && clock() - this.#trimmedAtMs < limits.rejectedTrimMs) return;
     this.#trimmedAtMs = clock();
     this.#insertedSinceTrim = 0;

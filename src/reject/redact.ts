@@ -4,6 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { RejectedRequest } from '../types/journal.ts';
+import type { Cause } from '../types/cause.ts';
 import type { Target } from '../types/target.ts';
 import type { Limits } from '../config/limits.ts';
 import { refusals } from '../errors/refusals.ts';
@@ -47,6 +48,12 @@ export interface Description extends ShownRequest {
   readonly status: number;
   readonly code: RefusalCode;
   readonly reason: string;
+  /** The same for programs; absent: only the code is known. */
+  readonly cause?: Cause;
+  /** Whose check the table had; null: no known sender's. */
+  readonly sender: string | null;
+  /** The name of its event, as the table's sender writes it; null: not known. */
+  readonly event: string | null;
   /** What the engine itself said; null: it was not asked, or has not refused the row. */
   readonly engineError: string | null;
   readonly authenticated: boolean;
@@ -73,6 +80,8 @@ export function describe(
     status,
     code: refusal.code,
     reason: storable(refusal.message.slice(0, limits.rejectedReasonCharsMax)),
+    sender: target.sender?.id ?? null,
+    event: null,
     engineError: refusal.engineError === undefined ? null : storable(refusal.engineError),
     authenticated: request.authenticated,
     body,

@@ -13,7 +13,7 @@ const never = new AbortController().signal;
 
 function kept(code: RefusalCode, body: Buffer | null, bodyBytes: number | null, why: () => string): Kept {
   const request: RejectedRequest = {
-    target: { ...targetOf({}), whyRefused: why },
+    target: { ...targetOf({}), whyRefused: () => ({ reason: why(), cause: { kind: 'other' } }) },
     refusal: refusal(code, 'refused'),
     door: 'http',
     authenticated: false,

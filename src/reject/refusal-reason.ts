@@ -6,6 +6,7 @@
 import { RateLimit } from '../access/rate-limit.ts';
 import { longWork } from '../kit/time-slices.ts';
 import type { RejectedRequest } from '../types/journal.ts';
+import type { WhyNot } from '../types/request.ts';
 import type { Limits } from '../config/limits.ts';
 import { storable } from './redact.ts';
 import type { Description } from './redact.ts';
@@ -43,15 +44,19 @@ export class Why {
     const told: Description[] = [];
     for (const { request, description } of batch) {
       const why = signal.aborted ? null : this.#whyOf(request, description);
+      const event = signal.aborted ? null : eventOf(request, description);
+      const named = { ...description, event };
       told.push(
-        why === null ? description : { ...description, reason: this.#joined(description.reason, why) },
+        why === null
+          ? named
+          : { ...named, reason: this.#joined(description.reason, why.reason), cause: why.cause },
       );
-      if (why !== null) yield;
+      if (why !== null || event !== null) yield;
     }
     return told;
   }
 
-  #whyOf(request: RejectedRequest, { code, body, bodyBytes }: Description): string | null {
+  #whyOf(request: RejectedRequest, { code, body, bodyBytes }: Description): WhyNot | null {
     const { whyRefused } = request.target;
     if (code !== 'signature_failed' || whyRefused === undefined) return null;
     if (body === null || body.length !== bodyBytes) return null;
@@ -68,4 +73,10 @@ export class Why {
   #joined(reason: string, why: string): string {
     return storable(`${reason}: ${why}`.slice(0, this.#limits.rejectedReasonCharsMax));
   }
+}
+
+/** As the table's sender writes it: in a header, or in a body that was kept as a whole. */
+function eventOf({ target, rawHeaders }: RejectedRequest, { body, bodyBytes }: Description): string | null {
+  const event = target.sender?.event(rawHeaders, body?.length === bodyBytes ? body : null) ?? null;
+  return event === null ? null : storable(event);
 }

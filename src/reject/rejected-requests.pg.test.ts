@@ -81,6 +81,41 @@ function rejectsOn(bin: string): void {
     await within(5_000, async () => assert.deepEqual(await kept(), { true: 3 }));
   });
 
+  test('where no refused requests are kept, ids of deliveries are forgotten all the same', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    const older = openRejects(t, server);
+    older.rejects.serve('postgres');
+    older.rejects.keep(refused(target));
+    await older.settled(1);
+    await older.rejects.close();
+    const rows = async (relation: string) =>
+      (await client.query(`select from headgate.${relation}`)).rowCount;
+    // As after dedupe = 'off', while a request was on its way.
+    const claim = () =>
+      client.query(`insert into headgate.delivery (relation, id) values ('t', gen_random_uuid())`);
+    const forgotten = () => within(5_000, async () => assert.equal(await rows('delivery'), 0));
+    await claim();
+    const { rejects } = openRejects(t, server, {
+      rowsMax: 0,
+      limits: { deliveriesForgetMs: 1, rejectedHeartbeatMs: 20 },
+    });
+    rejects.serve('postgres');
+    await forgotten();
+    await claim();
+    await forgotten();
+    await within(5_000, async () => assert.equal(await rows('rejected_requests'), 0));
+    const minutes = await rows('traffic_minute');
+    rejects.keep(refused(target));
+    const table = { database: 'postgres', schema: 'public', table: 't', oid: target.oid };
+    rejects.observe({ kind: 'keys.ignored', table, documents: 1, keys: ['a'] });
+    await rejects.close();
+    assert.deepEqual(
+      [await rows('rejected_requests'), await rows('ignored_keys'), await rows('traffic_minute')],
+      [0, 0, minutes],
+    );
+  });
+
   test('of a table that is gone nothing is kept, and a flood is cut off', async (t) => {
     const client = await connect(t, server);
     const [gone, there] = [await makeTable(client, 'gone'), await makeTable(client, 't')];

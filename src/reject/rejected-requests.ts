@@ -22,12 +22,15 @@ export class Rejects {
     this.#rate = new RateLimit({ count, perMs: 1_000, burst }, rejectedTablesMax);
   }
 
-  /** From now on requests to tables of this database are kept; its catalog exists. */
+  /**
+   * From now on requests to tables of this database are kept; its catalog exists. If none are, one process of a Headgate still runs retries, of
+   * requests that were kept because they were accepted, and forgets ids of deliveries.
+   */
   serve(database: string): void {
-    if (this.#parts.rowsMax > 0) this.#open(database);
+    if (this.#parts.rowsMax > 0 || this.#parts.retry !== null) this.#open(database);
   }
 
-  /** An owner has asked for a retry in this database: of a request that was kept because it was accepted, if no others are kept. */
+  /** An owner has asked for a retry in this database. */
   wake(database: string): void {
     this.#open(database);
     this.#journals.get(database)?.wake();
@@ -68,6 +71,7 @@ export class Rejects {
 
   /** Counts answers, for headgate.traffic, and documents that were stored without some of their members; nothing else is of interest. */
   readonly observe: Observe = (observation) => {
+    if (this.#parts.rowsMax === 0) return;
     if (observation.kind === 'keys.ignored') {
       const { database, oid } = observation.table;
       if (oid !== undefined) this.#journals.get(database)?.ignored(oid, observation);

@@ -21,15 +21,16 @@ export const insertRejected = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true)),
 standing as materialized (${standing('$2')})
 insert into headgate.rejected_requests (received_at, relation, schema_name, table_name, door, status, code, reason,
-  authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error)
+  authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, cause, sender, event)
 select r.received_at, w.relation, r.schema_name, r.table_name, r.door, r.status, r.code, r.reason,
   r.authenticated, r.remote_address, r.method, r.target, r.headers,
-  array(select pg_catalog.jsonb_array_elements_text(r.headers_left_out)), r.headers_masked, r.body, r.body_bytes, r.engine_error
+  array(select pg_catalog.jsonb_array_elements_text(r.headers_left_out)), r.headers_masked, r.body, r.body_bytes,
+  r.engine_error, r.cause, r.sender, r.event
 from unhurried, unnest($1::timestamptz[], $2::oid[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[],
     $8::text[], $9::boolean[], $10::text[], $11::text[], $12::text[], $13::jsonb[], $14::jsonb[], $15::jsonb[], $16::bytea[],
-    $17::bigint[], $18::text[])
+    $17::bigint[], $18::text[], $19::jsonb[], $20::text[], $21::text[])
   with ordinality as r (received_at, relation, schema_name, table_name, door, status, code, reason, authenticated,
-    remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, place)
+    remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, cause, sender, event, place)
 join standing w on w.relation = r.relation
 order by r.place`;
 
@@ -53,6 +54,9 @@ export function insertValues(rows: readonly Description[]): unknown[] {
     rows.map((row) => row.body),
     rows.map((row) => row.bodyBytes),
     rows.map((row) => row.engineError),
+    rows.map(({ cause }) => (cause === undefined ? null : JSON.stringify(cause))),
+    rows.map(({ sender }) => sender),
+    rows.map(({ event }) => event),
   ];
 }
 

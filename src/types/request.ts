@@ -1,4 +1,5 @@
 /** What the stages of a request pass to each other: the request as it arrives, and what VALIDATE and decode read of it. Types only. */
+import type { Cause } from './cause.ts';
 
 /** A request up to its headers, with the function that reads its body. */
 export interface Arrival {
@@ -38,7 +39,12 @@ export interface CheckRequest {
 export type Check = (request: CheckRequest) => boolean;
 
 /** The first thing that was not true, in one line for the owner, without secrets and data of the sender. Costs far more than the check. */
-export type WhyRefused = (request: CheckRequest) => string;
+export type WhyRefused = (request: CheckRequest) => WhyNot;
+
+export interface WhyNot {
+  readonly reason: string;
+  readonly cause: Cause;
+}
 
 /** What decode reads of a request besides its body. */
 export type DecodeHead = Omit<Arrival, 'announcedBytes' | 'body' | 'encodedBody'>;

@@ -18,6 +18,8 @@ export interface Target {
   readonly readsEncodedBody?: boolean | undefined;
   /** Why the check refuses a request; absent: there is no check, or the reason cannot be told. */
   readonly whyRefused?: WhyRefused | undefined;
+  /** Whose webhooks these are, if its check is a known sender's; absent: it is not. */
+  readonly sender?: KnownSender | undefined;
   /** Absent: the table has no ANSWER. */
   readonly answers?: Answers | undefined;
   /** false: answered after COMMIT without waiting for the disk (webhook.wait_for_persistence = false). */
@@ -38,6 +40,14 @@ export interface Target {
   readonly inspected?: boolean | undefined;
   /** Absent: rows go into the table itself. */
   readonly into?: Into | undefined;
+}
+
+/** What is known of a table's sender without its secret. */
+export interface KnownSender {
+  /** Its id; null: the check is nobody's that Headgate knows. */
+  readonly id: string | null;
+  /** The name of a request's event; null: not known. Reads the body as JSON: not for the path of a request. */
+  event(rawHeaders: readonly string[], body: Buffer | null): string | null;
 }
 
 export interface SnsTopics {

@@ -1,5 +1,6 @@
 /** The reason for a refusal in words: follows what was not true down to the part that was decisive. Pure. */
 import { outsideTolerance } from '../errors/refusals.ts';
+import type { Cause } from '../types/cause.ts';
 import type { CheckRequest } from '../types/request.ts';
 import { EvaluationError } from './errors.ts';
 import { reachable } from './expression.ts';
@@ -50,6 +51,20 @@ export function ageOf(node: Node, results: ReadonlyMap<number, Result>): number 
   return Math.abs(age) <= ageMaxS ? age : null;
 }
 
+/** How far from the clock a comparison lets that difference be, in s; null: no constant says it. */
+function limitOf(node: Node): number | null {
+  const sides = childrenOf(node);
+  const at = sides.find((side) => side.kind === 'constant' && typeof side.value !== 'boolean');
+  if (at === undefined || at.kind !== 'constant' || at.value === null || sides.length !== 2) return null;
+  const isMs = sides.some((side) =>
+    [...reachable(side)].some((part) => part.kind === 'call' && part.row.name === '*' && readsClock(part)),
+  );
+  const given =
+    at.type === 'interval' ? Number(at.value) / 1e6 : Number(printValue(at.value, at.type, (text) => text));
+  const limit = Math.abs(isMs && at.type !== 'interval' ? given / 1_000 : given);
+  return limit <= ageMaxS ? limit : null;
+}
+
 const readsClock = (node: Node): boolean =>
   [...reachable(node)].some((part) => part.kind === 'variable' && part.name === 'now');
 
@@ -72,9 +87,21 @@ const alternativesMax = 3;
 
 export class Reasons {
   readonly #evaluation: Evaluation;
+  /** Of alternatives the first. */
+  #cause: Cause | null = null;
 
   constructor(evaluation: Evaluation) {
     this.#evaluation = evaluation;
+  }
+
+  /** Of the reason that was told. */
+  get cause(): Cause {
+    return this.#cause ?? { kind: 'other' };
+  }
+
+  #told(cause: Cause, reason: string): string {
+    this.#cause ??= cause;
+    return reason;
   }
 
   /** Why a boolean part is not true. */
@@ -138,7 +165,7 @@ export class Reasons {
     });
     if (inner !== undefined) return this.#raised(inner, error);
     const hidden = [node, ...childrenOf(node)].some((part) => this.#evaluation.isMasked(part));
-    return `${this.#print(node)} raised ${messageOf(error, hidden)}`;
+    return this.#told({ kind: 'error' }, `${this.#print(node)} raised ${messageOf(error, hidden)}`);
   }
 
   /** NULL: usually because something that the sender should have sent is missing. */
@@ -151,14 +178,18 @@ export class Reasons {
     const decisive = names(this.#nullParts(node));
     const missing = decisive.length > 0 ? decisive : names(reachable(node));
     if (missing.length > 0) {
-      return missing.map(missingHeader).join(', and ');
+      const [header = ''] = missing;
+      return this.#told({ kind: 'missing', header }, missing.map(missingHeader).join(', and '));
     }
     const cause = this.#nullLeaf(node);
     if (cause.kind === 'variable' && cause.name === 'url') {
-      return 'url is NULL: the public address is not known (HEADGATE_PUBLIC_URL)';
+      return this.#told(
+        { kind: 'url' },
+        'url is NULL: the public address is not known (HEADGATE_PUBLIC_URL)',
+      );
     }
     return cause.kind === 'call' && cause.row.role === 'token'
-      ? `the token does not verify: ${this.#print(cause)} is NULL`
+      ? this.#told({ kind: 'token' }, `the token does not verify: ${this.#print(cause)} is NULL`)
       : `${this.#print(cause)} is NULL`;
   }
 
@@ -180,7 +211,11 @@ export class Reasons {
     if (node.kind === 'any') return this.#comparison(node, node.args);
     if (node.kind === 'call') {
       const { role } = node.row;
-      if (role === 'verify') return `the signature does not verify: ${this.#print(node)} is false`;
+      if (role === 'verify')
+        return this.#told(
+          { kind: 'signature' },
+          `the signature does not verify: ${this.#print(node)} is false`,
+        );
       if (role === 'compare' || role === 'compareAny' || role === 'equal')
         return this.#comparison(node, node.args);
     }
@@ -193,10 +228,33 @@ export class Reasons {
     const values = operands.map((child) => `${this.#print(child)} is ${show(child)}`);
     const fact = `${this.#print(node)} is false${values.length === 0 ? '' : ` (${values.join(', ')})`}`;
     if (!readsClock(node)) return fact;
+    // A token is verified as of now, too: what was wrong with it is not known.
+    const token = [...reachable(node)].find((part) => part.kind === 'call' && part.row.role === 'token');
+    if (token !== undefined && this.#is(token, null)) return this.#unknown(token);
     const age = [...reachable(node)]
       .map((part) => ageOf(part, this.#evaluation.results))
       .find((it) => it !== null);
-    return `${outsideTolerance}: ${age === undefined ? '' : `${ageText(age ?? 0)}; `}${fact}`;
+    const limit = limitOf(node);
+    const known = {
+      ...this.#signature(),
+      ...(age === null || age === undefined ? {} : { ageS: age }),
+      ...(limit === null ? {} : { limitS: limit }),
+    };
+    return this.#told(
+      { kind: 'clock', ...known },
+      `${outsideTolerance}: ${age === undefined ? '' : `${ageText(age ?? 0)}; `}${fact}`,
+    );
+  }
+
+  /** What had become of the signature when something else was decisive. */
+  #signature(): Pick<Cause, 'signature'> {
+    const { root, results } = this.#evaluation;
+    const parts = [...reachable(root)];
+    if (parts.some((part) => isDigest(part) && results.has(part.id)))
+      return parts.some((part) => this.#is(part, true) && [...reachable(part)].some(isDigest))
+        ? { signature: 'right' }
+        : {};
+    return parts.some(isDigest) ? { signature: 'not looked at' } : {};
   }
 
   /** One side came from the sender, the other is what the owner expects. */
@@ -210,19 +268,29 @@ export class Reasons {
     const where = headers.length > 0 ? `header '${headers.join("', '")}'` : this.#print(sent);
     const [only] = headers;
     if (headers.length === 1 && only !== undefined && this.#header(only) === '')
-      return `header '${only}' is empty`;
+      return this.#told({ kind: 'empty', header: only }, `header '${only}' is empty`);
+    const of = headers.length === 1 && only !== undefined ? { header: only } : {};
     const prefix = this.#expectedPrefix(expected);
     const value = this.#value(sent);
     if (prefix !== null && typeof value === 'string' && !value.startsWith(prefix)) {
-      return `the signature differs: ${where} does not begin with ${quoted(prefix)}`;
+      return this.#told(
+        { kind: 'prefix', ...of },
+        `the signature differs: ${where} does not begin with ${quoted(prefix)}`,
+      );
     }
     const wanted = this.#value(expected);
     if (isBrokenAlike(value, wanted))
-      return `the signature differs only in line breaks: ${this.#print(expected)} has one after 76 characters, as encode(…, 'base64') of PostgreSQL writes it; write replace(encode(…, 'base64'), E'\\n', '')`;
+      return this.#told(
+        { kind: 'signature', ...of },
+        `the signature differs only in line breaks: ${this.#print(expected)} has one after 76 characters, as encode(…, 'base64') of PostgreSQL writes it; write replace(encode(…, 'base64'), E'\\n', '')`,
+      );
     const isSignature = [...reachable(expected)].some(isDigest);
-    return isSignature
-      ? `the signature differs: ${where} is not ${this.#print(expected)} (another secret, or other bytes than those that were signed)`
-      : `the key differs: ${where} is not ${this.#print(expected)}`;
+    return this.#told(
+      { kind: isSignature ? 'signature' : 'key', ...of },
+      isSignature
+        ? `the signature differs: ${where} is not ${this.#print(expected)} (another secret, or other bytes than those that were signed)`
+        : `the key differs: ${where} is not ${this.#print(expected)}`,
+    );
   }
 
   #header(name: string): string | null {

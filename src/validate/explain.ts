@@ -4,7 +4,8 @@
  * and the steps in the order of evaluation. Contains no secret, and nothing that is computed from one or compared as a
  * key, except booleans and NULL. Pure.
  */
-import type { CheckRequest } from '../types/request.ts';
+import type { Cause } from '../types/cause.ts';
+import type { CheckRequest, WhyNot } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
 import { type BoundValues, Compiler, type Trace, unset } from './compile.ts';
 import { type Evaluation, Reasons, type Result, ageOf, messageOf } from './explain-reason.ts';
@@ -27,6 +28,8 @@ export interface Explanation {
   readonly known?: false;
   /** Why, in one line. */
   readonly reason: string;
+  /** The same for programs; absent if it was accepted, or is not known. */
+  readonly cause?: Cause;
   readonly steps: readonly { readonly expression: string; readonly value: string }[];
 }
 
@@ -34,8 +37,9 @@ export interface Explanation {
  * Why a stranger's request is refused, in one line. The contents of its headers and its query string are not shown:
  * they may be a credential, and for another system. Evaluates once, as below.
  */
-export function explainRefusal(text: string, values: BoundValues, request: CheckRequest): string {
-  return explainExpression(text, values, request, new Privacy(request)).reason;
+export function explainRefusal(text: string, values: BoundValues, request: CheckRequest): WhyNot {
+  const { reason, cause } = explainExpression(text, values, request, new Privacy(request));
+  return { reason, cause: cause ?? { kind: 'other' } };
 }
 
 /**
@@ -77,14 +81,18 @@ export function explainExpression(
     isHidden: (node) => secrecy.isHidden(node),
   };
   let reason = 'the expression is true';
-  if (doubled !== null)
+  let cause: Cause | undefined;
+  if (doubled !== null) {
+    cause = { kind: 'twice', header: doubled };
     reason = `header '${doubled}' arrived twice: which one the sender signed is not known`;
-  else if (empty !== undefined) reason = `the key ${printer.print(empty)} is empty`;
+  } else if (empty !== undefined) reason = `the key ${printer.print(empty)} is empty`;
   else if (!accepted) {
     const decisive = unkept.decisive(root, results);
     const reasons = new Reasons(evaluation);
-    if (decisive !== null) reason = reasons.of(decisive);
-    else
+    if (decisive !== null) {
+      reason = reasons.of(decisive);
+      cause = reasons.cause;
+    } else
       return {
         accepted,
         known: false,
@@ -92,7 +100,8 @@ export function explainExpression(
         steps: stepsOf(evaluation),
       };
   }
-  return { accepted, reason, steps: stepsOf(evaluation) };
+  const steps = stepsOf(evaluation);
+  return cause === undefined ? { accepted, reason, steps } : { accepted, reason, cause, steps };
 }
 
 /** Headers that the request had, and whose values are not known any more. */

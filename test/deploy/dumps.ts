@@ -87,7 +87,14 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
       const app = await headgate.clientAs(t, 'app');
       await app.query(`CREATE TABLE app.plain (data JSONB) WITH (connector = 'webhook');
       CREATE TABLE app.coded (id INT, who NAME DEFAULT current_user, n SERIAL) WITH (connector = 'webhook', dedupe = '$.id')`);
-      assert.equal((await headgate.post('dev/app/coded', '{"id":1}')).status, 200);
+      for (const id of [1, 2])
+        assert.equal((await headgate.post('dev/app/coded', `{"id":${id}}`)).status, 200);
+      assert.deepEqual(
+        (await root.query('SELECT count(*)::int AS n FROM headgate.delivery WHERE claimed_by IS NOT NULL'))
+          .rows,
+        [{ n: 2 }],
+        'claimed in a session of the owner',
+      );
       const tool = async (name: string, ...args: readonly string[]) => {
         const ran = await run(join(bin, name), args);
         return { code: ran.code, said: ran.stderr.split('\n').filter((line) => /error: /.test(line)) };
@@ -101,13 +108,15 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
         await there.query(`CREATE DATABASE ${database}`);
         return tool('pg_restore', '-h', server.socketDir, '-U', 'root', '-d', database, env.DUMP);
       };
-      await there.query('CREATE ROLE app LOGIN');
+      // Not even the owner of the table is there.
       const { said } = await restored('without');
       assert.deepEqual(
         [...new Set(said.map((line) => /role "\w+" does not exist/.exec(line)?.[0] ?? line))].toSorted(),
-        ['role "headgate_commit" does not exist', 'role "headgate_gateway" does not exist'],
+        ['app', 'headgate_commit', 'headgate_gateway'].map((role) => `role "${role}" does not exist`),
       );
-      await there.query('CREATE ROLE headgate_gateway; CREATE ROLE headgate_commit');
+      await there.query(
+        'CREATE ROLE headgate_gateway; CREATE ROLE headgate_commit; CREATE ROLE app LOGIN; CREATE ROLE next',
+      );
       assert.deepEqual(await restored('with_roles'), { code: 0, said: [] });
       for (const database of ['without', 'with_roles']) {
         const dsn = `postgresql://root@/${database}?host=${encodeURIComponent(server.socketDir)}`;
@@ -118,7 +127,7 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
           ['public/deliveries', '{}'],
           ['app/plain', '{}'],
           ['app/coded', '{"id":1}'],
-          ['app/coded', '{"id":2}'],
+          ['app/coded', '{"id":3}'],
         ] as const)
           assert.equal(
             (await other.post(`${database}/${table}`, body)).status,
@@ -126,12 +135,19 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
             table,
           );
         const client = await clientOf(t, { host: server.socketDir, user: 'root', database });
-        // The page says why the first one is there again.
         const { rows } = await client.query('SELECT id, who FROM app.coded ORDER BY id');
+        const owner = database === 'without' ? 'root' : 'app';
         assert.deepEqual(
           rows,
-          [1, 1, 2].map((id) => ({ id, who: 'app' })),
+          [1, 2, 3].map((id) => ({ id, who: id < 3 ? 'app' : owner })),
+          'the first one is known',
         );
+        // And no longer, once the table is somebody else's.
+        await client.query('ALTER TABLE app.coded OWNER TO next; ALTER SCHEMA app OWNER TO next');
+        await until(async () => (await other.post(`${database}/app/coded`, '{"id":4}')).status === 200);
+        assert.equal((await other.post(`${database}/app/coded`, '{"id":2}')).status, 200);
+        const { rows: after } = await client.query('SELECT who FROM app.coded WHERE id = 2 ORDER BY n');
+        assert.deepEqual(after, [{ who: 'app' }, { who: 'next' }]);
       }
     },
   );

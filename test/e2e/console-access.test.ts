@@ -28,9 +28,9 @@ suite('getting into the console', () => {
     // A link that is pasted into a tab that is in: used up, and gone from address and history.
     await page.goto(`${base}#/secrets`);
     const link = await consoleLink(headgate);
-    await page.goto(`${link}&to=/refused?code=row_refused`);
-    await page.getByRole('heading', { name: 'Refused' }).waitFor();
-    assert.equal(new URL(page.url()).hash, '#/dev/refused?code=row_refused');
+    await page.goto(`${link}&to=/requests?code=row_refused`);
+    await page.getByRole('heading', { name: 'Requests' }).waitFor();
+    assert.equal(new URL(page.url()).hash, '#/dev/requests?code=row_refused');
     assert.equal((await post(port, 'login', { link: link.split('#t=')[1] })).status, 401);
     await page.goBack();
     assert.equal(new URL(page.url()).hash, '#/dev/secrets');

@@ -7,7 +7,7 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
 import type { RetryState, SqlAnswer, TailEvent, TestAnswer } from '../../src/console/api.ts';
-import { noFilter } from '../../src/console/statements.ts';
+import { anyKept } from '../../src/console/request-statements.ts';
 import type { HeldRequest, TailLine } from '../../src/observe/tail.ts';
 import { ask, openBrowser, openPage, post } from '../support/console.ts';
 import { explainsAndRetries, makesAnEndpoint } from '../support/console-walk.ts';
@@ -145,7 +145,7 @@ async function keepsApart(t: TestContext, { headgate, alice, mallory }: Asking):
     const { text } = await ask(port, '/console/api/retry', { headers: { authorization: `Bearer ${token}` } });
     return JSON.parse(text) as RetryState | null;
   };
-  const retry = (token: string) => post(port, 'retry', { filter: noFilter, force: true }, token);
+  const retry = (token: string) => post(port, 'retry', { filter: anyKept, force: true }, token);
   assert.equal(await state(mallory), null);
   assert.equal((await retry(mallory)).status, 200);
   await within(10_000, async () => assert.equal((await state(mallory))?.kind, 'done'));
@@ -155,7 +155,7 @@ async function keepsApart(t: TestContext, { headgate, alice, mallory }: Asking):
   assert.deepEqual(new Set([one.status, two.status]), new Set([200, 503]));
   await post(port, 'retry-cancel', {}, alice);
   await within(10_000, async () => assert.notEqual((await state(alice))?.kind, 'running'));
-  for (const filter of [null, { ...noFilter, table: 1 }, { ...noFilter, text: 'a\0' }])
+  for (const filter of [null, { ...anyKept, table: 1 }, { ...anyKept, text: 'a\0' }])
     assert.equal((await post(port, 'retry', { filter, force: false }, alice)).status, 400);
 }
 

@@ -29,8 +29,9 @@ suite('a refused request in the console', () => {
       assert.notEqual(id, '');
     });
     await page.goto(`${headgate.adminUrl}/console/#/refused/${id}`);
-    const [, age = ''] =
-      /timestamp is (\d+) s old/.exec(await page.locator('p.verdict').first().innerText()) ?? [];
+    await page.getByText('The timestamp is 7 minutes old; Stripe’s limit is 5 minutes.').waitFor();
+    const words = (await page.locator('.words p').textContent()) ?? '';
+    const [, age = ''] = /timestamp is (\d+) s old/.exec(words) ?? [];
     assert(Number(age) >= 420 && Number(age) < 430, age);
     await page.getByRole('button', { name: 'Explain', exact: true }).click();
     await page.locator('.steps .badge', { hasText: 'not known' }).waitFor();

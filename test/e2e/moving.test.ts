@@ -203,7 +203,7 @@ suite('headgate move', () => {
     await (
       await old.clientAs(t, 'app')
     ).query(`CREATE TABLE app.plain (data JSONB) WITH (connector = 'webhook');
-      CREATE TABLE app.coded (id INT, who NAME DEFAULT current_user, session NAME DEFAULT session_user) WITH (connector = 'webhook')`);
+      CREATE TABLE app.coded (id INT, who NAME DEFAULT current_user, session NAME DEFAULT session_user) WITH (connector = 'webhook', dedupe = '$.id')`);
     const stored: number[] = [];
     let refused = 0;
     const over = new AbortController();
@@ -216,12 +216,22 @@ suite('headgate move', () => {
       }
     })();
     await until(() => stored.length > 20);
+    // An id of a table that is gone, whose oid another table may have there.
+    const source = await old.client(t);
+    await source.query(
+      `INSERT INTO headgate.delivery (relation, id) VALUES (987654321::oid::regclass, gen_random_uuid())`,
+    );
     const moved = await move(dataDir, there.url);
     assert.equal(moved.code, 0, moved.stderr);
     assert.doesNotMatch(moved.stderr, /headgate_/);
     await until(() => refused > 20);
     over.abort();
     await sending;
+    const ids = `SELECT relation::text, id, stored_at, body FROM headgate.delivery WHERE claimed_by IS NOT NULL ORDER BY id`;
+    const { rows: known } = await (await old.client(t)).query(ids);
+    assert.ok(known.length >= stored.length);
+    assert.deepEqual((await there.client.query(ids)).rows, known);
+    assert.equal((await there.client.query('SELECT FROM headgate.delivery')).rowCount, known.length);
     const { rows } = await there.client.query<{ id: number }>('SELECT id FROM app.coded');
     const found = new Set(rows.map(({ id }) => id));
     assert.deepEqual(
@@ -236,6 +246,13 @@ suite('headgate move', () => {
       `SELECT who, session = 'headgate_as_' || 'app'::regrole::oid AS own FROM app.coded WHERE id = -1`,
     );
     assert.deepEqual(last, [{ who: 'app', own: true }]);
+    // Deliveries that came before the move, and while it copied, are known there.
+    for (const id of [stored[0], stored.at(-1)])
+      assert.equal((await taker.post('dev/app/coded', `{"id":${id}}`)).status, 200);
+    const { rows: copies } = await there.client.query(
+      'SELECT id FROM app.coded GROUP BY id HAVING count(*) > 1',
+    );
+    assert.deepEqual(copies, []);
   });
 
   test(

@@ -134,6 +134,24 @@ suite('whose session stores a row', () => {
       [200, 200, 200, 200],
     );
     assert.deepEqual(await stored(), ['y', 'z'], 'y was claimed by a, which could have stored nothing');
+    await root.query('TRUNCATE s.t; ALTER ROLE b RENAME TO c');
+    await until(async () => (await post('v')) === 200);
+    assert.deepEqual([await post('y'), await post('z')], [200, 200]);
+    assert.deepEqual(await stored(), ['v'], 'the role is the same under another name');
+    await root.query('ALTER TABLE s.t OWNER TO a');
+    await until(async () => (await post('u')) === 200);
+    await root.query('ALTER TABLE s.t OWNER TO c');
+    await until(async () => (await post('w')) === 200);
+    assert.deepEqual([await post('y'), await post('z')], [200, 200]);
+    assert.deepEqual(await stored(), ['u', 'v', 'w'], 'the table is back');
+    await root.query('TRUNCATE s.t; REASSIGN OWNED BY c TO a; DROP OWNED BY c; DROP ROLE c');
+    await until(async () => (await post('t')) === 200);
+    assert.deepEqual([await post('x'), await post('y'), await post('u')], [200, 200, 200]);
+    assert.deepEqual(
+      await stored(),
+      ['t', 'y'],
+      'the former owner is gone, the claim of y is not that of the next one',
+    );
   });
 
   test('no session of a superuser touches a table, except those of one who owns that table with code', async (t) => {

@@ -66,9 +66,13 @@ export async function staysText({ headgate, page, open }: Tried, t: TestContext)
   await hasNothingForeign(page);
   await open('refused');
   await page.getByRole('cell', { name: 'guarded' }).first().click();
-  for (const wanted of [...digits.map((it) => `: ${it}`), 'x-other']) await shows(wanted);
+  for (const wanted of digits.map((it) => `: ${it}`)) await shows(wanted);
+  await page.getByRole('tab', { name: /Headers/ }).click();
+  await shows('x-other');
+  await hasNothingForeign(page);
+  const [, id = ''] = /open=r(\d+)/.exec(page.url()) ?? [];
+  await page.getByRole('link', { name: 'Open its page' }).click();
   await page.getByText('Change it, and send it again').click();
-  const [id = ''] = /\d+$/.exec(page.url()) ?? [];
   await open(`diff/1/${id}`);
   await shows('x-other: "><img src=x');
   await hasNothingForeign(page);
@@ -81,7 +85,7 @@ export async function staysText({ headgate, page, open }: Tried, t: TestContext)
   await page.keyboard.press('Control+Enter');
   for (const wanted of digits) await page.getByRole('cell', { name: wanted, exact: true }).waitFor();
   await open(`refused?table=${encodeURIComponent(strange)}&text=${encodeURIComponent(strange)}`);
-  await page.getByText('Nothing matches').waitFor();
+  await page.getByText('No request matches.').waitFor();
   await hasNothingForeign(page);
   await client.query(`DROP TABLE ${quoted}, guarded`);
 }

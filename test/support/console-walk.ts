@@ -79,7 +79,7 @@ export async function makesAnEndpoint({ headgate, page, open, database }: Tried)
 export async function explainsAndRetries({ headgate, page, open, database }: Tried): Promise<void> {
   await open('endpoint/public/github_events/live');
   await send('forged key', `${headgate.webhookUrl}/${database}/public/github_events`);
-  await page.getByRole('cell', { name: 'signature_failed' }).waitFor();
+  await page.getByRole('cell', { name: 'The check refused it' }).waitFor();
   await page.getByRole('tab', { name: 'Refused' }).click();
   await page.getByRole('link', { name: /the signature differs/ }).click();
   await page.getByText('VALIDATE did not accept it').waitFor();
@@ -106,6 +106,8 @@ export async function explainsAndRetries({ headgate, page, open, database }: Tri
   assert.equal(await page.getByRole('button', { name: /is not checked/ }).count(), 0);
   // The latter is sent without a new signature.
   assert.deepEqual(await page.locator('button.primary').allTextContents(), ['Explain', 'Send it']);
+  assert.equal(await page.getByRole('button', { name: 'Store it unchecked' }).isDisabled(), true);
+  await page.getByLabel(/To store it, type the name of the table/).fill('github_events');
   await page.getByRole('button', { name: 'Store it unchecked' }).click();
   await page.getByRole('button', { name: /is not checked\. Store it\?/ }).click();
   await page.getByText('Retried:').waitFor();

@@ -17,7 +17,7 @@ import { deferred } from '../../kit/deferred.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { readLines } from '../../kit/read-lines.ts';
 import { limits } from '../../config/limits.ts';
-import type { HeldQuestion, HeldRequest, TailBatch } from '../../observe/tail.ts';
+import type { HeldQuestion, HeldRequest, Recall, TailBatch, TailLine } from '../../observe/tail.ts';
 import type { Observation } from '../../observe/observations.ts';
 import { listenerEntry } from '../program-files.ts';
 import type {
@@ -148,6 +148,12 @@ export class ListenerChild {
   async held(of: HeldQuestion): Promise<HeldRequest | null> {
     const answer = await this.#ask({ what: 'held', of }, limits.listenerAnswerMs);
     return typeof answer === 'string' ? null : (answer.held ?? null);
+  }
+
+  /** Empty if it does not answer in time. Never rejects. */
+  async recall(of: Recall): Promise<readonly TailLine[]> {
+    const answer = await this.#ask({ what: 'recall', of }, limits.listenerAnswerMs);
+    return typeof answer === 'string' ? [] : (answer.lines ?? []);
   }
 
   /** Whether rows that streams have left in it are settled; `late`: no progress for `withinMs`. Never rejects. */

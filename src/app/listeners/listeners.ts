@@ -56,7 +56,10 @@ export class Listeners implements Closable {
   #turn = 0;
   #closing: Promise<void> | null = null;
   /** The watchers of the outcomes of all processes. */
-  readonly tail = new JoinedTail((on) => void this.tell({ what: 'tail', on }));
+  readonly tail = new JoinedTail(
+    (on) => void this.tell({ what: 'tail', on }),
+    async (of) => (await Promise.all(this.#serving().map((child) => child.recall(of)))).flat(),
+  );
 
   /** Resolves once all of them serve. */
   static async open(options: ListenersOptions): Promise<Listeners> {

@@ -3,16 +3,26 @@
  * watchers; asks the processes to report only while somebody watches. A later watcher starts with what arrived while an
  * earlier one was watching.
  */
+import { byArrival } from '../../console/request-filter.ts';
 import { limits } from '../../config/limits.ts';
-import type { TailBatch, TailLine, TailSource } from '../../observe/tail.ts';
+import type { Recall, TailBatch, TailLine, TailSource } from '../../observe/tail.ts';
 
 export class JoinedTail implements TailSource {
   readonly #ask: (on: boolean) => void;
   readonly #watchers = new Set<(batch: TailBatch) => void>();
   #recent: TailLine[] = [];
 
-  constructor(ask: (on: boolean) => void) {
+  readonly #recall: (of: Recall) => Promise<readonly TailLine[]>;
+
+  /** `recall`: from all processes, in any order. */
+  constructor(ask: (on: boolean) => void, recall: (of: Recall) => Promise<readonly TailLine[]>) {
     this.#ask = ask;
+    this.#recall = recall;
+  }
+
+  async recall(of: Recall): Promise<readonly TailLine[]> {
+    const lines = [...(await this.#recall(of))].sort(byArrival);
+    return of.newer ? lines.slice(-of.max) : lines.slice(0, of.max);
   }
 
   get watched(): boolean {

@@ -2,7 +2,7 @@
 import type { MetricFamily } from '../../admin/merged-metrics.ts';
 import type { EngineReach } from '../../engine/attached-engine.ts';
 import type { Passed } from '../../access/gate.ts';
-import type { HeldQuestion, HeldRequest, TailBatch } from '../../observe/tail.ts';
+import type { HeldQuestion, HeldRequest, Recall, TailBatch, TailLine } from '../../observe/tail.ts';
 import type { Observation, TableName } from '../../observe/observations.ts';
 import type { Refusal } from '../../errors/refusals.ts';
 import type { Settings } from '../../config/settings.ts';
@@ -71,6 +71,8 @@ export type Question =
   | { readonly what: 'tail'; readonly on: boolean }
   /** Asks what an accepted request held. */
   | { readonly what: 'held'; readonly of: HeldQuestion }
+  /** Asks which outcomes it remembers. */
+  | { readonly what: 'recall'; readonly of: Recall }
   /** One of Headgate's own statements has arrived for this database: its catalog exists, or will. */
   | { readonly what: 'ensure'; readonly database: string }
   /** This database is about to be dropped or renamed. */
@@ -92,6 +94,7 @@ export interface Report {
 export interface Answer {
   readonly report?: Report;
   readonly held?: HeldRequest | null;
+  readonly lines?: readonly TailLine[];
 }
 
 export type ToListener =

@@ -61,7 +61,7 @@ export async function serveListener(
     const { logFormat: format, logLevel: level } = settings;
     const lines = tellsRequests({ format, level }) ? [requestLines((line) => saying.say(line))] : [];
     const held = new Held(allLimits, (table) => deps?.catalog.lastKnown(table));
-    const ring = new Ring(Date.now, held.forget);
+    const ring = new Ring(Date.now, held.forget, held.eventOf);
     const observe = observers(said, ...lines, metrics.observe, ring.observe);
     await loadParser();
     const guards = await openGuards(settings, observe, closer, true);
@@ -86,7 +86,7 @@ export async function serveListener(
     return {
       take: takeConnections(opened.listener, send),
       answer: answerQuestions(
-        { ...opened, fence, held, tail: tailTo(ring, send) },
+        { ...opened, fence, held, ring, tail: tailTo(ring, send) },
         guards.reload,
         closer,
         async () => ({
@@ -134,6 +134,7 @@ function answerQuestions(
   deps: OpenWebhooks<Listener> & {
     readonly fence: Fence;
     readonly held: Held;
+    readonly ring: Ring;
     readonly tail: (on: boolean) => void;
   },
   reload: (() => Promise<void>) | null,
@@ -146,6 +147,8 @@ function answerQuestions(
         return { report: await report() };
       case 'held':
         return { held: deps.held.read(question.of) };
+      case 'recall':
+        return { lines: await deps.ring.recall(question.of) };
       case 'tail':
         deps.tail(question.on);
         break;

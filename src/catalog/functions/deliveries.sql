@@ -1,5 +1,37 @@
 -- Deliveries that a table stores once (the option dedupe).
 
+-- An owner's code can claim ids in the owner's session and store nothing. So such a claim holds a mark of the table's owner, and counts while the table
+-- has that mark: another owner has another one. Roles have other oids where a dump is restored, so headgate.claimer records the mark of a table.
+CREATE OR REPLACE FUNCTION headgate.mark_of_owner(relation oid) RETURNS oid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  RETURN (
+    SELECT coalesce(
+      (SELECT k.mark FROM headgate.claimer k WHERE k.relation = c.oid::regclass AND k.owner = c.relowner),
+      hashtext(format('%s, %s', headgate.home(), c.relowner))::oid)
+    FROM pg_class c WHERE c.oid = mark_of_owner.relation);
+END
+$body$;
+
+-- Records the marks, whenever the catalog is read. In a database that was restored or moved, the owner that a table has got there takes over the mark of
+-- the last one that was recorded, whatever role that was. A table that is being dropped is not waited for.
+CREATE OR REPLACE FUNCTION headgate.keep_claimers() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  here text := headgate.home();
+BEGIN
+  INSERT INTO headgate.claimer AS k (relation, owner, place, mark)
+  SELECT w.relation, c.relowner, here, hashtext(format('%s, %s', here, c.relowner))::oid
+  FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation LEFT JOIN headgate.claimer o ON o.relation = w.relation
+  WHERE (o.relation IS NOT NULL OR coalesce(w.options ->> 'dedupe', 'off') <> 'off')
+    AND (o.owner, o.place) IS DISTINCT FROM (c.relowner, here)
+  FOR KEY SHARE OF w SKIP LOCKED
+  ON CONFLICT ON CONSTRAINT claimer_pkey DO UPDATE SET owner = excluded.owner, place = excluded.place,
+    mark = CASE WHEN k.place = excluded.place THEN excluded.mark ELSE k.mark END
+    WHERE (k.owner, k.place) IS DISTINCT FROM (excluded.owner, excluded.place);
+END
+$body$;
+
 -- Claims these deliveries, once: in the transaction that stores their rows, and before any of them. Waits for a delivery that
 -- another transaction is storing. Fails with the ids that are known, as text, each with the digest of the body that it came with if that
 -- is known (`id:body`); an id that is older than the window counts as new, and so does one that a former owner of the table has claimed.
@@ -16,7 +48,7 @@ BEGIN
     ON CONFLICT ON CONSTRAINT delivery_pkey DO UPDATE
       SET stored_at = excluded.stored_at, body = excluded.body, claimed_by = excluded.claimed_by
       WHERE d.stored_at < now() - make_interval(secs => window_seconds)
-        OR d.claimed_by <> (SELECT c.relowner FROM pg_class c WHERE c.oid = claim_deliveries.relation)
+        OR d.claimed_by <> (SELECT headgate.mark_of_owner(claim_deliveries.relation))
     RETURNING d.id
   )
   SELECT array_agg(u.id) INTO known FROM unnest(ids) AS u (id) WHERE u.id NOT IN (SELECT c.id FROM claimed c);

@@ -120,13 +120,14 @@ BEGIN
     RETURN;
   END IF;
   PERFORM set_config('lock_timeout', '50ms', true);
-  FOR step IN 1 .. 5 LOOP
+  FOR step IN 1 .. 6 LOOP
     BEGIN
       CASE step
         WHEN 1 THEN CALL headgate.place_restored();
         WHEN 2 THEN PERFORM headgate.keep_owners();
         WHEN 3 THEN CALL headgate.leave_shards();
-        WHEN 4 THEN
+        WHEN 4 THEN PERFORM headgate.keep_claimers();
+        WHEN 5 THEN
           IF EXISTS (SELECT FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation)) THEN
             DELETE FROM headgate.webhook_table g WHERE g.relation IN (
               SELECT w.relation FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation)

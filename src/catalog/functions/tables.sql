@@ -155,7 +155,8 @@ BEGIN
     IF NEW.action = 'claim' THEN
       PERFORM headgate.claim_deliveries(relation, ARRAY(SELECT i.id::uuid FROM jsonb_array_elements_text(given -> 'ids') AS i (id)),
         (given ->> 'window')::bigint, ARRAY(SELECT b.body::uuid FROM jsonb_array_elements_text(given -> 'bodies') AS b (body)),
-        (SELECT c.relowner FROM pg_class c WHERE c.oid = relation));
+        coalesce((SELECT k.mark FROM headgate.claimer k WHERE k.relation = (given ->> 'relation')::oid AND k.owner = me),
+          headgate.mark_of_owner(relation)));
     ELSE
       PERFORM headgate.advance((given ->> 'spool')::uuid, relation, (given ->> 'first')::bigint, (given ->> 'last')::bigint);
     END IF;

@@ -8,19 +8,6 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   FROM pg_class c WHERE c.oid = may_bury.relation
 $body$;
 
--- For the events gateway: the options of a table, the column that takes whole documents, and the columns that headers fill. NULL: rows of
--- this table have no version.
-CREATE OR REPLACE FUNCTION headgate.version_of(relation oid) RETURNS jsonb
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT jsonb_build_object('options', (
-      SELECT jsonb_object_agg(o.key, o.value) FROM jsonb_each(w.options) o WHERE o.key IN ('version', 'version_equal', 'version_window')),
-    'document', headgate.placed(w.relation, w.document),
-    'headers', (
-      SELECT coalesce(jsonb_object_agg(lower(i.value ->> 'header'), p.name), '{}') FROM jsonb_array_elements(w.includes) i
-      CROSS JOIN LATERAL headgate.placed(w.relation, i.value) AS p (name) WHERE i.value ->> 'what' = 'header' AND p.name IS NOT NULL))
-  FROM headgate.webhook_table w WHERE w.relation = version_of.relation AND coalesce(w.options ->> 'version', 'off') <> 'off'
-$body$;
-
 -- Refuses what catalog/newest.ts could not use. `places`: [{column} | {header} | {path, type}]; NULL: rows have no version.
 CREATE OR REPLACE FUNCTION headgate.refuse_unversioned(relation regclass, places jsonb, includes jsonb, document jsonb, options jsonb) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$

@@ -7,7 +7,7 @@ import { identities } from '../../catalog/seals.ts';
 import { quoteIdentifier } from '../../kit/sql-text.ts';
 import type { Sealing } from '../../secrets/sealing.ts';
 import { pipeRows } from './pipe.ts';
-import type { Sides } from './rows.ts';
+import type { MovedRows, MovedTable, Sides } from './rows.ts';
 import { MoveError } from './statements.ts';
 
 /** In the order of their references. */
@@ -26,8 +26,17 @@ const relations = [
   'ignored_keys',
   'traffic_minute',
   'rejected_requests',
+  'claimer',
   'tombstone',
 ];
+
+/** The ids of deliveries that these tables have stored, which may be many more than their rows. */
+export const deliveriesOf = (tables: readonly MovedTable[]): MovedRows => ({
+  name: 'headgate.delivery',
+  columns: ['relation', 'id', 'stored_at', 'claimed_by', 'body'],
+  key: ['relation', 'id'],
+  only: `t.relation IN (${['0', ...tables.map(({ oid }) => oid)].join()})`,
+});
 
 /** Creates the schema `headgate` in the target, of the source's version, and empty. */
 export async function prepareHeadgate({ source, target }: Sides): Promise<void> {

@@ -22,8 +22,8 @@ import { limits } from '../../config/limits.ts';
 import type { Settings } from '../../config/settings.ts';
 import { masterKeys } from '../../secrets/master-key.ts';
 import { closeSource, whyNotClosed } from './close-source.ts';
-import { copyHeadgate, prepareHeadgate, unopened } from './headgate-rows.ts';
-import { copyNew, copyOld, inTransaction } from './rows.ts';
+import { copyHeadgate, deliveriesOf, prepareHeadgate, unopened } from './headgate-rows.ts';
+import { copyAdded, copyNew, copyOld, inTransaction } from './rows.ts';
 import type { MovedTable, Sides } from './rows.ts';
 import { afterRows, beforeRows, keysAndIndexes, leftOut, sequenceValues, tables } from './source-sql.ts';
 import { MoveError, runStatements } from './statements.ts';
@@ -146,6 +146,8 @@ async function moveAll(sides: Sides, report: MoveReport): Promise<void> {
     if (steps.has(table.name)) continue;
     report.say(`${table.name}: ${await copyOld(sides, table)} rows`);
   }
+  const deliveries = deliveriesOf(all);
+  if (!steps.has(deliveries.name)) report.say(`ids of deliveries: ${await copyOld(sides, deliveries)}`);
   if (!steps.has('indexes')) {
     await inTransaction(target, async () => {
       await runStatements(target, (await source.query<Statement>(keysAndIndexes)).rows);
@@ -159,6 +161,7 @@ async function moveAll(sides: Sides, report: MoveReport): Promise<void> {
     const rows = await copyNew(sides, table);
     if (rows > 0) report.say(`${table.name}: ${rows} more rows`);
   }
+  await copyAdded(sides, deliveries);
   const { done } = await rolesThere(sides);
   const { rows: sequences } = await source.query<{ name: string; there: string }>(sequenceValues);
   await inTransaction(target, async () => {

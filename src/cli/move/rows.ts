@@ -13,14 +13,19 @@ import { sqlstateOf } from '../../engine/sqlstate.ts';
 import { pipeRows } from './pipe.ts';
 import { MoveError } from './statements.ts';
 
-export interface MovedTable {
-  /** Qualified and quoted. */
+export interface MovedRows {
+  /** Of the table, qualified and quoted. */
   readonly name: string;
-  readonly oid: string;
   /** Quoted, without generated columns. */
   readonly columns: readonly string[];
   /** Of the primary key; empty if there is none. */
   readonly key: readonly string[];
+  /** Which of its rows are moved, as SQL about `t`; absent: all. */
+  readonly only?: string;
+}
+
+export interface MovedTable extends MovedRows {
+  readonly oid: string;
 }
 
 export interface Sides {
@@ -39,10 +44,10 @@ async function boundaryNow(source: Client): Promise<string> {
   return rows[0]?.boundary ?? '0';
 }
 
-export async function copyOld({ source, target }: Sides, table: MovedTable): Promise<number> {
+export async function copyOld({ source, target }: Sides, table: MovedRows): Promise<number> {
   const boundary = await boundaryNow(source);
   return inTransaction(target, async () => {
-    const rows = await pipe({ source, target }, table, `WHERE NOT ${isNew(boundary)}`, table.name);
+    const rows = await pipe({ source, target }, table, `NOT ${isNew(boundary)}`, table.name);
     await target.query('INSERT INTO headgate_move.table_state (name, boundary) VALUES ($1, $2)', [
       table.name,
       boundary,
@@ -51,15 +56,28 @@ export async function copyOld({ source, target }: Sides, table: MovedTable): Pro
   });
 }
 
-/** The source must have stopped writing. Returns the number of rows copied. */
-export async function copyNew(sides: Sides, table: MovedTable): Promise<number> {
-  const { target } = sides;
-  const { rows: state } = await target.query<{ boundary: string }>(
+/** Since which transaction rows of the table are to be copied. */
+async function copiedBefore({ target }: Sides, { name }: MovedRows): Promise<string> {
+  const { rows } = await target.query<{ boundary: string }>(
     'SELECT boundary FROM headgate_move.table_state WHERE name = $1',
-    [table.name],
+    [name],
   );
-  const from = state[0]?.boundary;
-  if (from === undefined) throw new MoveError(`table ${table.name} is new: run the move again`);
+  const from = rows[0]?.boundary;
+  if (from === undefined) throw new MoveError(`table ${name} is new: run the move again`);
+  return from;
+}
+
+/** As copyNew, for a table with a key in which rows that the source has deleted meanwhile may stay. */
+export async function copyAdded(sides: Sides, table: MovedRows): Promise<number> {
+  const from = await copiedBefore(sides, table);
+  const boundary = await boundaryNow(sides.source);
+  return inTransaction(sides.target, () => applyNew(sides, table, from, boundary));
+}
+
+/** The source must have stopped writing. Returns the number of rows copied. */
+export async function copyNew(sides: Sides, table: MovedRows): Promise<number> {
+  const { target } = sides;
+  const from = await copiedBefore(sides, table);
   const boundary = await boundaryNow(sides.source);
   let rows: number | null = null;
   try {
@@ -72,17 +90,17 @@ export async function copyNew(sides: Sides, table: MovedTable): Promise<number> 
   const all = await inTransaction(target, async () => {
     await target.query(`TRUNCATE ${table.name}`);
     await remember(target, table, boundary);
-    return pipe(sides, table, '', table.name);
+    return pipe(sides, table, 'true', table.name);
   });
   if (!(await sameCount(sides, table)))
     throw new MoveError(`table ${table.name} has other rows in the target: is something writing to it?`);
   return all;
 }
 
-async function applyNew(sides: Sides, table: MovedTable, from: string, boundary: string): Promise<number> {
+async function applyNew(sides: Sides, table: MovedRows, from: string, boundary: string): Promise<number> {
   const { target } = sides;
   await remember(target, table, boundary);
-  const fresh = `WHERE ${isNew(from)}`;
+  const fresh = isNew(from);
   if (table.key.length === 0) return pipe(sides, table, fresh, table.name);
   const columns = table.columns.join(', ');
   await target.query(
@@ -102,22 +120,27 @@ async function applyNew(sides: Sides, table: MovedTable, from: string, boundary:
   return rows;
 }
 
-function remember(target: Client, { name }: MovedTable, boundary: string): Promise<unknown> {
+function remember(target: Client, { name }: MovedRows, boundary: string): Promise<unknown> {
   return target.query('UPDATE headgate_move.table_state SET boundary = $2 WHERE name = $1', [name, boundary]);
 }
 
-function pipe({ source, target }: Sides, { name, columns }: MovedTable, where: string, into: string) {
+function pipe(
+  { source, target }: Sides,
+  { name, columns, only = 'true' }: MovedRows,
+  which: string,
+  into: string,
+) {
   const list = columns.join(', ');
   const target_ = columns.length === 0 ? into : `${into} (${list})`;
   return pipeRows(
     source,
-    `COPY (SELECT ${list} FROM ONLY ${name} t ${where}) TO STDOUT`,
+    `COPY (SELECT ${list} FROM ONLY ${name} t WHERE ${which} AND ${only}) TO STDOUT`,
     target,
     `COPY ${target_} FROM STDIN`,
   );
 }
 
-async function sameCount({ source, target }: Sides, { name }: MovedTable): Promise<boolean> {
+async function sameCount({ source, target }: Sides, { name }: MovedRows): Promise<boolean> {
   const count = async (side: Client) =>
     (await side.query<{ n: string }>(`SELECT count(*)::text AS n FROM ONLY ${name}`)).rows[0]?.n;
   const [here, there] = await Promise.all([count(source), count(target)]);

@@ -24,12 +24,12 @@ export function Diff({ first, second }: { readonly first: string; readonly secon
     <>
       <header class="head">
         <h1>
-          <a href={to(['refused'])}>Refused</a> <span class="faint">/</span>{' '}
-          <a href={to(['refused', first])}>
+          <a href={to(['requests'], { result: 'refused' })}>Refused</a> <span class="faint">/</span>{' '}
+          <a href={to(['requests', `r${first}`])}>
             <Text of={first} max={20} />
           </a>{' '}
           and{' '}
-          <a href={to(['refused', second])}>
+          <a href={to(['requests', `r${second}`])}>
             <Text of={second} max={20} />
           </a>
         </h1>

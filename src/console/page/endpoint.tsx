@@ -114,7 +114,7 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
                       <Badge kind="bad">{row['status']}</Badge> {row['code']}
                     </td>
                     <td>
-                      <a data-row href={to(['refused', row['last_id'] ?? ''])}>
+                      <a data-row href={to(['requests', `r${row['last_id']}`])}>
                         <Text of={row['reason'] ?? ''} max={400} />
                       </a>
                     </td>
@@ -122,7 +122,11 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
                       <Ago at={timeOf(row['last_at'] ?? null)} />
                     </td>
                     <td>
-                      <a href={to(['refused'], { schema, table, code: row['code'] ?? '' })}>show all</a>
+                      <a
+                        href={to(['requests'], { result: 'refused', schema, table, code: row['code'] ?? '' })}
+                      >
+                        show all
+                      </a>
                     </td>
                   </tr>
                 ))}

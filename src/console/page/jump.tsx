@@ -12,7 +12,7 @@ export const jumping = signal(false);
 const pages = [
   [['new'], 'New endpoint'],
   [['endpoints'], 'Endpoints'],
-  [['refused'], 'Refused requests'],
+  [['requests'], 'Requests'],
   [['sql'], 'SQL'],
   [['secrets'], 'Secrets'],
   [['events'], 'Events'],

@@ -3,15 +3,22 @@ import { signal } from '@preact/signals';
 import { jumping } from './jump.tsx';
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import { go } from './route.ts';
 
 const shown = signal(false);
 
 const keys: readonly (readonly [string, string])[] = [
   ['j  k', 'next, previous'],
-  ['Enter', 'open'],
+  ['Enter', 'open beside the list'],
+  ['o', 'open its page'],
+  ['x', 'select; Shift x: from there to here'],
   ['/', 'search'],
-  ['r', 'retry this request'],
+  ['f', 'add a filter'],
+  ['.', 'show what is new'],
+  ['e', 'explain'],
   ['c', 'copy as curl'],
+  ['r', 'retry (never what failed its check)'],
+  ['g then o, r, e, s', 'Overview, Requests, Endpoints, SQL'],
   ['Ctrl K', 'jump to an endpoint or a page'],
   ['Ctrl Enter', 'run the SQL'],
   ['Esc', 'leave a field, close this'],
@@ -28,18 +35,40 @@ export function watchKeys(): void {
       jumping.value = !jumping.value;
       return;
     }
-    if (event.key === 'Escape' && typing && !jumping.value) return target.blur();
+    if (
+      event.key === 'Escape' &&
+      typing &&
+      !jumping.value &&
+      !(target instanceof HTMLInputElement && target.type === 'checkbox')
+    )
+      return target.blur();
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (press(event.key)) event.preventDefault();
+    if (press(event.key, event.shiftKey)) event.preventDefault();
   });
 }
 
-function press(key: string): boolean {
+/** Pages by the key after `g`. */
+const places: Readonly<Record<string, string>> = { o: '', r: 'requests', e: 'endpoints', s: 'sql' };
+let goes = false;
+
+function press(key: string, shift: boolean): boolean {
+  const [isPlace, place] = [goes, places[key]];
+  goes = key === 'g';
+  if (isPlace && place !== undefined) {
+    go(place === '' ? [] : [place]);
+    return true;
+  }
   switch (key) {
     case 'j':
-      return move(1);
+      return move(1) || click(key);
     case 'k':
-      return move(-1);
+      return move(-1) || click(key);
+    case 'x':
+    case 'X': {
+      const box = document.activeElement?.closest('tr')?.querySelector<HTMLElement>('input[type="checkbox"]');
+      box?.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, shiftKey: shift }));
+      return box !== null && box !== undefined;
+    }
     case '/': {
       const field = document.querySelector<HTMLElement>('[data-search]');
       field?.focus();
@@ -48,15 +77,24 @@ function press(key: string): boolean {
     case '?':
       shown.value = !shown.value;
       return true;
+    case '.':
+    case 'c':
+    case 'e':
+    case 'f':
+    case 'o':
     case 'r':
-    case 'c': {
-      const button = document.querySelector<HTMLElement>(`[data-key="${key}"]`);
-      button?.click();
-      return button !== null;
-    }
+    case 'Escape':
+      return click(key);
     default:
       return false;
   }
+}
+
+/** What the page has put on this key. */
+function click(key: string): boolean {
+  const button = document.querySelector<HTMLElement>(`[data-key="${key}"]`);
+  button?.click();
+  return button !== null;
 }
 
 function move(by: number): boolean {

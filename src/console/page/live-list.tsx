@@ -1,7 +1,8 @@
 /** Outcomes as they arrive, the newest on top, for one table or for all that the role may see. Can be paused. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { isRefused, wordsOf } from '../outcomes.ts';
+import { briefOf } from '../brief.ts';
+import { isRefused } from '../outcomes.ts';
 import type { TableRef } from '../statements.ts';
 import { sizeText } from '../shown.ts';
 import { connected, lines, skipped } from './live.ts';
@@ -116,17 +117,12 @@ function Line({ line, table }: { readonly line: LiveLine; readonly table: boolea
   );
 }
 
-/** The result; a link to the request if it is kept or held. */
+/** The result, which leads to the request beside the list of all. */
 function What({ line }: { readonly line: LiveLine }): JSX.Element {
-  const { schema, table, status, code, held } = line;
-  const word = wordsOf(line);
-  const refused = table !== '' && status >= 400 && status < 500;
-  if (held === undefined && !refused) return <>{word}</>;
-  const place =
-    held === undefined ? to(['refused'], { schema, table, code }) : to(['request', schema, table, held]);
+  const { schema, table, id } = line;
   return (
-    <a data-row href={place}>
-      {word}
+    <a data-row href={to(['requests'], { schema, table, open: id })}>
+      {briefOf({ ...line, reason: null, cause: null, sender: null })}
     </a>
   );
 }

@@ -3,7 +3,6 @@ import { effect } from '@preact/signals';
 import { render } from 'preact';
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { AcceptedRequest } from './accepted-request.tsx';
 import { Databases, Entering, wantedDatabase } from './databases.tsx';
 import { Endpoint } from './endpoint.tsx';
 import { Endpoints } from './endpoints.tsx';
@@ -15,10 +14,11 @@ import { watchLive } from './live.ts';
 import { enterByLink, LoginScreen, takesLink } from './login.tsx';
 import { Overview } from './overview.tsx';
 import { Text } from './parts.tsx';
-import { Refused } from './refused.tsx';
-import { RefusedRequest } from './refused-request.tsx';
+import { addressOfRefused } from './list-address.ts';
+import { forgetLists } from './list-state.ts';
 import { watchPlaces } from './remembered-place.ts';
-import { route, settle, to, watchRoute } from './route.ts';
+import { goTo, route, settle, to, watchRoute } from './route.ts';
+import { isRoute } from '../routes.ts';
 import { away, call, enter, loggedOut, logOut, me, token } from './server.ts';
 import { askTabs, rememberPlace, tellTabs, watchTabs } from './tabs.ts';
 import { theme, watchTheme } from './theme.ts';
@@ -30,13 +30,15 @@ import type { Me } from '../api.ts';
 const Diff = lazy(async () => (await import('./diff.tsx')).Diff);
 const Events = lazy(async () => (await import('./events.tsx')).Events);
 const HealthScreen = lazy(async () => (await import('./health.tsx')).HealthScreen);
+const Requests = lazy(async () => (await import('./requests.tsx')).Requests);
+const RequestPage = lazy(async () => (await import('./request-page.tsx')).RequestPage);
 const Secrets = lazy(async () => (await import('./secrets.tsx')).Secrets);
 const SqlScreen = lazy(async () => (await import('./sql.tsx')).SqlScreen);
 const Wizard = lazy(async () => (await import('./wizard.tsx')).Wizard);
 
 const places = [
   ['', 'Overview', 'overview'],
-  ['refused', 'Refused', 'requests'],
+  ['requests', 'Requests', 'requests'],
   ['endpoints', 'Endpoints', 'endpoints'],
   ['sql', 'SQL', 'sql'],
 ] as const;
@@ -49,6 +51,12 @@ const tools = [
 function Screen(): JSX.Element {
   const { parts, query } = route.value;
   const [place = '', first = '', second = '', third = ''] = parts;
+  if (!isRoute(place))
+    return (
+      <div class="empty">
+        There is no such page. <a href={to([])}>Overview</a>
+      </div>
+    );
   switch (place) {
     case '':
       return <Overview />;
@@ -56,14 +64,16 @@ function Screen(): JSX.Element {
       return <Endpoints />;
     case 'endpoint':
       return <Endpoint key={`${first}/${second}`} schema={first} table={second} tab={third} />;
-    case 'request':
-      return <AcceptedRequest key={third} schema={first} table={second} held={third} />;
     case 'requests':
+      return first === '' ? <Requests query={query} /> : <RequestPage key={first} id={first} query={query} />;
+    // As they were called before.
+    case 'request':
+      return <Moved address={to(['requests'], { schema: first, table: second })} />;
     case 'refused':
-      return first === '' ? (
-        <Refused query={query} />
-      ) : (
-        <RefusedRequest key={first} id={first.replace(/^r/, '')} />
+      return (
+        <Moved
+          address={first === '' ? to(['requests'], addressOfRefused(query)) : to(['requests', `r${first}`])}
+        />
       );
     case 'diff':
       return <Diff key={`${first}/${second}`} first={first} second={second} />;
@@ -77,23 +87,19 @@ function Screen(): JSX.Element {
       return <Wizard key={first} kind={first} />;
     case 'health':
       return <HealthScreen />;
-    default:
-      return (
-        <div class="empty">
-          There is no such page. <a href={to([])}>Overview</a>
-        </div>
-      );
   }
+}
+
+/** Stands in the history instead of the address that led here. */
+function Moved({ address }: { readonly address: string }): null {
+  useEffect(() => goTo(address.replace(/^#/, '')), [address]);
+  return null;
 }
 
 function Navigation(): JSX.Element {
   const [place = ''] = route.value.parts;
   const [open, setOpen] = useState(false);
-  const active = ['endpoint', 'request', 'new'].includes(place)
-    ? 'endpoints'
-    : place === 'diff'
-      ? 'refused'
-      : place;
+  const active = ['endpoint', 'new'].includes(place) ? 'endpoints' : place === 'diff' ? 'requests' : place;
   useEffect(() => setOpen(false), [route.value]);
   const links = (of: typeof places | typeof tools): JSX.Element[] =>
     of.map(([id, label, icon]) => (
@@ -234,6 +240,7 @@ async function begin(): Promise<void> {
   if (place === null) return;
   await entering;
   token.subscribe((value) => {
+    forgetLists();
     if (value !== null) readMe();
   });
   if (token.value === null && loggedOut.value === null) await askTabs();

@@ -118,7 +118,7 @@ function Reasons(): JSX.Element {
   return (
     <section class="card">
       <h2>
-        <a href={to(['refused'])}>Why requests were refused</a>
+        <a href={to(['requests'], { result: 'refused' })}>Why requests were refused</a>
       </h2>
       <Listing loaded={reasons} empty={<>Nothing was refused.</>}>
         {(rows) => (
@@ -128,7 +128,8 @@ function Reasons(): JSX.Element {
                 <a
                   data-row
                   class="line"
-                  href={to(['refused'], {
+                  href={to(['requests'], {
+                    result: 'refused',
                     schema: row['schema_name'] ?? '',
                     table: row['table_name'] ?? '',
                     code: row['code'] ?? '',

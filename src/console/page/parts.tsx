@@ -294,7 +294,7 @@ export function Badge({
   kind,
   children,
 }: {
-  readonly kind: 'good' | 'bad' | 'warn' | 'plain';
+  readonly kind: 'good' | 'bad' | 'warn' | 'info' | 'plain';
   readonly children: ComponentChildren;
 }) {
   return <span class={`badge ${kind}`}>{children}</span>;

@@ -1,13 +1,11 @@
-/** A request as it arrived, for the pages of refused and of accepted requests: shown, explained, and sent again. */
+/** Parts of a request as it arrived: its headers, the check of it step by step, and a command that sends it. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { curlOf } from '../curl.ts';
 import type { TableRef } from '../statements.ts';
-import { LooksLike } from './looks-like.tsx';
 import { Text } from './parts.tsx';
-import { Resend } from './resend.tsx';
 import { me } from './server.ts';
-import { Body, bytesOf } from './value.tsx';
+import { bytesOf } from './value.tsx';
 import { Explain } from './verify.tsx';
 
 export interface Came {
@@ -34,51 +32,7 @@ export function lackingOf({ body, bodyBytes }: Came): string | null {
   return kept < bodyBytes ? `only ${kept} of ${bodyBytes} bytes of its body were kept` : null;
 }
 
-export function RequestAsItCame({
-  came,
-  explained,
-  checked,
-}: {
-  readonly came: Came;
-  readonly explained: boolean;
-  /** Whether it has passed the table's check, or the table has none. */
-  readonly checked: boolean;
-}): JSX.Element {
-  const { table, method, target, headers, leftOut, body, bodyBytes } = came;
-  const at = target.indexOf('?');
-  const lacking = lackingOf(came);
-  return (
-    <>
-      <h2>Request</h2>
-      <p class="mono">
-        {method} <Text of={target} max={2_000} />
-      </p>
-      <Headers came={came} />
-      {body === null ? <p class="faint">The body was not read.</p> : <Body base64={body} />}
-      {body === null || lacking === null ? null : (
-        <p class="faint">Only the beginning was kept; the whole body had {bodyBytes} bytes.</p>
-      )}
-      <LooksLike table={table} headers={[...headers.map(([name]) => name), ...leftOut]} />
-      {explained ? <ExplainThis came={came} /> : null}
-      {body === null || lacking !== null ? (
-        <p class="faint">
-          It cannot be changed and sent again here: {lacking}. Its sender has the whole request.
-        </p>
-      ) : (
-        <Resend
-          table={table}
-          method={method}
-          query={at === -1 ? '' : target.slice(at)}
-          headers={headers}
-          body={body}
-          checked={checked}
-        />
-      )}
-    </>
-  );
-}
-
-function Headers({ came: { headers, leftOut, masked } }: { readonly came: Came }): JSX.Element {
+export function Headers({ came: { headers, leftOut, masked } }: { readonly came: Came }): JSX.Element {
   return (
     <table class="headers">
       <tbody>
@@ -116,7 +70,7 @@ function wordsOf(masked: unknown): string {
 }
 
 /** Headers that were not kept can be entered again: the sender knows them. */
-function ExplainThis({ came }: { readonly came: Came }): JSX.Element {
+export function ExplainThis({ came }: { readonly came: Came }): JSX.Element {
   const { table, headers, leftOut, body, method, at } = came;
   const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
   const more = leftOut.flatMap((name) => {
@@ -134,7 +88,7 @@ function ExplainThis({ came }: { readonly came: Came }): JSX.Element {
     );
   return (
     <section class="card">
-      <h2>Explain this request</h2>
+      <h2>The check, step by step</h2>
       <p class="faint">
         The reason above is that of its arrival. This checks it again with the table's present VALIDATE, as of
         that time.

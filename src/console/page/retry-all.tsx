@@ -1,62 +1,36 @@
 /**
- * A retry of all requests that match the filters: started once, and run by Headgate in the background, even if the page is left.
- * Shows its progress and outcomes, and can cancel it (`/console/api/retry`).
+ * The retry of all requests that match the filters, which Headgate runs in the background, even if the page is left: its progress and outcomes.
+ * Can cancel it (`/console/api/retry`).
  */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { RetryState } from '../api.ts';
-import { retryFiltered } from '../statements.ts';
-import type { RefusedFilter } from '../statements.ts';
 import { useLoaded } from './load.ts';
-import { Badge, Sql, Text, Wrong } from './parts.tsx';
+import { Badge, Text, Wrong } from './parts.tsx';
 import { call } from './server.ts';
 import type { Failure } from './server.ts';
 
-export function RetryAll({ filter }: { readonly filter: RefusedFilter }): JSX.Element {
-  const [force, setForce] = useState(false);
-  const [asking, setAsking] = useState(false);
+/** Shown at the bottom of the list until it has ended, and what came of the last one. */
+export function RetryProgress({ started }: { readonly started: number }): JSX.Element | null {
+  const state = useLoaded(`retry ${started}`, (options) => call<RetryState | null>('retry', options), 1_000);
   const [failure, setFailure] = useState<Failure | null>(null);
-  const state = useLoaded('retry', (options) => call<RetryState | null>('retry', options), 1_000);
-  const running = state.value?.kind === 'running';
-  const tell = (path: string, body: unknown): void => {
-    setFailure(null);
-    setAsking(false);
-    call(path, { body }).then(state.reload, (error: unknown) => setFailure(error as Failure));
-  };
+  if (state.value === null) return null;
   return (
-    <section class="card">
-      <h2>Retry all of them</h2>
-      <p class="faint">
-        All requests that match the filters, the oldest first, in the background. Those that VALIDATE did not
-        accept can be stored only without their check, because their signatures were not kept.
-      </p>
-      <label>
-        <input type="checkbox" checked={force} onChange={() => setForce(!force)} /> store unchecked ones, too
-        (force)
-      </label>
-      <div class="action">
+    <section class="card progress">
+      <Progress state={state.value} />
+      {state.value.kind === 'running' ? (
         <button
           type="button"
-          class={asking ? 'danger' : 'plain'}
-          disabled={running}
-          onClick={() => (asking ? tell('retry', { filter, force }) : setAsking(true))}
+          onClick={() =>
+            void call('retry-cancel', { body: {} }).then(state.reload, (error: unknown) =>
+              setFailure(error as Failure),
+            )
+          }
         >
-          {asking ? (force ? 'Store them unchecked?' : 'Retry them?') : 'Retry all that match'}
+          Cancel the retry
         </button>
-        {asking ? (
-          <button type="button" class="quiet" onClick={() => setAsking(false)}>
-            No
-          </button>
-        ) : null}
-        {running ? (
-          <button type="button" onClick={() => tell('retry-cancel', {})}>
-            Cancel the retry
-          </button>
-        ) : null}
-        <Sql text={retryFiltered(filter, force)} />
-      </div>
+      ) : null}
       {failure === null ? null : <Wrong failure={failure} />}
-      {state.value === null ? null : <Progress state={state.value} />}
     </section>
   );
 }

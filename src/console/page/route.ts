@@ -3,6 +3,7 @@
  * database, which older versions wrote, mean the one of the tab.
  */
 import { signal } from '@preact/signals';
+import { routes } from '../routes.ts';
 import { me } from './server.ts';
 
 export interface Route {
@@ -13,9 +14,7 @@ export interface Route {
 }
 
 /** The first parts of the addresses of pages. A database may have such a name. */
-const places = new Set(
-  'overview requests endpoints endpoint request refused diff sql secrets events new health'.split(' '),
-);
+const places = new Set<string>(['overview', ...routes.filter((it) => it !== '')]);
 const isPlace = (part: string | undefined): boolean => part !== undefined && places.has(part);
 
 function read(): Route {

@@ -1,34 +1,35 @@
 /**
- * The newest rows of an endpoint's table, read again when a request has arrived, and from time to time, because rows arrive through other
- * doors as well. A large table without a fitting index is read only when somebody asks for it. If the values are larger than an
- * answer may be, their beginnings are shown.
+ * The rows of an endpoint's table: newest first, or by another column that an index begins with; from a value on, those that contain a text, a page
+ * at a time. The first page is read again when a request has arrived. A large table without a fitting index is read only when somebody asks
+ * for it. If the values are larger than an answer may be, their beginnings are shown.
  */
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
-import {
-  indexFor,
-  isCheap,
-  newestMax,
-  newestRows,
-  newestStarts,
-  orderOf,
-  readOrder,
-} from '../newest-rows.ts';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { SqlTable } from '../api.ts';
+import { indexFor, isCheap, orderOf, readOrder } from '../newest-rows.ts';
 import type { RowOrder } from '../newest-rows.ts';
-import { sizeText } from '../shown.ts';
+import { ownColumns, readOrders, rowPage, rowsMax, scannedMax, startsOf } from '../row-pages.ts';
+import type { RowPage, RowPlace } from '../row-pages.ts';
+import { digitsText, sizeText } from '../shown.ts';
 import type { TableRef } from '../statements.ts';
 import { keyOf, lastSeen } from './live.ts';
-import { useLoaded, useRows } from './load.ts';
+import { useRows } from './load.ts';
+import type { Row } from './load.ts';
 import { Code, Listing, Skeleton, Sql, Text, Wrong } from './parts.tsx';
-import { look } from './server.ts';
+import { go, route } from './route.ts';
+import { Failure, look } from './server.ts';
+import type { CallOptions } from './server.ts';
 import { Result } from './value.tsx';
 
 export function Rows({ of }: { readonly of: TableRef }): JSX.Element {
   const loaded = useRows(readOrder(of), 15_000);
+  const orders = useRows(readOrders(of));
   return (
     <Listing loaded={loaded} empty={<>There is no such table.</>}>
       {([row]) =>
-        row === undefined ? null : <Ordered of={of} order={orderOf(row)} changed={loaded.refresh} />
+        row === undefined ? null : (
+          <Ordered of={of} order={orderOf(row)} others={orders.value ?? []} changed={loaded.refresh} />
+        )
       }
     </Listing>
   );
@@ -37,88 +38,321 @@ export function Rows({ of }: { readonly of: TableRef }): JSX.Element {
 interface Props {
   readonly of: TableRef;
   readonly order: RowOrder;
+  readonly others: readonly Row[];
   readonly changed: () => void;
 }
 
 function Ordered(props: Props): JSX.Element {
-  const { of, order } = props;
+  const { of, order, others } = props;
   const [whole, setWhole] = useState(false);
+  const { query } = route.value;
+  const by = query.get('by') ?? '';
+  const chosen = others.some(({ name }) => name === by) ? by : null;
   const index = indexFor(of, order);
-  if (whole || isCheap(order)) return <Newest {...props} />;
+  if (whole || chosen !== null || isCheap(order)) return <Paged {...props} by={chosen} />;
   return (
-    <div class="empty">
-      <p>
-        Finding the newest rows would read the whole table, {sizeText(order.bytes)}:{' '}
-        {index === null
-          ? 'it has no column with the time of arrival, and no key that grows.'
-          : 'no index has the order of their arrival. With this one it takes milliseconds:'}
-      </p>
-      {index === null ? null : <Code text={index} />}
-      <button type="button" onClick={() => setWhole(true)}>
-        Read the whole table
-      </button>
-    </div>
+    <>
+      <Choice {...props} by={null} />
+      <div class="empty">
+        <p>
+          Finding the newest rows would read the whole table, {sizeText(order.bytes)}:{' '}
+          {index === null
+            ? 'it has no column with the time of arrival, and no key that grows.'
+            : 'no index has the order of their arrival. With this one it takes milliseconds:'}
+        </p>
+        {index === null ? null : <Code text={index} />}
+        <button type="button" onClick={() => setWhole(true)}>
+          Read the whole table
+        </button>
+      </div>
+    </>
   );
 }
 
+type Shown = Props & { readonly by: string | null };
+
 /** What is read after an answer that was too large. */
 const steps = [
-  { starts: false, max: newestMax },
-  { starts: true, max: newestMax },
+  { starts: false, max: rowsMax },
+  { starts: true, max: rowsMax },
   { starts: true, max: 5 },
   { starts: true, max: 1 },
 ] as const;
 
-function Newest({ of, order, changed }: Props): JSX.Element {
-  const [at, setAt] = useState(0);
-  const { starts, max } = steps[at] ?? steps[0];
-  const sql = (starts ? newestStarts : newestRows)(of, order, max);
-  const { value, failure, refresh } = useLoaded(
-    sql,
-    (options) => look(sql, options),
-    isCheap(order) ? 15_000 : 0,
-  );
+interface Found {
+  readonly table: SqlTable;
+  readonly ids: readonly string[];
+  /** Where the next page begins; null: there is none. */
+  readonly next: RowPlace | null;
+  readonly looked: number;
+  readonly step: number;
+}
+
+const none: Found = {
+  table: { columns: [], rows: [], command: '', more: false },
+  ids: [],
+  next: null,
+  looked: 0,
+  step: 0,
+};
+
+async function read(
+  of: TableRef,
+  page: RowPage,
+  first: number,
+  options: Omit<CallOptions, 'body'>,
+): Promise<Found> {
+  for (let step = first; ; step++) {
+    const { starts, max } = steps[step] ?? steps[0];
+    const asked = { ...page, max };
+    try {
+      const { tables } = await look((starts ? startsOf : rowPage)(of, asked), options);
+      return foundIn(tables.at(-1) ?? none.table, asked, step);
+    } catch (error) {
+      const isLarge = error instanceof Failure && error.info.code === 'answer_too_large';
+      if (!isLarge || step >= steps.length - 1) throw error;
+    }
+  }
+}
+
+function foundIn(table: SqlTable, { max, text, column }: RowPage, step: number): Found {
+  const isSearch = text !== '' && column !== null;
+  const hidden = isSearch ? 2 : 0;
+  const width = table.columns.length - hidden;
+  const looked = isSearch ? Number(table.rows.at(-1)?.[width + 1] ?? 0) : 0;
+  const hits = isSearch ? table.rows.filter((row) => row[width] === 't') : table.rows;
+  const rows = hits.slice(0, max);
+  // Beyond the rows of this page there is another one; or, with a text, rows that nobody has looked at.
+  const last =
+    hits.length > max ? rows.at(-1) : isSearch && looked >= scannedMax ? table.rows.at(-1) : undefined;
+  const place = last === undefined ? null : { value: last[1] ?? null, at: last[2] ?? '' };
+  return {
+    table: {
+      ...table,
+      columns: table.columns.slice(ownColumns, width),
+      rows: rows.map((row) => row.slice(ownColumns, width)),
+    },
+    ids: rows.map(([id]) => id ?? ''),
+    next: column === null ? null : place,
+    looked: hits.length > max ? 0 : looked,
+    step,
+  };
+}
+
+function joined(before: Found, more: Found): Found {
+  const known = new Set(before.ids);
+  const fresh = more.ids.map((id) => !known.has(id));
+  return {
+    ...more,
+    table: { ...more.table, rows: [...before.table.rows, ...more.table.rows.filter((_, i) => fresh[i])] },
+    ids: [...before.ids, ...more.ids.filter((_, i) => fresh[i])],
+    looked: before.looked + more.looked,
+  };
+}
+
+/** What the address asks for. */
+function pageOf({ order, by }: Shown): RowPage {
+  const { query } = route.value;
+  const [text, at] = [query.get('q') ?? '', query.get('at') ?? ''];
+  const column = by ?? order.column;
+  const direction = query.get('dir') === 'asc' ? 'asc' : 'desc';
+  const from: RowPlace | null = at === '' || column === null ? null : { value: at, at: '' };
+  return { column, direction, from, text, names: order.names, max: rowsMax };
+}
+
+interface Pages {
+  readonly found: Found | null;
+  readonly failure: Failure | null;
+  readonly isReading: boolean;
+  /** Reads the first page, or the one after these. */
+  readonly ask: (after: Found | null, options: Omit<CallOptions, 'body'>) => void;
+}
+
+/** `isLive`: the first page is read again when something has arrived, and from time to time. */
+function usePages(of: TableRef, page: RowPage, isLive: boolean): Pages {
+  const { column, direction, from, text, names } = page;
+  const key = JSON.stringify([of, column, direction, from?.value ?? '', text]);
+  // Another column: what is open stays open until the rows are read again.
+  const columns = JSON.stringify(names);
+  const [state, setState] = useState<{ key: string; found: Found | null; pages: number }>({
+    key: '',
+    found: null,
+    pages: 0,
+  });
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const [isReading, setReading] = useState(false);
+  const current = state.key === key ? state : { key, found: null, pages: 0 };
+  const ask = (after: Found | null, options: Omit<CallOptions, 'body'>): void => {
+    setReading(true);
+    const next = after?.next ?? null;
+    read(of, next === null ? page : { ...page, from: next }, after?.step ?? 0, options).then(
+      (found) => {
+        setReading(false);
+        setFailure(null);
+        setState((before) => {
+          const pages = after === null ? 1 : before.pages + 1;
+          return { key, found: after === null ? found : joined(after, found), pages };
+        });
+      },
+      (error: unknown) => {
+        if (options.signal?.aborted === true) return;
+        setReading(false);
+        setFailure(
+          error instanceof Failure ? error : new Failure({ error: String(error), code: 'internal' }),
+        );
+      },
+    );
+  };
   const seen = Math.floor((lastSeen.value.get(keyOf(of.schema, of.table))?.atMs ?? 0) / 1_000);
-  const less = failure?.info.code === 'answer_too_large' && at < steps.length - 1;
+  const told = useRef(seen);
   useEffect(() => {
-    if (isCheap(order)) refresh();
-  }, [seen]);
+    const ending = new AbortController();
+    ask(null, { signal: ending.signal });
+    return () => ending.abort();
+  }, [key, columns]);
   useEffect(() => {
-    if (less) setAt(at + 1);
-  }, [less]);
-  const table = value?.tables.at(-1);
+    if (!isLive || current.pages !== 1) return undefined;
+    const ending = new AbortController();
+    const again = (): void => ask(null, { signal: ending.signal, auto: true });
+    if (seen !== told.current) again();
+    told.current = seen;
+    const timer = setInterval(() => document.hidden || again(), 15_000);
+    return () => {
+      clearInterval(timer);
+      ending.abort();
+    };
+  }, [key, seen, isLive, current.pages]);
+  return { found: current.found, failure, isReading, ask };
+}
+
+function Paged(props: Shown): JSX.Element {
+  const { of, order, by, changed } = props;
+  const page = pageOf(props);
+  const { direction, text } = page;
+  const isWhole = text === '' && page.from === null;
+  // What arrives changes the first page only, and a search is asked for by a person.
+  const isLive = isWhole && direction === 'desc' && (by !== null || isCheap(order));
+  const { found, failure, isReading, ask } = usePages(of, page, isLive);
+  const starts = (steps[found?.step ?? 0] ?? steps[0]).starts;
   return (
     <>
-      <p class="faint">
-        {order.column === null ? (
-          'The newest transactions first: the table has no column with the time of arrival, and no key that grows.'
-        ) : (
-          <>
-            Newest first, by <Text of={order.column} max={80} />.
-          </>
-        )}
-        {starts ? ' Large values are cut: the rows are larger than 8 MiB.' : ''}
-      </p>
-      {failure === null || less ? null : <Wrong failure={failure} />}
-      {table === undefined ? (failure === null || less) && <Skeleton /> : null}
-      {table?.rows.length === 0 ? <div class="empty">No rows yet.</div> : null}
-      {table !== undefined && table.rows.length > 0 ? (
+      <Choice {...props} />
+      <Order page={page} by={by} starts={starts} />
+      {failure === null ? null : <Wrong failure={failure} />}
+      {found === null ? failure === null && <Skeleton /> : null}
+      {found?.table.rows.length === 0 ? (
+        <div class="empty">
+          {isWhole ? 'No rows yet.' : found.next === null ? 'No row matches.' : 'None so far.'}
+        </div>
+      ) : null}
+      {found !== null && found.table.rows.length > 0 ? (
         <Result
-          table={{
-            ...table,
-            columns: table.columns.slice(1),
-            rows: table.rows.map((row) => row.slice(1)),
-          }}
-          ids={table.rows.map(([id]) => id ?? '')}
+          table={found.table}
+          ids={found.ids}
           {...(starts ? {} : { of })}
           changed={() => {
             changed();
-            refresh();
+            ask(null, { auto: true });
           }}
         />
       ) : null}
-      {max < newestMax ? <p class="faint">Only the last {max}: more would exceed 8 MiB.</p> : null}
-      <Sql text={sql} />
+      {found !== null && found.looked > 0 ? (
+        <p class="faint" role="status">
+          Looked through {digitsText(String(found.looked))} rows{found.next === null ? ', all there are' : ''}
+          .
+        </p>
+      ) : null}
+      {found !== null && found.next !== null ? (
+        <button type="button" disabled={isReading} onClick={() => ask(found, {})}>
+          {isReading ? 'Reading …' : text === '' ? 'More rows' : 'Look further'}
+        </button>
+      ) : null}
+      <Sql text={rowPage(of, page)} />
     </>
   );
 }
+
+interface OrderProps {
+  readonly page: RowPage;
+  readonly by: string | null;
+  /** Only the beginnings of large values are shown. */
+  readonly starts: boolean;
+}
+
+function Order({ page: { column, direction }, by, starts }: OrderProps): JSX.Element {
+  const first = by === null ? 'Newest' : 'Greatest';
+  return (
+    <p class="faint">
+      {column === null ? (
+        'The newest transactions first: the table has no column with the time of arrival, and no key that grows.'
+      ) : (
+        <>
+          {direction === 'desc' ? first : 'Smallest'} first, by <Text of={column} max={80} />.
+        </>
+      )}
+      {starts ? ' Large values are cut: the rows are larger than 8 MiB.' : ''}
+    </p>
+  );
+}
+
+/** Which rows, by what: part of the address. */
+function Choice({ order, others, by }: Shown): JSX.Element {
+  const { parts, query } = route.value;
+  const set = (change: Readonly<Record<string, string>>): void =>
+    go(parts, { ...Object.fromEntries(query), ...change }, true);
+  const [at, setAt] = useState(query.get('at') ?? '');
+  const [text, setText] = useState(query.get('q') ?? '');
+  const others_ = others.filter(({ name }) => name !== order.column);
+  return (
+    <form
+      class="filters"
+      role="search"
+      aria-label="Which rows"
+      onSubmit={(event) => {
+        event.preventDefault();
+        set({ at: at.trim(), q: text });
+      }}
+    >
+      <input
+        type="search"
+        data-search
+        aria-label="Text in rows"
+        placeholder="Text in rows   /"
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+      <select
+        aria-label="Order"
+        value={by ?? ''}
+        onChange={(event) => set({ by: event.currentTarget.value, at: '' })}
+      >
+        <option value="">{order.column === null ? 'by transaction' : plain(order.column)}</option>
+        {others_.map(({ name }) => (
+          <option key={name} value={name ?? ''}>
+            {plain(name ?? '')}
+          </option>
+        ))}
+      </select>
+      <select
+        aria-label="Direction"
+        value={query.get('dir') ?? ''}
+        onChange={(event) => set({ dir: event.currentTarget.value })}
+      >
+        <option value="">newest, greatest first</option>
+        <option value="asc">oldest, smallest first</option>
+      </select>
+      <input
+        class="narrow"
+        aria-label="Begin at"
+        placeholder="from value"
+        value={at}
+        onInput={(event) => setAt(event.currentTarget.value)}
+      />
+      <button type="submit">Show</button>
+    </form>
+  );
+}
+
+/** An option can hold only text: invisible characters are replaced. */
+const plain = (text: string): string =>
+  text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd').slice(0, 80);

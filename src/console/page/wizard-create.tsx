@@ -24,7 +24,7 @@ import { go, route } from './route.ts';
 import { call, me, run } from './server.ts';
 import type { Failure } from './server.ts';
 import { isShownOnce, showOnce } from './wizard-secret.tsx';
-import type { Chosen } from './wizard.tsx';
+import type { Chosen } from './wizard-chosen.ts';
 
 const startOf = (chosen: Chosen): string =>
   chosen.kind === 'sender' ? `${chosen.sender.id}_events` : chosen.kind === 'hmac' ? 'my_events' : '';

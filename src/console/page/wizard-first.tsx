@@ -5,7 +5,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { TestAnswer } from '../api.ts';
-import { deleteTest, readFirst, readHandshake, readRefusal } from '../new-endpoint.ts';
+import { deleteTest, readFirst, readQuestion, readRefusal } from '../new-endpoint.ts';
 import { qualified, shellWord } from '../quote.ts';
 import { Name, urlOf } from './address.tsx';
 import { lines } from './live.ts';
@@ -17,7 +17,7 @@ import { call, run } from './server.ts';
 import type { Failure } from './server.ts';
 import { Value } from './value.tsx';
 import type { Made } from './wizard-secret.tsx';
-import type { Chosen } from './wizard.tsx';
+import type { Chosen } from './wizard-chosen.ts';
 
 interface Props {
   readonly chosen: Chosen;
@@ -74,7 +74,7 @@ function Refusal({ made, chosen, turn }: Props & { readonly turn: number }): JSX
         ? `A request came and was refused: the endpoint has not got ${name}’s secret yet. `
         : 'A request came and was refused: '}
       <Text of={sentenceOf(row['reason'] ?? '')} max={200} />{' '}
-      <a href={to(['refused', row['id'] ?? ''])}>Why?</a> <Ago at={timeOf(row['received_at'] ?? null)} />
+      <a href={to(['requests', `r${row['id']}`])}>Why?</a> <Ago at={timeOf(row['received_at'] ?? null)} />
     </p>
   );
 }
@@ -83,7 +83,7 @@ function Refusal({ made, chosen, turn }: Props & { readonly turn: number }): JSX
 const sentenceOf = (reason: string): string => reason.split(': ').slice(0, 2).join(': ');
 
 function Handshake({ made, turn }: { readonly made: Made; readonly turn: number }): JSX.Element | null {
-  const loaded = useRows(readHandshake(made), 5_000);
+  const loaded = useRows(readQuestion(made), 5_000);
   useEffect(() => (turn > 0 ? loaded.refresh() : undefined), [turn]);
   const row = loaded.value?.[0];
   if (row === undefined) return null;

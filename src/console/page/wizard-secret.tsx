@@ -15,7 +15,7 @@ import { useSettled } from './load.ts';
 import { Sql, Text, Wrong } from './parts.tsx';
 import { call, run } from './server.ts';
 import type { Failure } from './server.ts';
-import type { Chosen } from './wizard.tsx';
+import type { Chosen } from './wizard-chosen.ts';
 
 export interface Made extends TableRef {
   /** Of its columns. */

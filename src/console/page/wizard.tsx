@@ -15,17 +15,12 @@ import { Shown, Text } from './parts.tsx';
 import { go, route, to } from './route.ts';
 import { call } from './server.ts';
 import { Choose, methodText } from './wizard-choose.tsx';
+import type { Chosen } from './wizard-chosen.ts';
 import { Create } from './wizard-create.tsx';
 import { FirstDelivery } from './wizard-first.tsx';
 import { OwnHmac } from './wizard-hmac.tsx';
 import { Connect } from './wizard-secret.tsx';
 import type { Made } from './wizard-secret.tsx';
-
-/** What was chosen in the first step. */
-export type Chosen =
-  | { readonly kind: 'sender'; readonly sender: SenderInfo }
-  | { readonly kind: 'hmac'; readonly form: HmacForm }
-  | { readonly kind: 'anything' };
 
 export function Wizard({ kind }: { readonly kind: string }): JSX.Element {
   const senders = useLoaded('senders', (options) => call<readonly SenderInfo[]>('senders', options));

@@ -43,7 +43,7 @@ export const minuteText = (ms: number): string => format(minute).format(ms);
 /** `Wed 25 Nov` */
 export const dayText = (ms: number): string => format(day).format(ms).replace(',', '');
 /** `Wed 25 Nov 14:09:13` */
-const timeText = (ms: number): string => `${dayText(ms)} ${clockText(ms)}`;
+export const timeText = (ms: number): string => `${dayText(ms)} ${clockText(ms)}`;
 /** For a tooltip: the time here, in ISO 8601, and in seconds since 1970. */
 export const wholeText = (ms: number): string =>
   `${timeText(ms)} (${zoneName.value})\n${new Date(ms).toISOString()}\n${ms / 1_000}`;
@@ -55,4 +55,20 @@ export function zoneText(name: string = zoneName.value): string {
     .find(({ type }) => type === 'timeZoneName')?.value;
   const place = name.split('/').at(-1)?.replaceAll('_', ' ') ?? name;
   return offset === undefined || name === 'UTC' ? place : `${place}, ${offset.replace('GMT', 'UTC')}`;
+}
+
+/** What a field of date and time holds, which means the page's zone, in ISO 8601; '' if it is empty. */
+export function isoOf(local: string): string {
+  const guess = Date.parse(`${local}Z`);
+  if (Number.isNaN(guess)) return '';
+  const parts = format({
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+    ...minute,
+    second: '2-digit',
+  }).formatToParts(guess);
+  const of = (type: string): string => parts.find((it) => it.type === type)?.value ?? '';
+  const there = `${of('year')}-${of('month')}-${of('day')}T${of('hour')}:${of('minute')}:${of('second')}Z`;
+  return new Date(2 * guess - Date.parse(there)).toISOString();
 }

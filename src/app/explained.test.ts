@@ -1,0 +1,146 @@
+/**
+ * What the console says of a refusal: each code of docs/errors.md, and each sender's stale, tampered, unsigned and wrongly signed request. The
+ * sender's own side makes the requests; VALIDATE, whose answers PostgreSQL's are compared with elsewhere, decides what was wrong.
+ */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { suite, test } from 'node:test';
+import { briefOf, spanText } from '../console/brief.ts';
+import type { ToExplain } from '../console/brief.ts';
+import { explain } from '../console/explained.ts';
+import { refusals } from '../errors/refusals.ts';
+import type { Keys, Sender } from '../senders/sender.ts';
+import { expressionOf, senders, signedRequest } from '../senders/senders.ts';
+import type { SignedRequest } from '../senders/senders.ts';
+import { tampered } from '../senders/send-changes.ts';
+import { explainRefusal } from '../validate/explain.ts';
+import { loadParser } from '../validate/expression.ts';
+
+await loadParser();
+
+const publicUrl = 'https://hooks.example.com';
+const url = `${publicUrl}/webhook/dev/public/events`;
+const nowMs = Date.UTC(2026, 2, 4, 5, 6, 7, 89);
+const plain: ToExplain = {
+  status: 0,
+  code: '',
+  reason: null,
+  cause: null,
+  sender: null,
+  door: 'http',
+  bytes: 10,
+  rows: 0,
+};
+/** No word of SQL, no function, no system text. */
+const isSpoken = (text: string): void =>
+  assert.doesNotMatch(
+    text,
+    /SELECT|VALIDATE|hmac\(|encode\(|::|NULL|ECONN|undefined|NaN|\[object|successfully|_failed/,
+    text,
+  );
+
+function randomFrom(seed: string): (size: number) => Buffer {
+  let count = 0;
+  return (size) => createHash('shake256', { outputLength: size }).update(`${seed}${count++}`).digest();
+}
+
+function requestOf(sender: Sender, keys: Keys, atMs = nowMs): SignedRequest {
+  const id = 'a1b2c3d4e5f60718293a4b5c6d7e8f90';
+  const body = Buffer.from(sender.example({ id, nowMs: atMs }));
+  return signedRequest(sender, { method: 'POST', url, body, nowMs: atMs, signingKey: keys.signingKey, id });
+}
+
+function said(sender: Sender, secret: string, sent: SignedRequest) {
+  const request = {
+    method: sent.method,
+    target: sent.url.slice(publicUrl.length),
+    rawHeaders: Object.entries(sent.headers).flatMap(([name, value]) => [
+      name,
+      Buffer.from(value).toString('latin1'),
+    ]),
+    arrivedAtMs: nowMs,
+    body: sent.body,
+  };
+  const values = { secrets: new Map([['s', secret]]), publicUrl };
+  const { reason, cause } = explainRefusal(expressionOf(sender, 's'), values, request);
+  const it = { ...plain, status: 401, code: 'signature_failed', reason, cause, sender: sender.name };
+  const { title, says, todo } = explain(it);
+  for (const text of [title, says, briefOf(it), ...todo.flatMap(({ what, why }) => [what, why])])
+    isSpoken(text);
+  assert(briefOf(it).length <= 28, briefOf(it));
+  assert(todo.length > 0);
+  assert.doesNotMatch(title + says, new RegExp(secret.replaceAll(/[^\w]/g, '.').slice(0, 40)));
+  return { title, says, cause, reason };
+}
+
+suite('a refusal in a sentence', () => {
+  test('each code that a request can be refused with has one, and what to do', () => {
+    for (const [code, { status }] of Object.entries(refusals)) {
+      const it = { ...plain, code, status, reason: refusals[code as keyof typeof refusals].message };
+      const { title, says, todo } = explain(it);
+      for (const text of [title, says, briefOf(it)]) isSpoken(text);
+      assert.match(title, /^[A-Z].*\.$/, code);
+      assert(briefOf(it).length <= 28, `${code}: ${briefOf(it)}`);
+      assert(todo.length > 0, code);
+    }
+  });
+
+  test('a column that PostgreSQL names is named', () => {
+    const reason = 'column "total": invalid input syntax for type numeric: "much"';
+    const it = { ...plain, code: 'payload_undecodable', status: 422, reason };
+    assert.equal(explain(it).title, 'The value for column total does not fit it.');
+    assert.equal(briefOf(it), 'Column total does not fit');
+  });
+
+  test('ages are said as people say them', () => {
+    assert.deepEqual([5, 119, 120, 300, 423, 7_200, 90_000, 400_000].map(spanText), [
+      '5 s',
+      '119 s',
+      '2 minutes',
+      '5 minutes',
+      '7 min 3 s',
+      '2 h 0 min',
+      '25 h 0 min',
+      '5 days',
+    ]);
+  });
+
+  for (const sender of senders.values())
+    test(`${sender.id}: stale, tampered, unsigned, wrongly signed`, () => {
+      const keys = sender.makeSecret(randomFrom('one'));
+      const others = sender.makeSecret(randomFrom('two'));
+      const wrong = said(sender, keys.secret, requestOf(sender, others));
+      assert(
+        ['signature', 'key', 'token', 'prefix'].includes(wrong.cause.kind),
+        `${wrong.cause.kind}: ${wrong.reason}`,
+      );
+      if (sender.signsBody) {
+        const changed = said(sender, keys.secret, tampered(requestOf(sender, keys)));
+        assert.notEqual(changed.cause.kind, 'clock', changed.reason);
+      }
+      if (sender.signatureHeader !== null) {
+        const { [sender.signatureHeader]: _, ...headers } = requestOf(sender, keys).headers;
+        const bare = said(sender, keys.secret, { ...requestOf(sender, keys), headers });
+        assert.equal(bare.cause.kind, 'missing', `${bare.cause.kind}: ${bare.reason}`);
+        assert.match(bare.title, /is missing\.$/);
+      }
+      if (sender.toleranceS === null) return;
+      const stale = said(
+        sender,
+        keys.secret,
+        requestOf(sender, keys, nowMs - (sender.toleranceS + 100) * 1_000),
+      );
+      // A token says no more than that it does not verify.
+      if (stale.cause.kind === 'token') return assert.match(stale.title, /or it has expired/);
+      assert.equal(stale.cause.kind, 'clock', stale.reason);
+      assert.equal(stale.cause.limitS, sender.toleranceS, stale.reason);
+      // Inside a token the time is shown to nobody.
+      if (stale.cause.ageS === undefined)
+        return assert.match(stale.title, /further from this machine’s clock/);
+      // The age and the limit are those of the sender's table and of this test, to the second.
+      assert(Math.abs((stale.cause.ageS ?? 0) - sender.toleranceS - 100) <= 1, JSON.stringify(stale.cause));
+      assert(stale.title.includes(`${sender.name}’s limit is ${spanText(sender.toleranceS)}.`), stale.title);
+      if (sender.signsBody && stale.cause.signature === 'not looked at')
+        assert.match(stale.says, /was not looked at/);
+    });
+});

@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Trials } from './trials.ts';
+
+test('what fails is tried seldom, and what passes again and again', () => {
+  const never = new Trials();
+  let tried = 0;
+  for (let i = 0; i < 100_000; i++)
+    if (never.next()) {
+      tried++;
+      never.failed();
+    }
+  assert(tried > 20 && tried < 40, `${tried}`);
+  const fine = new Trials();
+  for (let i = 0; i < 10; i++) {
+    assert.equal(fine.next(), true);
+    fine.passed();
+  }
+  // After a failure it is back soon.
+  fine.failed();
+  let waited = 0;
+  while (!fine.next()) waited++;
+  assert.equal(waited, 16);
+});

@@ -1,0 +1,142 @@
+/**
+ * What became of a request in a few words, for a line of a list: at most 28 characters. The sentence is in explained.ts. Pure.
+ */
+import type { Cause } from '../types/cause.ts';
+import { sizeText } from './shown.ts';
+
+export interface ToExplain {
+  readonly status: number;
+  readonly code: string;
+  readonly reason: string | null;
+  readonly cause: Cause | null;
+  /** The name of the sender whose check the table has; null: none that is known. */
+  readonly sender: string | null;
+  readonly door: string;
+  readonly bytes: number | null;
+  readonly rows: number;
+  /** Of a request that led to no table. */
+  readonly path?: string;
+}
+
+/** `7 minutes`, `45 s`, `2 h 5 min`. */
+export function spanText(seconds: number): string {
+  const s = Math.round(Math.abs(seconds));
+  if (s < 120) return `${s} s`;
+  if (s < 7_200)
+    return s % 60 === 0 || s >= 600
+      ? `${Math.round(s / 60)} minutes`
+      : `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s < 172_800) return `${Math.floor(s / 3_600)} h ${Math.round((s % 3_600) / 60)} min`;
+  return `${Math.round(s / 86_400)} days`;
+}
+
+/** An age well beyond the limit is said in minutes; one that is close to it to the second. */
+export function ageText(ageS: number, limitS = 0): string {
+  const s = Math.abs(ageS);
+  return s >= 120 && s < 7_200 && s > limitS * 1.2 ? `${Math.round(s / 60)} minutes` : spanText(s);
+}
+
+export const cut = (text: string, max: number): string =>
+  text.length <= max ? text : `${text.slice(0, max - 1)}…`;
+
+/** PostgreSQL names the column first: `column "total": invalid input syntax for type numeric: "x"`. */
+export const columnOf = (reason: string | null): string | null =>
+  /column "([^"]{1,80})"/.exec(reason ?? '')?.[1] ?? null;
+
+/** For a line of a list. */
+export function briefOf(it: ToExplain): string {
+  const { code, cause, rows, path } = it;
+  switch (code) {
+    case 'committed':
+      return rows === 0 ? 'No new row' : `${rows} ${rows === 1 ? 'row' : 'rows'}`;
+    case 'spooled':
+      return 'Kept on disk';
+    case 'handshake':
+      return 'Handshake answered';
+    case 'handshake_unmatched':
+      return 'Handshake: no rule fits';
+    case 'handshake_too_many':
+      return 'Handshake: too many';
+    case 'signature_failed':
+      return cause === null ? 'The check refused it' : briefCause(cause);
+    case 'not_found':
+      return `No endpoint at …${(path ?? '').slice(-20)}`;
+    default:
+      return briefCode(it);
+  }
+}
+
+function briefCause({ kind, ageS, limitS, header }: Cause): string {
+  switch (kind) {
+    case 'clock':
+      if (ageS === undefined) return 'Timestamp out of range';
+      return `Timestamp ${ageText(ageS, limitS)} ${ageS < 0 ? 'ahead' : 'old'}`;
+    case 'missing':
+      return cut(`No ${header ?? 'signature'}`, 28);
+    case 'empty':
+      return cut(`Empty ${header ?? 'signature'}`, 28);
+    case 'twice':
+      return cut(`Twice: ${header ?? 'signature'}`, 28);
+    case 'prefix':
+      return 'Signature of another form';
+    case 'signature':
+      return 'Signed with another secret';
+    case 'key':
+      return 'Another key';
+    case 'token':
+      return 'The token does not verify';
+    case 'url':
+      return 'Public address not set';
+    case 'error':
+      return 'The check failed';
+    default:
+      return 'The check refused it';
+  }
+}
+
+function briefCode({ code, status, reason, bytes }: ToExplain): string {
+  const known = Object.hasOwn(briefs, code) ? briefs[code] : undefined;
+  if (known !== undefined) return known;
+  const column = columnOf(reason);
+  if (code === 'body_too_large')
+    return bytes === null ? 'The body is too large' : `Body of ${sizeText(bytes)}: too large`;
+  if (code === 'payload_undecodable')
+    return column === null ? 'A value does not fit' : cut(`Column ${column} does not fit`, 28);
+  if (code === 'row_refused')
+    return column === null ? 'The table refused the row' : cut(`Column ${column} refused it`, 28);
+  if (status >= 500) return 'Told to come again';
+  const words = code.replaceAll('_', ' ');
+  return cut(words.charAt(0).toUpperCase() + words.slice(1), 28);
+}
+
+/** By code; those of a 5xx are all told to come again. */
+const briefs: Readonly<Record<string, string>> = {
+  body_not_json: 'The body is no valid JSON',
+  body_not_form: 'The body is no form',
+  no_column_matched: 'No key is a column',
+  key_unknown: 'A key is no column',
+  delivery_id_missing: 'It has no delivery id',
+  delivery_differs: 'Id of another delivery',
+  invalid_option: 'Unknown decoder option',
+  malformed_encoding: 'Compressed body is broken',
+  malformed_payload: 'No batch of rows',
+  timestamp_skew: 'Time of sending is wrong',
+  length_required: 'No length of the body',
+  encoding_unsupported: 'Unknown Content-Encoding',
+  malformed_path: 'No address of an endpoint',
+  method_not_allowed: 'Not a POST',
+  malformed_request: 'No valid HTTP',
+  request_aborted: 'It broke off',
+  request_timeout: 'It took too long',
+  headers_too_large: 'Headers are too large',
+  path_too_long: 'The address is too long',
+  expectation_failed: 'Unknown Expect header',
+  address_refused: 'Address not allowed',
+  rate_limited: 'Too many requests',
+  sender_overloaded: 'Too many bytes at once',
+  origin_refused: 'Web page not allowed',
+  upgrade_required: 'Not a WebSocket',
+  websocket_unsupported: 'No WebSockets here',
+  table_gone: 'Its table is gone',
+  internal: 'A bug in Headgate',
+};

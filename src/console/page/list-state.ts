@@ -1,0 +1,164 @@
+/**
+ * The list of requests that is on the screen, and those that were: rows, place, selection. A list is contiguous: its newest page is read again
+ * while nobody looks elsewhere in it, older pages are added below, and what arrives meanwhile is only counted.
+ */
+import { signal } from '@preact/signals';
+import type { Signal } from '@preact/signals';
+import type { ListAnswer, ListCounts, ListedRequest } from '../api.ts';
+import { matchesLine } from '../request-filter.ts';
+import { filterOf } from './list-address.ts';
+import type { ListAddress } from './list-address.ts';
+import { lines, skipped } from './live.ts';
+import { call, Failure } from './server.ts';
+
+export interface ListState {
+  readonly rows: readonly ListedRequest[];
+  /** null: there are no older ones. */
+  readonly next: ListAnswer['next'];
+  readonly lookedThrough: number | null;
+  readonly away: boolean;
+  readonly counts: ListCounts | null;
+  readonly failure: Failure | null;
+  readonly isLoading: boolean;
+  /** The last live line when the newest page was read. */
+  readonly seen: number;
+  /** … and how many lines had not been told until then. */
+  readonly untold: number;
+  readonly loaded: boolean;
+}
+
+const empty: ListState = {
+  rows: [],
+  next: null,
+  lookedThrough: null,
+  away: false,
+  counts: null,
+  failure: null,
+  isLoading: false,
+  seen: 0,
+  untold: 0,
+  loaded: false,
+};
+
+/** A tab keeps so many lists, and so many rows of each. */
+const listsMax = 8;
+const rowsMax = 5_000;
+const countsMs = 10_000;
+
+export class RequestList {
+  readonly state: Signal<ListState> = signal(empty);
+  readonly selected: Signal<ReadonlySet<string>> = signal(new Set<string>());
+  readonly address: ListAddress;
+  /** Where it was scrolled to, and which row had the focus. */
+  scrollTop = 0;
+  focused = '';
+  #countedMs = -Infinity;
+  #asking: AbortController | null = null;
+
+  constructor(address: ListAddress) {
+    this.address = address;
+  }
+
+  /** Reads the newest page again; `auto`: not on behalf of the user. */
+  async renew(auto: boolean): Promise<void> {
+    if (this.#asking !== null && auto) return;
+    const counts = performance.now() - this.#countedMs >= countsMs || !auto;
+    const seen = lines.value.at(-1)?.n ?? 0;
+    const untold = skipped.value;
+    await this.#ask({ from: null, newer: false, counts }, auto, (answer) => {
+      if (counts) this.#countedMs = performance.now();
+      return {
+        ...answer,
+        counts: answer.counts ?? this.state.value.counts,
+        failure: null,
+        isLoading: false,
+        seen,
+        untold,
+        loaded: true,
+      };
+    });
+  }
+
+  /** Adds the next older page. */
+  async more(): Promise<void> {
+    const { next, isLoading, rows } = this.state.value;
+    if (next === null || isLoading || rows.length >= rowsMax) return;
+    await this.#ask({ from: next, newer: false, counts: false }, false, (answer) => {
+      const known = new Set(rows.map(({ id }) => id));
+      return {
+        ...this.state.value,
+        rows: [...rows, ...answer.rows.filter(({ id }) => !known.has(id))],
+        next: rows.length + answer.rows.length >= rowsMax ? null : answer.next,
+        lookedThrough: answer.lookedThrough,
+        away: answer.away,
+        failure: null,
+        isLoading: false,
+      };
+    });
+  }
+
+  select(id: string, on: boolean): void {
+    const next = new Set(this.selected.value);
+    if (on) next.add(id);
+    else next.delete(id);
+    this.selected.value = next;
+  }
+
+  /** Aborts what is being read: the list is left. */
+  leave(): void {
+    this.#asking?.abort();
+    this.#asking = null;
+    if (this.state.value.isLoading) this.state.value = { ...this.state.value, isLoading: false };
+  }
+
+  async #ask(
+    part: { from: ListAnswer['next']; newer: boolean; counts: boolean },
+    auto: boolean,
+    next: (answer: ListAnswer) => ListState,
+  ): Promise<void> {
+    this.#asking?.abort();
+    const asking = new AbortController();
+    this.#asking = asking;
+    if (!auto) this.state.value = { ...this.state.value, isLoading: true };
+    try {
+      const body = { filter: filterOf(this.address, Date.now()), ...part };
+      const answer = await call<ListAnswer>('requests', { body, signal: asking.signal, auto });
+      if (this.#asking === asking) this.state.value = next(answer);
+    } catch (error) {
+      if (asking.signal.aborted) return;
+      const failure =
+        error instanceof Failure ? error : new Failure({ error: String(error), code: 'internal' });
+      this.state.value = { ...this.state.value, failure, isLoading: false };
+    } finally {
+      if (this.#asking === asking) this.#asking = null;
+    }
+  }
+}
+
+const lists = new Map<string, RequestList>();
+
+/** The list of this address: as it was left, if it is still known. */
+export function listOf(address: ListAddress): RequestList {
+  const key = JSON.stringify(address);
+  const known = lists.get(key);
+  if (known !== undefined) {
+    lists.delete(key);
+    lists.set(key, known);
+    return known;
+  }
+  const list = new RequestList(address);
+  lists.set(key, list);
+  const [oldest] = lists.keys();
+  if (lists.size > listsMax && oldest !== undefined) lists.delete(oldest);
+  return list;
+}
+
+/** Another session must not see them. */
+export const forgetLists = (): void => lists.clear();
+
+/** How many matching ones have arrived since the newest page was read, `+` if not all were told; a text, sender or event is not compared. */
+export function freshOf({ address, state }: RequestList): string {
+  const filter = { ...filterOf(address, Date.now()), text: '', sender: '', event: '' };
+  const fresh = lines.value.filter((line) => line.n > state.value.seen && matchesLine(line, filter)).length;
+  return fresh === 0 ? '' : `${fresh}${skipped.value > state.value.untold ? '+' : ''}`;
+}

@@ -1,0 +1,161 @@
+/**
+ * What is known of one request, wherever it is kept: refused ones and handshakes in the database, the others in the memory of a process. Read
+ * again from time to time if it may change (a retry).
+ */
+import type { HeldRequest } from '../../observe/tail.ts';
+import type { ListedRequest } from '../api.ts';
+import type { Cause } from '../../types/cause.ts';
+import { readHandshake } from '../request-statements.ts';
+import { readRefused } from '../statements.ts';
+import { useLoaded } from './load.ts';
+import type { Loaded } from './load.ts';
+import { rowsOf } from './load.ts';
+import type { Row } from './load.ts';
+import { timeOf } from './parts.tsx';
+import type { Came } from './request.tsx';
+import { call, Failure, look } from './server.ts';
+
+export interface Facts {
+  readonly row: ListedRequest;
+  /** null: nothing but its line is kept. */
+  readonly came: Came | null;
+  /** What PostgreSQL itself said of its row; null: it was not asked, or has not refused it. */
+  readonly engineError: string | null;
+  /** What is said of its retry; null: none was asked for. */
+  readonly retry: { readonly outcome: string; readonly reason: string; readonly atMs: number } | null;
+  /** The statement that reads it; null: it is in the memory of a process. */
+  readonly sql: string | null;
+}
+
+/** `gone`: there is no such request any more, or it is not of a table of the role's. */
+export function useFacts(id: string): Loaded<Facts | 'gone'> {
+  const refresh = /^r\d+$/.test(id) ? 2_000 : 0;
+  return useLoaded(`facts ${id}`, (options) => read(id, options), refresh);
+}
+
+type Options = Parameters<typeof look>[1];
+
+async function read(id: string, options: Options): Promise<Facts | 'gone'> {
+  const [, kind, number = ''] = /^([rh])(\d+)$/.exec(id) ?? [];
+  if (kind === 'r') {
+    const sql = readRefused(number);
+    const [row] = rowsOf((await look(sql, options)).tables.at(-1));
+    return row === undefined ? 'gone' : refusedFacts(row, sql);
+  }
+  if (kind === 'h') {
+    const sql = readHandshake(number);
+    const [row] = rowsOf((await look(sql, options)).tables.at(-1));
+    return row === undefined ? 'gone' : askedFacts(row, sql);
+  }
+  try {
+    return await rememberedFacts(id, options);
+  } catch (error) {
+    if (error instanceof Failure && error.info.code === 'not_found') return 'gone';
+    throw error;
+  }
+}
+
+async function rememberedFacts(id: string, options: Options): Promise<Facts | 'gone'> {
+  const row = await call<ListedRequest>('request', { ...options, body: { id } });
+  // It was kept meanwhile.
+  if (row.id !== id) return read(row.id, options);
+  const { held, schema, table } = row;
+  if (held === undefined) return { row, came: null, engineError: null, retry: null, sql: null };
+  const came = await call<HeldRequest>('held', { ...options, body: { held, schema, table } }).catch(
+    () => null,
+  );
+  return { row, came: came === null ? null : cameOfHeld(came), engineError: null, retry: null, sql: null };
+}
+
+function cameOfHeld({ schema, table, atMs, headers, ...rest }: HeldRequest): Came {
+  return {
+    ...rest,
+    table: { schema, table },
+    headers: Object.entries(headers),
+    at: (atMs / 1_000).toFixed(3),
+  };
+}
+
+function refusedFacts(row: Row, sql: string): Facts {
+  const text = (name: string): string => row[name] ?? '';
+  const came = cameOfRefused(row);
+  const bytes = (row['body_bytes'] ?? null) === null ? null : Number(row['body_bytes']);
+  return {
+    row: {
+      ...base(row, `r${text('id')}`, 'received_at'),
+      door: text('door') === 'websocket' ? 'websocket' : 'http',
+      code: text('code'),
+      bytes,
+      ...((row['sender'] ?? null) === null ? {} : { sender: text('sender') }),
+      ...((row['event'] ?? null) === null ? {} : { event: text('event') }),
+      reason: text('reason'),
+      cause: (row['cause'] ?? null) === null ? null : (JSON.parse(text('cause')) as Cause),
+      authenticated: text('authenticated') === 't',
+      retry: row['retry_outcome'] ?? null,
+    },
+    came,
+    engineError: row['engine_error'] ?? null,
+    retry:
+      (row['retry_outcome'] ?? null) === null
+        ? null
+        : {
+            outcome: text('retry_outcome'),
+            reason: text('retry_reason'),
+            atMs: timeOf(row['retried_at'] ?? null),
+          },
+    sql,
+  };
+}
+
+function askedFacts(row: Row, sql: string): Facts {
+  const outcome = row['outcome'] ?? '';
+  const code = outcome === 'answered' ? 'handshake' : `handshake_${outcome}`;
+  return {
+    row: { ...base(row, `h${row['id']}`, 'asked_at'), code },
+    came: null,
+    engineError: null,
+    retry: null,
+    sql,
+  };
+}
+
+function base(row: Row, id: string, time: string): ListedRequest {
+  const ms = timeOf(row[time] ?? null);
+  return {
+    id,
+    atMs: ms,
+    arrivedAtMs: ms,
+    database: '',
+    schema: row['schema_name'] ?? '',
+    table: row['table_name'] ?? '',
+    door: 'http',
+    status: Number(row['status']),
+    code: '',
+    rows: 0,
+    bytes: null,
+    ms: 0,
+    address: row['remote_address'] ?? '',
+    reason: null,
+    cause: null,
+    authenticated: null,
+    keptBytes: null,
+    retry: null,
+  };
+}
+
+function cameOfRefused(row: Row): Came {
+  const headers = Object.entries(JSON.parse(row['headers'] ?? '{}') as Record<string, string | string[]>);
+  return {
+    table: { schema: row['schema_name'] ?? '', table: row['table_name'] ?? '' },
+    method: row['method'] ?? 'POST',
+    target: row['target'] ?? '',
+    headers: headers.flatMap(([name, value]) =>
+      [value].flat().map((it): readonly [string, string] => [name, it]),
+    ),
+    leftOut: JSON.parse(row['headers_left_out'] ?? '[]') as string[],
+    masked: JSON.parse(row['headers_masked'] ?? '{}') as Record<string, unknown>,
+    body: row['body_base64'] ?? null,
+    bodyBytes: Number(row['body_bytes'] ?? 0),
+    at: row['at'] ?? '',
+  };
+}

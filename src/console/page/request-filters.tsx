@@ -1,0 +1,391 @@
+/** Above a list of requests: a text, what became of them with counts, chips for endpoint, code, sender, event and time. All of it is the address. */
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { ListCounts, SenderInfo } from '../api.ts';
+import { digitsText } from '../shown.ts';
+import { findTables } from '../request-statements.ts';
+import { ranges, resultWords } from './list-address.ts';
+import type { ListAddress } from './list-address.ts';
+import { useRowsIf } from './load.ts';
+import { Text } from './parts.tsx';
+import { isoOf, timeText } from './zone.ts';
+
+interface Props {
+  readonly address: ListAddress;
+  readonly counts: ListCounts | null;
+  readonly senders: readonly SenderInfo[];
+  readonly set: (change: Partial<ListAddress>) => void;
+}
+
+export function RequestFilters({ address, counts, senders, set }: Props): JSX.Element {
+  return (
+    <div class="request-filters" role="search">
+      <div class="chips">
+        <Search value={address.q} set={(q) => set({ q })} />
+        <EndpointChip address={address} set={set} />
+        <ChoiceChip label="Code" value={address.code} choices={codes} set={(code) => set({ code })} />
+        <ChoiceChip
+          label="Sender"
+          value={address.sender}
+          choices={senders.map(({ id, name }) => [id, name])}
+          set={(sender) => set({ sender })}
+        />
+        <TextChip label="Event" value={address.event} set={(event) => set({ event })} />
+        <ChoiceChip
+          label="Not yet stored"
+          value={address.stored}
+          choices={[
+            ['no', 'refused, not stored since'],
+            ['yes', 'refused, stored since'],
+          ]}
+          set={(stored) => set({ stored })}
+        />
+        {address.cause === '' ? null : (
+          <span class="chip on">
+            Reason <b>{address.cause}</b>
+            <Clear label="Reason" clear={() => set({ cause: '' })} />
+          </span>
+        )}
+        <TimeChip address={address} set={set} />
+      </div>
+      <Results address={address} counts={counts} set={set} />
+    </div>
+  );
+}
+
+function Results({ address, counts, set }: Omit<Props, 'senders'>): JSX.Element {
+  const of = (result: string): number | null => {
+    if (counts === null) return null;
+    const { by } = counts;
+    if (result !== '') return Object.entries(by).find(([name]) => name === result)?.[1] ?? 0;
+    return Object.values(by).reduce((sum, n) => sum + n, 0);
+  };
+  return (
+    <div class="results" role="group" aria-label="What became of them">
+      {Object.entries(resultWords).map(([result, words]) => {
+        const n = of(result);
+        if (result === 'later' && (n ?? 0) === 0 && address.result !== 'later') return null;
+        return (
+          <button
+            key={result}
+            type="button"
+            class={n !== null && n > 0 && result === 'refused' ? 'bad' : ''}
+            aria-pressed={address.result === result}
+            onClick={() => set({ result })}
+          >
+            {words}{' '}
+            <span class="n">
+              {n === null ? '' : `${counts?.whole === false ? '≤ ' : ''}${digitsText(String(n))}`}
+            </span>
+          </button>
+        );
+      })}
+    </div>
+  );
+}
+
+/** Applied while typing. */
+const pauseMs = 250;
+
+function useTyped(value: string, set: (value: string) => void): [string, (value: string) => void] {
+  const [typed, setTyped] = useState(value);
+  useEffect(() => setTyped(value), [value]);
+  useEffect(() => {
+    if (typed === value) return undefined;
+    const timer = setTimeout(() => set(typed), pauseMs);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  return [typed, setTyped];
+}
+
+function Search({
+  value,
+  set,
+}: {
+  readonly value: string;
+  readonly set: (value: string) => void;
+}): JSX.Element {
+  const [typed, setTyped] = useTyped(value, set);
+  return (
+    <input
+      data-search
+      type="search"
+      class="grow"
+      placeholder="Text in body or headers, id, address   /"
+      aria-label="Search requests"
+      value={typed}
+      onInput={(event) => setTyped(event.currentTarget.value)}
+    />
+  );
+}
+
+function Clear({ label, clear }: { readonly label: string; readonly clear: () => void }): JSX.Element {
+  return (
+    <button type="button" class="clear" aria-label={`Clear ${label}`} onClick={clear}>
+      ×
+    </button>
+  );
+}
+
+/** A menu under a button: closes on Escape, and when the focus leaves it. */
+function Menu({
+  label,
+  children,
+}: {
+  readonly label: string;
+  readonly children: (close: () => void) => JSX.Element;
+}): JSX.Element {
+  const [open, setOpen] = useState(false);
+  const place = useRef<HTMLSpanElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  const close = (): void => {
+    setOpen(false);
+    button.current?.focus();
+  };
+  useEffect(() => {
+    if (open) place.current?.querySelector<HTMLElement>('.menu input, .menu button')?.focus();
+  }, [open]);
+  return (
+    <span
+      class="menu-of"
+      ref={place}
+      onKeyDown={(event) => {
+        if (event.key !== 'Escape' || !open) return;
+        event.stopPropagation();
+        close();
+      }}
+      onFocusOut={(event) => {
+        if (event.relatedTarget instanceof Node && place.current?.contains(event.relatedTarget) !== true)
+          setOpen(false);
+      }}
+    >
+      <button
+        ref={button}
+        type="button"
+        class="chip"
+        aria-expanded={open}
+        data-key={label === 'Endpoint' ? 'f' : undefined}
+        onClick={() => setOpen(!open)}
+      >
+        + {label}
+      </button>
+      {open ? <div class="menu">{children(close)}</div> : null}
+    </span>
+  );
+}
+
+interface ChoiceProps {
+  readonly label: string;
+  readonly value: string;
+  readonly choices: readonly (readonly [string, string])[];
+  readonly set: (value: string) => void;
+}
+
+const choicesMax = 12;
+
+function ChoiceChip({ label, value, choices, set }: ChoiceProps): JSX.Element {
+  const [text, setText] = useState('');
+  const words = choices.find(([id]) => id === value)?.[1] ?? value;
+  if (value !== '')
+    return (
+      <span class="chip on">
+        {label}{' '}
+        <b>
+          <Text of={words} max={60} />
+        </b>
+        <Clear label={label} clear={() => set('')} />
+      </span>
+    );
+  const wanted = text.toLowerCase();
+  const found = choices.filter(([id, name]) => `${id} ${name}`.toLowerCase().includes(wanted));
+  return (
+    <Menu label={label}>
+      {(close) => (
+        <>
+          {choices.length <= choicesMax / 2 ? null : (
+            <input
+              type="search"
+              aria-label={`Find ${label}`}
+              placeholder="Find"
+              value={text}
+              onInput={(event) => setText(event.currentTarget.value)}
+            />
+          )}
+          {found.slice(0, choicesMax).map(([id, name]) => (
+            <button key={id} type="button" onClick={() => (close(), set(id))}>
+              {name}
+            </button>
+          ))}
+          {found.length > choicesMax ? (
+            <span class="faint">Type to find the other {found.length - choicesMax}</span>
+          ) : null}
+        </>
+      )}
+    </Menu>
+  );
+}
+
+function TextChip({ label, value, set }: Omit<ChoiceProps, 'choices'>): JSX.Element {
+  const [text, setText] = useState('');
+  if (value !== '')
+    return (
+      <span class="chip on">
+        {label}{' '}
+        <b>
+          <Text of={value} max={60} />
+        </b>
+        <Clear label={label} clear={() => set('')} />
+      </span>
+    );
+  return (
+    <Menu label={label}>
+      {(close) => (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            close();
+            set(text.trim());
+          }}
+        >
+          <input
+            aria-label={`${label}, as its sender writes it`}
+            placeholder="invoice.paid"
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+          <button type="submit">Show</button>
+        </form>
+      )}
+    </Menu>
+  );
+}
+
+/** Looked for by the server: there may be ten thousand. */
+function EndpointChip({ address, set }: Pick<Props, 'address' | 'set'>): JSX.Element {
+  if (address.table !== '')
+    return (
+      <span class="chip on">
+        Endpoint{' '}
+        <b>
+          <Text of={address.table} max={40} />
+        </b>
+        <Clear label="Endpoint" clear={() => set({ schema: '', table: '' })} />
+      </span>
+    );
+  return (
+    <Menu label="Endpoint">
+      {(close) => <Tables choose={(schema, table) => (close(), set({ schema, table }))} />}
+    </Menu>
+  );
+}
+
+function Tables({ choose }: { readonly choose: (schema: string, table: string) => void }): JSX.Element {
+  const [text, setText] = useState('');
+  const [typed, setTyped] = useTyped(text, setText);
+  const { value } = useRowsIf(findTables(text));
+  return (
+    <>
+      <input
+        type="search"
+        aria-label="Find an endpoint"
+        placeholder="Find an endpoint"
+        value={typed}
+        onInput={(event) => setTyped(event.currentTarget.value)}
+      />
+      {(value ?? []).slice(0, choicesMax).map((row) => (
+        <button
+          key={`${row['nspname']}.${row['relname']}`}
+          type="button"
+          onClick={() => choose(row['nspname'] ?? '', row['relname'] ?? '')}
+        >
+          <Text
+            of={row['nspname'] === 'public' ? (row['relname'] ?? '') : `${row['nspname']}.${row['relname']}`}
+            max={70}
+          />
+        </button>
+      ))}
+      {value !== null && value.length > choicesMax ? <span class="faint">Type to find others</span> : null}
+      {value?.length === 0 ? <span class="faint">None has such a name</span> : null}
+    </>
+  );
+}
+
+function TimeChip({ address, set }: Pick<Props, 'address' | 'set'>): JSX.Element {
+  const { range, from, until } = address;
+  const [own, setOwn] = useState({ from: '', until: '' });
+  const none = { range: '', from: '', until: '' };
+  if (range + from + until !== '')
+    return (
+      <span class="chip on">
+        Time{' '}
+        <b>
+          {Object.hasOwn(ranges, range)
+            ? `last ${ranges[range]?.[0]}`
+            : `${shown(from)} – ${until === '' ? 'now' : shown(until)}`}
+        </b>
+        <Clear label="Time" clear={() => set(none)} />
+      </span>
+    );
+  return (
+    <Menu label="Time">
+      {(close) => (
+        <>
+          {Object.entries(ranges).map(([id, [words]]) => (
+            <button key={id} type="button" onClick={() => (close(), set({ ...none, range: id }))}>
+              Last {words}
+            </button>
+          ))}
+          <label>
+            From
+            <input
+              type="datetime-local"
+              step="1"
+              value={own.from}
+              onInput={(event) => setOwn({ ...own, from: event.currentTarget.value })}
+            />
+          </label>
+          <label>
+            Until
+            <input
+              type="datetime-local"
+              step="1"
+              value={own.until}
+              onInput={(event) => setOwn({ ...own, until: event.currentTarget.value })}
+            />
+          </label>
+          <button
+            type="button"
+            onClick={() => (close(), set({ ...none, from: isoOf(own.from), until: isoOf(own.until) }))}
+          >
+            Show
+          </button>
+        </>
+      )}
+    </Menu>
+  );
+}
+
+const shown = (iso: string): string => (Number.isNaN(Date.parse(iso)) ? '…' : timeText(Date.parse(iso)));
+
+const codes: readonly (readonly [string, string])[] = [
+  'signature_failed',
+  'row_refused',
+  'payload_undecodable',
+  'body_not_json',
+  'body_not_form',
+  'no_column_matched',
+  'key_unknown',
+  'delivery_differs',
+  'delivery_id_missing',
+  'body_too_large',
+  'not_found',
+  'method_not_allowed',
+  'malformed_encoding',
+  'encoding_unsupported',
+  'rate_limited',
+  'engine_unavailable',
+  'lane_full',
+  'table_unusable',
+  'deadline',
+  'commit_unknown',
+].map((code) => [code, code]);

@@ -1,0 +1,79 @@
+/** One request beside the list: next and previous, its address, its contents. Keeps its tab when the next one is opened. */
+import type { JSX } from 'preact';
+import { Copy, Shown, Sql } from './parts.tsx';
+import { useFacts } from './request-facts.ts';
+import { Actions, Contents, Heading, Retried, Verdict } from './request-view.tsx';
+
+interface Props {
+  readonly id: string;
+  /** In the list; -1: not among the rows that are loaded. */
+  readonly place: number;
+  readonly count: number;
+  readonly more: boolean;
+  readonly hrefOf: (id: string) => string;
+  readonly step: (by: number) => void;
+  readonly canStep: (by: number) => boolean;
+  readonly close: () => void;
+  readonly senderName: (id: string) => string;
+  readonly changed: () => void;
+}
+
+export function RequestPanel(props: Props): JSX.Element {
+  const { id, place, count, more, hrefOf, step, canStep, close, senderName, changed } = props;
+  const loaded = useFacts(id);
+  return (
+    <aside
+      class="panel"
+      aria-label="Request"
+      onKeyDown={(event) => {
+        if (event.key === 'Escape') close();
+      }}
+    >
+      <div class="row-of panel-head">
+        <span class="faint grow">{place < 0 ? '' : `${place + 1} of ${count}${more ? '+' : ''}`}</span>
+        <button
+          type="button"
+          class="small"
+          aria-label="Previous"
+          disabled={!canStep(-1)}
+          onClick={() => step(-1)}
+        >
+          ↑
+        </button>
+        <button type="button" class="small" aria-label="Next" disabled={!canStep(1)} onClick={() => step(1)}>
+          ↓
+        </button>
+        <Copy text={location.href} label="Copy address" />
+        <a class="button small" href={hrefOf(id)} aria-label="Open its page" data-key="o">
+          ⤢
+        </a>
+        <button type="button" class="small" aria-label="Close" data-key="Escape" onClick={close}>
+          ×
+        </button>
+      </div>
+      <Shown loaded={loaded}>
+        {(facts) =>
+          facts === 'gone' ? (
+            <div class="empty">
+              There is no such request: its table is not yours, or it is no longer kept.
+            </div>
+          ) : (
+            <>
+              <Heading facts={facts} />
+              <Verdict facts={facts} senderName={senderName} />
+              <Actions
+                facts={facts}
+                pageHref={hrefOf(facts.row.id)}
+                changed={() => (loaded.refresh(), changed())}
+                isPage={false}
+              />
+              <Retried facts={facts} />
+              <Contents facts={facts} changed={loaded.refresh} />
+              {facts.sql === null ? null : <Sql text={facts.sql} />}
+            </>
+          )
+        }
+      </Shown>
+    </aside>
+  );
+}

@@ -1,0 +1,283 @@
+/**
+ * The rows of a list of requests: only those in sight are in the document, and each is 32 px high, so a list may have thousands. A row is its
+ * request's id, never its place.
+ */
+import type { JSX } from 'preact';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { ListedRequest } from '../api.ts';
+import { briefOf } from '../brief.ts';
+import { resultOf } from '../request-filter.ts';
+import { sizeText } from '../shown.ts';
+import type { RequestList } from './list-state.ts';
+import { freshOf } from './list-state.ts';
+import { Badge, Text } from './parts.tsx';
+import { RequestTime } from './request-time.tsx';
+
+const around = 12;
+
+interface Props {
+  readonly list: RequestList;
+  readonly open: string;
+  /** Beside a panel fewer columns fit. */
+  readonly narrow: boolean;
+  readonly hrefOf: (id: string) => string;
+  readonly show: (id: string) => void;
+  readonly senderName: (id: string) => string;
+}
+
+export const toExplain = (row: ListedRequest, senderName: (id: string) => string) => ({
+  ...row,
+  sender: row.sender === undefined ? null : senderName(row.sender),
+});
+
+const kinds = { stored: 'good', spooled: 'info', refused: 'bad', later: 'warn', handshake: 'plain' } as const;
+
+export function AnswerBadge({ row }: { readonly row: Pick<ListedRequest, 'status' | 'code'> }): JSX.Element {
+  // The id of another delivery: answered 2xx, and kept for the owner to decide.
+  const kind = row.code === 'delivery_differs' && row.status < 300 ? 'warn' : kinds[resultOf(row)];
+  return <Badge kind={kind}>{row.status === 0 ? 'WS' : row.status}</Badge>;
+}
+
+export function RequestRows({ list, open, narrow, hrefOf, show, senderName }: Props): JSX.Element {
+  const frame = useRef<HTMLDivElement>(null);
+  const [view, setView] = useState({ top: list.scrollTop, height: 900, row: 32 });
+  const { rows, next, isLoading } = list.state.value;
+  const selected = list.selected.value;
+  const from = Math.max(0, Math.floor(view.top / view.row) - around);
+  const until = Math.min(rows.length, Math.ceil((view.top + view.height) / view.row) + around);
+  const keys = useMemo(() => keysOf(rows), [rows]);
+  const place = rows.findIndex(({ id }) => id === open);
+  const all = rows.length > 0 && rows.every(({ id }) => selected.has(id));
+  const look = (): void => {
+    const { current } = frame;
+    if (current === null) return;
+    list.scrollTop = current.scrollTop;
+    const row = matchMedia('(max-width: 720px)').matches ? 64 : 32;
+    setView({ top: current.scrollTop, height: current.clientHeight, row });
+    const left = current.scrollHeight - current.scrollTop - current.clientHeight;
+    if (left < view.height && next !== null && !isLoading) void list.more();
+  };
+  useLayoutEffect(() => {
+    frame.current?.scrollTo({ top: list.scrollTop });
+    look();
+    // With one that is open beside it, the address says which.
+    if (open === '') focusAgain(frame.current, list.focused);
+    addEventListener('resize', look);
+    return () => removeEventListener('resize', look);
+  }, [list]);
+  useEffect(() => look(), [rows.length, narrow]);
+  useEffect(() => {
+    if (frame.current !== null && place >= 0) showPlace(frame.current, place * view.row, view.row);
+  }, [open, place]);
+  return (
+    <div
+      class={`requests ${narrow ? 'beside' : ''}`}
+      ref={frame}
+      onScroll={look}
+      tabIndex={0}
+      role="region"
+      aria-label="Requests"
+    >
+      <table class="lines">
+        <Head
+          all={all}
+          pickAll={() => (list.selected.value = new Set(all ? [] : rows.map(({ id }) => id)))}
+        />
+        <tbody>
+          <Gap px={from * view.row} />
+          {rows.slice(from, until).map((row, i) => (
+            <Line
+              key={keys[from + i]}
+              row={row}
+              fine={!narrow}
+              href={hrefOf(row.id)}
+              isOpen={row.id === open}
+              isSelected={selected.has(row.id)}
+              select={(on, far) => pick(list, row.id, on, far)}
+              show={show}
+              focus={() => {
+                list.focused = row.id;
+                if (open !== '' && open !== row.id) show(row.id);
+              }}
+              senderName={senderName}
+            />
+          ))}
+          <Gap px={(rows.length - until) * view.row} />
+        </tbody>
+      </table>
+      {isLoading && rows.length > 0 ? <p class="faint more">Reading older ones …</p> : null}
+    </div>
+  );
+}
+
+/** Scrolls no further than it must. */
+function showPlace(frame: HTMLElement, top: number, height: number): void {
+  const bottom = top + 2 * height;
+  if (top < frame.scrollTop) frame.scrollTo({ top });
+  else if (bottom > frame.scrollTop + frame.clientHeight)
+    frame.scrollTo({ top: bottom - frame.clientHeight });
+}
+
+function Head({ all, pickAll }: { readonly all: boolean; readonly pickAll: () => void }): JSX.Element {
+  return (
+    <thead>
+      <tr>
+        <th class="pick">
+          <input type="checkbox" aria-label="Select all that are shown" checked={all} onChange={pickAll} />
+        </th>
+        <th class="when">Time</th>
+        <th class="answer">Answer</th>
+        <th class="to">Endpoint</th>
+        <th class="event">Event</th>
+        <th class="what">What became of it</th>
+        <th class="size right">Body</th>
+        <th class="took right">Took</th>
+        <th class="from">From</th>
+      </tr>
+    </thead>
+  );
+}
+
+/** A refused request gets another id when it is kept, within a second; its row stays the same, or a click into it would be lost. */
+function keysOf(rows: readonly ListedRequest[]): readonly string[] {
+  const counts = new Map<string, number>();
+  return rows.map(({ arrivedAtMs, schema, table, address }) => {
+    const twin = `${arrivedAtMs} ${address} ${schema} ${table}`;
+    const n = counts.get(twin) ?? 0;
+    counts.set(twin, n + 1);
+    return `${twin} ${n}`;
+  });
+}
+
+function focusAgain(frame: HTMLElement | null, id: string): void {
+  if (id === '' || document.activeElement !== document.body) return;
+  const rows = [...(frame?.querySelectorAll<HTMLElement>('[data-row]') ?? [])];
+  rows.find((row) => row.dataset['row'] === id)?.focus({ preventScroll: true });
+}
+
+function Gap({ px }: { readonly px: number }): JSX.Element | null {
+  return px <= 0 ? null : (
+    <tr aria-hidden="true" class="gap" style={{ height: `${px}px` }}>
+      <td colSpan={9} />
+    </tr>
+  );
+}
+
+/** `far`: all between this one and the one that was picked last. */
+let lastPicked = '';
+function pick(list: RequestList, id: string, on: boolean, far: boolean): void {
+  const ids = list.state.value.rows.map((row) => row.id);
+  const [a, b] = [ids.indexOf(lastPicked), ids.indexOf(id)];
+  lastPicked = id;
+  if (!far || a < 0) return list.select(id, on);
+  for (const between of ids.slice(Math.min(a, b), Math.max(a, b) + 1)) list.select(between, true);
+}
+
+interface LineProps {
+  readonly row: ListedRequest;
+  readonly href: string;
+  readonly isOpen: boolean;
+  readonly isSelected: boolean;
+  readonly select: (on: boolean, far: boolean) => void;
+  readonly show: (id: string) => void;
+  readonly focus: () => void;
+  readonly senderName: (id: string) => string;
+  readonly fine: boolean;
+}
+
+function Line({
+  row,
+  fine,
+  href,
+  isOpen,
+  isSelected,
+  select,
+  show,
+  focus,
+  senderName,
+}: LineProps): JSX.Element {
+  const brief = row.retry === 'committed' ? 'Retried: stored' : briefOf(toExplain(row, senderName));
+  const result = row.retry === 'committed' ? 'stored' : resultOf(row);
+  return (
+    <tr
+      class={`line ${result} ${isSelected ? 'selected' : ''}`}
+      aria-current={isOpen ? 'true' : undefined}
+      onClick={(event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey || event.target instanceof HTMLInputElement)
+          return;
+        event.preventDefault();
+        show(row.id);
+      }}
+    >
+      <td class="pick">
+        <input
+          type="checkbox"
+          tabIndex={-1}
+          aria-label={`Select the request of ${new Date(row.arrivedAtMs).toISOString()}`}
+          checked={isSelected}
+          onClick={(event) => select(event.currentTarget.checked, event.shiftKey)}
+        />
+      </td>
+      <td class="when">
+        <a data-row={row.id} href={href} onFocus={focus}>
+          <RequestTime ms={row.arrivedAtMs} fine={fine} />
+        </a>
+      </td>
+      <td class="answer">
+        <AnswerBadge row={row} />
+      </td>
+      <td class="to">
+        {row.table === '' ? (
+          <span class="faint">none</span>
+        ) : (
+          <Middle text={row.table} title={`${row.schema}.${row.table}`} />
+        )}
+      </td>
+      <td class="event">
+        {row.event === undefined ? <span class="faint">—</span> : <Text of={row.event} max={60} />}
+      </td>
+      <td class="what">
+        <Text of={brief} max={80} />
+      </td>
+      <td class="size right">{row.bytes === null ? '' : sizeText(row.bytes)}</td>
+      <td class="took right">{row.ms === 0 ? '' : msText(row.ms)}</td>
+      <td class="from">
+        <Text of={row.address} max={60} />
+      </td>
+    </tr>
+  );
+}
+
+export const msText = (ms: number): string => `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+
+const nameMax = 24;
+
+/** A long name loses its middle: beginnings and ends tell tables apart. */
+function Middle({ text, title = text }: { readonly text: string; readonly title?: string }): JSX.Element {
+  const chars = Array.from(text);
+  const half = nameMax / 2 - 1;
+  const shown =
+    chars.length <= nameMax ? text : `${chars.slice(0, half).join('')}…${chars.slice(-half).join('')}`;
+  return (
+    <span title={title}>
+      <Text of={shown} />
+    </span>
+  );
+}
+
+/** What waits while somebody looks elsewhere in the list. It stands in the page's head: above the list it would move the rows under the pointer. */
+export function Fresh({
+  list,
+  renew,
+}: {
+  readonly list: RequestList;
+  readonly renew: () => void;
+}): JSX.Element | null {
+  const fresh = freshOf(list);
+  if (fresh === '') return null;
+  return (
+    <button type="button" class="fresh-bar" data-key="." onClick={renew}>
+      {fresh} new {fresh === '1' ? 'request' : 'requests'} <kbd>.</kbd>
+    </button>
+  );
+}

@@ -1,0 +1,302 @@
+/**
+ * All requests: those that this Headgate remembers and those that the database knows, in one list with filters, and one of them beside it. The
+ * address holds filters and the open request; going back brings back the place, the focus and the selection.
+ */
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { ListCounts } from '../api.ts';
+import { listKept } from '../request-statements.ts';
+import { BulkBar } from './bulk-bar.tsx';
+import { addressOf, filterOf, isFiltered, noAddress, wordsOf } from './list-address.ts';
+import type { ListAddress } from './list-address.ts';
+import { freshOf, listOf } from './list-state.ts';
+import type { RequestList } from './list-state.ts';
+import { connected, lines } from './live.ts';
+import { Copy, Skeleton, Sql, Text, Wrong } from './parts.tsx';
+import { RequestFilters } from './request-filters.tsx';
+import { RequestPanel } from './request-panel.tsx';
+import { Fresh, RequestRows } from './request-rows.tsx';
+import { dayOf, clockOf } from './request-time.tsx';
+import { RetryProgress } from './retry-all.tsx';
+import { go, route, to } from './route.ts';
+import { useSenders } from './senders.ts';
+import { notReady } from './server.ts';
+
+/** How often the newest page is read again while something arrives, and otherwise. */
+const renewMs = 1_000;
+const idleMs = 15_000;
+
+export function Requests({ query }: { readonly query: URLSearchParams }): JSX.Element {
+  const address = addressOf(query);
+  const open = query.get('open') ?? '';
+  const list = listOf(address);
+  const { all: senders, nameOf } = useSenders();
+  const [started, setStarted] = useState(0);
+  const filter = { ...address } as Record<string, string>;
+  const set = (change: Partial<ListAddress>): void => go(['requests'], { ...address, ...change });
+  const show = (id: string): void => go(['requests'], { ...address, open: id }, open !== '');
+  const close = (): void => {
+    go(['requests'], filter, true);
+    requestAnimationFrame(() => focusRow(open));
+  };
+  const waits = useWaits(list, open);
+  useRenewal(list, waits);
+  const { rows, counts, next } = list.state.value;
+  const place = rows.findIndex(({ id }) => id === open);
+  const renew = (): void => {
+    list.scrollTop = 0;
+    document.querySelector('.requests')?.scrollTo({ top: 0 });
+    void list.renew(false);
+  };
+  return (
+    <div class={`requests-screen ${open === '' ? '' : 'with-panel'}`}>
+      <div class="list-part">
+        <header class="head">
+          <h1>Requests</h1>
+          <Live list={list} waits={waits} />
+          {waits ? <Fresh list={list} renew={renew} /> : null}
+          <Copy text={location.href} label="Copy address" />
+        </header>
+        <RequestFilters address={address} counts={counts} senders={senders} set={set} />
+        <Found
+          list={list}
+          address={address}
+          open={open}
+          set={set}
+          show={show}
+          renew={renew}
+          nameOf={nameOf}
+        />
+        <RetryProgress started={started} />
+        <BulkBar
+          key={JSON.stringify(address)}
+          list={list}
+          filter={filterOf(address, Date.now())}
+          senderName={nameOf}
+          started={() => setStarted(started + 1)}
+          changed={() => void list.renew(false)}
+        />
+        <Known counts={counts} address={address} />
+      </div>
+      {open === '' ? null : (
+        <RequestPanel
+          key={open}
+          id={open}
+          place={place}
+          count={rows.length}
+          more={next !== null}
+          hrefOf={(id) => to(['requests', id], filter)}
+          step={(by) => show(rows[place + by]?.id ?? open)}
+          canStep={(by) => place >= 0 && rows[place + by] !== undefined}
+          close={close}
+          senderName={nameOf}
+          changed={() => void list.renew(true)}
+        />
+      )}
+    </div>
+  );
+}
+
+function focusRow(id: string): void {
+  // Another one may have been opened meanwhile.
+  if (route.value.query.has('open')) return;
+  const all = [...document.querySelectorAll<HTMLElement>('[data-row]')];
+  all.find((row) => row.dataset['row'] === id)?.focus();
+}
+
+interface FoundProps {
+  readonly list: RequestList;
+  readonly address: ListAddress;
+  readonly open: string;
+  readonly set: (change: Partial<ListAddress>) => void;
+  readonly show: (id: string) => void;
+  readonly renew: () => void;
+  readonly nameOf: (id: string) => string;
+}
+
+/** The lines, or why there are none. */
+function Found({ list, address, open, set, show, renew, nameOf }: FoundProps): JSX.Element {
+  const { rows, failure, isLoading, loaded, away, lookedThrough, next } = list.state.value;
+  return (
+    <>
+      {failure === null ? null : (
+        <div class="row-of">
+          <Wrong failure={failure} />
+          <button type="button" onClick={renew}>
+            Try again
+          </button>
+        </div>
+      )}
+      {away ? (
+        <p class="strip" role="status">
+          The database does not answer: only what this Headgate remembers is shown. Refused requests of before
+          come back with it.
+        </p>
+      ) : null}
+      {!loaded ? (
+        failure === null ? (
+          <Skeleton />
+        ) : null
+      ) : rows.length === 0 && next === null ? (
+        <Nothing address={address} nameOf={nameOf} set={set} />
+      ) : (
+        <RequestRows
+          list={list}
+          open={open}
+          narrow={open !== ''}
+          hrefOf={(id) => to(['requests'], { ...address, open: id })}
+          show={show}
+          senderName={nameOf}
+        />
+      )}
+      {lookedThrough === null || next === null ? null : (
+        <p class="looked" role="status">
+          Looked through {rows.length === 0 ? 'the newest ' : ''}requests back to {clockOf(next[0])}.{' '}
+          <button type="button" class="small" disabled={isLoading} onClick={() => void list.more()}>
+            Look further
+          </button>
+        </p>
+      )}
+    </>
+  );
+}
+
+const sqlOf = (address: ListAddress): string | null =>
+  listKept(filterOf(address, Date.now()), { from: null, newer: false, max: 100, scanned: 1_000 });
+
+/** New lines wait while somebody looks elsewhere in the list: it is scrolled, a row has the focus, is selected or open. */
+function useWaits(list: RequestList, open: string): boolean {
+  const [, look] = useState(0);
+  useEffect(() => {
+    const again = (): void => look((n) => n + 1);
+    const frame = document.querySelector('.requests');
+    document.addEventListener('focusin', again);
+    document.addEventListener('focusout', again);
+    frame?.addEventListener('scroll', again);
+    return () => {
+      document.removeEventListener('focusin', again);
+      document.removeEventListener('focusout', again);
+      frame?.removeEventListener('scroll', again);
+    };
+  }, [list, list.state.value.loaded]);
+  const isFocused = (document.activeElement?.closest('.lines') ?? null) !== null;
+  return open !== '' || isFocused || list.scrollTop > 0 || list.selected.value.size > 0;
+}
+
+function useRenewal(list: RequestList, waits: boolean): void {
+  const waiting = useRef(waits);
+  waiting.current = waits;
+  useEffect(() => {
+    // As it was left, if somebody had looked elsewhere in it.
+    if (!list.state.value.loaded || !(list.scrollTop > 0 || waiting.current))
+      void list.renew(list.state.value.loaded);
+    let lastMs = performance.now();
+    const timer = setInterval(() => {
+      if (document.hidden || waiting.current) return;
+      const since = performance.now() - lastMs;
+      if (since < idleMs && (lines.value.at(-1)?.n ?? 0) <= list.state.value.seen) return;
+      lastMs = performance.now();
+      void list.renew(true);
+    }, renewMs);
+    return () => {
+      clearInterval(timer);
+      list.leave();
+    };
+  }, [list]);
+}
+
+function Live({ list, waits }: { readonly list: RequestList; readonly waits: boolean }): JSX.Element {
+  const fresh = waits ? freshOf(list) : '';
+  const why = list.selected.value.size > 0 ? 'paused while you select' : 'paused while you look';
+  const [dot, words] = !connected.value
+    ? ['', 'not connected, retrying']
+    : notReady.value !== null
+      ? [
+          'later',
+          'live, but the database is away: kept on disk where an endpoint allows it, otherwise told to come again',
+        ]
+      : waits
+        ? ['later', fresh === '' ? why : `${why} · ${fresh} new`]
+        : ['on', 'live'];
+  return (
+    <span class="live-state grow" role="status" title={words}>
+      <span class={`dot ${dot}`} /> <Text of={words} max={240} />
+    </span>
+  );
+}
+
+/** What is kept, and since when. */
+function Known({
+  counts,
+  address,
+}: {
+  readonly counts: ListCounts | null;
+  readonly address: ListAddress;
+}): JSX.Element {
+  const sql = sqlOf(address);
+  return (
+    <footer class="known">
+      {counts === null ? null : <Since counts={counts} address={address} />}
+      {sql === null ? null : <Sql text={sql} />}
+    </footer>
+  );
+}
+
+function Since({
+  counts: { rememberedSinceMs: memory, refusedSinceMs: refused },
+  address,
+}: {
+  readonly counts: ListCounts;
+  readonly address: ListAddress;
+}): JSX.Element {
+  const since = (ms: number): string =>
+    `${dayOf(ms) === dayOf(Date.now()) ? '' : `${dayOf(ms)} `}${clockOf(ms)}`;
+  return (
+    <p class="faint">
+      Refused: kept 7 days unless set otherwise{refused === null ? ', none yet' : `, since ${since(refused)}`}
+      . Accepted: the last 2,000 of each process
+      {memory === null ? ', none yet' : `, since ${since(memory)}`}.{' '}
+      {address.table === '' ? (
+        <a href={to(['endpoints'])}>Older ones are rows of their tables</a>
+      ) : (
+        <a href={to(['endpoint', address.schema, address.table, 'rows'])}>
+          Older ones: the rows of the table
+        </a>
+      )}
+    </p>
+  );
+}
+
+function Nothing({
+  address,
+  nameOf,
+  set,
+}: {
+  readonly address: ListAddress;
+  readonly nameOf: (id: string) => string;
+  readonly set: (change: Partial<ListAddress>) => void;
+}): JSX.Element {
+  if (!isFiltered(address))
+    return <div class="empty">No requests yet. They appear here within a second.</div>;
+  const timed = address.range + address.from + address.until !== '';
+  return (
+    <div class="empty">
+      <p>
+        <b>No request matches.</b>
+      </p>
+      <p>
+        <Text of={wordsOf(address, nameOf)} max={300} />
+      </p>
+      <p class="row-of">
+        {timed ? (
+          <button type="button" onClick={() => set({ range: '', from: '', until: '' })}>
+            Any time
+          </button>
+        ) : null}
+        <button type="button" onClick={() => set(noAddress)}>
+          Clear all
+        </button>
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,242 @@
+/**
+ * One list of all requests: those that the processes of this Headgate remember, and those that the database knows. Takes a filter and a
+ * place; returns a page in the order of request-filter.ts, each request once. The database is asked as the session's role; what is remembered
+ * is shown by its rights, the last known ones for a while if it does not answer. Refuses nothing of its own.
+ */
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
+import type { Recall, TailLine, TailSource } from '../observe/tail.ts';
+import type { ListAnswer, ListCall, ListCounts, ListedRequest, SqlCall, SqlTable } from './api.ts';
+import { byArrival, resultOf } from './request-filter.ts';
+import { countHandshakes, countKept, findKept, listHandshakes, listKept } from './request-statements.ts';
+import type { Slice } from './request-statements.ts';
+import { maySee, withoutOid } from './tail.ts';
+import type { Rights } from './tail.ts';
+
+export interface ListDeps {
+  readonly tail: TailSource;
+  /** Reads as the session's role; null: the database does not answer. */
+  ask(call: SqlCall): Promise<SqlTable | null>;
+  rights(): Promise<Rights | null>;
+}
+
+type Row = Readonly<Record<string, string | null>>;
+
+/** Lines of tables that the role does not own are dropped only here, so more of them are asked for. */
+const rememberedMax = (rights: Rights, max: number): number =>
+  rights === 'all' || rights.strays ? max : Number.MAX_SAFE_INTEGER;
+
+export async function listRequests(
+  { filter, from, newer, counts }: ListCall,
+  deps: ListDeps,
+): Promise<ListAnswer> {
+  const max = limits.listRowsMax;
+  const slice: Slice = { from, newer, max: max + 1, scanned: limits.listScannedMax };
+  const rights = await deps.rights();
+  const [remembered, kept, asked, counted] = await Promise.all([
+    filter.stored + filter.checked + filter.cause === ''
+      ? recall({ filter, from, newer, max: max + 1 }, rights, deps)
+      : [],
+    rowsOf(listKept(filter, slice), deps),
+    rowsOf(listHandshakes(filter, slice), deps),
+    counts ? count({ filter, from, newer, counts }, rights, deps) : null,
+  ]);
+  const away = kept === null || asked === null;
+  const hits = (kept ?? []).filter((row) => row['hit'] === 't').map(keptOf);
+  const questions = (asked ?? []).map(askedOf);
+  // A text was looked for in a part only: what lies beyond it comes with the next page.
+  const lookedAt = filter.text === '' ? undefined : kept?.at(-1);
+  const end =
+    lookedAt !== undefined && Number(lookedAt['looked']) >= limits.listScannedMax ? keptOf(lookedAt) : null;
+  const all = joined(remembered, [...hits, ...questions]).sort(byArrival);
+  const within = end === null ? all : all.filter((it) => byArrival(it, end) * (newer ? -1 : 1) <= 0);
+  const rows = newer ? within.slice(-max) : within.slice(0, max);
+  const last = newer ? rows[0] : rows.at(-1);
+  const more = within.length > max;
+  const next = more ? last : (end ?? undefined);
+  return {
+    rows,
+    next: next === undefined ? null : [next.arrivedAtMs, next.id],
+    lookedThrough: lookedAt === undefined ? null : Number(lookedAt['looked']),
+    away,
+    counts: counted,
+  };
+}
+
+async function recall(
+  of: Recall,
+  rights: Rights | null,
+  { tail }: ListDeps,
+): Promise<readonly ListedRequest[]> {
+  if (rights === null) return [];
+  const lines = await tail.recall({ ...of, max: rememberedMax(rights, of.max) });
+  const seen = lines.filter((line) => maySee(rights, line)).map(listed);
+  return of.newer ? seen.slice(-of.max) : seen.slice(0, of.max);
+}
+
+function listed(line: TailLine): ListedRequest {
+  return {
+    ...withoutOid(line),
+    reason: null,
+    cause: null,
+    authenticated: null,
+    keptBytes: null,
+    retry: null,
+  };
+}
+
+/** A request that was kept is in the database as well, with more; how long its answer took is remembered only here. */
+function joined(lines: readonly ListedRequest[], kept: readonly ListedRequest[]): ListedRequest[] {
+  const twins = new Map<string, ListedRequest[]>();
+  for (const line of lines) twins.set(twinOf(line), [...(twins.get(twinOf(line)) ?? []), line]);
+  const whole = kept.map((it) => {
+    const twin = twins.get(twinOf(it))?.pop();
+    return twin === undefined ? it : { ...it, ms: twin.ms };
+  });
+  return [...[...twins.values()].flat(), ...whole];
+}
+
+const twinOf = ({ arrivedAtMs, address, schema, table }: ListedRequest): string =>
+  `${arrivedAtMs} ${address} ${schema} ${table}`;
+
+function counted(keys: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1);
+  return counts;
+}
+
+function taken(left: Map<string, number>, key: string): boolean {
+  const n = left.get(key) ?? 0;
+  if (n > 0) left.set(key, n - 1);
+  return n > 0;
+}
+
+async function count({ filter }: ListCall, rights: Rights | null, deps: ListDeps): Promise<ListCounts> {
+  const any = { ...filter, result: '' };
+  const onlyKept = filter.stored + filter.checked + filter.cause !== '';
+  const [lines, all] = await Promise.all([
+    onlyKept
+      ? []
+      : recall({ filter: any, from: null, newer: false, max: Number.MAX_SAFE_INTEGER }, rights, deps),
+    recall({ filter: noFilter, from: null, newer: false, max: Number.MAX_SAFE_INTEGER }, rights, deps),
+  ]);
+  const since = all.at(-1)?.arrivedAtMs ?? 0;
+  const [[kept], [asked]] = await Promise.all([
+    rowsOf(countKept(any, since), deps).then((rows) => rows ?? []),
+    rowsOf(countHandshakes(any, since), deps).then((rows) => rows ?? []),
+  ]);
+  const twins = [kept, asked].flatMap((row) => JSON.parse(row?.['twins'] ?? '[]') as string[]);
+  const left = counted(twins);
+  const by = { stored: 0, spooled: 0, refused: 0, later: 0, handshake: 0 };
+  for (const line of lines) if (!taken(left, twinOf(line))) by[resultOf(line)] += 1;
+  by.refused += Number(kept?.['requests'] ?? 0);
+  by.handshake += Number(asked?.['requests'] ?? 0);
+  const timeOf = (text: string | null | undefined): number | null =>
+    text === null || text === undefined
+      ? null
+      : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
+  return {
+    by,
+    // A text is counted only where it was looked for.
+    whole: filter.text === '',
+    rememberedSinceMs: since === 0 ? null : since,
+    refusedSinceMs: timeOf(kept?.['since']),
+    handshakesSinceMs: timeOf(asked?.['since']),
+  };
+}
+
+const noFilter: Recall['filter'] = {
+  result: '',
+  schema: '',
+  table: '',
+  code: '',
+  sender: '',
+  event: '',
+  text: '',
+  fromMs: 0,
+  untilMs: 0,
+};
+
+/** A request that is remembered, by its id; the id under which it was kept, if it was. null: it is forgotten, or not of the role's. */
+export async function findRequest(id: string, deps: ListDeps): Promise<ListedRequest | null> {
+  const rights = await deps.rights();
+  const of = { filter: { ...noFilter, text: id }, from: null, newer: false, max: Number.MAX_SAFE_INTEGER };
+  const found = (await recall(of, rights, deps)).find((line) => line.id === id);
+  if (found === undefined) return null;
+  if (found.table === '' || resultOf(found) !== 'refused') return found;
+  const [kept] = (await rowsOf(findKept(found), deps)) ?? [];
+  return kept === undefined ? found : { ...found, id: `r${kept['id']}` };
+}
+
+/** null: the database does not answer. */
+async function rowsOf(sql: string | null, deps: ListDeps): Promise<readonly Row[] | null> {
+  if (sql === null) return [];
+  try {
+    const table = await deps.ask({ sql, write: false, own: true });
+    if (table === null) return null;
+    return table.rows.map((row) =>
+      Object.fromEntries(table.columns.map(({ name }, i) => [name, row[i] ?? null])),
+    );
+  } catch (error) {
+    if (error instanceof Refused && error.refusal.code === 'engine_unavailable') return null;
+    throw error;
+  }
+}
+
+const msOf = (text: string | null | undefined): number =>
+  text === null || text === undefined
+    ? 0
+    : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
+
+function keptOf(row: Row): ListedRequest {
+  const text = (name: string): string => row[name] ?? '';
+  const optional = {
+    ...((row['sender'] ?? null) === null ? {} : { sender: text('sender') }),
+    ...((row['event'] ?? null) === null ? {} : { event: text('event') }),
+  };
+  return {
+    id: `r${text('id')}`,
+    atMs: msOf(row['received_at']),
+    arrivedAtMs: msOf(row['received_at']),
+    database: '',
+    schema: text('schema_name'),
+    table: text('table_name'),
+    door: row['door'] === 'websocket' ? 'websocket' : 'http',
+    status: Number(text('status')),
+    code: text('code'),
+    rows: 0,
+    bytes: (row['body_bytes'] ?? null) === null ? null : Number(row['body_bytes']),
+    ms: 0,
+    address: text('remote_address'),
+    ...optional,
+    reason: text('reason'),
+    cause: (row['cause'] ?? null) === null ? null : (JSON.parse(text('cause')) as ListedRequest['cause']),
+    authenticated: row['authenticated'] === 't',
+    keptBytes: (row['kept_bytes'] ?? null) === null ? null : Number(row['kept_bytes']),
+    retry: row['retry_outcome'] ?? null,
+  };
+}
+
+function askedOf(row: Row): ListedRequest {
+  const text = (name: string): string => row[name] ?? '';
+  return {
+    id: `h${text('id')}`,
+    atMs: msOf(row['asked_at']),
+    arrivedAtMs: msOf(row['asked_at']),
+    database: '',
+    schema: text('schema_name'),
+    table: text('table_name'),
+    door: 'http',
+    status: Number(text('status')),
+    code: text('outcome') === 'answered' ? 'handshake' : `handshake_${text('outcome')}`,
+    rows: 0,
+    bytes: null,
+    ms: 0,
+    address: text('remote_address'),
+    reason: null,
+    cause: null,
+    authenticated: null,
+    keptBytes: null,
+    retry: null,
+  };
+}

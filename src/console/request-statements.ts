@@ -1,0 +1,244 @@
+/**
+ * What the database knows of requests: refused ones (headgate.rejected_requests) and handshakes (headgate.handshakes), as the role that has
+ * logged in sees them, in the order of the list (request-filter.ts). A text is looked for in a bounded number of requests at a time. Takes
+ * filters, returns SQL. Pure; like statements.ts, each statement means the same in psql.
+ */
+import type { LineFilter } from '../observe/tail.ts';
+import { identifier, literal, qualified } from './quote.ts';
+import { anyLine, rankOf } from './request-filter.ts';
+
+/** What only a request that was kept can be asked for. */
+export interface KeptFilter extends LineFilter {
+  /** `yes`, `no`: whether it was retried and is stored; '': both. */
+  readonly stored: string;
+  /** `yes`, `no`: whether VALIDATE had accepted it. */
+  readonly checked: string;
+  /** Its `cause`, by kind. */
+  readonly cause: string;
+}
+
+export const anyKept: KeptFilter = { ...anyLine, stored: '', checked: '', cause: '' };
+
+type Place = readonly [number, string];
+
+const time = (ms: number): string => `timestamptz '${new Date(ms).toISOString()}'`;
+
+/** Those beyond the place, for rows of this rank (`rankOf`). */
+function beyond(column: string, from: Place | null, newer: boolean, rank: number): string[] {
+  if (from === null) return [];
+  const [ms, id] = from;
+  const [own, sign] = [rankOf(id), newer ? '>' : '<'];
+  if (own === rank) return [`(${column}, id) ${sign} (${time(ms)}, ${/\d+$/.exec(id)?.[0] ?? 0}::bigint)`];
+  // Of the same millisecond, all or none.
+  const all = newer ? rank < own : rank > own;
+  return [`${column} ${sign}${all ? '=' : ''} ${time(ms)}`];
+}
+
+function common(filter: LineFilter, column: string): string[] {
+  const { schema, table, fromMs, untilMs } = filter;
+  return [
+    ...(schema === '' ? [] : [`schema_name = ${literal(schema)}`]),
+    ...(table === '' ? [] : [`table_name = ${literal(table)}`]),
+    ...(fromMs === 0 ? [] : [`${column} >= ${time(fromMs)}`]),
+    ...(untilMs === 0 ? [] : [`${column} < ${time(untilMs)}`]),
+  ];
+}
+
+/** null: none of them is a refused one. */
+function refusedConditions(filter: KeptFilter): readonly string[] | null {
+  const { result, code, sender, event, stored, checked, cause } = filter;
+  if (result !== '' && result !== 'refused') return null;
+  const isStored = `retry_outcome IS NOT DISTINCT FROM 'committed'::text`;
+  return [
+    ...common(filter, 'received_at'),
+    ...(code === '' ? [] : [`code = ${literal(code)}`]),
+    ...(sender === '' ? [] : [`sender = ${literal(sender)}`]),
+    ...(event === '' ? [] : [`event = ${literal(event)}`]),
+    ...(cause === '' ? [] : [`(cause ->> 'kind'::text) = ${literal(cause)}`]),
+    ...(stored === '' ? [] : [stored === 'yes' ? isStored : `NOT (${isStored})`]),
+    ...(checked === 'yes' || checked === 'no' ? [`${checked === 'no' ? 'NOT ' : ''}authenticated`] : []),
+  ];
+}
+
+/** In its reason, path, event, address, id, headers that were kept, or body. */
+function found(text: string): string {
+  const [exact, lower] = [literal(text), `lower(${literal(text)})`];
+  return `(strpos(lower(reason), ${lower}) > 0 OR strpos(lower(target), ${lower}) > 0 OR strpos(lower(event), ${lower}) > 0
+    OR strpos(lower(pg_catalog.concat(schema_name, '.'::text, table_name)), ${lower}) > 0
+    OR remote_address = ${exact} OR pg_catalog.concat('r', id) = ${exact} OR strpos(lower(headers::text), ${lower}) > 0
+    OR position(pg_catalog.convert_to(${exact}, 'UTF8') IN body) > 0)`;
+}
+
+const where = (all: readonly string[]): string =>
+  all.length === 0 ? '' : `\n  WHERE ${all.join('\n    AND ')}`;
+
+/** All conditions of a filter on headgate.rejected_requests, with its text; those that match none if it is about others. */
+function whole(filter: KeptFilter, more: readonly string[] = []): string {
+  const conditions = refusedConditions(filter) ?? ['false'];
+  return where([...conditions, ...(filter.text === '' ? [] : [found(filter.text)]), ...more]);
+}
+
+const refusedColumns = `id, received_at, schema_name, table_name, door, status, code, reason, cause, sender, event, authenticated,
+    remote_address, body_bytes, pg_catalog.octet_length(body) AS kept_bytes, retry_outcome`;
+
+export interface Slice {
+  readonly from: Place | null;
+  readonly newer: boolean;
+  readonly max: number;
+  /** Requests that are looked through for a text. */
+  readonly scanned: number;
+}
+
+/** Newest first, `newer`: oldest first. With a text, the last row is the last one that was looked at, whether it matches (`hit`). */
+export function listKept(filter: KeptFilter, slice: Slice): string | null {
+  const conditions = refusedConditions(filter);
+  if (conditions === null) return null;
+  const { from, newer, max, scanned } = slice;
+  const direction = newer ? '' : ' DESC';
+  const order = `ORDER BY received_at${direction}, id${direction}`;
+  const all = where([...conditions, ...beyond('received_at', from, newer, 1)]);
+  const columns = `'r' AS kind, ${refusedColumns}`;
+  if (filter.text === '')
+    return `SELECT ${columns}, true AS hit\nFROM headgate.rejected_requests${all}\n${order}\nLIMIT ${max}`;
+  return `SELECT *
+FROM (
+  SELECT ${columns}, ${found(filter.text)} AS hit,
+    pg_catalog.row_number() OVER (${order}) AS place, pg_catalog.count(*) OVER () AS looked
+  FROM (
+    SELECT * FROM headgate.rejected_requests${all}
+    ${order}
+    LIMIT ${scanned}
+  ) AS slice
+) AS looked
+WHERE hit OR place = looked
+${order}
+LIMIT ${max + 1}`;
+}
+
+/** null: none of them is a handshake. */
+export function listHandshakes(filter: KeptFilter, { from, newer, max }: Slice): string | null {
+  const { result, code, sender, event, text, stored, checked, cause } = filter;
+  const only = sender + event + stored + checked + cause;
+  if ((result !== '' && result !== 'handshake') || only !== '' || (code !== '' && code !== 'handshake'))
+    return null;
+  const direction = newer ? '' : ' DESC';
+  const [exact, lower] = [literal(text), `lower(${literal(text)})`];
+  const says = `(remote_address = ${exact} OR pg_catalog.concat('h', id) = ${exact}
+    OR strpos(lower(pg_catalog.concat(schema_name, '.'::text, table_name)), ${lower}) > 0)`;
+  const conditions = [
+    ...common(filter, 'asked_at'),
+    ...beyond('asked_at', from, newer, 2),
+    ...(text === '' ? [] : [says]),
+  ];
+  return `SELECT id, asked_at, schema_name, table_name, method, remote_address, rule, status, outcome
+FROM headgate.handshakes${where(conditions)}
+ORDER BY asked_at${direction}, id${direction}
+LIMIT ${max}`;
+}
+
+/** How many are kept, from when on, and which of them this process remembers as well: those since then, by time, table and address. */
+export const countKept = (filter: KeptFilter, sinceMs: number): string | null => {
+  const conditions = refusedConditions({ ...filter, text: '' });
+  if (conditions === null) return null;
+  return `SELECT count(*) AS requests, min(received_at) AS since,
+  pg_catalog.json_agg(pg_catalog.concat_ws(' ', floor(extract(epoch FROM received_at) * 1000)::bigint, remote_address, schema_name, table_name))
+    FILTER (WHERE received_at >= ${time(sinceMs)}) AS twins
+FROM (
+  SELECT received_at, remote_address, schema_name, table_name FROM headgate.rejected_requests${where(conditions)}
+) AS kept`;
+};
+
+export const countHandshakes = (filter: KeptFilter, sinceMs: number): string | null => {
+  const { sender, event, stored, checked, cause, code } = filter;
+  if (sender + event + stored + checked + cause !== '' || (code !== '' && code !== 'handshake')) return null;
+  return `SELECT count(*) AS requests, min(asked_at) AS since,
+  pg_catalog.json_agg(pg_catalog.concat_ws(' ', floor(extract(epoch FROM asked_at) * 1000)::bigint, remote_address, schema_name, table_name))
+    FILTER (WHERE asked_at >= ${time(sinceMs)}) AS twins
+FROM headgate.handshakes${where(common(filter, 'asked_at'))}`;
+};
+
+/** The request that a line of a process's memory is about, if it was kept. */
+export const findKept = (line: {
+  readonly arrivedAtMs: number;
+  readonly schema: string;
+  readonly table: string;
+  readonly address: string;
+}): string => `SELECT id FROM headgate.rejected_requests
+WHERE received_at = ${time(line.arrivedAtMs)} AND schema_name = ${literal(line.schema)} AND table_name = ${literal(line.table)}
+  AND remote_address = ${literal(line.address)}
+ORDER BY id DESC LIMIT 1`;
+
+export const readHandshake = (
+  id: string,
+): string => `SELECT id, asked_at, schema_name, table_name, method, remote_address, rule, status, outcome
+FROM headgate.handshakes WHERE id = ${literal(id)}`;
+
+/** How many had the same reason at this table, since when, from how many addresses, and in how many of the hours since. */
+export const sameReason = (
+  id: string,
+): string => `SELECT count(*) AS requests, min(r.received_at) AS first_at, max(r.received_at) AS last_at,
+  count(DISTINCT r.remote_address) AS addresses
+FROM headgate.rejected_requests r JOIN headgate.rejected_requests me ON me.id = ${literal(id)}::bigint
+WHERE r.schema_name = me.schema_name AND r.table_name = me.table_name AND r.code = me.code
+  AND (r.cause ->> 'kind'::text) IS NOT DISTINCT FROM (me.cause ->> 'kind'::text)
+  AND (me.cause IS NOT NULL OR r.reason = me.reason)`;
+
+/** How many requests a filter matches, and the newest of them. */
+export const countWaiting = (filter: KeptFilter): string =>
+  `SELECT count(*), max(id)
+FROM headgate.rejected_requests${whole(filter)}`;
+
+/** Oldest first, at most `max`: the requests after `after`, up to `last`. */
+export const retryBatch = (
+  filter: KeptFilter,
+  { after, last }: { readonly after: string; readonly last: string },
+  force: boolean,
+  max: number,
+): string =>
+  `SELECT id, headgate.retry_rejected(id${force ? ', force => true' : ''})
+FROM (
+  SELECT id FROM headgate.rejected_requests${whole(filter, [`id > ${literal(after)}`, `id <= ${literal(last)}`])}
+  ORDER BY id
+  LIMIT ${max}
+) chosen
+ORDER BY id`;
+
+/** The same as one statement, for display: the page runs it in batches. */
+export const retryFiltered = (filter: KeptFilter, force: boolean): string =>
+  `SELECT headgate.retry_rejected(id${force ? ', force => true' : ''})
+FROM headgate.rejected_requests${whole(filter)}`;
+
+/** All that a filter matches. */
+export const forgetFiltered = (filter: KeptFilter): string =>
+  `SELECT count(*) FILTER (WHERE headgate.forget_rejected(id)) AS deleted
+FROM headgate.rejected_requests${whole(filter)}`;
+
+/** Webhook tables of the role whose names contain the text; one more than a menu shows. */
+export const findTables = (text: string): string => `SELECT n.nspname, c.relname FROM headgate.webhook_table w
+JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE pg_has_role(c.relowner, 'USAGE')${
+  text === ''
+    ? ''
+    : ` AND strpos(lower(pg_catalog.concat(n.nspname, '.'::text, c.relname)), lower(${literal(text)})) > 0`
+}
+ORDER BY c.relname, n.nspname
+LIMIT 13`;
+
+/** The column with the time of arrival (INCLUDE TIMESTAMP), whether an index has its order, and how large the table is. */
+export const readArrival = (
+  schema: string,
+  table: string,
+): string => `SELECT t.name, pg_relation_size(c.oid::regclass) AS bytes, EXISTS (
+    SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
+    WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL AND a.attname = t.name
+  ) AS indexed
+FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN LATERAL (
+  SELECT headgate.placed(w.relation, i.value) AS name FROM jsonb_array_elements(w.includes) i
+  WHERE i.value ->> 'what'::text = 'timestamp'::text LIMIT 1
+) t ON true
+WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)}`;
+
+/** Rows of a request, by the time of its arrival. */
+export const rowsOfArrival = (schema: string, table: string, column: string, ms: number): string =>
+  `SELECT * FROM ${qualified(schema, table)} WHERE ${identifier(column)} = ${time(ms)} LIMIT 10`;

@@ -1,0 +1,127 @@
+/**
+ * Rows of a table in the order of one of its columns, a page at a time. A page begins after the last row of the one before: after its value, and
+ * among equal values after its place in the table, so no page costs more than the first. A text is looked for in a bounded number of rows
+ * at a time. Takes names and values, returns SQL. Pure.
+ */
+import { identifier, literal, qualified } from './quote.ts';
+import type { TableRef } from './statements.ts';
+
+/** Rows of one page, and rows that are looked through for a text in one go. */
+export const rowsMax = 50;
+export const scannedMax = 2_000;
+/** Of a value in a list whose values are too large together, in characters, and what all of them may take, in bytes. */
+const startChars = 500;
+const cellsBytesMax = 4 * 1024 * 1024;
+
+export interface RowPage {
+  /** null: no order but that of the transactions that wrote the rows; there is one page. */
+  readonly column: string | null;
+  readonly direction: 'desc' | 'asc';
+  /** Where it begins; null: at the first row. */
+  readonly from: RowPlace | null;
+  /** Of a column of the row; '': any. */
+  readonly text: string;
+  readonly names: readonly string[];
+  readonly max: number;
+}
+
+/** After the row with this value (null: none) at this place; without a place, at the first row that is not before the value. */
+export interface RowPlace {
+  readonly value: string | null;
+  /** `tableoid ctid`; '': none. */
+  readonly at: string;
+}
+
+/** Columns by which a table of any size can be read in order: those with which an index begins. */
+export const readOrders = ({
+  schema,
+  table,
+}: TableRef): string => `SELECT DISTINCT a.attnum, a.attname AS name, pg_catalog.format_type(a.atttypid, a.atttypmod) AS type
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_index i ON i.indrelid = c.oid
+JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_am m ON m.oid = k.relam
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
+WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)} AND i.indisvalid AND i.indpred IS NULL AND m.amname = 'btree'
+ORDER BY a.attnum`;
+
+const own = 3;
+
+/** The first columns of each row: its identity (another row, or the same after a change, never has it), its value, its place. */
+export const ownColumns = own;
+
+/** One row more than the page has, if there are more. */
+export function rowPage(of: TableRef, page: RowPage): string {
+  const { column, text, names, max } = page;
+  if (column === null) {
+    const found = text === '' ? '' : `\nWHERE ${says(names, text, 't')}`;
+    return `${selected(of, 'NULL::text')}${found}\nORDER BY age(t.xmin), t.ctid DESC\nLIMIT ${max}`;
+  }
+  if (text === '') return ordered(of, { ...page, column }, max + 1);
+  const looked = `s (${['id', 'value', 'at', ...names.map((_, i) => `c${i}`)].join(', ')})`;
+  return `SELECT ${['f.id', 'f.value', 'f.at', ...names.map((name, i) => `f.c${i} AS ${identifier(name)}`)].join(', ')}, f.hit AS "?hit", f.looked AS "?looked"
+FROM (
+  SELECT s.*, ${says(
+    names.map((_, i) => `c${i}`),
+    text,
+    's',
+  )} AS hit, pg_catalog.row_number() OVER () AS place, pg_catalog.count(*) OVER () AS looked
+  FROM (
+${ordered(of, { ...page, column }, scannedMax)}
+  ) AS ${looked}
+) AS f
+WHERE f.hit OR f.place = f.looked
+ORDER BY f.place
+LIMIT ${max + 1}`;
+}
+
+const selected = ({ schema, table }: TableRef, value: string): string =>
+  `SELECT pg_catalog.concat_ws(' ', t.tableoid, t.ctid, t.xmin) AS "?id", ${value} AS "?value", pg_catalog.concat_ws(' ', t.tableoid, t.ctid) AS "?at", t.*
+FROM ${qualified(schema, table)} t`;
+
+function ordered(
+  of: TableRef,
+  { column, direction, from }: RowPage & { readonly column: string },
+  max: number,
+): string {
+  const value = `t.${identifier(column)}`;
+  const select = selected(of, `${value}::text`);
+  const [word, sign] = direction === 'desc' ? ['DESC', '<'] : ['ASC', '>'];
+  const [oid = '0', tid = '(0,0)'] = (from?.at ?? '').split(' ');
+  const place = `(t.tableoid, t.ctid) ${sign} (${literal(oid)}::oid, ${literal(tid)}::tid)`;
+  const order = `ORDER BY ${value} ${word}, t.tableoid ${word}, t.ctid ${word}`;
+  // Rows without a value come last, in either direction.
+  const none = (where: string, most: number): string =>
+    `${select}\nWHERE ${value} IS NULL${where}\nORDER BY t.tableoid ${word}, t.ctid ${word}\nLIMIT ${most}`;
+  if (from?.value === null) return none(` AND ${place}`, max);
+  const start = from === null ? '' : literal(from.value);
+  const begins =
+    from === null
+      ? `${value} IS NOT NULL`
+      : from.at === ''
+        ? `${value} ${sign}= ${start}`
+        : `${value} ${sign}= ${start} AND (${value} ${sign} ${start} OR ${place})`;
+  return `(${select}\nWHERE ${begins}\n${order}\nLIMIT ${max})\nUNION ALL\n(${none('', max)})\nLIMIT ${max}`;
+}
+
+/** As the rows are printed; in upper or lower case. */
+function says(names: readonly string[], text: string, of: string): string {
+  const wanted = `lower(${literal(text)})`;
+  const each = names.map((name) => `strpos(lower(${of}.${identifier(name)}::text), ${wanted}) > 0`);
+  return `coalesce(${each.length === 0 ? 'false' : each.join(' OR ')}, false)`;
+}
+
+/** The same rows as texts. Of a value that is too large for the list its beginning, and how large it is. */
+export function startsOf(of: TableRef, page: RowPage): string {
+  const { names, max } = page;
+  const more = page.text === '' || page.column === null ? [] : ['"?hit"', '"?looked"'];
+  const cellMax = Math.max(startChars, Math.floor(cellsBytesMax / (rowsMax * Math.max(1, names.length))));
+  const cells = names.map((name, i) => {
+    const text = `r.c${i}::text`;
+    const start = `pg_catalog.concat(octet_length(${text}), ' bytes, beginning with ', left(${text}, ${startChars}))`;
+    return `CASE WHEN octet_length(${text}) > ${cellMax} THEN ${start} ELSE ${text} END AS ${identifier(name)}`;
+  });
+  return `SELECT ${['r."?id"', 'r."?value"', 'r."?at"', ...cells, ...more.map((it) => `r.${it}`)].join(',\n  ')}
+FROM (
+${rowPage(of, page)}
+) AS r (${['"?id"', '"?value"', '"?at"', ...names.map((_, i) => `c${i}`), ...more].join(', ')})
+LIMIT ${max + 1}`;
+}
