@@ -146,7 +146,7 @@ test('every rule is tried above, and those that Prometheus has are the same ther
     [...new Set(conditions.map(([name]) => name))],
     rules.map(({ name }) => name),
   );
-  const file = fileURLToPath(new URL('../../../../deploy/prometheus/alerts.yaml', import.meta.url));
+  const file = fileURLToPath(new URL('../../../deploy/prometheus/alerts.yaml', import.meta.url));
   const { groups } = parse(await readFile(file, 'utf8')) as {
     groups: { rules: { alert: string; for?: string; labels: { severity: string } }[] }[];
   };
