@@ -14,9 +14,9 @@ import { Streams } from '../ingest/ingest-stream.ts';
 import type { Learning } from '../ingest/learning.ts';
 import { createRetry } from '../ingest/retry.ts';
 import type { Sns } from '../ingest/sns.ts';
-import { Detour } from '../ingest/spooling.ts';
+import { WebhookWay } from '../ingest/spooling.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
-import { Direct } from '../ingest/way.ts';
+import { WayWithoutSpool } from '../ingest/way.ts';
 import type { Disk } from '../ingest/way.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { ListenerOptions } from '../listen/http.ts';
@@ -67,12 +67,12 @@ export async function openWebhooks<Door extends Closable>(
     gate: guards.gate,
     ingest: new Ingest({
       ...others,
-      way: new Detour(to, settings, observe),
+      way: new WebhookWay(to, settings, observe),
       handshakes,
       ...(sns === null ? {} : { sns }),
     }),
     handshakes,
-    streams: new Streams({ ...others, way: new Direct(to, true), limits }),
+    streams: new Streams({ ...others, way: new WayWithoutSpool(to, true), limits }),
   });
-  return { listener, retry: createRetry(new Direct(to, false), others) };
+  return { listener, retry: createRetry(new WayWithoutSpool(to, false), others) };
 }

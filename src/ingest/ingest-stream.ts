@@ -24,7 +24,7 @@ import { clientOf } from './stream-fence.ts';
 import type { FencedStream, StreamFence } from './stream-fence.ts';
 import { changedAttemptsMax, standing } from './confirm-refusal.ts';
 import { ingestRoute } from './routes.ts';
-import type { Direct, Way } from './way.ts';
+import type { WayWithoutSpool, Way } from './way.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { decodeItems } from '../decode/batches.ts';
 import type { ItemsRequest } from '../decode/batches.ts';
@@ -36,7 +36,7 @@ export type Batch = Omit<ItemsRequest, Exclude<keyof DecodeHead, 'arrivedAtMs'>>
 
 /** What all streams work with. */
 interface StreamStages extends Omit<StageContext, 'observe'> {
-  readonly way: Pick<Direct, keyof Way>;
+  readonly way: Pick<WayWithoutSpool, keyof Way>;
   /** Read again when the engine has reported that the table has changed. */
   readonly catalog: Pick<Catalog, 'refresh'>;
   /** Keeps refused streams and batches for the owners of their tables; null: nobody does. */

@@ -11,10 +11,10 @@ import { derived } from '../types/delivery-id.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Ingest } from './ingest.ts';
 import type { Stages } from './ingest.ts';
-import type { Direct, Way } from './way.ts';
+import type { WayWithoutSpool, Way } from './way.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 
-type RetryWay = Pick<Direct, keyof Way>;
+type RetryWay = Pick<WayWithoutSpool, keyof Way>;
 
 /** What is refused again is not kept again. */
 export function createRetry(

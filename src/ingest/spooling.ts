@@ -1,5 +1,5 @@
 /**
- * What happens to a request while its database is unreachable: a detour of the stages in ingest.ts, for tables that spool.
+ * What happens to a request while its database is unreachable: another way through the stages in ingest.ts, for tables that spool.
  *
  *   find (in the last known catalog) → admit → body → VALIDATE → decode → the disk, after the requests that are already there
  *
@@ -26,7 +26,7 @@ import type { RefusalCode } from '../errors/refusals.ts';
 import { refuseTooMany } from './way.ts';
 import type { Destinations, DiskSpool, Way } from './way.ts';
 
-interface DetourTo extends Destinations {
+interface WebhookDestinations extends Destinations {
   readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'isWatching' | 'known' | 'doubtMs'>;
 }
 
@@ -37,8 +37,8 @@ const unreferenced = (ms: number): Promise<void> => delay(ms, undefined, { ref: 
 /** Refusals of a lane which mean that the database accepts no rows now, and that it stored none of these. */
 const away: ReadonlySet<RefusalCode> = new Set<RefusalCode>(['engine_unavailable', 'deadline', 'lane_full']);
 
-export class Detour implements Way {
-  readonly #to: DetourTo;
+export class WebhookWay implements Way {
+  readonly #to: WebhookDestinations;
   readonly #settings: SpoolChoices;
   readonly #observe: Observe;
   readonly #pause: (ms: number) => Promise<void>;
@@ -46,7 +46,7 @@ export class Detour implements Way {
   readonly #gates = rememberedOf<Target, { known: TableGate | null }>(() => ({ known: null }));
 
   /** `pause`: resolves after so many ms. */
-  constructor(to: DetourTo, settings: SpoolChoices, observe: Observe, pause = unreferenced) {
+  constructor(to: WebhookDestinations, settings: SpoolChoices, observe: Observe, pause = unreferenced) {
     this.#to = to;
     this.#settings = settings;
     this.#observe = observe;
@@ -88,7 +88,7 @@ export class Detour implements Way {
     if (gate === null) return this.#to.lanes.submit(rows);
     if (gate !== 'not yet') {
       if (gate.state !== 'open' || !this.#isCurrent(rows.target))
-        return this.#detour(gate, rows, arrival, body);
+        return this.#spool(gate, rows, arrival, body);
       gate.enterLane();
     }
     return this.#to.lanes.submit(rows).then((outcome) => {
@@ -116,7 +116,7 @@ export class Detour implements Way {
     return this.#keep(rows, gate, arrival, body, true);
   }
 
-  async #detour(gate: TableGate, rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {
+  async #spool(gate: TableGate, rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {
     const { target } = rows;
     if (gate.state === 'filling' || gate.state === 'emptying') {
       while (gate.state === 'filling' || gate.state === 'emptying') await gate.turn;

@@ -1,7 +1,7 @@
 /**
- * The way of a request between its table and the lane: found in the catalog, admitted to the lane, submitted to it. `Direct` is that of WebSockets;
- * webhooks may take a detour to the disk (spooling.ts), and retries skip the check (retry.ts). Refuses with `rate_limited`, `spooling`, and with the
- * codes of catalog and lanes.
+ * The way of a request between its table and the lane: found in the catalog, admitted to the lane, submitted to it. Webhooks take `WebhookWay`
+ * (spooling.ts), which may lead to the disk; WebSockets and retries `WayWithoutSpool`. Refuses with `rate_limited`, `spooling`, and with the codes
+ * of catalog and lanes.
  */
 import type { Gate } from '../access/gate.ts';
 import type { Lanes } from '../batch/lanes.ts';
@@ -20,7 +20,7 @@ export interface Way {
   isStill(target: Target, sinceMs: number): boolean | Promise<boolean>;
   /** Called before the body is read; throws `lane_full`, `draining`. */
   admit(target: Target, announcedBytes: number): void;
-  /** `arrival` and `body`: what the rows were made from, for the detour, which stores the request instead of the rows. */
+  /** `arrival` and `body`: what the rows were made from, for the spool, which keeps the request instead of the rows. */
   submit(rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled>;
 }
 
@@ -52,7 +52,7 @@ export interface Destinations {
   readonly disk: Disk | null;
 }
 
-export class Direct implements Way {
+export class WayWithoutSpool implements Way {
   readonly #to: Destinations;
   readonly #inOrder: boolean;
 

@@ -5,7 +5,7 @@ import type { Target } from '../../src/types/target.ts';
 import type { Catalog } from '../../src/catalog/catalog.ts';
 import { Streams } from '../../src/ingest/ingest-stream.ts';
 import type { StreamFence } from '../../src/ingest/stream-fence.ts';
-import type { Direct } from '../../src/ingest/way.ts';
+import type { WayWithoutSpool } from '../../src/ingest/way.ts';
 import type { TableName } from '../../src/observe/observations.ts';
 import type { Rejects } from '../../src/reject/rejected-requests.ts';
 import type { Limits } from '../../src/config/limits.ts';
@@ -15,10 +15,10 @@ import { targetOf } from './rows.ts';
 
 /** The stages of a stream that a test may replace. */
 export interface TestStreams {
-  readonly find: Direct['find'];
-  readonly isStill: Direct['isStill'];
-  readonly admit: Direct['admit'];
-  readonly submit: Direct['submit'];
+  readonly find: WayWithoutSpool['find'];
+  readonly isStill: WayWithoutSpool['isStill'];
+  readonly admit: WayWithoutSpool['admit'];
+  readonly submit: WayWithoutSpool['submit'];
   readonly refresh: Catalog['refresh'];
   readonly rejected: Rejects['keep'];
   readonly clock: () => number;
