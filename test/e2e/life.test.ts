@@ -56,10 +56,10 @@ suite('life', () => {
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE watched (data JSONB) WITH (connector = 'webhook')`);
     await headgate.post('dev/public/watched', '{}');
-    await headgate.post('dev/public/nothing', '{}');
+    await headgate.post('dev/public/unheard_of', '{}');
     const metrics = (await get('/metrics')).text;
     assert.match(metrics, /headgate_requests_total\{[^}]*table="[^"]*watched"[^}]*\} 1/);
-    assert.doesNotMatch(metrics, /nothing/);
+    assert.doesNotMatch(metrics, /unheard_of/);
     assert.equal((await stat(join(headgate.dataDir, 'master.key'))).mode & 0o777, 0o600);
     for (const line of headgate.stderr.trim().split('\n')) assert.equal(typeof JSON.parse(line), 'object');
   });
