@@ -37,9 +37,10 @@ test('fetch posts, reads the answer and keeps the connection', async (t) => {
   }
   const [first] = server.observations;
   assert.deepEqual(
-    { ...first, seconds: 0 },
+    { ...first, seconds: 0, arrivedAtMs: 0 },
     {
       kind: 'request.answered',
+      arrivedAtMs: 0,
       table: { database: 'dev', schema: 'public', table: 't' },
       status: 200,
       code: 'committed',
