@@ -20,8 +20,11 @@ function base64Bytes(text: string): Buffer | null {
 const unpaddedBytes = (text: string): Buffer | null =>
   base64Bytes(text + '='.repeat((4 - (text.replaceAll(/\s/g, '').length % 4)) % 4));
 
-/** Standard Webhooks asks for 24 to 64 bytes; some of its senders make shorter keys. */
-const isWebhookKey = (text: string): boolean => (unpaddedBytes(text)?.length ?? 0) >= 16;
+/** After its prefix the base64 of a key may lack the padding; without the prefix nearly any word would be one. */
+const isPrefixedKey = (text: string, ...prefixes: readonly string[]): boolean => {
+  const key = without(text, ...prefixes);
+  return (key === text ? base64Bytes(key) : unpaddedBytes(key)) !== null;
+};
 
 const without = (text: string, ...prefixes: readonly string[]): string =>
   prefixes.reduce((rest, prefix) => rest.replaceAll(prefix, ''), text);
@@ -59,10 +62,8 @@ function isJwk(text: string): boolean {
 }
 
 export const forms = {
-  whsec: form('whsec', '`whsec_` and base64', (text) => isWebhookKey(without(text, 'whsec_'))),
-  hookSecret: form('v1_whsec', '`v1,whsec_` and base64', (text) =>
-    isWebhookKey(without(text, 'v1,', 'whsec_')),
-  ),
+  whsec: form('whsec', '`whsec_` and base64', (text) => isPrefixedKey(text, 'whsec_')),
+  hookSecret: form('v1_whsec', '`v1,whsec_` and base64', (text) => isPrefixedKey(text, 'v1,', 'whsec_')),
   whpk: form(
     'whpk',
     '`whpk_` and the base64 of 32 bytes',
