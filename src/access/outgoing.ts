@@ -162,6 +162,11 @@ function ask(
       ...(ca === undefined ? {} : { ca }),
     });
     asked.once('error', (error) => fail(signal.aborted ? 'it took too long' : error.message));
+    // Without a listener Node closes the connection, and says neither that it failed nor what it answered.
+    asked.once('upgrade', ({ statusCode = 0 }, socket) => {
+      socket.destroy();
+      fail(`it answered ${statusCode}`);
+    });
     asked.once('response', (answer) => {
       const parts: Buffer[] = [];
       let bytes = 0;

@@ -88,6 +88,17 @@ test('a name is resolved once, and one address that may not be called is enough 
   assert.equal(paths.length, 1);
 });
 
+test('a receiver that wants another protocol has answered', async (t) => {
+  const server = createServer((_, response) => {
+    response.writeHead(101, { connection: 'Upgrade', upgrade: 'websocket' }).flushHeaders();
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  const post = createDelivery(networkFor(url, null), bounds);
+  await assert.rejects(post(url, { method: 'POST', body }), /it answered 101/);
+});
+
 test('Retry-After is seconds or a date, and bounded', () => {
   const of = (text: string) => retryAfterOf({ headers: { 'retry-after': text } }, Date.UTC(2026, 0, 1));
   assert.deepEqual(
