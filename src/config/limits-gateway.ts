@@ -115,6 +115,8 @@ export const gatewayLimits = {
   streamTablesMax: 32,
   /** Of the streams, those of tokens FOR SELECT, which strangers may hold: some are always left for others. */
   streamsOfTokensMax: 80,
+  /** The same of the tables: a table counts once for each format and number of rows that its readers have asked for. */
+  streamTablesOfTokensMax: 24,
   /** How often the end of a table is searched for new rows while a reader waits for them, in ms. */
   streamLookMs: 100,
   /** How long the rest of a table is left alone after a piece of it was read, as a multiple of the time that took. */

@@ -42,6 +42,8 @@ export interface Piece {
 interface Followed {
   readonly feed: Feed;
   readers: number;
+  /** Of these, those of tokens. */
+  ofTokens: number;
 }
 
 export class Streams {
@@ -90,6 +92,7 @@ export class Streams {
       const place = after === null ? wholly(now.oid, now.file, now.position) : resumed(after, now);
       const followed = this.#feed(request, now);
       followed.readers += 1;
+      if (isOfToken) followed.ofTokens += 1;
       return this.#pieces(followed, request.form, place, ending, () =>
         gone.removeEventListener('abort', end),
       );
@@ -127,16 +130,20 @@ export class Streams {
   }
 
   /** Readers of different forms do not share a feed: it holds rows as they are sent. */
-  #feed({ database, form: { type, rows }, step }: StreamRequest, now: TableNow): Followed {
+  #feed({ database, form: { type, rows }, step, admit }: StreamRequest, now: TableNow): Followed {
     const key = `${now.oid} ${type} ${step ?? 0} ${database}`;
     const known = this.#feeds.get(key);
     if (known !== undefined && known.feed.failure === null) return known;
     if (this.#feeds.size >= limits.streamTablesMax)
       throw new Refused('overloaded', 'streams follow too many tables');
+    const isForTokens = ({ readers, ofTokens }: Followed): boolean => readers === ofTokens;
+    const ofTokens = [...this.#feeds.values()].filter(isForTokens).length;
+    if (admit !== undefined && ofTokens >= limits.streamTablesOfTokensMax)
+      throw new Refused('overloaded', 'streams of tokens follow too many tables');
     const frame = (texts: readonly string[], behind: (row: number) => Place, after: Place) =>
       Buffer.from(rows(texts, placesEvery(step, texts.length, behind, after)));
     const feed = new Feed({ database, sessions: this.#sessions, now, frame });
-    const made = { feed, readers: 0 };
+    const made = { feed, readers: 0, ofTokens: 0 };
     this.#feeds.set(key, made);
     return made;
   }
@@ -183,6 +190,7 @@ export class Streams {
       yield piece(passes(error) ? form.comeAgain : form.refused(answer.text));
     } finally {
       settle();
+      if (this.#ofTokens.has(ending)) followed.ofTokens -= 1;
       this.#leave(ending);
       followed.readers -= 1;
       if (followed.readers === 0) this.#forget(followed);

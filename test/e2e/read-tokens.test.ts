@@ -210,6 +210,24 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     assert.equal(own.response.status, 200);
   });
 
+  await t.test('nor its tables', async (step) => {
+    const names = ['one', 'two', 'three'];
+    for (const name of names) await root.query(`CREATE TABLE ${name} (n int)`);
+    const live = await token(`tables FOR SELECT ON ${names.join(', ')}`);
+    const statuses: number[] = [];
+    // Readers of each format, and of each number of rows, have a reading of their own.
+    for (const name of names)
+      for (const accept of ['text/event-stream', 'application/x-ndjson'])
+        for (const batch of ['', '&batch=1', '&batch=10', '&batch=100', '&batch=1000', '&batch=10000'])
+          statuses.push((await open(step, `name=${name}${batch}&token=${live}`, { accept })).response.status);
+    assert.deepEqual(
+      [statuses.filter((status) => status === 200).length, statuses.at(-1)],
+      [limits.streamTablesOfTokensMax, 503],
+    );
+    const own = await open(step, 'name=other', { authorization: `Bearer ${main}` });
+    assert.equal(own.response.status, 200);
+  });
+
   await t.test('who may create one, and for how long', async () => {
     for (const [words, code, client] of [
       ['a FOR SELECT ON guarded', '42501', alice],
