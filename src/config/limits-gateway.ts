@@ -117,6 +117,8 @@ export const gatewayLimits = {
   streamsOfTokensMax: 80,
   /** The same of the tables: a table counts once for each format and number of rows that its readers have asked for. */
   streamTablesOfTokensMax: 24,
+  /** And of the memory for results, in bytes. */
+  streamsOfTokensBytesMax: 64 * 1024 * 1024,
   /** How often the end of a table is searched for new rows while a reader waits for them, in ms. */
   streamLookMs: 100,
   /** How long the rest of a table is left alone after a piece of it was read, as a multiple of the time that took. */

@@ -54,6 +54,7 @@ export class Streams {
   readonly #catchingUp = new Semaphore(limits.streamCatchUpsMax);
   readonly #open = new Set<AbortController>();
   readonly #ofTokens = new Set<AbortController>();
+  #bytesOfTokens = 0;
   #draining = false;
 
   /** `memory`: what all results together may hold. */
@@ -179,7 +180,7 @@ export class Streams {
         }
         const silentMs = performance.now() - saidMs;
         if (rows === null && silentMs < limits.streamKeepAliveMs) continue;
-        yield* this.#inItsRoom(rows ?? piece(form.silence(place)));
+        yield* this.#inItsRoom(rows ?? piece(form.silence(place)), this.#ofTokens.has(ending));
         saidMs = performance.now();
       }
       // A reader that has left does not receive it.
@@ -198,13 +199,17 @@ export class Streams {
   }
 
   /** A large piece counts against the memory until its reader has read it. */
-  *#inItsRoom(next: Piece): Generator<Piece, void, undefined> {
+  *#inItsRoom(next: Piece, isOfToken: boolean): Generator<Piece, void, undefined> {
     const { length } = next.frame;
     if (length <= limits.streamLargeBytes) return yield next;
-    if (!this.#memory.take(length)) throw new Refused('results_full');
+    const ofTokens = isOfToken ? length : 0;
+    const isOver = isOfToken && this.#bytesOfTokens + length > limits.streamsOfTokensBytesMax;
+    if (isOver || !this.#memory.take(length)) throw new Refused('results_full');
+    this.#bytesOfTokens += ofTokens;
     try {
       yield next;
     } finally {
+      this.#bytesOfTokens -= ofTokens;
       this.#memory.give(length);
     }
   }

@@ -1,5 +1,6 @@
 /** Tokens FOR SELECT, with which a page follows a table by EventSource: what they open, what they do not, when they end, and where they leak. */
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
@@ -226,6 +227,43 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     );
     const own = await open(step, 'name=other', { authorization: `Bearer ${main}` });
     assert.equal(own.response.status, 200);
+  });
+
+  await t.test('nor the memory, with large rows that they do not read', async (step) => {
+    await root.query(`CREATE TABLE large AS SELECT repeat('x', 15000000) AS x`);
+    const live = await token('large FOR SELECT ON large');
+    const { port } = headgate.ports.gateway;
+    const count = 8;
+    const held = Math.floor(limits.streamsOfTokensBytesMax / 15_000_000);
+    let closed = 0;
+    const idle = new Set<number>();
+    for (let i = 0; i < count; i++) {
+      const socket = connect(port, '127.0.0.1', () =>
+        socket.write(
+          `GET /v1/events?name=large&after=0&token=${live} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`,
+        ),
+      );
+      let bytes = 0;
+      socket.on('error', () => undefined);
+      socket.on('close', () => (closed += 1));
+      socket.on('data', (part) => {
+        bytes += part.length;
+        if (bytes < 100_000) return;
+        socket.pause();
+        idle.add(i);
+      });
+      onEnd(step, 'socket', () => void socket.destroy());
+    }
+    await within(25_000, () => {
+      assert.deepEqual([idle.size, closed], [held, count - held]);
+      return Promise.resolve();
+    });
+    const { status } = await request(`${headgate.gatewayUrl}/v1/sql`, {
+      method: 'POST',
+      body: `SELECT repeat('y', 30000000)`,
+      headers: { authorization: `Bearer ${main}` },
+    });
+    assert.equal(status, 200);
   });
 
   await t.test('who may create one, and for how long', async () => {
