@@ -129,7 +129,7 @@ async function call(network: Network, bounds: Bounds, url: URL, sent: Sent): Pro
 }
 
 /** In a URL an IPv6 address is in brackets. */
-const hostOf = ({ hostname }: URL): string => hostname.replaceAll(/[[\]]/g, '');
+export const hostOf = ({ hostname }: URL): string => hostname.replaceAll(/[[\]]/g, '');
 
 function ask(
   url: URL,

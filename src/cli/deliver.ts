@@ -10,7 +10,7 @@
  * It calls the host of `--to` and no other: HEADGATE_DELIVER_HOSTS lists it, redirects are not followed, and a row chooses nothing but its body.
  */
 import { createHmac } from 'node:crypto';
-import { createDelivery, isPublicAddress, publicNetwork } from '../access/outgoing.ts';
+import { createDelivery, hostOf, isPublicAddress, publicNetwork } from '../access/outgoing.ts';
 import type { Answer, Network } from '../access/outgoing.ts';
 import { leaseOn } from '../client/lease.ts';
 import type { Lease } from '../client/lease.ts';
@@ -86,7 +86,7 @@ export function keyOf(text: string): Buffer {
 
 /** Where the receiver's name may lead: to public addresses, to networks that are listed, or to the address that the URL itself has. */
 export function networkFor(to: URL, listed: string | null): Network {
-  const own = canonicalAddress(to.hostname.replaceAll(/[[\]]/g, ''));
+  const own = canonicalAddress(hostOf(to));
   const parsed = listed === null ? null : Networks.parse(listed);
   const isListed = (address: string): boolean => parsed instanceof Networks && parsed.has(address);
   const isPlain = to.protocol === 'http:';
@@ -105,10 +105,10 @@ export function networkFor(to: URL, listed: string | null): Network {
 }
 
 /** Throws PlainError if the settings do not permit any address that the receiver's name has now. A name that has none is a failed attempt, later. */
-export async function refuseUnreachable(to: URL, network: Network): Promise<void> {
+async function refuseUnreachable(to: URL, network: Network): Promise<void> {
   const addresses = await within(
     limits.deliverMs,
-    network.resolve(to.hostname.replaceAll(/[[\]]/g, '')).catch((): readonly string[] => []),
+    network.resolve(hostOf(to)).catch((): readonly string[] => []),
     [],
   );
   const refused = addresses.filter((address) => !network.isAllowed(address));
