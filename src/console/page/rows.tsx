@@ -17,7 +17,7 @@ import { useRows } from './load.ts';
 import type { Row } from './load.ts';
 import { Code, Listing, Skeleton, Sql, Text, Wrong } from './parts.tsx';
 import { go, route } from './route.ts';
-import { Failure, look } from './server.ts';
+import { asFailure, Failure, look } from './server.ts';
 import type { CallOptions } from './server.ts';
 import { Result } from './value.tsx';
 
@@ -197,9 +197,7 @@ function usePages(of: TableRef, page: RowPage, isLive: boolean): Pages {
       (error: unknown) => {
         if (options.signal?.aborted === true) return;
         setReading(false);
-        setFailure(
-          error instanceof Failure ? error : new Failure({ error: String(error), code: 'internal' }),
-        );
+        setFailure(asFailure(error));
       },
     );
   };
