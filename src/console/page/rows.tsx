@@ -10,7 +10,7 @@ import { indexFor, isCheap, orderOf, readOrder } from '../newest-rows.ts';
 import type { RowOrder } from '../newest-rows.ts';
 import { ownColumns, readOrders, rowPage, rowsMax, scannedMax, startsOf } from '../row-pages.ts';
 import type { RowPage, RowPlace } from '../row-pages.ts';
-import { digitsText, sizeText } from '../shown.ts';
+import { digitsText, optionText, sizeText } from '../shown.ts';
 import type { TableRef } from '../statements.ts';
 import { keyOf, lastSeen } from './live.ts';
 import { useRows } from './load.ts';
@@ -324,10 +324,12 @@ function Choice({ order, others, by }: Shown): JSX.Element {
         value={by ?? ''}
         onChange={(event) => set({ by: event.currentTarget.value, at: '' })}
       >
-        <option value="">{order.column === null ? 'by transaction' : plain(order.column)}</option>
+        <option value="">
+          {order.column === null ? 'by transaction' : optionText(order.column).slice(0, 80)}
+        </option>
         {others_.map(({ name }) => (
           <option key={name} value={name ?? ''}>
-            {plain(name ?? '')}
+            {optionText(name ?? '').slice(0, 80)}
           </option>
         ))}
       </select>
@@ -350,7 +352,3 @@ function Choice({ order, others, by }: Shown): JSX.Element {
     </form>
   );
 }
-
-/** An option can hold only text: invisible characters are replaced. */
-const plain = (text: string): string =>
-  text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd').slice(0, 80);
