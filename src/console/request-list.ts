@@ -131,10 +131,6 @@ async function count({ filter }: ListCall, rights: Rights | null, deps: ListDeps
   for (const line of lines) if (!taken(left, twinOf(line))) by[resultOf(line)] += 1;
   by.refused += Number(kept?.['requests'] ?? 0);
   by.handshake += Number(asked?.['requests'] ?? 0);
-  const timeOf = (text: string | null | undefined): number | null =>
-    text === null || text === undefined
-      ? null
-      : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
   return {
     by,
     // A text is counted only where it was looked for.
@@ -183,10 +179,12 @@ async function rowsOf(sql: string | null, deps: ListDeps): Promise<readonly Row[
   }
 }
 
-const msOf = (text: string | null | undefined): number =>
+const timeOf = (text: string | null | undefined): number | null =>
   text === null || text === undefined
-    ? 0
+    ? null
     : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
+
+const msOf = (text: string | null | undefined): number => timeOf(text) ?? 0;
 
 function keptOf(row: Row): ListedRequest {
   const text = (name: string): string => row[name] ?? '';
