@@ -271,7 +271,7 @@ export class Journal {
     await this.#query(client, trimRejected, [rowsMax, limits.rejectedBytesMax, days]);
   }
 
-  /** Deletes expired ids of deliveries, a part at a time: what is left is deleted at the next look. */
+  /** Deletes expired ids of deliveries, and expired tombstones, a part at a time until none is left. */
   async #forgetDeliveriesIfDue(client: Client): Promise<void> {
     const { limits, clock } = this.#parts;
     const { deliveriesForgetMs, deliveriesForgottenMax: most } = limits;
