@@ -10,13 +10,13 @@
  * It calls the host of `--to` and no other: HEADGATE_DELIVER_HOSTS lists it, redirects are not followed, and a row chooses nothing but its body.
  */
 import { createHmac } from 'node:crypto';
-import { createDelivery, hostOf, isPublicAddress, publicNetwork } from '../access/outgoing.ts';
+import { createDelivery, isPublicAddress, publicNetwork } from '../access/outgoing.ts';
 import type { Answer, Network } from '../access/outgoing.ts';
 import { leaseOn } from '../client/lease.ts';
 import type { Lease } from '../client/lease.ts';
 import { limits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';
-import { canonicalAddress, isLoopbackHost } from '../kit/address.ts';
+import { canonicalAddress, hostOf, isLoopbackHost } from '../kit/address.ts';
 import { Networks } from '../kit/networks.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { Semaphore } from '../kit/semaphore.ts';

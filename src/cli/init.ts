@@ -4,7 +4,7 @@
  * again; then it waits for a real one. Without a terminal it asks nothing and does not wait. Refuses a table that already exists. Returns the
  * exit status.
  */
-import { isLoopbackHost } from '../kit/address.ts';
+import { hostOf, isLoopbackHost } from '../kit/address.ts';
 import { limits } from '../config/limits.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
@@ -271,8 +271,9 @@ const numbered = (steps: readonly string[]) => steps.map((step, i) => `  ${i + 1
 
 /** Before the secret: some senders make it only once they have the URL. */
 function firstSteps({ name, steps, handshake }: Sender, url: string): string {
-  const { hostname, origin, pathname } = new URL(url);
-  const tunnel = isLoopbackHost(hostname.replace(/^\[(.*)\]$/, '$1'))
+  const at = new URL(url);
+  const { origin, pathname } = at;
+  const tunnel = isLoopbackHost(hostOf(at))
     ? `
   Only this machine reaches it. A tunnel gives it a public address:
     cloudflared tunnel --url ${origin}     or     ngrok http ${origin}
