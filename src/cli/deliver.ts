@@ -24,6 +24,7 @@ import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import { within } from '../kit/timeout.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
+import { numberOf } from '../senders/send-options.ts';
 import type { Where } from './find-headgate.ts';
 import { interrupted } from './print.ts';
 import { rest, staying } from './session.ts';
@@ -118,13 +119,6 @@ async function refuseUnreachable(to: URL, network: Network): Promise<void> {
     );
 }
 
-function numberOf(text: string | undefined, most: number, otherwise: number, name: string): number {
-  if (text === undefined) return otherwise;
-  const value = /^\d{1,4}$/.test(text) ? Number(text) : 0;
-  if (value < 1 || value > most) throw new PlainError(`${name} is a number from 1 to ${most}`);
-  return value;
-}
-
 interface Delivery {
   readonly table: string;
   readonly to: URL;
@@ -160,8 +154,9 @@ class Delivering {
     this.#secret = secret;
     this.#options = options;
     this.#io = io;
-    this.#concurrency = numberOf(options.concurrency, 100, 8, '--concurrency');
-    this.#attempts = numberOf(options.attempts, 1_000, limits.leaseAttempts, '--attempts');
+    const { concurrency = '8', attempts = String(limits.leaseAttempts) } = options;
+    this.#concurrency = numberOf(concurrency, '--concurrency', 100);
+    this.#attempts = numberOf(attempts, '--attempts', 1_000);
     const { deliverMs: outgoingMs, deliverAnswerBytesMax: outgoingBytesMax } = limits;
     this.#post = createDelivery(network, { outgoingMs, outgoingBytesMax });
     const prefix = table.replaceAll(/[^A-Za-z0-9_-]/g, '_');
