@@ -19,7 +19,7 @@ import { hintForSender, senderNamed, signedRequest } from '../senders/senders.ts
 import { reasonOf } from './forward.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import { rest, within } from './session.ts';
+import { rest, utcText, within } from './session.ts';
 import type { Session } from './session.ts';
 import { interrupted } from './print.ts';
 import { webhookUrl } from './find-headgate.ts';
@@ -135,7 +135,7 @@ async function firstDelivery(
 ): Promise<boolean> {
   io.print('\nwaiting for the first real delivery (Ctrl-C ends this; the endpoint stays) … ');
   const event = hasEvent(sender) ? 'event' : 'NULL';
-  const look = `SELECT pg_catalog.to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS at, ${event}::pg_catalog.text AS event, pg_catalog."left"(data::pg_catalog.text, ${limits.listenShownCharsMax}) AS data FROM ${table} LIMIT 1`;
+  const look = `SELECT ${utcText('received_at')} AS at, ${event}::pg_catalog.text AS event, pg_catalog."left"(data::pg_catalog.text, ${limits.listenShownCharsMax}) AS data FROM ${table} LIMIT 1`;
   while (!io.signal.aborted) {
     const [row] = await session.typed(look);
     if (row !== undefined) {
