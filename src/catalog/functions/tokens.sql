@@ -149,19 +149,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   ORDER BY a.n
 $body$;
 
-CREATE OR REPLACE FUNCTION headgate.create_token(token_name text, relations regclass[], origins jsonb, rate text)
-RETURNS TABLE ("Token" text)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  INSERT INTO headgate.request (action, given) VALUES ('create token', jsonb_build_object(
-    'name', token_name, 'relations', to_jsonb(relations::oid[]), 'origins', origins, 'rate', rate));
-  "Token" := current_setting('headgate.answer');
-  PERFORM set_config('headgate.answer', '', true);
-  RETURN NEXT;
-END
-$body$;
-
-CREATE OR REPLACE FUNCTION headgate.create_read_token(token_name text, relations regclass[], origins jsonb, rate text, seconds int)
+-- `seconds`: the lifetime of a token FOR SELECT; NULL: it is one for INSERT.
+CREATE OR REPLACE FUNCTION headgate.create_token(token_name text, relations regclass[], origins jsonb, rate text, seconds int DEFAULT NULL)
 RETURNS TABLE ("Token" text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
