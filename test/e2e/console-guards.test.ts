@@ -59,6 +59,11 @@ const paths = [
     'send',
     'replay',
     'held',
+    'requests',
+    'request',
+    'try-hmac',
+    'which-sender',
+    'secret-form',
     'retry',
     'retry-cancel',
     'sql',
@@ -181,6 +186,10 @@ async function bounds(headgate: Headgate, root: Client): Promise<void> {
     two.tables?.map(({ rows }) => rows),
     [[['10.00']], [['1e400', null, '12345678901234567890']]],
   );
+  for (const filter of [{ text: 'x'.repeat(4_097) }, { table: 1 }, { fromMs: Date.UTC(10_000, 0) }])
+    assert.equal((await post(port, 'requests', { filter }, token)).status, 400, JSON.stringify(filter));
+  const widest = { text: 'x'.repeat(4_096), fromMs: 1, untilMs: Date.UTC(10_000, 0) - 1 };
+  assert.equal((await post(port, 'requests', { filter: widest, counts: true }, token)).status, 200);
   // Nobody waits for it any more: it is cancelled, not left to run.
   const leaving = new AbortController();
   const left = fetch(`${headgate.adminUrl}/console/api/sql`, {
