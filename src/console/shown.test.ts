@@ -6,6 +6,7 @@ import { identifier, literal, shellWord } from './quote.ts';
 import { agoText, cut, digitsText, hexLines, pieces, sizeText } from './shown.ts';
 import { createEndpoint } from './new-endpoint.ts';
 import { anyKept, listHandshakes, listKept } from './request-statements.ts';
+import { addressOf, wordsOf } from './page/list-address.ts';
 import { explainValidate, mayHoldSecret, withoutSecrets } from './statements.ts';
 
 const shown = (text: string) =>
@@ -165,6 +166,13 @@ test('a statement that may hold a secret is not remembered, however it is quoted
     assert.ok(mayHoldSecret(sql), sql);
   for (const sql of ["SELECT 'x'", 'SHOW SECRETS', 'DROP SECRET s', "SELECT 'x' FROM password"])
     assert.ok(!mayHoldSecret(sql), sql);
+});
+
+test('an address with any words for filters has a title', () => {
+  const titleOf = (words: string): string => wordsOf(addressOf(new URLSearchParams(words)), (id) => id);
+  assert.equal(titleOf('result=later&table=t'), 'told to come again, t');
+  for (const word of ['constructor', '__proto__', 'x'])
+    assert.equal(titleOf(`result=${word}&range=${word}`), word.toLowerCase());
 });
 
 test('headers that arrive twice stay two', () => {
