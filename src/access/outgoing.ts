@@ -9,7 +9,7 @@ import { lookup } from 'node:dns/promises';
 import { request as requestPlain } from 'node:http';
 import type { IncomingHttpHeaders } from 'node:http';
 import { request } from 'node:https';
-import { canonicalAddress, isLoopbackHost } from '../kit/address.ts';
+import { canonicalAddress, hostOf, isLoopbackHost } from '../kit/address.ts';
 import { Networks } from '../kit/networks.ts';
 import type { Limits } from '../config/limits.ts';
 
@@ -127,9 +127,6 @@ async function call(network: Network, bounds: Bounds, url: URL, sent: Sent): Pro
     throw new OutgoingError(`${url.hostname} has no address that may be called`);
   return ask(url, address, { ...network, port: dialled }, bounds, { ...sent, signal });
 }
-
-/** In a URL an IPv6 address is in brackets. */
-const hostOf = ({ hostname }: URL): string => hostname.replaceAll(/[[\]]/g, '');
 
 function ask(
   url: URL,

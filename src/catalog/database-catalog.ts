@@ -21,7 +21,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { hangUp } from '../engine/close-client.ts';
-import { isUnanswered, unservedReason } from '../engine/unserved-connection.ts';
+import { isUnanswered, unservedReason } from '../engine/connection-failure.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { within } from '../kit/timeout.ts';
 import type { Target } from '../types/target.ts';

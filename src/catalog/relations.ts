@@ -24,23 +24,20 @@ export type WriteMode = 'insert' | 'upsert' | 'ignore';
 /** Runs statements, given the search_path that a client of that role has; returns the rows of the last. Throws the engine's error. */
 export type Query = (sql: (path: string) => string) => Promise<readonly object[]>;
 
-/** Lock tables created by some other role are not used: that role could lock them. */
-const hasLocks = `exists (
+/**
+ * Whether the catalog has this relation for the current role, made by a superuser or by itself: another role could lock it, and what it says
+ * would be that role's choice. `permitted`: a condition on the relation, `l`.
+ */
+const hasOwn = (name: string, permitted: string): string => `exists (
   select from pg_catalog.pg_class l
   join pg_catalog.pg_namespace ln on ln.oid operator(pg_catalog.=) l.relnamespace
   join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) l.relowner
-  where ln.nspname operator(pg_catalog.=) 'headgate' and l.relname operator(pg_catalog.=) 'commit_lock_0'
-    and pg_catalog.has_schema_privilege(ln.oid, 'USAGE') and pg_catalog.has_table_privilege(l.oid, 'UPDATE')
+  where ln.nspname operator(pg_catalog.=) 'headgate' and l.relname operator(pg_catalog.=) '${name}'
+    and pg_catalog.has_schema_privilege(ln.oid, 'USAGE') and ${permitted}
     and (o.rolsuper or o.rolname operator(pg_catalog.=) current_user))`;
 
-/** The catalog of another role is not believed: what it says would be that role's choice. */
-const knowsVersions = `exists (
-  select from pg_catalog.pg_class v
-  join pg_catalog.pg_namespace vn on vn.oid operator(pg_catalog.=) v.relnamespace
-  join pg_catalog.pg_roles vo on vo.oid operator(pg_catalog.=) v.relowner
-  where vn.nspname operator(pg_catalog.=) 'headgate' and v.relname operator(pg_catalog.=) 'versions'
-    and pg_catalog.has_schema_privilege(vn.oid, 'USAGE') and pg_catalog.has_any_column_privilege(v.oid, 'SELECT')
-    and (vo.rolsuper or vo.rolname operator(pg_catalog.=) current_user))`;
+const hasLocks = hasOwn('commit_lock_0', `pg_catalog.has_table_privilege(l.oid, 'UPDATE')`);
+const knowsVersions = hasOwn('versions', `pg_catalog.has_any_column_privilege(l.oid, 'SELECT')`);
 
 /** Without compiling, which would take seconds for one row, and in a session that may be lent to others afterwards. */
 const lookup = (

@@ -79,10 +79,9 @@ function answerOf(row: RightsRow | undefined): Answer {
 }
 
 function rightsSql(reads: boolean, batch: readonly Question[]): string {
-  const rights = reads ? 'read_token_rights' : 'token_rights';
   const list = (texts: readonly (string | null)[]) =>
     `array[${texts.map((text) => (text === null ? 'null' : quoteLiteral(text))).join(', ')}]::pg_catalog.text[]`;
   const hashes = list(batch.map(({ hash }) => hash));
   const origins = list(batch.map(({ origin }) => origin));
-  return `select id, origins, rate, relations, origin_known from headgate.${rights}(${hashes}, ${origins}) order by n`;
+  return `select id, origins, rate, relations, origin_known from headgate.token_rights(${hashes}, ${origins}, ${reads}) order by n`;
 }

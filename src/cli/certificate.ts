@@ -2,10 +2,11 @@
 import { isIP } from 'node:net';
 import type { connect } from 'node:tls';
 import { limits } from '../config/limits.ts';
+import { hostOf } from '../kit/address.ts';
 
 /** In days; null: the server presented none. Sends only the TLS handshake. */
 export function certificateDays(url: URL, connectTls: typeof connect): Promise<number | null> {
-  const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  const host = hostOf(url);
   return new Promise((resolve) => {
     const socket = connectTls({
       host,

@@ -16,7 +16,7 @@ import { leaseOn } from '../client/lease.ts';
 import type { Lease } from '../client/lease.ts';
 import { limits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';
-import { canonicalAddress, isLoopbackHost } from '../kit/address.ts';
+import { canonicalAddress, hostOf, isLoopbackHost } from '../kit/address.ts';
 import { Networks } from '../kit/networks.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { Semaphore } from '../kit/semaphore.ts';
@@ -24,6 +24,7 @@ import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import { within } from '../kit/timeout.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
+import { numberOf } from '../senders/send-options.ts';
 import type { Where } from './find-headgate.ts';
 import { interrupted } from './print.ts';
 import { rest, staying } from './session.ts';
@@ -86,7 +87,7 @@ export function keyOf(text: string): Buffer {
 
 /** Where the receiver's name may lead: to public addresses, to networks that are listed, or to the address that the URL itself has. */
 export function networkFor(to: URL, listed: string | null): Network {
-  const own = canonicalAddress(to.hostname.replaceAll(/[[\]]/g, ''));
+  const own = canonicalAddress(hostOf(to));
   const parsed = listed === null ? null : Networks.parse(listed);
   const isListed = (address: string): boolean => parsed instanceof Networks && parsed.has(address);
   const isPlain = to.protocol === 'http:';
@@ -105,10 +106,10 @@ export function networkFor(to: URL, listed: string | null): Network {
 }
 
 /** Throws PlainError if the settings do not permit any address that the receiver's name has now. A name that has none is a failed attempt, later. */
-export async function refuseUnreachable(to: URL, network: Network): Promise<void> {
+async function refuseUnreachable(to: URL, network: Network): Promise<void> {
   const addresses = await within(
     limits.deliverMs,
-    network.resolve(to.hostname.replaceAll(/[[\]]/g, '')).catch((): readonly string[] => []),
+    network.resolve(hostOf(to)).catch((): readonly string[] => []),
     [],
   );
   const refused = addresses.filter((address) => !network.isAllowed(address));
@@ -116,13 +117,6 @@ export async function refuseUnreachable(to: URL, network: Network): Promise<void
     throw new PlainError(
       `${to.hostname} has addresses that are not called${to.protocol === 'http:' ? ' without TLS' : ''} (${refused.join(', ')}): HEADGATE_DELIVER_NETWORKS lists the networks that are, beside public ones with TLS`,
     );
-}
-
-function numberOf(text: string | undefined, most: number, otherwise: number, name: string): number {
-  if (text === undefined) return otherwise;
-  const value = /^\d{1,4}$/.test(text) ? Number(text) : 0;
-  if (value < 1 || value > most) throw new PlainError(`${name} is a number from 1 to ${most}`);
-  return value;
 }
 
 interface Delivery {
@@ -160,8 +154,9 @@ class Delivering {
     this.#secret = secret;
     this.#options = options;
     this.#io = io;
-    this.#concurrency = numberOf(options.concurrency, 100, 8, '--concurrency');
-    this.#attempts = numberOf(options.attempts, 1_000, limits.leaseAttempts, '--attempts');
+    const { concurrency = '8', attempts = String(limits.leaseAttempts) } = options;
+    this.#concurrency = numberOf(concurrency, '--concurrency', 100);
+    this.#attempts = numberOf(attempts, '--attempts', 1_000);
     const { deliverMs: outgoingMs, deliverAnswerBytesMax: outgoingBytesMax } = limits;
     this.#post = createDelivery(network, { outgoingMs, outgoingBytesMax });
     const prefix = table.replaceAll(/[^A-Za-z0-9_-]/g, '_');

@@ -4,11 +4,11 @@ import { hintOfRefusal } from '../errors/refusals.ts';
 import { limits } from '../config/limits.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import { within } from './session.ts';
+import { utcText, within } from './session.ts';
 import type { Texts } from './session.ts';
 import type { Where } from './find-headgate.ts';
 
-const read = `SELECT id::text AS id, to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS received_at, schema_name, table_name, door, status::text AS status, code, reason, engine_error, authenticated::text AS authenticated,
+const read = `SELECT id::text AS id, ${utcText('received_at')} AS received_at, schema_name, table_name, door, status::text AS status, code, reason, engine_error, authenticated::text AS authenticated,
   remote_address, method, target, headers::text AS headers, array_to_json(headers_left_out)::text AS left_out, headers_masked::text AS masked,
   body_bytes::text AS body_bytes, encode(body, 'base64') AS body, retry_outcome, retry_reason
 FROM headgate.rejected_requests r`;

@@ -8,7 +8,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { doorUrl, isLoopbackHost, reachable, urlHost } from '../kit/address.ts';
+import { doorUrl, hostOf, isLoopbackHost, reachable, urlHost } from '../kit/address.ts';
 import { jsonObject } from '../kit/json-object.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { limits } from '../config/limits.ts';
@@ -131,7 +131,7 @@ export function httpUrl(text: string, option: string): URL {
 
 /** Requests of customers leave this machine only if that was explicitly allowed. */
 export function refuseRemote(url: URL, option: string, allowed: boolean): void {
-  if (allowed || isLoopbackHost(url.hostname.replace(/^\[(.*)\]$/, '$1'))) return;
+  if (allowed || isLoopbackHost(hostOf(url))) return;
   throw new PlainError(
     `${option}: ${url.host} is not this machine; --allow-remote allows sending received requests there`,
   );

@@ -4,7 +4,7 @@
  * again; then it waits for a real one. Without a terminal it asks nothing and does not wait. Refuses a table that already exists. Returns the
  * exit status.
  */
-import { isLoopbackHost } from '../kit/address.ts';
+import { hostOf, isLoopbackHost } from '../kit/address.ts';
 import { limits } from '../config/limits.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
@@ -19,7 +19,7 @@ import { hintForSender, senderNamed, signedRequest } from '../senders/senders.ts
 import { reasonOf } from './forward.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import { rest, within } from './session.ts';
+import { rest, utcText, within } from './session.ts';
 import type { Session } from './session.ts';
 import { interrupted } from './print.ts';
 import { webhookUrl } from './find-headgate.ts';
@@ -135,7 +135,7 @@ async function firstDelivery(
 ): Promise<boolean> {
   io.print('\nwaiting for the first real delivery (Ctrl-C ends this; the endpoint stays) … ');
   const event = hasEvent(sender) ? 'event' : 'NULL';
-  const look = `SELECT pg_catalog.to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS at, ${event}::pg_catalog.text AS event, pg_catalog."left"(data::pg_catalog.text, ${limits.listenShownCharsMax}) AS data FROM ${table} LIMIT 1`;
+  const look = `SELECT ${utcText('received_at')} AS at, ${event}::pg_catalog.text AS event, pg_catalog."left"(data::pg_catalog.text, ${limits.listenShownCharsMax}) AS data FROM ${table} LIMIT 1`;
   while (!io.signal.aborted) {
     const [row] = await session.typed(look);
     if (row !== undefined) {
@@ -271,8 +271,9 @@ const numbered = (steps: readonly string[]) => steps.map((step, i) => `  ${i + 1
 
 /** Before the secret: some senders make it only once they have the URL. */
 function firstSteps({ name, steps, handshake }: Sender, url: string): string {
-  const { hostname, origin, pathname } = new URL(url);
-  const tunnel = isLoopbackHost(hostname.replace(/^\[(.*)\]$/, '$1'))
+  const at = new URL(url);
+  const { origin, pathname } = at;
+  const tunnel = isLoopbackHost(hostOf(at))
     ? `
   Only this machine reaches it. A tunnel gives it a public address:
     cloudflared tunnel --url ${origin}     or     ngrok http ${origin}

@@ -49,6 +49,12 @@ interface Making {
 
 const several = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
 
+const orElsewhere = (it: Command): Command =>
+  it
+    .option('--dsn <dsn>', 'a Headgate elsewhere: its SQL port, postgresql://…')
+    .option('--url <url>', 'where that Headgate receives webhooks: scheme, host and port')
+    .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json');
+
 const end = async (status: Promise<number>): Promise<void> => void (process.exitCode = await status);
 
 export function registerCommands(program: Command, shell: Shell): void {
@@ -57,12 +63,7 @@ export function registerCommands(program: Command, shell: Shell): void {
       .command(words)
       .description(description)
       .addHelpText('after', pages[words.split(' ')[0] ?? ''] ?? '');
-  const placed = (it: Command): Command =>
-    shell
-      .withDataDir(it)
-      .option('--dsn <dsn>', 'a Headgate elsewhere: its SQL port, postgresql://…')
-      .option('--url <url>', 'where that Headgate receives webhooks: scheme, host and port')
-      .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json');
+  const placed = (it: Command): Command => orElsewhere(shell.withDataDir(it));
   const where = async ({ dataDir, ...options }: Placed): Promise<Where> => {
     const [{ whereOf }, { withPassword }] = await Promise.all([
       import('./find-headgate.ts'),
@@ -304,16 +305,8 @@ function websubCommands({ command, shell }: Making): void {
 }
 
 function machineCommands(program: Command, { shell, command }: Making): void {
-  shell
-    .withSettings(command('doctor', 'look for problems on this machine and in the database'), [
-      'dataDir',
-      'databaseUrl',
-      'masterKeyFile',
-      'publicUrl',
-    ])
-    .option('--dsn <dsn>', 'a Headgate elsewhere: its SQL port, postgresql://…')
-    .option('--url <url>', 'where that Headgate receives webhooks: scheme, host and port')
-    .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json')
+  const doctor = command('doctor', 'look for problems on this machine and in the database');
+  orElsewhere(shell.withSettings(doctor, ['dataDir', 'databaseUrl', 'masterKeyFile', 'publicUrl']))
     .option('--json', 'print one JSON object per line')
     .option('--alert', 'send a test message to HEADGATE_ALERT_URL')
     .action(async ({ dsn, url, profile, json, alert, ...flags }: Given) => {

@@ -2,7 +2,6 @@
  * `headgate replay`: sends stored requests of a table again, in their physical order, to another table or to a program on this machine, no
  * faster than --rate. Returns the exit status: 0 if every answer was 2xx. Does not change the table.
  */
-import { setTimeout as pause } from 'node:timers/promises';
 import { PlainError } from '../kit/plain-error.ts';
 import { Progress } from '../senders/send-progress.ts';
 import { numberOf, SendError } from '../senders/send-options.ts';
@@ -14,7 +13,7 @@ import { interrupted } from './print.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { spanOf } from '../kit/span.ts';
-import { databaseError, within } from './session.ts';
+import { databaseError, rest, within } from './session.ts';
 import type { Session, Texts } from './session.ts';
 import { requestOf, storedTables } from './stored-requests.ts';
 import type { StoredTable } from './stored-requests.ts';
@@ -138,8 +137,7 @@ class Replay {
       for (let rows = await next(); rows.length > 0; rows = await next()) {
         for (const row of rows) {
           const waitMs = startedAt + this.#done * this.#everyMs - elapsed();
-          // Only the signal makes this pause fail.
-          if (waitMs > 0) await pause(waitMs, undefined, { signal }).catch(() => undefined);
+          if (waitMs > 0) await rest(this.#io, waitMs);
           if (signal.aborted) return;
           await this.#send(row);
           progress.show(this.#done);

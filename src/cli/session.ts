@@ -20,6 +20,10 @@ import { onceOnDisk, positionNow } from '../kit/position.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { limits } from '../config/limits.ts';
 
+/** SQL for the text of a `timestamptz` in ISO 8601, in UTC, with milliseconds. */
+export const utcText = (time: string): string =>
+  `pg_catalog.to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
 /** The values of a row, by column. */
 export type Texts = Readonly<Record<string, string | null>>;
 

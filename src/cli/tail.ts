@@ -14,7 +14,7 @@ import type { Earlier, TailOptions } from './console-commands.ts';
 import { Following } from './follow-rows.ts';
 import type { FollowedRow } from './follow-rows.ts';
 import { interrupted } from './print.ts';
-import { rest, staying, within } from './session.ts';
+import { rest, staying, utcText, within } from './session.ts';
 import type { Session, Texts } from './session.ts';
 import { requestOf } from './stored-requests.ts';
 import type { StoredTable } from './stored-requests.ts';
@@ -78,7 +78,7 @@ async function showEarlier(
       continue;
     }
     const rows = await session.rows(
-      `SELECT to_char(${arrival} AT TIME ZONE 'UTC', ${isoFormat}) AS at, ${table.request} FROM ${table.from} t
+      `SELECT ${utcText(arrival)} AS at, ${table.request} FROM ${table.from} t
 WHERE ${arrival} IS NOT NULL AND ${writtenBetween(null, until.rows)} AND ${since(arrival)} ORDER BY ${arrival} DESC LIMIT ${lines}`,
     );
     for (const { at, ...row } of rows) {
@@ -99,9 +99,6 @@ WHERE ${arrival} IS NOT NULL AND ${writtenBetween(null, until.rows)} AND ${since
 const byTime = (a: { readonly at: string }, b: { readonly at: string }): number =>
   a.at < b.at ? -1 : Number(a.at > b.at);
 
-/** For to_char() of a time in UTC. */
-const isoFormat = `'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`;
-
 /** A request that is retried does not count as new. */
 async function refusedBetween(
   session: Session,
@@ -120,7 +117,7 @@ async function refusedRows(
   order: string,
 ): Promise<Texts[]> {
   return session.rows(
-    `SELECT t.id::text AS id, to_char(received_at AT TIME ZONE 'UTC', ${isoFormat}) AS at, current_database()::text AS database, schema_name AS schema,
+    `SELECT t.id::text AS id, ${utcText('received_at')} AS at, current_database()::text AS database, schema_name AS schema,
   table_name AS "table", status::text AS status, code, reason, method, target, headers::text AS headers, headers_masked::text AS masked,
   coalesce(body_bytes, 0)::text AS bytes, encode(body, 'base64') AS body, remote_address AS address
 FROM headgate.rejected_requests t WHERE ${condition} AND retry_asked_at IS NULL

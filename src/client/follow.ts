@@ -4,7 +4,7 @@
  * on only on demand: the stream waits for a slow caller.
  */
 import { fromJson } from './json.ts';
-import { errorOf, HeadgateError, pauseOf, sleep } from './request.ts';
+import { backoffMs, errorOf, HeadgateError, pauseOf, sleep } from './request.ts';
 import type { RequestOptions } from './request.ts';
 
 export interface Followed<Row> {
@@ -59,7 +59,7 @@ export async function* follow<Row>(
     }
     if (!error.retryable || failures > options.retries || Date.now() - startedAt > options.retryMs)
       throw error;
-    await sleep(Math.max(afterMs, Math.min(10_000, 200 * 2 ** failures) * (0.5 + Math.random() / 2)), signal);
+    await sleep(Math.max(afterMs, backoffMs(failures + 1)), signal);
   }
 }
 

@@ -87,12 +87,15 @@ export async function send(options: RequestOptions, sending: Sending): Promise<u
     if (error === null) return answer;
     const again = error.retryable && (sending.repeatable || !uncertain.has(error.code));
     if (!again || attempt > options.retries) throw error;
-    // Half of the pause is random, so that many clients do not return together.
-    const backoff = Math.min(longestPauseMs, firstPauseMs * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
-    const pause = Math.max(afterMs, backoff);
+    const pause = Math.max(afterMs, backoffMs(attempt));
     if (Date.now() - startedAt + pause > options.retryMs) throw error;
     await sleep(pause, sending.signal);
   }
+}
+
+/** Before attempt number `attempt` + 1. Half of it is random, so that many clients do not return together. */
+export function backoffMs(attempt: number): number {
+  return Math.min(longestPauseMs, firstPauseMs * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
 }
 
 interface Ended {

@@ -19,7 +19,7 @@ import type { Engine } from '../engine/engine.ts';
 import { boundAnswers } from '../engine/close-client.ts';
 import { LeftBehind } from '../engine/orphaned-backends.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
-import { unservedReason } from '../engine/unserved-connection.ts';
+import { unservedReason } from '../engine/connection-failure.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { within } from '../kit/timeout.ts';
 import { limits as allLimits } from '../config/limits.ts';

@@ -14,15 +14,15 @@ import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { copyMessages, groupStatement } from './copy-message.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { isCopied, notConnected, statementTimeoutMs } from './commit.ts';
+import { isCopied, notConnected, statementTimeoutMs, tellIgnored } from './commit.ts';
 import { askSql, askStep } from './asks.ts';
-import { tellIgnored } from './commit.ts';
 import type { CommitContext } from './commit.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { lent, runDurably } from './durable.ts';
 import { textOf } from './lock-table.ts';
+import { ackTimeoutOf } from './multi-table-statement.ts';
 import { toStatement } from './prepared.ts';
 import type { Failed } from './round-trip.ts';
 import { aborted, outcomeOf, verdictOf } from './error-cause.ts';
@@ -111,7 +111,7 @@ export class SpoolCommit {
     }
     const shared = pools.isShared(client);
     // As long as a group that waits for its answer would get.
-    const ackTimeoutMs = group.members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
+    const ackTimeoutMs = ackTimeoutOf(group);
     const open = () =>
       new Session({
         client,

@@ -87,8 +87,9 @@ export function committed(
   const stale = new Map<Rows, number>();
   for (const { completed, places } of said) {
     const rowAt = steps[completed - before]?.rowAt;
-    for (const place of rowAt === undefined ? [] : places) {
-      const member = memberAt(members, rowAt?.(place) ?? 0);
+    if (rowAt === undefined) continue;
+    for (const place of places) {
+      const member = memberAt(members, rowAt(place));
       if (member !== undefined) stale.set(member, (stale.get(member) ?? 0) + 1);
     }
   }

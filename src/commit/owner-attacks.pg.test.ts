@@ -3,23 +3,13 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { codes as outcomesOf, describeTable } from '../../test/support/commit-room.ts';
-import { beginning, room } from '../../test/support/owners-room.ts';
+import { beginning, room, versions } from '../../test/support/owners-room.ts';
 import { codes } from '../../test/support/owners.ts';
 import { rowsOf } from '../../test/support/rows.ts';
-import { debianBin, embeddedBin } from '../../test/support/server.ts';
+
 import type { TestServer } from '../../test/support/server.ts';
 import { toCode } from '../catalog/shape.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
-
-/** Of `npm run test:versions`: the programs of another version. */
-const { HEADGATE_TEST_BIN: given } = process.env;
-const versions =
-  given === undefined
-    ? [
-        { version: '18', bin: embeddedBin },
-        { version: '15', bin: debianBin },
-      ]
-    : [{ version: 'given', bin: given }];
 
 for (const { version, bin } of versions) {
   for (const role of ['root', 'hg']) {

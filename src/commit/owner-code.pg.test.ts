@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { codes as outcomesOf, describeTable, messages } from '../../test/support/commit-room.ts';
-import { beginning, room } from '../../test/support/owners-room.ts';
+import { beginning, room, versions } from '../../test/support/owners-room.ts';
 import { codes, nothingGained } from '../../test/support/owners.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { until } from '../../test/support/until.ts';
 import { isLong } from '../../test/support/sample.ts';
-import { debianBin, embeddedBin } from '../../test/support/server.ts';
+import { debianBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { toCode } from '../catalog/shape.ts';
 import type { Rows } from '../types/rows.ts';
@@ -18,16 +18,6 @@ const removing = (rows: Rows, ...which: number[]): Rows => ({
 });
 
 const spool = '0123456789abcdef0123456789abcdef';
-
-/** Of `npm run test:versions`: the programs of another version. */
-const { HEADGATE_TEST_BIN: given } = process.env;
-const versions =
-  given === undefined
-    ? [
-        { version: '18', bin: embeddedBin },
-        { version: '15', bin: debianBin },
-      ]
-    : [{ version: 'given', bin: given }];
 
 for (const { version, bin } of versions) {
   // Headgate as a superuser on an older version is for the long run.

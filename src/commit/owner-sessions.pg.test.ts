@@ -4,22 +4,12 @@ import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { codes as outcomesOf, messages } from '../../test/support/commit-room.ts';
-import { beginning, room } from '../../test/support/owners-room.ts';
+import { beginning, room, versions } from '../../test/support/owners-room.ts';
 import { codes, nothingGained } from '../../test/support/owners.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { isLong } from '../../test/support/sample.ts';
-import { debianBin, embeddedBin } from '../../test/support/server.ts';
+import { debianBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-
-/** Of `npm run test:versions`: the programs of another version. */
-const { HEADGATE_TEST_BIN: given } = process.env;
-const versions =
-  given === undefined
-    ? [
-        { version: '18', bin: embeddedBin },
-        { version: '15', bin: debianBin },
-      ]
-    : [{ version: 'given', bin: given }];
 
 for (const { version, bin } of versions) {
   // Headgate as a superuser on an older version is for the long run.

@@ -67,8 +67,11 @@ export function byArrival(a: Placed, b: Placed): number {
   );
 }
 
+/** Whether it is the id of a refused request that was kept: `r` and its id in headgate.rejected_requests. */
+export const isKept = (id: string): boolean => /^r\d+$/.test(id);
+
 /** 0: remembered, 1: refused and kept, 2: a handshake that was kept. */
-export const rankOf = (id: string): number => (/^r\d+$/.test(id) ? 1 : /^h\d+$/.test(id) ? 2 : 0);
+export const rankOf = (id: string): number => (isKept(id) ? 1 : /^h\d+$/.test(id) ? 2 : 0);
 
 export function isBeyond(
   line: Placed,

@@ -7,7 +7,7 @@ import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { Recall, TailLine, TailSource } from '../observe/tail.ts';
 import type { ListAnswer, ListCall, ListCounts, ListedRequest, SqlCall, SqlTable } from './api.ts';
-import { byArrival, resultOf } from './request-filter.ts';
+import { anyLine, byArrival, resultOf } from './request-filter.ts';
 import { countHandshakes, countKept, findKept, listHandshakes, listKept } from './request-statements.ts';
 import type { Slice } from './request-statements.ts';
 import { maySee, withoutOid } from './tail.ts';
@@ -118,7 +118,7 @@ async function count({ filter }: ListCall, rights: Rights | null, deps: ListDeps
     onlyKept
       ? []
       : recall({ filter: any, from: null, newer: false, max: Number.MAX_SAFE_INTEGER }, rights, deps),
-    recall({ filter: noFilter, from: null, newer: false, max: Number.MAX_SAFE_INTEGER }, rights, deps),
+    recall({ filter: anyLine, from: null, newer: false, max: Number.MAX_SAFE_INTEGER }, rights, deps),
   ]);
   const since = all.at(-1)?.arrivedAtMs ?? 0;
   const [[kept], [asked]] = await Promise.all([
@@ -131,10 +131,6 @@ async function count({ filter }: ListCall, rights: Rights | null, deps: ListDeps
   for (const line of lines) if (!taken(left, twinOf(line))) by[resultOf(line)] += 1;
   by.refused += Number(kept?.['requests'] ?? 0);
   by.handshake += Number(asked?.['requests'] ?? 0);
-  const timeOf = (text: string | null | undefined): number | null =>
-    text === null || text === undefined
-      ? null
-      : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
   return {
     by,
     // A text is counted only where it was looked for.
@@ -145,22 +141,10 @@ async function count({ filter }: ListCall, rights: Rights | null, deps: ListDeps
   };
 }
 
-const noFilter: Recall['filter'] = {
-  result: '',
-  schema: '',
-  table: '',
-  code: '',
-  sender: '',
-  event: '',
-  text: '',
-  fromMs: 0,
-  untilMs: 0,
-};
-
 /** A request that is remembered, by its id; the id under which it was kept, if it was. null: it is forgotten, or not of the role's. */
 export async function findRequest(id: string, deps: ListDeps): Promise<ListedRequest | null> {
   const rights = await deps.rights();
-  const of = { filter: { ...noFilter, text: id }, from: null, newer: false, max: Number.MAX_SAFE_INTEGER };
+  const of = { filter: { ...anyLine, text: id }, from: null, newer: false, max: Number.MAX_SAFE_INTEGER };
   const found = (await recall(of, rights, deps)).find((line) => line.id === id);
   if (found === undefined) return null;
   if (found.table === '' || resultOf(found) !== 'refused') return found;
@@ -183,10 +167,12 @@ async function rowsOf(sql: string | null, deps: ListDeps): Promise<readonly Row[
   }
 }
 
-const msOf = (text: string | null | undefined): number =>
+const timeOf = (text: string | null | undefined): number | null =>
   text === null || text === undefined
-    ? 0
+    ? null
     : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
+
+const msOf = (text: string | null | undefined): number => timeOf(text) ?? 0;
 
 function keptOf(row: Row): ListedRequest {
   const text = (name: string): string => row[name] ?? '';

@@ -43,10 +43,8 @@ JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
 WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)} AND i.indisvalid AND i.indpred IS NULL AND m.amname = 'btree'
 ORDER BY a.attnum`;
 
-const own = 3;
-
 /** The first columns of each row: its identity (another row, or the same after a change, never has it), its value, its place. */
-export const ownColumns = own;
+export const ownColumns = 3;
 
 /** One row more than the page has, if there are more. */
 export function rowPage(of: TableRef, page: RowPage): string {

@@ -35,6 +35,9 @@ export function cut(text: string, charsMax: number): { readonly text: string; re
   return { text: text.slice(0, last >= 0xd8_00 && last < 0xdc_00 ? charsMax - 1 : charsMax), whole: false };
 }
 
+/** For an option, which can hold only text: invisible characters are replaced. */
+export const optionText = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd');
+
 /** In the format of `hexdump -C`. */
 export function hexLines(bytes: Uint8Array): string {
   const lines: string[] = [];

@@ -28,9 +28,8 @@ export function createToken(cursor: Cursor): Plan {
   const named = (word: string) => options.find((option) => option.name === word);
   const relations = { sql: `ARRAY[${tables.map(relationOrError).join(', ')}]` };
   const args = [name, relations, { json: originsOf(named('origins')) }, rateOf(named('rate'))];
-  if (!reads) return answeringPlan('CREATE TOKEN', 'create_token', args, cursor.lexical.text);
-  const all = [...args, { sql: String(lifetimeOf(named('expires'))) }];
-  return answeringPlan('CREATE TOKEN', 'create_read_token', all, cursor.lexical.text);
+  const lifetime = reads ? [{ sql: String(lifetimeOf(named('expires'))) }] : [];
+  return answeringPlan('CREATE TOKEN', 'create_token', [...args, ...lifetime], cursor.lexical.text);
 }
 
 export function dropToken(cursor: Cursor): Plan {

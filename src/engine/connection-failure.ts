@@ -116,3 +116,11 @@ function adviceWithoutAnswer(error: Error, { at }: Attempt): string | null {
     return 'sslrootcert=FILE names the authority that has signed it, in the connection string';
   return systemAdvice[code] ?? null;
 }
+
+/** Whether `pg` gave up waiting for the answer to a statement: it gives that error no code. */
+export const isUnanswered = (error: unknown): boolean =>
+  error instanceof Error && error.message === 'Query read timeout';
+
+/** Of a connection whose first statement got no answer for so many ms. */
+export const unservedReason = (ms: number): string =>
+  `a connection was accepted and not served in ${ms} ms: the server is overloaded, or a pooler in front of it has fewer server connections (PgBouncer: default_pool_size) than Headgate opens (HEADGATE_COMMIT_CONNECTIONS, and some 8 others)`;

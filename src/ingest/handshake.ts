@@ -65,7 +65,7 @@ export class Handshakes {
       const { method, remoteAddress, arrivedAtMs: askedAtMs } = arrival;
       const asks =
         answers !== undefined && (canMatch(answers.unchecked, method) || canMatch(answers.checked, method));
-      const body = asks ? await smallBody(arrival, read, bytesMax) : null;
+      const body = asks ? await smallBody(arrival, read) : null;
       const asked =
         body === null || !asks
           ? null
@@ -117,7 +117,7 @@ export class Handshakes {
   ): Promise<Asked | null> {
     const answers = target?.answers;
     if (target === null || target === undefined || answers?.asksByPost !== true) return null;
-    const body = await smallBody(arrival, read, bytesMax);
+    const body = await smallBody(arrival, read);
     if (body === null) return null;
     return this.#matcher.all(target, answers, requestOf(arrival, body), arrival.remoteAddress);
   }
@@ -252,11 +252,7 @@ function requestOf({ method, target, rawHeaders, arrivedAtMs }: Arrival, body: B
 }
 
 /** null: the body may be larger, or is encoded, so no rule matches it. Most handshakes have no body. */
-async function smallBody(
-  arrival: Arrival,
-  read: () => Promise<Buffer>,
-  bytesMax: number,
-): Promise<Buffer | null> {
+async function smallBody(arrival: Arrival, read: () => Promise<Buffer>): Promise<Buffer | null> {
   const { rawHeaders, announcedBytes = 0 } = arrival;
   const coded = rawHeaders.some(
     (name, at) => at % 2 === 0 && /^(?:transfer-encoding|content-encoding)$/i.test(name),

@@ -23,6 +23,7 @@ import type { Refusal } from '../errors/refusals.ts';
 import { clientOf } from './stream-fence.ts';
 import type { FencedStream, StreamFence } from './stream-fence.ts';
 import { changedAttemptsMax, standing } from './confirm-refusal.ts';
+import { authenticate } from './ingest.ts';
 import { ingestRoute } from './routes.ts';
 import type { WayWithoutSpool, Way } from './way.ts';
 import type { Catalog } from '../catalog/catalog.ts';
@@ -133,12 +134,6 @@ function refuseUnfit({ dedupe, into, shape, intake }: Target): void {
     'delivery_id_missing',
     `dedupe is ${dedupe.shown}, and the items of a WebSocket have no headers`,
   );
-}
-
-function authenticate({ check }: Target, opening: Opening): void {
-  if (check === null) return;
-  if (check === 'unusable') throw new Refused('table_unusable');
-  if (!check(opening)) throw new Refused('signature_failed');
 }
 
 interface Entry {

@@ -190,7 +190,7 @@ class ReceivedRequest implements CheckRequest, DecodeRequest {
   }
 }
 
-/** How far a request has progress. */
+/** How far a request has come. */
 interface Progress {
   /** When it arrived, by the clock. */
   readonly sinceMs: number;
@@ -317,8 +317,7 @@ async function keptApart(
 }
 
 /** Runs before the body is parsed, so that a stranger learns nothing about how it would be parsed. */
-function authenticate(target: Target, request: ReceivedRequest): void {
-  const { check } = target;
+export function authenticate({ check }: Target, request: CheckRequest): void {
   if (check === null) return;
   if (check === 'unusable') throw new Refused('table_unusable');
   if (!check(request)) throw new Refused('signature_failed');

@@ -42,6 +42,9 @@ export function isLoopbackHost(host: string): boolean {
 export const reachable = (host: string): string =>
   host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
 
+/** The host of a URL, in which an IPv6 address is in brackets. */
+export const hostOf = ({ hostname }: URL): string => hostname.replaceAll(/[[\]]/g, '');
+
 /** The host as written in a URL. */
 export const urlHost = (host: string): string => (host.includes(':') ? `[${host}]` : host);
 

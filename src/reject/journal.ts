@@ -118,10 +118,7 @@ export class Journal {
     await this.#ended;
     clearTimeout(late);
     this.#forget('engine', this.#waiting.length);
-    const database = this.#database;
-    const { observe } = this.#parts;
-    const rows = this.#asked.length;
-    if (rows > 0) observe({ kind: 'handshakes.dropped', database, why: 'engine', rows });
+    this.#forgetAsked(this.#asked.length);
   }
 
   async #run(): Promise<void> {
@@ -228,17 +225,12 @@ export class Journal {
   async #writeAsked(client: Client): Promise<void> {
     const batch = this.#asked.splice(0);
     if (batch.length === 0) return;
-    const database = this.#database;
-    const { observe } = this.#parts;
-    const drop = (rows: number) => {
-      if (rows > 0) observe({ kind: 'handshakes.dropped', database, why: 'engine', rows });
-    };
     try {
       const { rowCount } = await this.#query(client, insertHandshakes, handshakeValues(batch));
-      drop(batch.length - (rowCount ?? 0));
+      this.#forgetAsked(batch.length - (rowCount ?? 0));
       await this.#query(client, trimHandshakes, []);
     } catch (error) {
-      drop(batch.length);
+      this.#forgetAsked(batch.length);
       throw error;
     }
   }
@@ -264,6 +256,12 @@ export class Journal {
     if (rows > 0) observe({ kind: 'rejected.dropped', database, why, rows });
   }
 
+  #forgetAsked(rows: number): void {
+    const database = this.#database;
+    const { observe } = this.#parts;
+    if (rows > 0) observe({ kind: 'handshakes.dropped', database, why: 'engine', rows });
+  }
+
   async #trimIfDue(client: Client): Promise<void> {
     const { rowsMax, days, limits, clock } = this.#parts;
     const many = this.#insertedSinceTrim > 0 && this.#insertedSinceTrim * 20 >= rowsMax;
@@ -273,7 +271,7 @@ export class Journal {
     await this.#query(client, trimRejected, [rowsMax, limits.rejectedBytesMax, days]);
   }
 
-  /** Deletes expired ids of deliveries, a part at a time: what is left is deleted at the next look. */
+  /** Deletes expired ids of deliveries, and expired tombstones, a part at a time until none is left. */
   async #forgetDeliveriesIfDue(client: Client): Promise<void> {
     const { limits, clock } = this.#parts;
     const { deliveriesForgetMs, deliveriesForgottenMax: most } = limits;

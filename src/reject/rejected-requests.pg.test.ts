@@ -116,6 +116,34 @@ function rejectsOn(bin: string): void {
     );
   });
 
+  test('expired ids of deliveries and tombstones go in one look, however many there are', async (t) => {
+    const client = await connect(t, server);
+    await makeTable(client, 't');
+    const left = async (relation: string) =>
+      (await client.query(`select from headgate.${relation}`)).rowCount;
+    for (const [few, many] of [
+      [
+        "delivery (relation, id) select 't', gen_random_uuid()",
+        "tombstone (relation, key, version) select 't', gen_random_uuid(), '{1}'",
+      ],
+      [
+        "tombstone (relation, key, version) select 't', gen_random_uuid(), '{1}'",
+        "delivery (relation, id) select 't', gen_random_uuid()",
+      ],
+    ]) {
+      await client.query(`insert into headgate.${few} from generate_series(1, 1)`);
+      await client.query(`insert into headgate.${many} from generate_series(1, 7)`);
+      const { rejects } = openRejects(t, server, {
+        limits: { deliveriesForgottenMax: 2, deliveriesForgetMs: 3_600_000 },
+      });
+      rejects.serve('postgres');
+      await within(5_000, async () =>
+        assert.deepEqual([await left('delivery'), await left('tombstone')], [0, 0]),
+      );
+      await rejects.close();
+    }
+  });
+
   test('of a table that is gone nothing is kept, and a flood is cut off', async (t) => {
     const client = await connect(t, server);
     const [gone, there] = [await makeTable(client, 'gone'), await makeTable(client, 't')];

@@ -141,10 +141,10 @@ where r.id = s.id and r.id in (
   select q.id from headgate.rejected_requests q where q.id = any ($1::bigint[]) and q.retry_outcome = 'running'
   for no key update skip locked)`;
 
-/** $1: how many ids of each table. */
+/** $1: how many ids, and how many tombstones, of each table. Returns the larger number of those that went. */
 export const forgetDeliveries = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
-select headgate.forget_deliveries($1::int) as went, headgate.forget_tombstones($1::int) as buried from unhurried`;
+select greatest(headgate.forget_deliveries($1::int), headgate.forget_tombstones($1::int)) as went from unhurried`;
 
 /** For tables that still exist; the newest `handshakesKeptMax` of the database stay. */
 export const insertHandshakes = `

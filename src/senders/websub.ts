@@ -5,7 +5,7 @@
  * one line) what no hub would accept. Touches the network and the streams that it is given.
  */
 import { backoffMs } from '../kit/backoff.ts';
-import { isLoopbackHost } from '../kit/address.ts';
+import { hostOf, isLoopbackHost } from '../kit/address.ts';
 import { parseWindow } from '../types/delivery-id.ts';
 import { limits } from '../config/limits.ts';
 import type { Answer, SendClient } from './send-client.ts';
@@ -104,12 +104,8 @@ function secondsOf(text: string | undefined, option: string, otherwise: number):
 
 /** The key of the table's check is sent to the hub. A feed cannot name a hub on this machine without TLS: only the user can. */
 function refuseOpen(hub: string, form: URLSearchParams, isGiven: boolean): void {
-  const { protocol, hostname } = new URL(hub);
-  if (
-    form.has('hub.secret') &&
-    protocol === 'http:' &&
-    !(isGiven && isLoopbackHost(hostname.replace(/^\[|\]$/g, '')))
-  )
+  const url = new URL(hub);
+  if (form.has('hub.secret') && url.protocol === 'http:' && !(isGiven && isLoopbackHost(hostOf(url))))
     throw new Unmendable(`the hub ${hub} is not https, so the secret would be sent to it in clear text`);
 }
 

@@ -226,9 +226,7 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     // Past the statement, which bounds the time as well.
     for (const seconds of [0, -5, 86_401, 2_000_000_000])
       await assert.rejects(
-        alice.query(
-          `SELECT headgate.create_read_token('a', ARRAY['clicks'::regclass], '[]', NULL, ${seconds})`,
-        ),
+        alice.query(`SELECT headgate.create_token('a', ARRAY['clicks'::regclass], '[]', NULL, ${seconds})`),
         { code: '22023' },
       );
     const { rows } = await root.query<{ For: string; Expires: Date | null }>('SHOW TOKENS');

@@ -18,8 +18,19 @@ import { onEnd } from './cleanup.ts';
 import { committer, readTarget } from './commit-room.ts';
 import { clientOf, setTraps, setUp } from './owners.ts';
 import { Spy } from './postgres.ts';
-import { startServer } from './server.ts';
+import { debianBin, embeddedBin, startServer } from './server.ts';
 import type { TestServer } from './server.ts';
+
+/** Of `npm run test:versions`: the programs of another version. */
+const { HEADGATE_TEST_BIN: given } = process.env;
+
+export const versions =
+  given === undefined
+    ? [
+        { version: '18', bin: embeddedBin },
+        { version: '15', bin: debianBin },
+      ]
+    : [{ version: 'given', bin: given }];
 
 /** A superuser on Headgate's own engine, another role on somebody's server. */
 const kindOf = (role: string) => (role === 'root' ? 'embedded' : 'postgres');

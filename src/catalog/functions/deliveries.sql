@@ -61,39 +61,53 @@ BEGIN
 END
 $body$;
 
--- The window of a table's options in seconds; NULL: it keeps no ids.
-CREATE OR REPLACE FUNCTION headgate.dedupe_window(options jsonb) RETURNS interval
+-- For how long a table keeps what belongs to one of its options; NULL: not at all.
+CREATE OR REPLACE FUNCTION headgate.option_window(options jsonb, option text) RETURNS interval
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT CASE WHEN coalesce(options ->> 'dedupe', 'off') <> 'off'
-    THEN coalesce(options ->> 'dedupe_window', '7 days')::interval END
+  SELECT CASE WHEN coalesce(options ->> option, 'off') <> 'off'
+    THEN coalesce(options ->> (option || '_window'), '7 days')::interval END
 $body$;
 
--- Forgets ids that are older than their table's window, and those of tables that keep none: at most so many per table. Returns how many.
-CREATE OR REPLACE FUNCTION headgate.forget_deliveries(most int) RETURNS bigint
+-- Forgets rows of `kept` that are older, by the column `arrival`, than the window of that option of their table, and those of tables without it: at
+-- most so many per table. Returns how many.
+CREATE OR REPLACE FUNCTION headgate.forget_old(kept regclass, arrival name, option text, most int) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   known record;
   went bigint;
   total bigint := 0;
 BEGIN
-  -- Each relation once, without reading its ids.
-  FOR known IN
+  -- Each relation once, without reading its rows.
+  FOR known IN EXECUTE format($sql$
     WITH RECURSIVE relations AS (
-      (SELECT d.relation::oid AS relation FROM headgate.delivery d ORDER BY d.relation LIMIT 1)
+      (SELECT k.relation::oid AS relation FROM %1$s k ORDER BY k.relation LIMIT 1)
       UNION ALL
-      SELECT (SELECT d.relation::oid FROM headgate.delivery d WHERE d.relation > r.relation::regclass ORDER BY d.relation LIMIT 1)
+      SELECT (SELECT k.relation::oid FROM %1$s k WHERE k.relation > r.relation::regclass ORDER BY k.relation LIMIT 1)
       FROM relations r WHERE r.relation IS NOT NULL
     )
-    SELECT r.relation, coalesce(now() - headgate.dedupe_window(w.options), 'infinity') AS before
+    SELECT r.relation, coalesce(now() - headgate.option_window(w.options, $1), 'infinity') AS before
     FROM relations r LEFT JOIN headgate.webhook_table w ON w.relation = r.relation
-    WHERE r.relation IS NOT NULL
+    WHERE r.relation IS NOT NULL$sql$, kept) USING option
   LOOP
-    DELETE FROM headgate.delivery d WHERE d.ctid = ANY (ARRAY(
-      SELECT o.ctid FROM headgate.delivery o WHERE o.relation = known.relation AND o.stored_at < known.before
-      ORDER BY o.stored_at LIMIT most FOR UPDATE SKIP LOCKED));
+    EXECUTE format($sql$
+      DELETE FROM %1$s k WHERE k.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM %1$s o WHERE o.relation = $1 AND o.%2$I < $2 ORDER BY o.%2$I LIMIT $3 FOR UPDATE SKIP LOCKED))$sql$, kept, arrival)
+      USING known.relation, known.before, most;
     GET DIAGNOSTICS went = ROW_COUNT;
     total := total + went;
   END LOOP;
   RETURN total;
 END
+$body$;
+
+-- Ids of deliveries.
+CREATE OR REPLACE FUNCTION headgate.forget_deliveries(most int) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT headgate.forget_old('headgate.delivery', 'stored_at', 'dedupe', most)
+$body$;
+
+-- Tombstones.
+CREATE OR REPLACE FUNCTION headgate.forget_tombstones(most int) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT headgate.forget_old('headgate.tombstone', 'deleted_at', 'version', most)
 $body$;

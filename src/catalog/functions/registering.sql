@@ -142,7 +142,7 @@ BEGIN
   PERFORM headgate.refuse_strangers(me, relation);
   -- Ids of a table that keeps none, before or after this, are of no use. Those that a request on its way holds are not waited for.
   IF EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = do_options.relation
-    AND (headgate.dedupe_window(w.options) IS NULL OR headgate.dedupe_window(given -> 'options') IS NULL))
+    AND (headgate.option_window(w.options, 'dedupe') IS NULL OR headgate.option_window(given -> 'options', 'dedupe') IS NULL))
   THEN
     DELETE FROM headgate.delivery d WHERE d.ctid = ANY (ARRAY(
       SELECT o.ctid FROM headgate.delivery o WHERE o.relation = do_options.relation FOR UPDATE SKIP LOCKED));

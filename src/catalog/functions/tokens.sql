@@ -133,14 +133,15 @@ END
 $body$;
 
 -- What Headgate asks for requests of the events gateway, several at a time: the token with that hash (in hex; NULL: none was sent) and the
--- tables into which its owner may insert now, and whether any token is for pages of that origin. A token whose owner is gone, or
--- that has expired, does not count; one FOR SELECT is for no table here.
-CREATE OR REPLACE FUNCTION headgate.token_rights(hashes text[], page_origins text[])
+-- tables into which its owner may insert now, or, `reading`, those that the owner of a token FOR SELECT may read now, and whether any token is for
+-- pages of that origin. A token whose owner is gone, or that has expired, does not count.
+CREATE OR REPLACE FUNCTION headgate.token_rights(hashes text[], page_origins text[], reading boolean DEFAULT false)
 RETURNS TABLE (n bigint, id uuid, origins text[], rate text, relations oid[], origin_known boolean)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT a.n, t.id, t.origins, t.rate,
     ARRAY(SELECT k.relation::oid FROM headgate.token_table k
-      WHERE k.token_id = t.id AND NOT t.reads AND headgate.may_insert(t.owner_oid, k.relation)),
+      WHERE k.token_id = t.id AND t.reads = reading
+        AND CASE WHEN reading THEN headgate.may_select(t.owner_oid, k.relation) ELSE headgate.may_insert(t.owner_oid, k.relation) END),
     a.origin IS NOT NULL AND EXISTS (SELECT FROM headgate.token o WHERE o.origins @> ARRAY[a.origin])
   FROM ROWS FROM (unnest(hashes), unnest(page_origins)) WITH ORDINALITY AS a (hash, origin, n)
   LEFT JOIN headgate.token t ON t.hash = decode(a.hash, 'hex') AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp())
@@ -148,33 +149,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   ORDER BY a.n
 $body$;
 
--- The same for following tables: those that the owner of a token FOR SELECT may read now.
-CREATE OR REPLACE FUNCTION headgate.read_token_rights(hashes text[], page_origins text[])
-RETURNS TABLE (n bigint, id uuid, origins text[], rate text, relations oid[], origin_known boolean)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT a.n, t.id, t.origins, t.rate,
-    ARRAY(SELECT k.relation::oid FROM headgate.token_table k
-      WHERE k.token_id = t.id AND t.reads AND headgate.may_select(t.owner_oid, k.relation)),
-    a.origin IS NOT NULL AND EXISTS (SELECT FROM headgate.token o WHERE o.origins @> ARRAY[a.origin])
-  FROM ROWS FROM (unnest(hashes), unnest(page_origins)) WITH ORDINALITY AS a (hash, origin, n)
-  LEFT JOIN headgate.token t ON t.hash = decode(a.hash, 'hex') AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp())
-    AND EXISTS (SELECT FROM pg_roles r WHERE r.oid = t.owner_oid)
-  ORDER BY a.n
-$body$;
-
-CREATE OR REPLACE FUNCTION headgate.create_token(token_name text, relations regclass[], origins jsonb, rate text)
-RETURNS TABLE ("Token" text)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  INSERT INTO headgate.request (action, given) VALUES ('create token', jsonb_build_object(
-    'name', token_name, 'relations', to_jsonb(relations::oid[]), 'origins', origins, 'rate', rate));
-  "Token" := current_setting('headgate.answer');
-  PERFORM set_config('headgate.answer', '', true);
-  RETURN NEXT;
-END
-$body$;
-
-CREATE OR REPLACE FUNCTION headgate.create_read_token(token_name text, relations regclass[], origins jsonb, rate text, seconds int)
+-- `seconds`: the lifetime of a token FOR SELECT; NULL: it is one for INSERT.
+CREATE OR REPLACE FUNCTION headgate.create_token(token_name text, relations regclass[], origins jsonb, rate text, seconds int DEFAULT NULL)
 RETURNS TABLE ("Token" text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN

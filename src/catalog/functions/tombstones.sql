@@ -78,33 +78,3 @@ BEGIN
   END LOOP;
 END
 $body$;
-
--- Forgets tombstones that are older than their table's window, and those of tables that leave none: at most so many per table. Returns how many.
-CREATE OR REPLACE FUNCTION headgate.forget_tombstones(most int) RETURNS bigint
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE
-  known record;
-  went bigint;
-  total bigint := 0;
-BEGIN
-  FOR known IN
-    WITH RECURSIVE relations AS (
-      (SELECT t.relation::oid AS relation FROM headgate.tombstone t ORDER BY t.relation LIMIT 1)
-      UNION ALL
-      SELECT (SELECT t.relation::oid FROM headgate.tombstone t WHERE t.relation > r.relation::regclass ORDER BY t.relation LIMIT 1)
-      FROM relations r WHERE r.relation IS NOT NULL
-    )
-    SELECT r.relation, CASE WHEN coalesce(w.options ->> 'version', 'off') = 'off' THEN 'infinity'
-      ELSE now() - coalesce(w.options ->> 'version_window', '7 days')::interval END AS before
-    FROM relations r LEFT JOIN headgate.webhook_table w ON w.relation = r.relation
-    WHERE r.relation IS NOT NULL
-  LOOP
-    DELETE FROM headgate.tombstone t WHERE t.ctid = ANY (ARRAY(
-      SELECT o.ctid FROM headgate.tombstone o WHERE o.relation = known.relation AND o.deleted_at < known.before
-      ORDER BY o.deleted_at LIMIT most FOR UPDATE SKIP LOCKED));
-    GET DIAGNOSTICS went = ROW_COUNT;
-    total := total + went;
-  END LOOP;
-  RETURN total;
-END
-$body$;

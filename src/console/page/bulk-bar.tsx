@@ -6,7 +6,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { HeldRequest } from '../../observe/tail.ts';
 import type { ListedRequest, TestAnswer } from '../api.ts';
-import { resultOf } from '../request-filter.ts';
+import { isKept, resultOf } from '../request-filter.ts';
 import { forgetFiltered, retryFiltered } from '../request-statements.ts';
 import type { KeptFilter } from '../request-statements.ts';
 import { forgetSome, retrySome } from '../statements.ts';
@@ -27,7 +27,6 @@ interface Props {
 /** Requests that are sent again from one click. */
 const replayMax = 100;
 const idOf = ({ id }: ListedRequest): string => id.slice(1);
-const isKept = ({ id }: ListedRequest): boolean => /^r\d+$/.test(id);
 const isWhole = ({ bytes, keptBytes, door }: ListedRequest): boolean =>
   door !== 'websocket' && bytes !== null && keptBytes === bytes;
 
@@ -49,7 +48,7 @@ interface Chosen {
 function chosenOf(list: RequestList, filter: KeptFilter, senderName: Props['senderName']): Chosen {
   const ids = list.selected.value;
   const rows = list.state.value.rows.filter(({ id }) => ids.has(id));
-  const kept = rows.filter(isKept);
+  const kept = rows.filter(({ id }) => isKept(id));
   const whole = kept.filter(isWhole);
   const checked = whole.filter(({ authenticated, retry }) => authenticated === true && retry !== 'committed');
   const forged = whole.filter(({ authenticated }) => authenticated === false);

@@ -1,6 +1,7 @@
 /** The database of this tab, and the others that the role may connect to: choosing one goes to its overview, with a session of its own. */
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import { optionText } from '../shown.ts';
 import { listDatabases } from '../statements.ts';
 import { useRows } from './load.ts';
 import { Text, Wrong } from './parts.tsx';
@@ -21,7 +22,7 @@ export function Databases({ current }: { readonly current: string }): JSX.Elemen
       >
         {names.map((name) => (
           <option key={name} value={name}>
-            {name.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd')}
+            {optionText(name)}
           </option>
         ))}
       </select>

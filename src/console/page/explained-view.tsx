@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import type { Cause } from '../../types/cause.ts';
 import { spanText } from '../brief.ts';
 import type { Explained, Todo } from '../explained.ts';
+import { isKept } from '../request-filter.ts';
 import { sameReason } from '../request-statements.ts';
 import { useRowsIf } from './load.ts';
 import type { Row } from './load.ts';
@@ -12,7 +13,7 @@ import { to } from './route.ts';
 
 /** `id`: of the refused request, if it was kept. */
 export function useSameReason(id: string): Row | null {
-  return useRowsIf(/^r\d+$/.test(id) ? sameReason(id.slice(1)) : null).value?.[0] ?? null;
+  return useRowsIf(isKept(id) ? sameReason(id.slice(1)) : null).value?.[0] ?? null;
 }
 
 export function SentenceBox({

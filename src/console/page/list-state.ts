@@ -9,7 +9,8 @@ import { matchesLine } from '../request-filter.ts';
 import { filterOf } from './list-address.ts';
 import type { ListAddress } from './list-address.ts';
 import { lines, skipped } from './live.ts';
-import { call, Failure } from './server.ts';
+import { asFailure, call } from './server.ts';
+import type { Failure } from './server.ts';
 
 export interface ListState {
   readonly rows: readonly ListedRequest[];
@@ -126,9 +127,7 @@ export class RequestList {
       if (this.#asking === asking) this.state.value = next(answer);
     } catch (error) {
       if (asking.signal.aborted) return;
-      const failure =
-        error instanceof Failure ? error : new Failure({ error: String(error), code: 'internal' });
-      this.state.value = { ...this.state.value, failure, isLoading: false };
+      this.state.value = { ...this.state.value, failure: asFailure(error), isLoading: false };
     } finally {
       if (this.#asking === asking) this.#asking = null;
     }

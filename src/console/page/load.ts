@@ -1,8 +1,8 @@
 /** What a view shows from the server: requested when it opens, then periodically, and kept on the screen while the server does not answer. */
 import { useEffect, useState } from 'preact/hooks';
 import type { SqlTable } from '../api.ts';
-import type { CallOptions } from './server.ts';
-import { Failure, look } from './server.ts';
+import { asFailure, look } from './server.ts';
+import type { CallOptions, Failure } from './server.ts';
 
 export interface Loaded<T> {
   /** null: not loaded yet, or loading failed. */
@@ -30,8 +30,7 @@ export function useLoaded<T>(key: string, load: Load<T>, everyMs = 0): Loaded<T>
         (value) => setState({ key, value, failure: null }),
         (error: unknown) => {
           if (ending.signal.aborted) return;
-          const failure =
-            error instanceof Failure ? error : new Failure({ error: String(error), code: 'internal' });
+          const failure = asFailure(error);
           setState((before) => ({ key, value: before.key === key ? before.value : null, failure }));
         },
       );

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { makeColumn, nameOf, pathsOf } from '../paths.ts';
+import { optionText } from '../shown.ts';
 import type { TableRef } from '../statements.ts';
 import { Action, Code, Text } from './parts.tsx';
 
@@ -39,7 +40,7 @@ export function MakeColumn({ table, from, text, done }: Props): JSX.Element | nu
             >
               {paths.map((it, i) => (
                 <option key={i} value={String(i)}>
-                  {plain(`${it.keys.join(' → ')} = ${it.sample}`)}
+                  {optionText(`${it.keys.join(' → ')} = ${it.sample}`).slice(0, 160)}
                 </option>
               ))}
             </select>
@@ -80,7 +81,3 @@ export function MakeColumn({ table, from, text, done }: Props): JSX.Element | nu
     </details>
   );
 }
-
-/** An option can hold only text: invisible characters are replaced. */
-const plain = (text: string): string =>
-  text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd').slice(0, 160);

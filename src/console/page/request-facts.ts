@@ -5,6 +5,7 @@
 import type { HeldRequest } from '../../observe/tail.ts';
 import type { ListedRequest } from '../api.ts';
 import type { Cause } from '../../types/cause.ts';
+import { isKept } from '../request-filter.ts';
 import { readHandshake } from '../request-statements.ts';
 import { readRefused } from '../statements.ts';
 import { useLoaded } from './load.ts';
@@ -29,7 +30,7 @@ export interface Facts {
 
 /** `gone`: there is no such request any more, or it is not of a table of the role's. */
 export function useFacts(id: string): Loaded<Facts | 'gone'> {
-  const refresh = /^r\d+$/.test(id) ? 2_000 : 0;
+  const refresh = isKept(id) ? 2_000 : 0;
   return useLoaded(`facts ${id}`, (options) => read(id, options), refresh);
 }
 

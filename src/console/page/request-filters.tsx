@@ -1,5 +1,5 @@
 /** Above a list of requests: a text, what became of them with counts, chips for endpoint, code, sender, event and time. All of it is the address. */
-import type { JSX } from 'preact';
+import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ListCounts, SenderInfo } from '../api.ts';
 import { digitsText } from '../shown.ts';
@@ -41,10 +41,9 @@ export function RequestFilters({ address, counts, senders, set }: Props): JSX.El
           set={(stored) => set({ stored })}
         />
         {address.cause === '' ? null : (
-          <span class="chip on">
-            Reason <b>{address.cause}</b>
-            <Clear label="Reason" clear={() => set({ cause: '' })} />
-          </span>
+          <Chosen label="Reason" clear={() => set({ cause: '' })}>
+            {address.cause}
+          </Chosen>
         )}
         <TimeChip address={address} set={set} />
       </div>
@@ -119,11 +118,21 @@ function Search({
   );
 }
 
-function Clear({ label, clear }: { readonly label: string; readonly clear: () => void }): JSX.Element {
+interface ChosenProps {
+  readonly label: string;
+  readonly clear: () => void;
+  readonly children: ComponentChildren;
+}
+
+/** A chip with a value. */
+function Chosen({ label, clear, children }: ChosenProps): JSX.Element {
   return (
-    <button type="button" class="clear" aria-label={`Clear ${label}`} onClick={clear}>
-      ×
-    </button>
+    <span class="chip on">
+      {label} <b>{children}</b>
+      <button type="button" class="clear" aria-label={`Clear ${label}`} onClick={clear}>
+        ×
+      </button>
+    </span>
   );
 }
 
@@ -188,13 +197,9 @@ function ChoiceChip({ label, value, choices, set }: ChoiceProps): JSX.Element {
   const words = choices.find(([id]) => id === value)?.[1] ?? value;
   if (value !== '')
     return (
-      <span class="chip on">
-        {label}{' '}
-        <b>
-          <Text of={words} max={60} />
-        </b>
-        <Clear label={label} clear={() => set('')} />
-      </span>
+      <Chosen label={label} clear={() => set('')}>
+        <Text of={words} max={60} />
+      </Chosen>
     );
   const wanted = text.toLowerCase();
   const found = choices.filter(([id, name]) => `${id} ${name}`.toLowerCase().includes(wanted));
@@ -229,13 +234,9 @@ function TextChip({ label, value, set }: Omit<ChoiceProps, 'choices'>): JSX.Elem
   const [text, setText] = useState('');
   if (value !== '')
     return (
-      <span class="chip on">
-        {label}{' '}
-        <b>
-          <Text of={value} max={60} />
-        </b>
-        <Clear label={label} clear={() => set('')} />
-      </span>
+      <Chosen label={label} clear={() => set('')}>
+        <Text of={value} max={60} />
+      </Chosen>
     );
   return (
     <Menu label={label}>
@@ -264,13 +265,9 @@ function TextChip({ label, value, set }: Omit<ChoiceProps, 'choices'>): JSX.Elem
 function EndpointChip({ address, set }: Pick<Props, 'address' | 'set'>): JSX.Element {
   if (address.table !== '')
     return (
-      <span class="chip on">
-        Endpoint{' '}
-        <b>
-          <Text of={address.table} max={40} />
-        </b>
-        <Clear label="Endpoint" clear={() => set({ schema: '', table: '' })} />
-      </span>
+      <Chosen label="Endpoint" clear={() => set({ schema: '', table: '' })}>
+        <Text of={address.table} max={40} />
+      </Chosen>
     );
   return (
     <Menu label="Endpoint">
@@ -316,15 +313,11 @@ function TimeChip({ address, set }: Pick<Props, 'address' | 'set'>): JSX.Element
   const none = { range: '', from: '', until: '' };
   if (range + from + until !== '')
     return (
-      <span class="chip on">
-        Time{' '}
-        <b>
-          {Object.hasOwn(ranges, range)
-            ? `last ${ranges[range]?.[0]}`
-            : `${shown(from)} – ${until === '' ? 'now' : shown(until)}`}
-        </b>
-        <Clear label="Time" clear={() => set(none)} />
-      </span>
+      <Chosen label="Time" clear={() => set(none)}>
+        {Object.hasOwn(ranges, range)
+          ? `last ${ranges[range]?.[0]}`
+          : `${shown(from)} – ${until === '' ? 'now' : shown(until)}`}
+      </Chosen>
     );
   return (
     <Menu label="Time">

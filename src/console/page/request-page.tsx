@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { explain } from '../explained.ts';
-import { resultOf } from '../request-filter.ts';
+import { isKept, resultOf } from '../request-filter.ts';
 import { sizeText } from '../shown.ts';
 import { forgetOne, retryOne } from '../statements.ts';
 import { Timeline, useSameReason, WhatToDo } from './explained-view.tsx';
@@ -152,7 +152,7 @@ function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
           />
         ) : null}
         <Again facts={facts} />
-        {/^r\d+$/.test(row.id) ? <Compare id={row.id.slice(1)} /> : null}
+        {isKept(row.id) ? <Compare id={row.id.slice(1)} /> : null}
         {facts.sql === null ? null : <Sql text={facts.sql} />}
       </div>
       <aside>
@@ -160,7 +160,7 @@ function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
         <section class="card">
           <Contents facts={facts} changed={changed} />
         </section>
-        {/^r\d+$/.test(row.id) ? (
+        {isKept(row.id) ? (
           <Danger facts={facts} senderName={senderName} changed={changed} back={back} />
         ) : null}
       </aside>

@@ -3,12 +3,14 @@ import type { JSX } from 'preact';
 import { agoText } from '../shown.ts';
 import { clockText, dayText } from './zone.ts';
 
-export const dayOf = dayText;
-
 export const clockOf = (ms: number, withMs = false): string => {
   const text = clockText(ms);
   return withMs ? `${text}.${String(ms % 1_000).padStart(3, '0')}` : text;
 };
+
+/** With its day, unless that is today. */
+export const whenText = (ms: number, withMs = false): string =>
+  `${dayText(ms) === dayText(Date.now()) ? '' : `${dayText(ms)} `}${clockOf(ms, withMs)}`;
 
 export function RequestTime({
   ms,
@@ -17,14 +19,12 @@ export function RequestTime({
   readonly ms: number;
   readonly fine?: boolean;
 }): JSX.Element {
-  const isToday = dayText(ms) === dayText(Date.now());
   return (
     <time
       dateTime={new Date(ms).toISOString()}
       title={`${agoText(Date.now() - ms)}\n${new Date(ms).toISOString()}\n${(ms / 1_000).toFixed(3)}`}
     >
-      {isToday ? '' : `${dayOf(ms)} `}
-      {clockOf(ms, fine)}
+      {whenText(ms, fine)}
     </time>
   );
 }

@@ -5,7 +5,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { signal } from '@preact/signals';
 import { explain } from '../explained.ts';
-import { resultOf } from '../request-filter.ts';
+import { isKept, resultOf } from '../request-filter.ts';
 import { readArrival, rowsOfArrival } from '../request-statements.ts';
 import { sizeText } from '../shown.ts';
 import { inspect, retryOne } from '../statements.ts';
@@ -118,11 +118,11 @@ export function Actions({
   isPage,
 }: Omit<ViewProps, 'senderName'> & { readonly isPage: boolean }): JSX.Element {
   const { row, came } = facts;
-  const isKept = /^r\d+$/.test(row.id);
+  const kept = isKept(row.id);
   const lacking = lackingOfRetry(facts);
   return (
     <div class="row-of wrap">
-      {isKept && row.authenticated === true ? (
+      {kept && row.authenticated === true ? (
         <Action
           label="Retry"
           hotkey="r"
@@ -141,7 +141,7 @@ export function Actions({
           {resultOf(row) === 'refused' ? 'Explain' : 'Open its page'}
         </a>
       )}
-      {isKept && lacking !== null ? <span class="faint">not retried: {lacking}</span> : null}
+      {kept && lacking !== null ? <span class="faint">not retried: {lacking}</span> : null}
     </div>
   );
 }
@@ -345,7 +345,7 @@ function FoundRows({ sql, href }: { readonly sql: string; readonly href: string 
 }
 
 function History({ facts: { row, retry, came } }: { readonly facts: Facts }): JSX.Element {
-  const isKept = /^r\d+$/.test(row.id);
+  const kept = isKept(row.id);
   const result = resultOf(row);
   const leftOut = came?.leftOut.length ?? 0;
   return (
@@ -354,7 +354,7 @@ function History({ facts: { row, retry, came } }: { readonly facts: Facts }): JS
       <Event at={row.arrivedAtMs + row.ms}>
         {result === 'refused' ? `Refused with ${row.status}; nothing was stored` : `Answered ${row.status}`}
       </Event>
-      {isKept ? (
+      {kept ? (
         <Event at={null}>
           Kept in headgate.rejected_requests, for 7 days unless set otherwise
           {leftOut > 0
@@ -365,7 +365,7 @@ function History({ facts: { row, retry, came } }: { readonly facts: Facts }): JS
         <Event at={null}>Remembered by this Headgate until 2,000 others have come, or it stops</Event>
       )}
       {retry === null ? (
-        isKept ? (
+        kept ? (
           <Event at={null}>Not retried</Event>
         ) : null
       ) : (

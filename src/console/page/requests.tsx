@@ -16,7 +16,7 @@ import { Copy, Skeleton, Sql, Text, Wrong } from './parts.tsx';
 import { RequestFilters } from './request-filters.tsx';
 import { RequestPanel } from './request-panel.tsx';
 import { Fresh, RequestRows } from './request-rows.tsx';
-import { dayOf, clockOf } from './request-time.tsx';
+import { clockOf, whenText } from './request-time.tsx';
 import { RetryProgress } from './retry-all.tsx';
 import { go, route, to } from './route.ts';
 import { useSenders } from './senders.ts';
@@ -249,13 +249,12 @@ function Since({
   readonly counts: ListCounts;
   readonly address: ListAddress;
 }): JSX.Element {
-  const since = (ms: number): string =>
-    `${dayOf(ms) === dayOf(Date.now()) ? '' : `${dayOf(ms)} `}${clockOf(ms)}`;
   return (
     <p class="faint">
-      Refused: kept 7 days unless set otherwise{refused === null ? ', none yet' : `, since ${since(refused)}`}
-      . Accepted: the last 2,000 of each process
-      {memory === null ? ', none yet' : `, since ${since(memory)}`}.{' '}
+      Refused: kept 7 days unless set otherwise
+      {refused === null ? ', none yet' : `, since ${whenText(refused)}`}. Accepted: the last 2,000 of each
+      process
+      {memory === null ? ', none yet' : `, since ${whenText(memory)}`}.{' '}
       {address.table === '' ? (
         <a href={to(['endpoints'])}>Older ones are rows of their tables</a>
       ) : (

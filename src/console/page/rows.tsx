@@ -10,14 +10,14 @@ import { indexFor, isCheap, orderOf, readOrder } from '../newest-rows.ts';
 import type { RowOrder } from '../newest-rows.ts';
 import { ownColumns, readOrders, rowPage, rowsMax, scannedMax, startsOf } from '../row-pages.ts';
 import type { RowPage, RowPlace } from '../row-pages.ts';
-import { digitsText, sizeText } from '../shown.ts';
+import { digitsText, optionText, sizeText } from '../shown.ts';
 import type { TableRef } from '../statements.ts';
 import { keyOf, lastSeen } from './live.ts';
 import { useRows } from './load.ts';
 import type { Row } from './load.ts';
 import { Code, Listing, Skeleton, Sql, Text, Wrong } from './parts.tsx';
 import { go, route } from './route.ts';
-import { Failure, look } from './server.ts';
+import { asFailure, Failure, look } from './server.ts';
 import type { CallOptions } from './server.ts';
 import { Result } from './value.tsx';
 
@@ -197,9 +197,7 @@ function usePages(of: TableRef, page: RowPage, isLive: boolean): Pages {
       (error: unknown) => {
         if (options.signal?.aborted === true) return;
         setReading(false);
-        setFailure(
-          error instanceof Failure ? error : new Failure({ error: String(error), code: 'internal' }),
-        );
+        setFailure(asFailure(error));
       },
     );
   };
@@ -326,10 +324,12 @@ function Choice({ order, others, by }: Shown): JSX.Element {
         value={by ?? ''}
         onChange={(event) => set({ by: event.currentTarget.value, at: '' })}
       >
-        <option value="">{order.column === null ? 'by transaction' : plain(order.column)}</option>
+        <option value="">
+          {order.column === null ? 'by transaction' : optionText(order.column).slice(0, 80)}
+        </option>
         {others_.map(({ name }) => (
           <option key={name} value={name ?? ''}>
-            {plain(name ?? '')}
+            {optionText(name ?? '').slice(0, 80)}
           </option>
         ))}
       </select>
@@ -352,7 +352,3 @@ function Choice({ order, others, by }: Shown): JSX.Element {
     </form>
   );
 }
-
-/** An option can hold only text: invisible characters are replaced. */
-const plain = (text: string): string =>
-  text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd').slice(0, 80);

@@ -33,6 +33,10 @@ export class Failure extends Error {
   }
 }
 
+/** What was thrown, as it is shown. */
+export const asFailure = (error: unknown): Failure =>
+  error instanceof Failure ? error : new Failure({ error: String(error), code: 'internal' });
+
 export interface CallOptions {
   readonly body?: unknown;
   readonly signal?: AbortSignal | null;

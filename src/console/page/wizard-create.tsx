@@ -15,6 +15,7 @@ import {
   takenNames,
 } from '../new-endpoint.ts';
 import type { NewEndpoint } from '../new-endpoint.ts';
+import { optionText } from '../shown.ts';
 import { listSecrets, withoutSecrets } from '../statements.ts';
 import { CopyField, urlOf } from './address.tsx';
 import { useLoaded, useRows, useRowsIf } from './load.ts';
@@ -181,7 +182,7 @@ function WhichSecret({ table, secrets, existing, choose }: WhichSecretProps): JS
         <option value="">A new one, {nameWith(table, secretEnding)}</option>
         {secrets.map((row) => (
           <option key={keyOf(row)} value={keyOf(row)}>
-            {(row['name'] ?? '').replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd')}
+            {optionText(row['name'] ?? '')}
           </option>
         ))}
       </select>
