@@ -57,6 +57,7 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
       version,
       engineKind: engine.kind,
       database: engine.defaultDatabase,
+      role: String(engine.clientConfig(engine.defaultDatabase).user),
       listen,
       sql,
       gateway,

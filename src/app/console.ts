@@ -27,6 +27,8 @@ export interface ConsoleParts {
   readonly version: string;
   readonly engineKind: string;
   readonly database: string;
+  /** Headgate's own. */
+  readonly role: string;
   readonly listen: { readonly host: string; readonly port: number } | null;
   readonly sql: { readonly host: string; readonly port: number };
   readonly gateway: { readonly host: string; readonly port: number };
@@ -90,9 +92,10 @@ async function writeOwnerKey(dataDir: string, key: string, closer: Closer): Prom
 }
 
 /** This process itself listens there, so its certificate need not be verified. */
-function doorAt({ sql, settings }: ConsoleParts): SqlDoorAt {
+function doorAt({ sql, settings, role }: ConsoleParts): SqlDoorAt {
   const tls = settings.sqlTlsCert !== null && !settings.sqlTlsOptional;
-  return { host: reachable(sql.host), port: sql.port, ssl: tls ? { rejectUnauthorized: false } : false };
+  const ssl = tls ? { rejectUnauthorized: false } : false;
+  return { host: reachable(sql.host), port: sql.port, ssl, role };
 }
 
 function about(

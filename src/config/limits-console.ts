@@ -49,6 +49,8 @@ export const consoleLimits = {
   /** Checks of tables whose senders are asked for at one time. */
   consoleChecksMax: 100,
   consoleCheckSecretsMax: 16,
+  /** One filter of a list of requests, in characters. */
+  consoleFilterCharsMax: 4_096,
   /** A form of the wizard with the request that it is tried on, in bytes: it is signed in some hundred ways. */
   consoleTrialBytesMax: 128 * 1024,
 

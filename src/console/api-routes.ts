@@ -3,6 +3,7 @@
  * events. Clients send a token in `Authorization`, never in a cookie; a page of another site cannot do that, and is refused
  * in any case. Every statement runs as the role of the token's session.
  */
+import { setImmediate as othersTurn } from 'node:timers/promises';
 import { rememberedOf } from '../kit/memoize.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../config/limits.ts';
@@ -111,6 +112,7 @@ export class ConsoleApi {
   /** The last retry of each session. */
   readonly #retries = rememberedOf<SqlRunner, { last: Retrying | null }>(() => ({ last: null }));
   readonly #rights: KnownRights;
+  #computed: Promise<unknown> = Promise.resolve();
 
   constructor(deps: ApiDeps) {
     this.#deps = deps;
@@ -308,20 +310,22 @@ export class ConsoleApi {
   async #whichSender({ request, response }: Asked): Promise<void> {
     this.#ofRole(request);
     const checks = readChecks(await readObject(request));
-    writeJson(
-      response,
-      200,
-      checks.map((it) => this.#deps.answers.whichSender(it)),
-    );
+    const found: (SenderName | null)[] = [];
+    for (const it of checks) found.push(await this.#inTurn(() => this.#deps.answers.whichSender(it)));
+    writeJson(response, 200, found);
   }
 
   async #tryHmac({ request, response }: Asked): Promise<void> {
     this.#ofRole(request);
-    writeJson(
-      response,
-      200,
-      tryHmac(readTrial(await readObject(request, limits.consoleTrialBytesMax)), Date.now()),
-    );
+    const trial = readTrial(await readObject(request, limits.consoleTrialBytesMax));
+    writeJson(response, 200, await this.#inTurn(() => tryHmac(trial, Date.now())));
+  }
+
+  /** What takes a while and waits for nothing: one at a time, and between two of them everything else that waits gets its turn. */
+  #inTurn<T>(compute: () => T): Promise<T> {
+    const turn = this.#computed.then(() => othersTurn()).then(compute);
+    this.#computed = turn.catch(() => undefined);
+    return turn;
   }
 
   /** To a table of the session's database. */

@@ -131,14 +131,17 @@ function readFilter(filter: unknown): KeptFilter {
     const fits =
       typeof none === 'number' ? isMoment(value) : typeof value === 'string' && !value.includes('\0');
     if (!fits) throw malformed(`the filter ${name} is a ${typeof none === 'number' ? 'time in ms' : 'text'}`);
+    // A statement holds it many times.
+    if (typeof value === 'string' && value.length > limits.consoleFilterCharsMax)
+      throw malformed(`the filter ${name} has at most ${limits.consoleFilterCharsMax} characters`);
     return [name, value];
   });
   return Object.fromEntries(read) as KeptFilter;
 }
 
-/** Within the years that a timestamp of PostgreSQL and a Date have. */
+/** Up to the year 9999: a later one would be written in a form that PostgreSQL does not read. */
 const isMoment = (value: unknown): value is number =>
-  Number.isInteger(value) && (value as number) >= 0 && (value as number) < 8e15;
+  Number.isInteger(value) && (value as number) >= 0 && (value as number) < Date.UTC(10_000, 0);
 
 export function readReplay(given: Members): ReplayRequest {
   const { schema, table, method, query, headers, body, sign, checked, vouched = '' } = given;

@@ -4,7 +4,7 @@
  */
 import { expressionOf } from './own-hmac.ts';
 import type { HmacForm } from './own-hmac.ts';
-import { identifier, literal, qualified } from './quote.ts';
+import { identifier, literal, qualified, textOf } from './quote.ts';
 import { createSecret } from './statements.ts';
 import type { TableRef } from './statements.ts';
 
@@ -147,7 +147,7 @@ WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)} AND headg
 /** One row, wherever it is: cheap for any number of rows. Of a large document its beginning. */
 export function readFirst({ schema, table }: TableRef, names: readonly string[]): string {
   const column = (name: string): string =>
-    names.includes(name) ? `t.${identifier(name)}::text` : 'NULL::text';
+    names.includes(name) ? textOf(`t.${identifier(name)}`) : 'NULL::text';
   return `SELECT pg_catalog."left"(${column('data')}, 65536) AS data, ${column('event')} AS event, ${column('received_at')} AS received_at
 FROM ${qualified(schema, table)} t LIMIT 1`;
 }

@@ -19,7 +19,7 @@ export interface RowOrder {
   readonly names: readonly string[];
 }
 
-/** Arrival, identity, serial, `DEFAULT now()`, `DEFAULT uuidv7()`. An index that begins with the column decides first, then the arrival. */
+/** No row for a view, whose code an address would run. Arrival, identity, serial, `DEFAULT now()`, `DEFAULT uuidv7()`. An index that begins with the column decides first, then the arrival. */
 export const readOrder = ({ schema, table }: TableRef): string => `WITH RECURSIVE part AS (
   SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)}
@@ -52,7 +52,7 @@ LEFT JOIN LATERAL (
   ORDER BY indexed DESC, arrival DESC, a.attnum
   LIMIT 1
 ) o ON true
-WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)}`;
+WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)} AND c.relkind IN ('r', 'p')`;
 
 /** Of a row of `readOrder`. */
 export function orderOf(row: Readonly<Record<string, string | null>>): RowOrder {

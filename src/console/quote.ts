@@ -9,6 +9,10 @@ export function literal(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
+/** A value as the engine writes it; not as a cast does, which the owner of its type may have defined. */
+export const textOf = (value: string): string =>
+  `CASE WHEN ${value} IS DISTINCT FROM NULL THEN pg_catalog.concat(${value}) END`;
+
 export function qualified(schema: string, name: string): string {
   return `${identifier(schema)}.${identifier(name)}`;
 }

@@ -3,7 +3,7 @@
  * among equal values after its place in the table, so no page costs more than the first. A text is looked for in a bounded number of rows
  * at a time. Takes names and values, returns SQL. Pure.
  */
-import { identifier, literal, qualified } from './quote.ts';
+import { identifier, literal, qualified, textOf } from './quote.ts';
 import type { TableRef } from './statements.ts';
 
 /** Rows of one page, and rows that are looked through for a text in one go. */
@@ -81,7 +81,7 @@ function ordered(
   max: number,
 ): string {
   const value = `t.${identifier(column)}`;
-  const select = selected(of, `${value}::text`);
+  const select = selected(of, textOf(value));
   const [word, sign] = direction === 'desc' ? ['DESC', '<'] : ['ASC', '>'];
   const [oid = '0', tid = '(0,0)'] = (from?.at ?? '').split(' ');
   const place = `(t.tableoid, t.ctid) ${sign} (${literal(oid)}::oid, ${literal(tid)}::tid)`;
@@ -103,7 +103,9 @@ function ordered(
 /** As the rows are printed; in upper or lower case. */
 function says(names: readonly string[], text: string, of: string): string {
   const wanted = `lower(${literal(text)})`;
-  const each = names.map((name) => `strpos(lower(${of}.${identifier(name)}::text), ${wanted}) > 0`);
+  const each = names.map(
+    (name) => `strpos(lower(pg_catalog.concat(${of}.${identifier(name)})), ${wanted}) > 0`,
+  );
   return `coalesce(${each.length === 0 ? 'false' : each.join(' OR ')}, false)`;
 }
 
@@ -113,7 +115,7 @@ export function startsOf(of: TableRef, page: RowPage): string {
   const more = page.text === '' || page.column === null ? [] : ['"?hit"', '"?looked"'];
   const cellMax = Math.max(startChars, Math.floor(cellsBytesMax / (rowsMax * Math.max(1, names.length))));
   const cells = names.map((name, i) => {
-    const text = `r.c${i}::text`;
+    const text = textOf(`r.c${i}`);
     const start = `pg_catalog.concat(octet_length(${text}), ' bytes, beginning with ', left(${text}, ${startChars}))`;
     return `CASE WHEN octet_length(${text}) > ${cellMax} THEN ${start} ELSE ${text} END AS ${identifier(name)}`;
   });

@@ -6,7 +6,8 @@ import { identifier, literal, shellWord } from './quote.ts';
 import { agoText, cut, digitsText, hexLines, pieces, sizeText } from './shown.ts';
 import { createEndpoint } from './new-endpoint.ts';
 import { anyKept, listHandshakes, listKept } from './request-statements.ts';
-import { explainValidate, withoutSecrets } from './statements.ts';
+import { addressOf, wordsOf } from './page/list-address.ts';
+import { explainValidate, mayHoldSecret, withoutSecrets } from './statements.ts';
 
 const shown = (text: string) =>
   pieces(text)
@@ -149,6 +150,29 @@ COMMIT;`;
     `BEGIN;\nCREATE SECRET s WITH (backend = 'meta') AS '********';\n${table}`,
   );
   assert.equal(withoutSecrets("ALTER SECRET a.b AS 'x'"), "ALTER SECRET a.b AS '********'");
+  for (const name of [`"it's"`, '"a;b"', '"as ""it"""'])
+    assert.equal(withoutSecrets(`ALTER SECRET a.${name} AS 'x'`), `ALTER SECRET a.${name} AS '********'`);
+});
+
+test('a statement that may hold a secret is not remembered, however it is quoted', () => {
+  for (const sql of [
+    "CREATE SECRET s WITH (backend = 'meta') AS 'x'",
+    'ALTER SECRET s AS $$x$$',
+    `alter secret "a;b" as 'x'`,
+    "ALTER SECRET s /* ; */ AS E'x'",
+    'ALTER ROLE r PASSWORD $p$x$p$',
+    `CREATE USER MAPPING FOR r SERVER s OPTIONS ("password" 'x')`,
+  ])
+    assert.ok(mayHoldSecret(sql), sql);
+  for (const sql of ["SELECT 'x'", 'SHOW SECRETS', 'DROP SECRET s', "SELECT 'x' FROM password"])
+    assert.ok(!mayHoldSecret(sql), sql);
+});
+
+test('an address with any words for filters has a title', () => {
+  const titleOf = (words: string): string => wordsOf(addressOf(new URLSearchParams(words)), (id) => id);
+  assert.equal(titleOf('result=later&table=t'), 'told to come again, t');
+  for (const word of ['constructor', '__proto__', 'x'])
+    assert.equal(titleOf(`result=${word}&range=${word}`), word.toLowerCase());
 });
 
 test('headers that arrive twice stay two', () => {

@@ -17,11 +17,15 @@ import { plainSession, plainTransaction } from '../kit/plain-settings.ts';
 import { limits } from '../config/limits.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
 import type { SqlAnswer, SqlCall } from './api.ts';
+import { catalogTrust, usesCatalog } from './own-catalog.ts';
 import { Reading } from './reading.ts';
 import type { ReadEnd } from './reading.ts';
 
 /** How to reach the SQL port, without credentials. */
-export type SqlDoorAt = Pick<ClientConfig, 'host' | 'port' | 'ssl'>;
+export interface SqlDoorAt extends Pick<ClientConfig, 'host' | 'port' | 'ssl'> {
+  /** Headgate's own. */
+  readonly role: string;
+}
 
 export interface SqlWho {
   readonly user: string;
@@ -34,6 +38,7 @@ const cancellation = { statementMs: limits.consoleStatementMs, cancelMs: limits.
 export class SqlRunner {
   readonly #config: ClientConfig;
   readonly #running: { count: number };
+  readonly #trust: string;
   #idle: { readonly client: Client; readonly timer: NodeJS.Timeout }[] = [];
   /** Asked when it is opened, and remembered. */
   readonly #openedMs = rememberedOf<Client, number>(() => performance.now());
@@ -42,8 +47,9 @@ export class SqlRunner {
   #closed = false;
 
   /** `running`: the number of running statements of all sessions. */
-  constructor(door: SqlDoorAt, who: SqlWho, running: { count: number }) {
+  constructor({ role, ...door }: SqlDoorAt, who: SqlWho, running: { count: number }) {
     this.#running = running;
+    this.#trust = catalogTrust(role);
     this.#config = {
       ...door,
       user: who.user,
@@ -70,7 +76,7 @@ export class SqlRunner {
       const client = (write ? undefined : this.#takeIdle()) ?? (await this.#connectAgain());
       await this.#goTo(client, zone);
       const reading = new Reading(sql, write);
-      const end = await this.#read(client, reading, signal, own);
+      const end = await this.#read(client, reading, signal, own ? sql : null);
       return { ...answerOf(reading, end), ms: Math.round(performance.now() - started) };
     } finally {
       this.#running.count -= 1;
@@ -122,7 +128,8 @@ export class SqlRunner {
     });
   }
 
-  async #read(client: Client, reading: Reading, signal: AbortSignal, own: boolean): Promise<ReadEnd> {
+  /** `own`: the statement, if it is one of the console. */
+  async #read(client: Client, reading: Reading, signal: AbortSignal, own: string | null): Promise<ReadEnd> {
     const ending = new Cancellation(client, this.#config, signal, cancellation);
     let clean = false;
     try {
@@ -130,9 +137,10 @@ export class SqlRunner {
         ...(reading.write
           ? []
           : ['BEGIN READ ONLY', `SET LOCAL statement_timeout = ${limits.consoleStatementMs}`]),
-        ...(own ? [reading.write ? plainSession : plainTransaction] : []),
+        ...(own === null ? [] : [reading.write ? plainSession : plainTransaction]),
       ];
       if (before.length > 0) await client.query(before.join('; '));
+      if (own !== null && usesCatalog(own)) await this.#refuseOther(client);
       const end = await reading.on(client);
       if (end.kind === 'failed' || end.kind === 'done') {
         if (!reading.write) await client.query('ROLLBACK');
@@ -147,6 +155,17 @@ export class SqlRunner {
       if (clean) this.#keep(client);
       else void hangUp(client);
     }
+  }
+
+  async #refuseOther(client: Client): Promise<void> {
+    const { rows } = await client.query<{ trusted: boolean | null }>(this.#trust);
+    const { trusted = null } = rows[0] ?? {};
+    if (trusted === null)
+      throw new SqlFailure({ sqlstate: '42P01', message: 'this database has no schema headgate' });
+    if (trusted) return;
+    const message =
+      'the schema headgate of this database was not made by Headgate, and what is in it is not run';
+    throw new SqlFailure({ sqlstate: '42501', message });
   }
 
   #keep(client: Client): void {

@@ -172,10 +172,13 @@ export const dropSecret = (schema: string, name: string): string => `DROP SECRET
 /** The statement for display: never shows a secret's value. */
 export function withoutSecrets(sql: string): string {
   return sql.replaceAll(
-    /(\bSECRET\b[^;']*?(?:backend\s*=\s*'meta'[^;']*?)?\bAS\s+)'(?:[^']|'')*'/gi,
+    /(\bSECRET\b(?:"(?:[^"]|"")*"|\bbackend\s*=\s*'meta'|[^;'"])*?\bAS\s+)'(?:[^']|'')*'/gi,
     "$1'********'",
   );
 }
+
+/** Whether a secret or a password may be in it, in quotes of any kind: after one of these words nothing is trusted to end its statement. */
+export const mayHoldSecret = (sql: string): boolean => /\b(?:PASSWORD|SECRET)\b[^]*['$]/i.test(sql);
 
 /** For the tree beside the editor: what the role may read and whose name, or that of one of its columns, contains the text. */
 export const treeMax = 200;

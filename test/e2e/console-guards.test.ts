@@ -9,6 +9,7 @@ import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import type { SqlAnswer } from '../../src/console/api.ts';
+import { emptyForm } from '../../src/console/own-hmac.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { ask, cli, jsonHeaders, openBrowser, openPage, post } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
@@ -59,6 +60,11 @@ const paths = [
     'send',
     'replay',
     'held',
+    'requests',
+    'request',
+    'try-hmac',
+    'which-sender',
+    'secret-form',
     'retry',
     'retry-cancel',
     'sql',
@@ -181,6 +187,11 @@ async function bounds(headgate: Headgate, root: Client): Promise<void> {
     two.tables?.map(({ rows }) => rows),
     [[['10.00']], [['1e400', null, '12345678901234567890']]],
   );
+  for (const filter of [{ text: 'x'.repeat(4_097) }, { table: 1 }, { fromMs: Date.UTC(10_000, 0) }])
+    assert.equal((await post(port, 'requests', { filter }, token)).status, 400, JSON.stringify(filter));
+  const widest = { text: 'x'.repeat(4_096), fromMs: 1, untilMs: Date.UTC(10_000, 0) - 1 };
+  assert.equal((await post(port, 'requests', { filter: widest, counts: true }, token)).status, 200);
+  await takesTurns(headgate, token);
   // Nobody waits for it any more: it is cancelled, not left to run.
   const leaving = new AbortController();
   const left = fetch(`${headgate.adminUrl}/console/api/sql`, {
@@ -199,6 +210,27 @@ async function bounds(headgate: Headgate, root: Client): Promise<void> {
   leaving.abort();
   await left;
   await within(3_000, async () => assert.equal(await running(), 0));
+}
+
+/** While a form is tried on many requests, others are answered. */
+async function takesTurns({ ports }: Headgate, token: string): Promise<void> {
+  const { port } = ports.admin;
+  const signed = Array.from({ length: 8 }, () => ({ kind: 'body' }));
+  const form = { ...emptyForm, header: 'x', prefix: 'a=', signed };
+  const headers = [
+    ['x', 'b=1'],
+    ['t', '1700000000'],
+  ];
+  const request = { headers, body: Buffer.alloc(80_000).toString('base64') };
+  let answered = 0;
+  const trials = Array.from({ length: 30 }, async () => {
+    assert.equal((await post(port, 'try-hmac', { form, secret: 'k', request }, token)).status, 200);
+    answered += 1;
+  });
+  await Promise.race(trials);
+  assert.equal((await ask(port, '/healthz')).status, 200);
+  assert(answered < trials.length, `${answered} trials came first`);
+  await Promise.all(trials);
 }
 
 /** Two roles, each with a table, a secret and a refused request, and two browsers. */

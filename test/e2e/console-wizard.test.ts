@@ -113,6 +113,13 @@ async function connectsGithub({ headgate, page, open }: Tried, t: TestContext): 
   await page.getByText(/Received\. Signed by GitHub/).waitFor();
   const { rows } = await client.query('SELECT event, delivery_id FROM github_events');
   assert.deepEqual(rows, [{ event: 'ping', delivery_id: headers['x-github-delivery'] }]);
+  // Another table of this name has another secret.
+  await client.query(`CREATE SCHEMA elsewhere;
+    CREATE SECRET elsewhere.s WITH (backend = 'meta') AS 'its own';
+    CREATE TABLE elsewhere.github_events (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET elsewhere.s USING github`);
+  await page.evaluate(`location.hash = '#/dev/new/github?table=github_events&schema=elsewhere'`);
+  await page.getByText('It was shown once').waitFor();
+  assert.doesNotMatch(await page.content(), new RegExp(secret));
 }
 
 /** Names that are taken, names that are none, a statement that fails, and a secret that is there. */

@@ -74,7 +74,9 @@ const momentOf = (text: string): number => Math.max(0, Math.floor(Date.parse(tex
 export function wordsOf(address: ListAddress, senderName: (id: string) => string): string {
   const { result, table, code, sender, event, q, range, from, until, stored, cause } = address;
   return [
-    result === '' ? '' : (resultWords[result] ?? result).toLowerCase(),
+    result === ''
+      ? ''
+      : (Object.hasOwn(resultWords, result) ? (resultWords[result] ?? '') : result).toLowerCase(),
     table,
     code,
     cause,

@@ -3,7 +3,7 @@
  * the tab, in sessionStorage. A statement that contains a secret is not remembered, and no result is.
  */
 import { effect, signal } from '@preact/signals';
-import { withoutSecrets } from '../statements.ts';
+import { mayHoldSecret } from '../statements.ts';
 import { me } from './server.ts';
 
 const historyMax = 200;
@@ -21,8 +21,7 @@ export const saved = signal<readonly Saved[]>([]);
 const draftKey = 'headgate-draft';
 export const draft = signal(sessionStorage.getItem(draftKey) ?? '');
 
-const mayRemember = (sql: string): boolean =>
-  sql.length <= charsMax && withoutSecrets(sql) === sql && !/\b(?:PASSWORD|SECRET)\b[^;]*'/i.test(sql);
+const mayRemember = (sql: string): boolean => sql.length <= charsMax && !mayHoldSecret(sql);
 
 effect(() => {
   if (mayRemember(draft.value)) sessionStorage.setItem(draftKey, draft.value);

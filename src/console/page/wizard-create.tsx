@@ -24,7 +24,7 @@ import { Code, Text, Wrong } from './parts.tsx';
 import { go, route } from './route.ts';
 import { call, me, run } from './server.ts';
 import type { Failure } from './server.ts';
-import { isShownOnce, showOnce } from './wizard-secret.tsx';
+import { isShownOnce, memoryOf, showOnce } from './wizard-secret.tsx';
 import type { Chosen } from './wizard-chosen.ts';
 
 const startOf = (chosen: Chosen): string =>
@@ -77,8 +77,10 @@ export function Create({ chosen }: { readonly chosen: Chosen }): JSX.Element {
     try {
       const made = { secret: await firstSecret(chosen, known), answer: randomHex(20) };
       await run(createEndpoint(endpointOf(it, made)), true);
-      if (isShownOnce(chosen) && known === undefined) showOnce(table, made.secret);
-      if (sender !== null && sender.answerSecret !== null) showOnce(`${table} answer`, made.answer);
+      if (isShownOnce(chosen) && known === undefined)
+        showOnce(memoryOf({ schema, table }, 'secret'), made.secret);
+      if (sender !== null && sender.answerSecret !== null)
+        showOnce(memoryOf({ schema, table }, 'answer'), made.answer);
       const address = { ...queryOf(), name: '', table, schema: schema === 'public' ? '' : schema };
       go(route.value.parts, address, true);
     } catch (error) {

@@ -13,7 +13,7 @@ import type { TableRef } from '../statements.ts';
 import { CopyField, Reachable, urlOf } from './address.tsx';
 import { useSettled } from './load.ts';
 import { Sql, Text, Wrong } from './parts.tsx';
-import { call, run } from './server.ts';
+import { call, me, run, token } from './server.ts';
 import type { Failure } from './server.ts';
 import type { Chosen } from './wizard-chosen.ts';
 
@@ -26,8 +26,13 @@ export interface Made extends TableRef {
   readonly waits: boolean;
 }
 
-/** By table, what was made up here; lost with the page. */
+/** What was made up here, by `memoryOf`; lost with the page, and at the end of the session: the next one may be of somebody else. */
 const shown = signal<ReadonlyMap<string, string>>(new Map());
+token.subscribe((value) => {
+  if (value === null) shown.value = new Map();
+});
+export const memoryOf = ({ schema, table }: TableRef, what: 'secret' | 'answer'): string =>
+  JSON.stringify([me.value?.database, schema, table, what]);
 export const showOnce = (key: string, value: string): void => {
   shown.value = new Map([...shown.value, [key, value]]);
 };
@@ -72,7 +77,7 @@ export function Connect({ chosen, made, changed, brief }: Props): JSX.Element {
           {chosen.kind === 'sender' && chosen.sender.learns ? (
             <Learned name={chosen.sender.name} secret={secret} />
           ) : secret === undefined ? null : isShownOnce(chosen) ? (
-            <Chosen chosen={chosen} secret={secret} memory={made.table} changed={changed} />
+            <Chosen chosen={chosen} secret={secret} memory={memoryOf(made, 'secret')} changed={changed} />
           ) : (
             <Pasted chosen={chosen} secret={secret} changed={changed} />
           )}
@@ -80,7 +85,7 @@ export function Connect({ chosen, made, changed, brief }: Props): JSX.Element {
             <Offered
               what={plain(`${chosen.sender.answerSecret.what} (${chosen.sender.answerSecret.where})`)}
               secret={answer}
-              memory={`${made.table} answer`}
+              memory={memoryOf(made, 'answer')}
               make={async () => crypto.randomUUID().replaceAll('-', '')}
               changed={changed}
             />
