@@ -91,7 +91,8 @@ BEGIN
   LOOP
     EXECUTE format($sql$
       DELETE FROM %1$s k WHERE k.ctid = ANY (ARRAY(
-        SELECT o.ctid FROM %1$s o WHERE o.relation = $1 AND o.%2$I < $2 ORDER BY o.%2$I LIMIT $3 FOR UPDATE SKIP LOCKED))$sql$, kept, arrival)
+        SELECT o.ctid FROM %1$s o WHERE o.relation = $1 AND (o.%2$I < $2 OR $2 = 'infinity')
+        ORDER BY o.%2$I LIMIT $3 FOR UPDATE SKIP LOCKED))$sql$, kept, arrival)
       USING known.relation, known.before, most;
     GET DIAGNOSTICS went = ROW_COUNT;
     total := total + went;
