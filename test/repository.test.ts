@@ -60,6 +60,21 @@ suite('repository', () => {
     assert.deepEqual(wrong, []);
   });
 
+  test('no file, and no test, outside the page imports one of the page', () => {
+    const page = 'src/console/page/';
+    const outside = [...sources, ...filesBelow('test').filter((name) => name.endsWith('.ts'))].filter(
+      (name) => !name.startsWith(page),
+    );
+    for (const name of outside) {
+      for (const [, path = ''] of read(name).matchAll(/from '(\.[^']+)'/g)) {
+        assert.ok(
+          !join(dirname(name), path).startsWith(page),
+          `${name} imports ${path}, which is only built for browsers`,
+        );
+      }
+    }
+  });
+
   test('no file imports itself, by however many others', () => {
     const imported = new Map(
       code.map((name) => [

@@ -6,7 +6,7 @@ import { identifier, literal, shellWord } from './quote.ts';
 import { agoText, cut, digitsText, hexLines, pieces, sizeText } from './shown.ts';
 import { createEndpoint } from './new-endpoint.ts';
 import { anyKept, listHandshakes, listKept } from './request-statements.ts';
-import { addressOf, wordsOf } from './page/list-address.ts';
+import { addressOf, wordsOf } from './list-address.ts';
 import { explainValidate, mayHoldSecret, withoutSecrets } from './statements.ts';
 
 const shown = (text: string) =>

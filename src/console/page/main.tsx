@@ -14,7 +14,7 @@ import { watchLive } from './live.ts';
 import { enterByLink, LoginScreen, takesLink } from './login.tsx';
 import { Overview } from './overview.tsx';
 import { Text } from './parts.tsx';
-import { addressOfRefused } from './list-address.ts';
+import { addressOfRefused } from '../list-address.ts';
 import { forgetLists } from './list-state.ts';
 import { watchPlaces } from './remembered-place.ts';
 import { goTo, route, settle, to, watchRoute } from './route.ts';

@@ -6,7 +6,7 @@ import { isKept, resultOf } from '../request-filter.ts';
 import { sizeText } from '../shown.ts';
 import { forgetOne, retryOne } from '../statements.ts';
 import { Timeline, useSameReason, WhatToDo } from './explained-view.tsx';
-import { addressOf, noAddress, wordsOf } from './list-address.ts';
+import { addressOf, noAddress, wordsOf } from '../list-address.ts';
 import { listOf } from './list-state.ts';
 import { LooksLike } from './looks-like.tsx';
 import { Action, Copy, Shown, Sql, Text } from './parts.tsx';
