@@ -185,10 +185,11 @@ const objectOr = (value: unknown): Json =>
 
 const printed = (message: Json): string => `${shownJson(JSON.stringify(message))}\n`;
 
+const schemaOf = (type: object): object =>
+  Object.fromEntries(Object.entries(type).filter(([word]) => word !== 'optional'));
+
 function described({ name, description, takes, writes }: Tool): Json {
-  const properties = Object.fromEntries(
-    Object.entries(takes).map(([key, { optional: _, ...schema }]) => [key, schema]),
-  );
+  const properties = Object.fromEntries(Object.entries(takes).map(([key, type]) => [key, schemaOf(type)]));
   const required = Object.keys(takes).filter((key) => takes[key]?.optional !== true);
   return {
     name,

@@ -132,9 +132,10 @@ function printed({ where, settings, version, io }: ToolSetting): Tool[] {
   ];
 }
 
-function selected({ where }: ToolSetting): Tool[] {
-  /** `named`: looks names up, which mean the same to the role as elsewhere; `run` reads, under plain settings. */
-  const tool = <T>(
+/** `named`: looks names up, which mean the same to the role as elsewhere; `run` reads, under plain settings. */
+const selecting =
+  ({ where }: ToolSetting) =>
+  <T>(
     name: string,
     description: string,
     takes: ArgumentTypes,
@@ -152,10 +153,15 @@ function selected({ where }: ToolSetting): Tool[] {
         return run(session, given, found);
       }),
   });
-  const relation = (session: Session, given: Given) => relationOf(session, textOf(given, 'table'));
-  const relationIfAny = async (session: Session, given: Given) =>
-    given['table'] === undefined ? null : relation(session, given);
-  const count = (given: Given): number => numberOf(given, 'limit', limits.mcpRowsMax);
+
+const relation = (session: Session, given: Given): Promise<string> =>
+  relationOf(session, textOf(given, 'table'));
+const relationIfAny = async (session: Session, given: Given): Promise<string | null> =>
+  given['table'] === undefined ? null : relation(session, given);
+const count = (given: Given): number => numberOf(given, 'limit', limits.mcpRowsMax);
+
+function selected(setting: ToolSetting): Tool[] {
+  const tool = selecting(setting);
   return [
     tool(
       'describe',
