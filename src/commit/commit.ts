@@ -20,7 +20,7 @@ import type { IntoRisingWave } from '../risingwave/into.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { commitCopy } from './copy-group.ts';
+import { commitCopy } from './document-group.ts';
 import { commitDecoded } from './decoded-group.ts';
 import { askOn, fateOf } from './transaction-status.ts';
 import { aborted, isSendersAffair, verdictOf } from './error-cause.ts';
@@ -32,7 +32,7 @@ import { Sharing } from './shared-transaction.ts';
 import type { Transactions } from './shared-transaction.ts';
 import { ackTimeoutOf, mayShare, sharesOf, storeTogether } from './multi-table-statement.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
-import { forRows } from './session-choice.ts';
+import { forRows } from './session-role.ts';
 import { Turns } from './owner-scheduler.ts';
 import type { Done } from './owner-scheduler.ts';
 

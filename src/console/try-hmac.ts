@@ -4,8 +4,8 @@
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { HmacTrial, HmacVerdict } from './api.ts';
-import { algorithms, encodings } from './own-hmac.ts';
-import type { HmacForm, SignedPart, TriedRequest } from './own-hmac.ts';
+import { algorithms, encodings } from './custom-hmac.ts';
+import type { HmacForm, SignedPart, TriedRequest } from './custom-hmac.ts';
 
 type Steps = HmacVerdict['steps'][number][];
 

@@ -15,7 +15,7 @@ import {
   cloudEvents,
   refusal,
   wrongToken,
-} from './asking.ts';
+} from './challenges.ts';
 import {
   all,
   atMost,
@@ -29,8 +29,8 @@ import {
   success,
   text,
   type,
-} from './judging.ts';
-import { asksFirstQuestions } from './questions-asks-first.ts';
+} from './answer-checks.ts';
+import { asksFirstQuestions } from './questions-activation.ts';
 import { testingQuestions } from './questions-testing.ts';
 import { type Question, formType } from './sender.ts';
 import { numeric, uuid } from './signing.ts';

@@ -1,7 +1,7 @@
 /** The reference page of VALIDATE expressions, printed from the table of functions. */
 import { limits } from '../config/limits.ts';
 import { rows } from './functions.ts';
-import { type Row, type Theme, signature } from './table.ts';
+import { type Row, type Theme, signature } from './function-table.ts';
 import { printedType } from './types.ts';
 
 const themes: Readonly<Record<Theme, string>> = {
