@@ -8,7 +8,7 @@
  * (certainly not stored), `table_changed` (read the catalog and try again) or, as `unknown`, with `commit_unknown`.
  * Touches the engine through its own small pool of connections per database, so that a slow SELECT elsewhere never
  * delays a group; its connections are handed out by turns of the tables' owners (owner-scheduler.ts), so that nobody's slow tables take all. Whose
- * session stores the rows is decided in session-choice.ts.
+ * session stores the rows is decided in session-role.ts.
  */
 import type { PoolClient } from 'pg';
 import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';

@@ -30,14 +30,14 @@ import {
   text,
   type,
 } from './answer-checks.ts';
-import { asksFirstQuestions } from './questions-activation.ts';
+import { activationQuestions } from './questions-activation.ts';
 import { testingQuestions } from './questions-testing.ts';
 import { type Question, formType } from './sender.ts';
 import { numeric, uuid } from './signing.ts';
 
 export const questions: Readonly<Record<string, readonly Question[]>> = {
   ...testingQuestions,
-  ...asksFirstQuestions,
+  ...activationQuestions,
   slack: [
     question({
       what: 'for `challenge` back (url_verification)',

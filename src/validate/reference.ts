@@ -142,5 +142,5 @@ SELECT event, data FROM orders;
 /** The Markdown of docs/sql/validate.md. */
 export function validateReference(): string {
   const sections = (Object.keys(themes) as Theme[]).map(section);
-  return `${introduction}${sections.join('\n')}${ownSignature}\nThis page is printed from \`src/validate/table.ts\` and \`src/validate/functions*.ts\`.\n`;
+  return `${introduction}${sections.join('\n')}${ownSignature}\nThis page is printed from \`src/validate/function-table.ts\` and \`src/validate/functions*.ts\`.\n`;
 }
