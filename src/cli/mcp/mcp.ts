@@ -7,7 +7,7 @@ import { limits } from '../../config/limits.ts';
 import type { Settings } from '../../config/settings.ts';
 import { plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
-import { senderPage } from '../../senders/page.ts';
+import { senderPage } from '../../senders/sender-page.ts';
 import { senders } from '../../senders/senders.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import type { Where } from '../find-headgate.ts';

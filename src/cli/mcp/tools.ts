@@ -9,7 +9,7 @@ import type { Settings } from '../../config/settings.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { quoteLiteral } from '../../kit/sql-text.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
-import { senderPage } from '../../senders/page.ts';
+import { senderPage } from '../../senders/sender-page.ts';
 import { hintForSender, senderNamed } from '../../senders/senders.ts';
 import { doctorCommand } from '../doctor.ts';
 import { endpointsCommand } from '../endpoints.ts';
