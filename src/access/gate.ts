@@ -14,7 +14,7 @@ import type { Refusal } from '../errors/refusals.ts';
 import { clientAddress } from './client-address.ts';
 import type { ForwardedHeader } from './client-address.ts';
 import { RateLimit } from './rate-limit.ts';
-import type { Taken } from './rate-limit.ts';
+import type { RateCounts } from './rate-limit.ts';
 
 export interface GateOptions {
   /** Networks of the owner's proxies; null: none is trusted. */
@@ -34,8 +34,8 @@ export interface GateOptions {
 
 /** What passed in one process, for the other processes. */
 export interface Passed {
-  readonly addresses: Taken;
-  readonly tables: Taken;
+  readonly addresses: RateCounts;
+  readonly tables: RateCounts;
 }
 
 export class Gate {

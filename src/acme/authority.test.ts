@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createPublicKey, verify } from 'node:crypto';
 import { suite, test } from 'node:test';
-import type { Answer, Exchange } from '../access/outgoing.ts';
+import type { OutgoingResponse, HttpExchange } from '../access/outgoing.ts';
 import { limits } from '../config/limits.ts';
 import { AcmeError, Authority } from './authority.ts';
 import { newKey } from './certificates.ts';
@@ -13,7 +13,7 @@ type Say = (
   path: string,
   payload: unknown,
   method: string,
-) => Partial<Omit<Answer, 'body'>> & { body?: unknown };
+) => Partial<Omit<OutgoingResponse, 'body'>> & { body?: unknown };
 
 /** An authority of a few words; `say` says what differs. */
 function stand(say: Say = () => ({})) {
@@ -30,7 +30,7 @@ function stand(say: Say = () => ({})) {
     },
     challenge: {},
   };
-  const exchange: Exchange = async (url, { method, body }) => {
+  const exchange: HttpExchange = async (url, { method, body }) => {
     const path = url.pathname.slice(1);
     asked.push(`${method} ${url.host} ${path}`);
     const jws = body === undefined ? null : (JSON.parse(body.text) as (typeof signed)[0]);

@@ -10,10 +10,10 @@ import type { Observation } from '../observe/observations.ts';
 import { AcmeError } from './authority.ts';
 import { challengeCertificate, newKey } from './certificates.ts';
 import type { Certificate } from './certificates.ts';
-import { CertificateKeeper } from './renewal.ts';
-import type { KeeperOptions } from './renewal.ts';
+import { CertificateRenewal } from './renewal.ts';
+import type { RenewalOptions } from './renewal.ts';
 import { nothing } from './certificate-state.ts';
-import type { State } from './certificate-state.ts';
+import type { CertificateState } from './certificate-state.ts';
 import type { Store } from './store.ts';
 
 const domains = ['a.example.com'];
@@ -21,9 +21,9 @@ const bornMs = Date.parse('2026-01-02T00:00:00Z');
 const certificateAt = (ms: number): Certificate => challengeCertificate('a.example.com', 'x', ms);
 
 interface World {
-  kept: State;
+  kept: CertificateState;
   now: number;
-  make: KeeperOptions['make'];
+  make: RenewalOptions['make'];
   store: Partial<Store>;
 }
 
@@ -47,7 +47,7 @@ function keeperOf(t: TestContext, world: Partial<World> = {}) {
     },
     ...it.store,
   };
-  const keeper = new CertificateKeeper({
+  const keeper = new CertificateRenewal({
     domains,
     store,
     make: (...args) => it.make(...args),
@@ -132,7 +132,7 @@ suite('the keeper of a certificate', () => {
     await busy.keeper.close();
     assert.deepEqual(busy.kinds(), []);
 
-    const quicker: State = { ...nothing, certificate: certificateAt(bornMs) };
+    const quicker: CertificateState = { ...nothing, certificate: certificateAt(bornMs) };
     const late = keeperOf(t, { store: { begin: async () => quicker } });
     await until(() => late.it.kept === quicker);
     await late.keeper.close();

@@ -14,7 +14,7 @@ import { createPost } from '../access/outgoing.ts';
 import { limits } from '../config/limits.ts';
 import { keptIn } from './state-file.ts';
 import { rules } from './rules.ts';
-import type { Slot, View } from './rules.ts';
+import type { ReplicationSlot, AlertInput } from './rules.ts';
 
 /** How each begins, and how it ends. */
 const conditions: readonly (readonly [string, (it: Stage) => void, (it: Stage) => void])[] = [
@@ -101,7 +101,7 @@ const conditions: readonly (readonly [string, (it: Stage) => void, (it: Stage) =
   ['HeadgateSlotUnread', (it) => follow(it, { active: false }), (it) => follow(it, { read: 8 })],
 ];
 
-function follow(it: Stage, slot: Partial<Slot>): void {
+function follow(it: Stage, slot: Partial<ReplicationSlot>): void {
   it.add('headgate_tables', { database: 'dev' });
   const labels = { database: 'dev', slot: 's' };
   it.slots = [{ labels, active: true, lost: false, heldBytes: 0, tooManyBytes: 500, read: 7, ...slot }];
@@ -171,7 +171,7 @@ test('every rule is tried above, and those that Prometheus has are the same ther
 
 test('every metric that a rule reads is there', async () => {
   const read = new Set<string>();
-  const view: View = {
+  const view: AlertInput = {
     of: (name) => {
       read.add(name);
       return [];

@@ -10,7 +10,7 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { limits } from '../config/limits.ts';
 import { Alerts } from './alerts.ts';
-import type { Kept } from './state-file.ts';
+import type { SavedCondition } from './state-file.ts';
 import type { SilentTable } from './rules.ts';
 import { SharedAlerts } from './claims.ts';
 
@@ -21,7 +21,7 @@ const silence: SilentTable = { labels, minutes: 100, usualMinutes: 10 };
 /** One of them, on a clock of the test. */
 class Member {
   silent: readonly SilentTable[] = [];
-  kept: readonly Kept[] = [];
+  kept: readonly SavedCondition[] = [];
   isDeaf = false;
   isAway = false;
   alerts: Alerts;

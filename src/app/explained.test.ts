@@ -9,7 +9,7 @@ import { briefOf, spanText } from '../console/outcome-summary.ts';
 import type { ToExplain } from '../console/outcome-summary.ts';
 import { explain } from '../console/explained.ts';
 import { refusals } from '../errors/refusals.ts';
-import type { Keys, Sender } from '../senders/sender.ts';
+import type { SecretKeys, Sender } from '../senders/sender.ts';
 import { expressionOf, senders, signedRequest } from '../senders/senders.ts';
 import type { SignedRequest } from '../senders/senders.ts';
 import { tampered } from '../senders/send-changes.ts';
@@ -44,7 +44,7 @@ function randomFrom(seed: string): (size: number) => Buffer {
   return (size) => createHash('shake256', { outputLength: size }).update(`${seed}${count++}`).digest();
 }
 
-function requestOf(sender: Sender, keys: Keys, atMs = nowMs): SignedRequest {
+function requestOf(sender: Sender, keys: SecretKeys, atMs = nowMs): SignedRequest {
   const id = 'a1b2c3d4e5f60718293a4b5c6d7e8f90';
   const body = Buffer.from(sender.example({ id, nowMs: atMs }));
   return signedRequest(sender, { method: 'POST', url, body, nowMs: atMs, signingKey: keys.signingKey, id });

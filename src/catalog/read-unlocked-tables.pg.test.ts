@@ -8,7 +8,7 @@ import type { TestServer } from '../../test/support/server.ts';
 import { readAround } from './read-unlocked-tables.ts';
 import { look, readSizes, readTables } from './queries.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import type { Picture } from './snapshot-cache.ts';
+import type { SnapshotCache } from './snapshot-cache.ts';
 
 const catalogWholeMs = 60_000;
 
@@ -47,7 +47,7 @@ suite('tables that cannot be read', () => {
     await server.close();
   });
   const pictureOf = (catalogTablesMax: number) => picture({ catalogTablesMax, catalogWholeMs }, () => nowMs);
-  const unusable = (picture: Picture) => [...picture.snapshot.unusable.keys()].toSorted();
+  const unusable = (picture: SnapshotCache) => [...picture.snapshot.unusable.keys()].toSorted();
 
   test('the engine cannot print a default: that table is answered 503, and all of an owner who has several', async () => {
     const numbered = (name: string) =>

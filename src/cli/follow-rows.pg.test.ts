@@ -6,16 +6,16 @@ import { runOurs } from '../../test/support/webhook-tables.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { Following } from './follow-rows.ts';
 import { connect } from './session.ts';
-import type { Session } from './session.ts';
+import type { CommandSession } from './session.ts';
 
 /** A developer who follows, with what was saved last. */
 class Follower {
   saved = '';
   readonly got: string[] = [];
   following: Following;
-  readonly session: Session;
+  readonly session: CommandSession;
 
-  constructor(session: Session, names: readonly string[]) {
+  constructor(session: CommandSession, names: readonly string[]) {
     this.session = session;
     this.following = this.#made(names);
   }

@@ -6,7 +6,7 @@ import { beginning, room } from '../../test/support/owners-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { embeddedBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { Probes } from './value-at-fault.ts';
+import { ValueSearch } from './value-at-fault.ts';
 import { roundTrip } from './round-trip.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Rows } from '../types/rows.ts';
@@ -113,7 +113,7 @@ suite('code that a table gets after it was read', () => {
     assert.deepEqual(codes(await send([rows])), ['aborted payload_undecodable']);
     const facts = { role: 'root', path: 'public', commit: 'on', apart: false };
     const ask = () =>
-      new Probes(
+      new ValueSearch(
         (messages, counts) => roundTrip(own, messages, counts, 5_000),
         new TableStatements(target),
         facts,

@@ -5,7 +5,7 @@ import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Group } from '../types/rows.ts';
 import { limits } from '../config/limits.ts';
-import { Turns } from './owner-scheduler.ts';
+import { OwnerScheduler } from './owner-scheduler.ts';
 
 const { ackDeadlineMs, commitStatementTimeoutMs, slowGroupMs, slowOwnerMs } = limits;
 const spareMs = ackDeadlineMs - commitStatementTimeoutMs;
@@ -14,7 +14,7 @@ const spareMs = ackDeadlineMs - commitStatementTimeoutMs;
 function room(t: TestContext, connections = 8) {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const at = { now: 1, connections };
-  const turns = new Turns({ sizeOf: () => at.connections }, { clock: () => at.now, limits });
+  const turns = new OwnerScheduler({ sizeOf: () => at.connections }, { clock: () => at.now, limits });
   const begun: string[] = [];
   const late: string[] = [];
   const ends = new Map<string, () => void>();

@@ -11,7 +11,7 @@ import type { SessionFacts } from './commit-connection.ts';
 import { forCitus, safePath } from './statements.ts';
 
 /** A pooler lends this session to others, too. */
-export class LentSession extends Error {
+export class BorrowedSession extends Error {
   override readonly name = 'LentSession';
 
   constructor() {
@@ -44,7 +44,7 @@ export async function prepareSession(client: ClientBase, isOther: () => Promise<
        case when ${own} then pg_catalog.set_config('search_path', '${safePath}', false) end`,
     [processID ?? 0],
   );
-  if (rows[0]?.own !== true || (await isOther())) throw new LentSession();
+  if (rows[0]?.own !== true || (await isOther())) throw new BorrowedSession();
   await client.query(sessionSql, [remember(client, rows[0]).commit]);
   connectionOf(client).incarnation = await readIncarnation(client);
 }

@@ -7,8 +7,8 @@ import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import { aborted } from './error-cause.ts';
 import { limits } from '../config/limits.ts';
-import { Sharing } from './shared-transaction.ts';
-import type { Transactions } from './shared-transaction.ts';
+import { GroupSharing } from './shared-transaction.ts';
+import type { GroupTransactions } from './shared-transaction.ts';
 
 const tables = Array.from({ length: 9 }, (_, i) => targetOf({ oid: i, table: `t${i}` }));
 const tableAt = (i: number): Target => tables[i] ?? targetOf();
@@ -40,7 +40,7 @@ function room() {
     });
     return done.promise;
   };
-  const transactions: Transactions = {
+  const transactions: GroupTransactions = {
     mayShare: ({ target }) => target.code.inert,
     alone: (group) => {
       const started = at.now;
@@ -48,7 +48,7 @@ function room() {
     },
     together: (groups) => begin(groups, (isStored) => (isStored ? groups.map(stored) : null)),
   };
-  const sharing = new Sharing(transactions, {
+  const sharing = new GroupSharing(transactions, {
     clock: () => at.now,
     limits: {
       ...limits,

@@ -5,7 +5,7 @@ import { unusableTarget } from '../catalog/snapshot.ts';
 import type { Arrival } from '../types/request.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
-import { Held } from './accepted-requests.ts';
+import { AcceptedRequests } from './accepted-requests.ts';
 
 const name = { database: 'dev', schema: 'public', table: 'hooks' };
 const targetOf = (oid: number, table = 'hooks'): Target => ({
@@ -28,7 +28,7 @@ function arrival(rawHeaders: readonly string[] = [], target = '/webhook/dev/publ
 function opened(t: TestContext, ...targets: readonly Target[]) {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const tables = new Map(targets.map((it) => [it.table, it]));
-  const held = new Held(limits, ({ table }) => tables.get(table) ?? null);
+  const held = new AcceptedRequests(limits, ({ table }) => tables.get(table) ?? null);
   return { held, tables };
 }
 

@@ -11,19 +11,19 @@ import { anyLine, byArrival, resultOf } from './request-filter.ts';
 import { countHandshakes, countKept, findKept, listHandshakes, listKept } from './request-statements.ts';
 import type { Slice } from './request-statements.ts';
 import { maySee, withoutOid } from './tail.ts';
-import type { Rights } from './tail.ts';
+import type { TailRights } from './tail.ts';
 
 export interface ListDeps {
   readonly tail: TailSource;
   /** Reads as the session's role; null: the database does not answer. */
   ask(call: SqlCall): Promise<SqlTable | null>;
-  rights(): Promise<Rights | null>;
+  rights(): Promise<TailRights | null>;
 }
 
 type Row = Readonly<Record<string, string | null>>;
 
 /** Lines of tables that the role does not own are dropped only here, so more of them are asked for. */
-const rememberedMax = (rights: Rights, max: number): number =>
+const rememberedMax = (rights: TailRights, max: number): number =>
   rights === 'all' || rights.strays ? max : Number.MAX_SAFE_INTEGER;
 
 export async function listRequests(
@@ -65,7 +65,7 @@ export async function listRequests(
 
 async function recall(
   of: Recall,
-  rights: Rights | null,
+  rights: TailRights | null,
   { tail }: ListDeps,
 ): Promise<readonly ListedRequest[]> {
   if (rights === null) return [];
@@ -111,7 +111,7 @@ function taken(left: Map<string, number>, key: string): boolean {
   return n > 0;
 }
 
-async function count({ filter }: ListCall, rights: Rights | null, deps: ListDeps): Promise<ListCounts> {
+async function count({ filter }: ListCall, rights: TailRights | null, deps: ListDeps): Promise<ListCounts> {
   const any = { ...filter, result: '' };
   const onlyKept = filter.stored + filter.checked + filter.cause !== '';
   const [lines, all] = await Promise.all([

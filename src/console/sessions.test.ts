@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../config/limits.ts';
 import { isOwnHost } from './hosts.ts';
-import { Sessions } from './sessions.ts';
+import { ConsoleSessions } from './sessions.ts';
 
 const who = { kind: 'owner' } as const;
 
 function opened() {
   const released: string[] = [];
-  return { released, sessions: new Sessions<string>((held) => void released.push(held)) };
+  return { released, sessions: new ConsoleSessions<string>((held) => void released.push(held)) };
 }
 
 test('a link is good once, for its time, and the oldest makes way', () => {

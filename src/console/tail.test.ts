@@ -6,7 +6,7 @@ import type { TailBatch, TailLine } from '../observe/tail.ts';
 import type { TailEvent } from './api.ts';
 import { Ring } from './ring-buffer.ts';
 import { tableKey, watchTail } from './tail.ts';
-import type { Rights } from './tail.ts';
+import type { TailRights } from './tail.ts';
 
 function answered(
   table: string,
@@ -102,7 +102,7 @@ const line = (table: string, over: Partial<TailLine> = {}): TailLine => ({
 });
 
 /** A watcher whose rights are what `rights` says when they are asked for. */
-function watched(rights: () => Rights | null) {
+function watched(rights: () => TailRights | null) {
   const events: TailEvent[] = [];
   const it = {
     events,
@@ -186,7 +186,7 @@ test('while rights cannot be read nothing is told', async (t) => {
 
 test('the last known rights hold for a while, lines wait for the first ones, and a role that is refused sees nothing', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  let answer: () => Rights | null = () => null;
+  let answer: () => TailRights | null = () => null;
   const it = watched(() => answer());
   const tell = async (pauseMs: number): Promise<void> => {
     it.nowMs += pauseMs;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { loadModule, scanSync } from 'libpg-query';
-import { Scanner, type Token } from './scanner.ts';
+import { Scanner, type SqlToken } from './scanner.ts';
 
 /** Parts that begin, end or hide something, a blank between each two. */
 const visible = String.raw`' " $ ; ( ) [ ] , . : + - * / % < > = ! @ # & | ~ ? ^ '' "" $$ $a$ $1 -- /* */ \ \' \\ E' e' U&' U&"
@@ -101,9 +101,9 @@ test('finds the same semicolons and parentheses among bit strings too', async ()
   );
 });
 
-function tokens(text: string, standardConformingStrings = true): [Token['kind'], string][] {
+function tokens(text: string, standardConformingStrings = true): [SqlToken['kind'], string][] {
   const scanner = new Scanner(text, standardConformingStrings);
-  const found: [Token['kind'], string][] = [];
+  const found: [SqlToken['kind'], string][] = [];
   for (let token = scanner.next(); token !== null; token = scanner.next()) {
     found.push([token.kind, text.slice(token.start, token.end)]);
   }

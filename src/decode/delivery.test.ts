@@ -4,7 +4,7 @@ import { parseCompare, parseDeliveryId } from '../types/delivery-id.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
 import { Refused } from '../errors/refusals.ts';
 import { deliveryOf, together } from './delivery.ts';
-import type { Delivery } from './delivery.ts';
+import type { DeliveryDigest } from './delivery.ts';
 
 const idOf = (...given: Parameters<typeof readDelivery>) => readDelivery(...given)?.delivery ?? null;
 
@@ -14,7 +14,7 @@ function readDelivery(
   rawHeaders: readonly string[] = [],
   format: 'json' | 'form' | 'text' = 'json',
   compare?: Dedupe['compare'],
-): Delivery | null {
+): DeliveryDigest | null {
   const parts = parseDeliveryId(place);
   assert(parts !== null, place);
   try {

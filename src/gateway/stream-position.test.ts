@@ -15,7 +15,7 @@ import {
   wholly,
   xidAt,
 } from './stream-position.ts';
-import type { Place } from './stream-position.ts';
+import type { StreamPosition } from './stream-position.ts';
 
 const steps = fc.array(
   fc.record({
@@ -26,7 +26,7 @@ const steps = fc.array(
   { maxLength: 12 },
 );
 const place = steps.map((all) =>
-  all.reduce<Place>(
+  all.reduce<StreamPosition>(
     (at, { from, length, until }) => advanced(at, from, from + length, BigInt(until)),
     wholly(7, 8, 1n),
   ),

@@ -22,7 +22,7 @@ import { FastAnswer } from './fast-answer.ts';
 import type { Coding, Inflation, Inflations } from './inflation.ts';
 import { parseCodings } from './inflation.ts';
 import { endInOneWrite, writeHead } from './node-answer.ts';
-import type { OwnHeader, Reply } from './reply.ts';
+import type { OwnHeader, HttpReply } from './reply.ts';
 import { WholeRequest } from './whole-request.ts';
 
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
@@ -306,7 +306,7 @@ export abstract class Exchange implements LiveRequest {
   }
 
   /** Releases whatever the request held, and writes its answer. */
-  protected write(reply: Reply, own: OwnHeader | null = null): void {
+  protected write(reply: HttpReply, own: OwnHeader | null = null): void {
     const { request, response } = this;
     if (!this.#begin()) return;
     const closes = this.#decideOnClosing();

@@ -25,7 +25,7 @@ import { FastConnections } from './fast-connection.ts';
 import { Inflations } from './inflation.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
 import { rawMessage } from './reply.ts';
-import type { Reply } from './reply.ts';
+import type { HttpReply } from './reply.ts';
 import { answerHalfClosed, createHttpDoor } from './server.ts';
 import type { NodeServer } from './server.ts';
 import { WholeRequest } from './whole-request.ts';
@@ -36,7 +36,7 @@ export interface HttpHandler<E extends Exchange> {
   /** `passedOver`: why an offer to continue in another protocol was ignored. */
   serve(request: HttpRequest, exchange: E, passedOver: Refusal | null): void;
   /** The answer for a connection that has no request to answer. This call also reports it as answered. */
-  words(why: Refusal, connection: Connection): Reply;
+  words(why: Refusal, connection: Connection): HttpReply;
   /** null: every offer is ignored. */
   readonly offers: Offers | null;
 }

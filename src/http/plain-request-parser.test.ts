@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import { fuzzRequests } from '../../test/support/fuzz-requests.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { post } from '../../test/support/raw-http.ts';
-import { doubtful, more, Recogniser } from './plain-request-parser.ts';
+import { doubtful, more, PlainRequestParser } from './plain-request-parser.ts';
 import { WholeRequest } from './whole-request.ts';
 
 const path = '/webhook/dev/public/t';
@@ -16,7 +16,7 @@ const rules = {
   linesMax: 10,
   bodyBytesMax: 1_000,
 };
-const recogniser = new Recogniser(rules);
+const recogniser = new PlainRequestParser(rules);
 const read = (text: string) => recogniser.read(Buffer.from(text, 'latin1'), 0);
 
 function whole(text: string): WholeRequest {
@@ -102,7 +102,7 @@ suite('a whole request', () => {
   test('joins headers that came more than once as Node does', () => {
     const given = ['User-Agent', 'Cookie', 'Set-Cookie', 'X-A', 'Authorization', 'Toto'];
     const text = given.map((name) => `${name}: a\r\n${name.toLowerCase()}: b\r\n`).join('');
-    const large = new Recogniser({ ...rules, linesMax: 50 });
+    const large = new PlainRequestParser({ ...rules, linesMax: 50 });
     const bytes = Buffer.from(post(path, '{}', text));
     assert.ok(large.read(bytes, 0) > 0);
     const request = new WholeRequest(bytes, large);

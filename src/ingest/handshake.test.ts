@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Answers, HandshakeRule } from '../types/answers.ts';
+import type { TableAnswers, HandshakeRule } from '../types/answers.ts';
 import type { Arrival } from '../types/request.ts';
 import type { AskedHandshake } from '../types/journal.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { Handshakes } from './handshake.ts';
+import { SenderHandshakes } from './handshake.ts';
 
 const name = { database: 'dev', schema: 'public', table: 't' };
 
@@ -22,15 +22,15 @@ function rule(place: number, word: string, methods: readonly string[] | null = n
   };
 }
 
-function target(answers: Partial<Answers>, check: Target['check'] = null): Target {
-  const none: Answers = { unchecked: [], checked: [], asksByPost: true, committed: null };
+function target(answers: Partial<TableAnswers>, check: Target['check'] = null): Target {
+  const none: TableAnswers = { unchecked: [], checked: [], asksByPost: true, committed: null };
   return { ...name, oid: 1, check, answers: { ...none, ...answers } } as unknown as Target;
 }
 
 function deps(known: Target | null | undefined) {
   const told: AskedHandshake[] = [];
   let nowMs = 0;
-  const handshakes = new Handshakes({
+  const handshakes = new SenderHandshakes({
     catalog: {
       lastKnown: () => known,
       find: () => Promise.reject(new Refused('engine_unavailable')),

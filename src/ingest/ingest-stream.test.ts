@@ -6,7 +6,7 @@ import type { TestStreams } from '../../test/support/streams.ts';
 import { targetOf } from '../../test/support/rows.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { Batch, Stream } from './ingest-stream.ts';
+import type { StreamBatch, Stream } from './ingest-stream.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
@@ -21,7 +21,7 @@ const opening = {
 };
 const hooks = { target: () => undefined };
 
-function batch(text: string, deletes: readonly number[] = [0]): Batch {
+function batch(text: string, deletes: readonly number[] = [0]): StreamBatch {
   const bytes = Buffer.from(text);
   const deleted = deletes.includes(1) ? Uint8Array.from(deletes) : null;
   return {

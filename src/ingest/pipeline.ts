@@ -13,7 +13,7 @@ import type { Arrival } from '../types/request.ts';
 import type { Outcome, Rows, Spooled } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 
-export interface Way {
+export interface Pipeline {
   /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
   find(name: TableName): Target | Promise<Target>;
   /** Whether it is what `find` would return, as the engine says after `sinceMs` of the clock; throws `engine_unavailable`. */
@@ -52,7 +52,7 @@ export interface Destinations {
   readonly disk: Disk | null;
 }
 
-export class WayWithoutSpool implements Way {
+export class DirectPipeline implements Pipeline {
   readonly #to: Destinations;
   readonly #inOrder: boolean;
 

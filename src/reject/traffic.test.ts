@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { TrafficCounts, tookBoundsMs } from './traffic.ts';
-import type { Answered } from './traffic.ts';
+import type { CountedAnswer } from './traffic.ts';
 
 const bounds = { trafficTablesMax: 2, trafficWaitingMax: 3, trafficFlushMs: 10 };
 const minute = 60_000;
 
-function answered(code: Answered['code'], ms = 1): Answered {
+function answered(code: CountedAnswer['code'], ms = 1): CountedAnswer {
   return { kind: 'request.answered', table: null, status: 0, code, rows: 1, seconds: ms / 1_000 };
 }
 

@@ -13,7 +13,7 @@ import type { Refusal } from '../errors/refusals.ts';
 import { columnsOf } from './relations.ts';
 import type { RwColumn } from './relations.ts';
 import { printType } from './types.ts';
-import { expression, Misfit } from './values.ts';
+import { expression, ValueError } from './values.ts';
 
 /** Rows of one request, ready to be sent. */
 export interface Encoded {
@@ -92,7 +92,7 @@ function tupleOf(
     try {
       tuple += (tuple === '(' ? '' : ',') + expressionOf(column, raw, document, false);
     } catch (error) {
-      if (error instanceof Misfit) return misfitOf(column, error.message);
+      if (error instanceof ValueError) return misfitOf(column, error.message);
       throw error;
     }
   }

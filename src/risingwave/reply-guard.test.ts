@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { int16, int32, message, zeroEnded } from '../kit/postgres-message.ts';
 import { limits } from '../config/limits.ts';
-import { Guard } from './reply-guard.ts';
+import { ReplyGuard } from './reply-guard.ts';
 
 const entered = Buffer.concat([
   message('R', int32(0)),
@@ -23,7 +23,7 @@ const answer = Buffer.concat([
 /** What a guard gives of the pieces. */
 function given(asked: string | null, pieces: readonly Buffer[]): Buffer {
   const out: Buffer[] = [];
-  const guard = new Guard((it) => out.push(Buffer.from(it)));
+  const guard = new ReplyGuard((it) => out.push(Buffer.from(it)));
   // Pieces are the guard's own.
   guard.reads(Buffer.from(entered));
   if (asked !== null) guard.asks(asked);
@@ -77,7 +77,7 @@ test('a value that is given back may be as large as the one that was sent', () =
 
 test('who is refused is refused once', () => {
   const out: Buffer[] = [];
-  const guard = new Guard((it) => out.push(it));
+  const guard = new ReplyGuard((it) => out.push(it));
   const no = message('E', Buffer.from('Mno\0\0'));
   assert.throws(() => guard.reads(Buffer.from(no)), /refused/);
   assert.deepEqual(Buffer.concat(out), no);

@@ -13,7 +13,7 @@ import { printType } from './types.ts';
 import type { RwType } from './types.ts';
 
 /** A value that does not fit its column's type; the message is for the sender. */
-export class Misfit extends Error {
+export class ValueError extends Error {
   override readonly name = 'Misfit';
 }
 
@@ -76,12 +76,12 @@ function scalarText(name: string, raw: string): string {
   const isNested = first === '{' || first === '[';
   if (!isNested) return checked(name, raw);
   if (name === 'character varying' || (first === '[' && name.startsWith('vector'))) return raw;
-  throw new Misfit(`${first === '{' ? 'an object' : 'an array'} is no ${name}`);
+  throw new ValueError(`${first === '{' ? 'an object' : 'an array'} is no ${name}`);
 }
 
 function checked(name: string, text: string): string {
   if (name === 'numeric' && !keepsDigits(text))
-    throw new Misfit('numeric has 28 digits, and would round the value');
+    throw new ValueError('numeric has 28 digits, and would round the value');
   return text;
 }
 
@@ -112,15 +112,15 @@ function keepsDigits(text: string): boolean {
 
 function membersOf(type: RwType, raw: string): Map<string, string> {
   if (raw.startsWith('{')) return objectMembers(raw);
-  throw new Misfit(`the value of a ${printType(type)} is an object`);
+  throw new ValueError(`the value of a ${printType(type)} is an object`);
 }
 
 function itemsOf(type: RwType, raw: string): string[] {
   if (raw.startsWith('[')) return arrayItems(raw);
-  throw new Misfit(`the value of a ${printType(type)} is an array`);
+  throw new ValueError(`the value of a ${printType(type)} is an array`);
 }
 
 function quoted(text: string): string {
-  if (text.includes('\0')) throw new Misfit('a text cannot hold \\u0000');
+  if (text.includes('\0')) throw new ValueError('a text cannot hold \\u0000');
   return literal(text);
 }

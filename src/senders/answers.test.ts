@@ -10,8 +10,8 @@ import type { CheckRequest } from '../types/request.ts';
 import { parseAnswer } from '../validate/answer.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { roundsOf, verdict } from './send-handshake.ts';
-import type { Round } from './send-handshake.ts';
-import type { Answered, Asked, Sender } from './sender.ts';
+import type { HandshakeRound } from './send-handshake.ts';
+import type { HandshakeReply, HandshakeQuery, Sender } from './sender.ts';
 import { expressionOf, senders, signedRequest } from './senders.ts';
 
 await loadParser();
@@ -44,7 +44,7 @@ function textOf(clause: string): AnswerText & { readonly when: string | null } {
   };
 }
 
-function received({ method, url, headers, body }: Asked, arrivedAtMs: number): CheckRequest {
+function received({ method, url, headers, body }: HandshakeQuery, arrivedAtMs: number): CheckRequest {
   const { pathname, search } = new URL(url);
   const rawHeaders = Object.entries(headers).flatMap(([name, value]) => [
     name,
@@ -79,7 +79,7 @@ function tableOf(sender: Sender, secret: string, answerKey: string | null) {
       .map(({ parsed }) => parsed.compileRule(values));
   const [open, guarded] = [rules(true), rules(false)];
   const committed = clauses.find(({ text }) => text.when === null)?.parsed.committed();
-  return (asked: Asked, atMs = nowMs): Answered & { readonly stored: boolean } => {
+  return (asked: HandshakeQuery, atMs = nowMs): HandshakeReply & { readonly stored: boolean } => {
     const request = received(asked, atMs);
     const first = (from: typeof open) => from.map(({ answer }) => answer(request)).find((it) => it !== null);
     const early = first(open);
@@ -244,9 +244,9 @@ for (const [name, secret, at, headers, body, wanted] of published) {
 suite('no answer signs an event', () => {
   const oracle = (
     name: string,
-    ask: (challenge: string) => Asked,
-    signatureOf: (answer: Answered) => string | null,
-    event: (body: string, signature: string) => Asked,
+    ask: (challenge: string) => HandshakeQuery,
+    signatureOf: (answer: HandshakeReply) => string | null,
+    event: (body: string, signature: string) => HandshakeQuery,
   ) => {
     const sender = senders.get(name) ?? assert.fail();
     const { table } = setUp(sender);
@@ -279,13 +279,13 @@ suite('no answer signs an event', () => {
     headers: {},
     body: Buffer.alloc(0),
   });
-  const post = (headers: Record<string, string>, body: string): Asked => ({
+  const post = (headers: Record<string, string>, body: string): HandshakeQuery => ({
     method: 'POST',
     url,
     headers,
     body: Buffer.from(body),
   });
-  const member = (name: string) => (answer: Answered) =>
+  const member = (name: string) => (answer: HandshakeReply) =>
     (JSON.parse(answer.body) as Record<string, string>)[name] ?? null;
 
   test('x', () =>
@@ -337,9 +337,9 @@ test('a challenge that is no challenge is not given back', () => {
       `"'`,
       '{"a":1}<',
     ]) {
-      const rounds: readonly Round[] = roundsOf(asker, id, nowMs, hostile);
+      const rounds: readonly HandshakeRound[] = roundsOf(asker, id, nowMs, hostile);
       for (const { asked } of rounds) {
-        let answer: Answered;
+        let answer: HandshakeReply;
         try {
           answer = table(asked);
         } catch (error) {

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { eventPlaces } from './events.ts';
 import { withText } from './send-changes.ts';
 import { roundsOf, verdict } from './send-handshake.ts';
-import type { Answered, Sender } from './sender.ts';
+import type { HandshakeReply, Sender } from './sender.ts';
 import { senders } from './senders.ts';
 
 const id = 'a1b2c3d4e5f60718293a4b5c6d7e8f90';
@@ -33,7 +33,7 @@ function roundsFor(name: string, { signingKey, answerKey = 'second', challenge, 
   return roundsOf(asker, id, nowMs, challenge);
 }
 
-const answer = (change: Partial<Answered>): Answered => ({
+const answer = (change: Partial<HandshakeReply>): HandshakeReply => ({
   status: 200,
   headers: {},
   body: '',
@@ -46,7 +46,7 @@ const json = (value: object) =>
   answer({ headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) });
 
 /** Sender, what it is given, the right answer, and what a receiver without the key or in a hurry would say. */
-const published: readonly (readonly [string, Given, Answered, Answered])[] = [
+const published: readonly (readonly [string, Given, HandshakeReply, HandshakeReply])[] = [
   [
     'zoom',
     { signingKey: 'zoom-secret-token', challenge: 'qgg8vlvZRS6UYooatFL8Aw' },

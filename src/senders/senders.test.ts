@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { suite, test } from 'node:test';
 import type { CheckRequest } from '../types/request.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
-import type { Keys, Sender } from './sender.ts';
+import type { SecretKeys, Sender } from './sender.ts';
 import {
   expandSender,
   expressionOf,
@@ -27,17 +27,17 @@ function randomFrom(seed: string): (size: number) => Buffer {
   return (size) => createHash('shake256', { outputLength: size }).update(`${seed}${count++}`).digest();
 }
 
-const made = new Map<string, Keys>();
+const made = new Map<string, SecretKeys>();
 
 /** Those of RSA take a tenth of a second to make. */
-function keysOf(sender: Sender, seed = 'one'): Keys {
+function keysOf(sender: Sender, seed = 'one'): SecretKeys {
   const of = `${sender.id} ${seed}`;
   const keys = made.get(of) ?? sender.makeSecret(randomFrom(seed));
   made.set(of, keys);
   return keys;
 }
 
-function requestOf(sender: Sender, keys: Keys, atMs = nowMs, id = 'a1b2c3d4e5f60718293a4b5c6d7e8f90') {
+function requestOf(sender: Sender, keys: SecretKeys, atMs = nowMs, id = 'a1b2c3d4e5f60718293a4b5c6d7e8f90') {
   const body = Buffer.from(sender.example({ id, nowMs: atMs }));
   return signedRequest(sender, { method: 'POST', url, body, nowMs: atMs, signingKey: keys.signingKey, id });
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { SendError } from './send-options.ts';
-import type { Asked } from './sender.ts';
+import type { HandshakeQuery } from './sender.ts';
 import { hubInDocument, hubInHeader, websubCommand } from './websub.ts';
 import type { WebsubOptions } from './websub.ts';
 
@@ -15,7 +15,7 @@ type Reply = { status?: number; headers?: Record<string, string>; body?: string 
 /** Runs until `replies` are used up, then it is interrupted. */
 async function run(options: Partial<WebsubOptions>, replies: readonly Reply[]) {
   const interrupt = new AbortController();
-  const asked: Asked[] = [];
+  const asked: HandshakeQuery[] = [];
   const pauses: number[] = [];
   let [printed, noted] = ['', ''];
   const left = [...replies];

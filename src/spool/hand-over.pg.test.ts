@@ -17,7 +17,7 @@ import { joinPayloads } from './format.ts';
 import { encodeRequest } from './kept-request.ts';
 import { beginning } from './spool.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverStages, Slow } from './table-hand-over.ts';
+import type { HandOverStages, SlowTables } from './table-hand-over.ts';
 
 const spool = '0123456789abcdef0123456789abcdef';
 const head = { method: 'POST', requestTarget: '/', rawHeaders: [], arrivedAtMs: 1, remoteAddress: '::1' };
@@ -93,7 +93,7 @@ async function handOver(
   stages: HandOverStages,
   target: Target,
   all: ReadonlyMap<bigint, Buffer>,
-  slow = new Map<number, Slow>(),
+  slow = new Map<number, SlowTables>(),
 ): Promise<boolean> {
   const arrived = await readArrived(stages.pools, stages.database, spool, 5_000).catch(() => null);
   const position = arrived === null ? null : (arrived.positions.get(target.oid) ?? 0n);
@@ -214,7 +214,7 @@ suite('hand-over', () => {
       for (let id = 0; id < 40; id++) all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id === 33)));
       let now = 0;
       const deps = { ...through, catalog: { ...through.catalog, current: () => shaped }, clock: () => now };
-      const slow = new Map<number, Slow>();
+      const slow = new Map<number, SlowTables>();
       for (let passes = 0; !(await handOver(deps, target, all, slow)); passes++) {
         assert(passes < 12);
         assert.deepEqual(await refused(), []);

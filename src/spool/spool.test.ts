@@ -6,7 +6,7 @@ import { ModelFiles } from '../../test/support/model-files.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
 import { decodeHeader, encodeTarget, headerBytes, splitPayloads } from './format.ts';
-import type { Lost } from './quarantine.ts';
+import type { UnreadablePart } from './quarantine.ts';
 import { beginning, Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 import { NotKept } from './writer.ts';
@@ -133,7 +133,7 @@ suite('the spool', () => {
   test('what is damaged while it is in use is reported once, put aside, and waited for no longer', async () => {
     for (const isTampered of [false, true]) {
       const files = new ModelFiles();
-      const lost: Lost[] = [];
+      const lost: UnreadablePart[] = [];
       const spool = await Spool.open(optionsFor(files, { damaged: (one) => lost.push(one) }), id);
       await append(spool, ['first', 'second'], 1);
       const [segment] = spool.segments;

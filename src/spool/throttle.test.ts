@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { unusableTarget } from '../catalog/snapshot.ts';
 import { limits } from '../config/limits.ts';
-import { Restraint, type Watched } from './throttle.ts';
+import { Throttle, type ThrottleInput } from './throttle.ts';
 
 /** Nothing of it is looked at but how many rows it has. */
 const groupOf = (rows: number) => ({
@@ -23,7 +23,7 @@ function restrained() {
     state.rested = ms;
     return Promise.resolve();
   };
-  const watched: Watched = {
+  const watched: ThrottleInput = {
     pace: { groupRows: most, record: () => {} },
     commit: {
       handOver: () => {
@@ -41,7 +41,7 @@ function restrained() {
     clock: () => state.ms,
     limits,
   };
-  const restraint = new Restraint(watched, pause);
+  const restraint = new Throttle(watched, pause);
   /** One that takes so long; gives how long was rested before it, and how many rows the next may have. */
   const group = async (rows: number, ms: number) => {
     [state.rested, state.takes] = [0, ms];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { Framer, ProtocolViolation, unread, type Verdict } from './framing.ts';
+import { Framer, ProtocolViolation, unread, type FrameRewrite } from './framing.ts';
 
 const frame = (type: string, body: Buffer): Buffer => {
   const header = Buffer.alloc(5, type);
@@ -15,7 +15,7 @@ const reader = {
     const letter = String.fromCharCode(type);
     return letter === 'U' ? unread : letter === 'H' ? Math.min(3, length) : length;
   },
-  message: (type: number, body: Buffer): Verdict | Promise<Verdict> => {
+  message: (type: number, body: Buffer): FrameRewrite | Promise<FrameRewrite> => {
     const replaced = frame('r', Buffer.from(`<${body.toString('hex')}>`));
     switch (String.fromCharCode(type)) {
       case 'R':

@@ -14,13 +14,13 @@ import {
 } from '../../test/support/wire-transcripts.ts';
 import { limits } from '../config/limits.ts';
 import { ProtocolViolation } from './framing.ts';
-import { Session } from './session.ts';
+import { SqlPortSession } from './session.ts';
 
 /** Runs a script, cutting every turn into chunks of the given sizes; gives what reached the other sides. */
 async function run(script: Script, sizes: readonly number[], options: { start?: boolean } = {}) {
   let [toEngine, toClient] = ['', ''];
   const failures: unknown[] = [];
-  const session = new Session({
+  const session = new SqlPortSession({
     database: 'dev',
     user: 'root',
     rewrite,

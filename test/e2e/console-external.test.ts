@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
-import type { RetryState, SqlAnswer, TailEvent, TestAnswer } from '../../src/console/api.ts';
+import type { RetryState, SqlResponse, TailEvent, TestAnswer } from '../../src/console/api.ts';
 import { anyKept } from '../../src/console/request-statements.ts';
 import type { HeldRequest, TailLine } from '../../src/observe/tail.ts';
 import { ask, openBrowser, openPage, post } from '../support/console.ts';
@@ -123,7 +123,7 @@ async function keepsApart(t: TestContext, { headgate, alice, mallory }: Asking):
   const { port } = headgate.ports.admin;
   const sql = async (token: string, text: string): Promise<string> => {
     const { text: answer } = await post(port, 'sql', { sql: text, write: false }, token);
-    const { tables } = JSON.parse(answer) as Partial<SqlAnswer>;
+    const { tables } = JSON.parse(answer) as Partial<SqlResponse>;
     return tables === undefined ? answer : JSON.stringify(tables.at(-1)?.rows);
   };
   const counted = 'SELECT table_name, sum(stored) FROM headgate.traffic GROUP BY 1';

@@ -8,7 +8,7 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
-import type { SqlAnswer } from '../../src/console/api.ts';
+import type { SqlResponse } from '../../src/console/api.ts';
 import { emptyForm } from '../../src/console/custom-hmac.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { ask, cli, jsonHeaders, openBrowser, openPage, post } from '../support/console.ts';
@@ -172,7 +172,10 @@ async function bounds(headgate: Headgate, root: Client): Promise<void> {
   const token = await enterAs(headgate, 'root', password);
   const sql = async (text: string, write = false) => {
     const { status, text: answer } = await post(port, 'sql', { sql: text, write }, token);
-    return { status, ...(JSON.parse(answer) as Partial<SqlAnswer> & { error?: string; sqlstate?: string }) };
+    return {
+      status,
+      ...(JSON.parse(answer) as Partial<SqlResponse> & { error?: string; sqlstate?: string }),
+    };
   };
   const many = await sql('SELECT generate_series(1, 100000)');
   assert.deepEqual([many.tables?.[0]?.rows.length, many.tables?.[0]?.more], [1_000, true]);

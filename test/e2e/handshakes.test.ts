@@ -9,10 +9,10 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
 import { askOne, roundsOf } from '../../src/senders/send-handshake.ts';
-import type { Asker } from '../../src/senders/send-handshake.ts';
+import type { HandshakeSender } from '../../src/senders/send-handshake.ts';
 import { senderPage } from '../../src/senders/sender-page.ts';
 import { SendClient } from '../../src/senders/send-client.ts';
-import type { Asked, Sender } from '../../src/senders/sender.ts';
+import type { HandshakeQuery, Sender } from '../../src/senders/sender.ts';
 import { senders } from '../../src/senders/senders.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
@@ -48,14 +48,14 @@ test('handshakes', async (t) => {
   const http = new SendClient();
   onEnd(t, 'client', () => http.close());
   const urlOf = (table: string) => `${headgate.webhookUrl}/dev/public/${table}`;
-  const put = (asked: Asked) => http.send(asked, signal);
-  const get = (table: string, fields: Readonly<Record<string, string>>): Asked => ({
+  const put = (asked: HandshakeQuery) => http.send(asked, signal);
+  const get = (table: string, fields: Readonly<Record<string, string>>): HandshakeQuery => ({
     method: 'GET',
     url: `${urlOf(table)}?${new URLSearchParams(fields).toString()}`,
     headers: {},
     body: Buffer.alloc(0),
   });
-  const post = (table: string, headers: Readonly<Record<string, string>>, body: string): Asked => ({
+  const post = (table: string, headers: Readonly<Record<string, string>>, body: string): HandshakeQuery => ({
     method: 'POST',
     url: urlOf(table),
     headers,
@@ -68,7 +68,7 @@ test('handshakes', async (t) => {
       const keys = sender.makeSecret(randomBytes);
       const answerKey = answerKeyOf(sender);
       await createSenderTable(client, table, sender.id, keys.secret, answerKey);
-      const asker: Asker = {
+      const asker: HandshakeSender = {
         sender,
         url: urlOf(table),
         signedUrl: `${publicUrl}/webhook/dev/public/${table}`,
@@ -76,7 +76,7 @@ test('handshakes', async (t) => {
         answerKey: answerKey ?? '',
         headers: new Map(),
       };
-      const ask = async (by: Asker) => {
+      const ask = async (by: HandshakeSender) => {
         const rounds = roundsOf(by, randomBytes(16).toString('hex'), Date.now());
         return Promise.all(
           rounds.map(async (round) => ({

@@ -5,27 +5,27 @@ import fc from 'fast-check';
 import { TableGate } from '../../spool/table-order.ts';
 import { unusableTarget } from '../../catalog/snapshot.ts';
 import { Refused } from '../../errors/refusals.ts';
-import { SpoolDesk } from './spool-server.ts';
-import { SpoolLink } from './spool-client.ts';
-import type { SpoolSaid, SpoolTold } from './messages.ts';
+import { SpoolServer } from './spool-server.ts';
+import { SpoolClient } from './spool-client.ts';
+import type { SpoolReply, SpoolNotice } from './messages.ts';
 
 const oid = 7;
 const target = unusableTarget({ database: 'dev', schema: 'public', table: 't', oid });
 
 /** A process and its channel, on which messages wait until they are let through. */
 class Side {
-  readonly link: SpoolLink;
-  readonly toMain: SpoolSaid[] = [];
-  readonly fromMain: SpoolTold[] = [];
+  readonly link: SpoolClient;
+  readonly toMain: SpoolReply[] = [];
+  readonly fromMain: SpoolNotice[] = [];
   readonly ends: string[] = [];
-  readonly #desk: SpoolDesk;
+  readonly #desk: SpoolServer;
 
-  constructor(desk: SpoolDesk) {
+  constructor(desk: SpoolServer) {
     this.#desk = desk;
-    this.link = new SpoolLink((said) => this.toMain.push(said));
+    this.link = new SpoolClient((said) => this.toMain.push(said));
   }
 
-  tellSpool(told: SpoolTold): void {
+  tellSpool(told: SpoolNotice): void {
     this.fromMain.push(told);
   }
 
@@ -58,7 +58,7 @@ class Side {
 function stage(processes: number) {
   const gate = new TableGate(oid);
   const appended: string[] = [];
-  const desk = new SpoolDesk();
+  const desk = new SpoolServer();
   desk.opened({
     database: 'dev',
     gates: [gate],

@@ -10,7 +10,7 @@ import { Name } from './address.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { LiveList } from './live-list.tsx';
 import { useRows } from './load.ts';
-import type { Row } from './load.ts';
+import type { ResultRow } from './load.ts';
 import { Ago, Badge, Listing, Text, timeOf } from './components.tsx';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './time-range.tsx';
 import { route, to } from './route.ts';
@@ -68,7 +68,7 @@ function Needs(): JSX.Element | null {
   );
 }
 
-function Need({ row }: { readonly row: Row }): JSX.Element {
+function Need({ row }: { readonly row: ResultRow }): JSX.Element {
   const [schema, table] = [row['nspname'] ?? '', row['relname'] ?? ''];
   const { sentence } = stateOf(undefined, row);
   return (
@@ -91,7 +91,13 @@ function Need({ row }: { readonly row: Row }): JSX.Element {
   );
 }
 
-function Figures({ rows, tables }: { readonly rows: readonly Row[] | null; readonly tables: string | null }) {
+function Figures({
+  rows,
+  tables,
+}: {
+  readonly rows: readonly ResultRow[] | null;
+  readonly tables: string | null;
+}) {
   const { stored, unauthorized, refused, unavailable, all, p50, p99 } = sumsOf(rows ?? []);
   const text = (count: number): string => (rows === null ? '…' : digitsText(String(count)));
   return (

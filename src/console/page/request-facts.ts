@@ -11,15 +11,15 @@ import { readRefused } from '../statements.ts';
 import { useLoaded } from './load.ts';
 import type { Loaded } from './load.ts';
 import { rowsOf } from './load.ts';
-import type { Row } from './load.ts';
+import type { ResultRow } from './load.ts';
 import { timeOf } from './components.tsx';
-import type { Came } from './request.tsx';
+import type { RequestLocation } from './request.tsx';
 import { call, Failure, look } from './server.ts';
 
 export interface Facts {
   readonly row: ListedRequest;
   /** null: nothing but its line is kept. */
-  readonly came: Came | null;
+  readonly came: RequestLocation | null;
   /** What PostgreSQL itself said of its row; null: it was not asked, or has not refused it. */
   readonly engineError: string | null;
   /** What is said of its retry; null: none was asked for. */
@@ -68,7 +68,7 @@ async function rememberedFacts(id: string, options: Options): Promise<Facts | 'g
   return { row, came: came === null ? null : cameOfHeld(came), engineError: null, retry: null, sql: null };
 }
 
-function cameOfHeld({ schema, table, atMs, headers, ...rest }: HeldRequest): Came {
+function cameOfHeld({ schema, table, atMs, headers, ...rest }: HeldRequest): RequestLocation {
   return {
     ...rest,
     table: { schema, table },
@@ -77,7 +77,7 @@ function cameOfHeld({ schema, table, atMs, headers, ...rest }: HeldRequest): Cam
   };
 }
 
-function refusedFacts(row: Row, sql: string): Facts {
+function refusedFacts(row: ResultRow, sql: string): Facts {
   const text = (name: string): string => row[name] ?? '';
   const came = cameOfRefused(row);
   const bytes = (row['body_bytes'] ?? null) === null ? null : Number(row['body_bytes']);
@@ -108,7 +108,7 @@ function refusedFacts(row: Row, sql: string): Facts {
   };
 }
 
-function askedFacts(row: Row, sql: string): Facts {
+function askedFacts(row: ResultRow, sql: string): Facts {
   const outcome = row['outcome'] ?? '';
   const code = outcome === 'answered' ? 'handshake' : `handshake_${outcome}`;
   return {
@@ -120,7 +120,7 @@ function askedFacts(row: Row, sql: string): Facts {
   };
 }
 
-function base(row: Row, id: string, time: string): ListedRequest {
+function base(row: ResultRow, id: string, time: string): ListedRequest {
   const ms = timeOf(row[time] ?? null);
   return {
     id,
@@ -144,7 +144,7 @@ function base(row: Row, id: string, time: string): ListedRequest {
   };
 }
 
-function cameOfRefused(row: Row): Came {
+function cameOfRefused(row: ResultRow): RequestLocation {
   const headers = Object.entries(JSON.parse(row['headers'] ?? '{}') as Record<string, string | string[]>);
   return {
     table: { schema: row['schema_name'] ?? '', table: row['table_name'] ?? '' },
