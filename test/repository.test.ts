@@ -46,7 +46,7 @@ function roomOf(name: string): string {
 }
 
 suite('repository', () => {
-  test('imports run one way', () => {
+  test('source imports run one way', () => {
     const layerOf = (room: string) => layers.findIndex((rooms) => rooms.includes(room));
     const wrong: string[] = [];
     for (const name of code) {
@@ -75,7 +75,7 @@ suite('repository', () => {
     }
   });
 
-  test('no file imports itself, by however many others', () => {
+  test('source files have no import cycles', () => {
     const imported = new Map(
       code.map((name) => [
         name,
@@ -123,14 +123,14 @@ suite('repository', () => {
     );
   });
 
-  test('the environment and the command line are read by cli.ts alone', () => {
+  test('process.env and process.argv are read in cli.ts only', () => {
     assert.deepEqual(
       code.filter((name) => /process\.(env|argv)\b/.test(read(name))),
       ['src/app/cli.ts'],
     );
   });
 
-  test('every room says at its door what it is', () => {
+  test('every source file has a header comment', () => {
     const silent = code.filter((name) => !/^(#!.*\n)?\/\*\*/.test(read(name)));
     assert.deepEqual(
       silent.filter((name) => !name.startsWith('src/kit/')),
@@ -138,7 +138,7 @@ suite('repository', () => {
     );
   });
 
-  test('who says at its door with which codes it refuses, names all of its own', () => {
+  test('a file header that lists refusal codes lists all codes of the file', () => {
     const codes = Object.keys(refusals);
     const wrong = code.flatMap((name) => {
       const text = read(name);
@@ -155,7 +155,7 @@ suite('repository', () => {
     assert.deepEqual(wrong, []);
   });
 
-  test('no limit is without a reader', () => {
+  test('every limit in the limits tables is used', () => {
     const tables = code.filter((name) => name.startsWith('src/config/limits'));
     const names = [
       ...tables
@@ -170,7 +170,7 @@ suite('repository', () => {
     );
   });
 
-  test('no export is without an importer, and none is there for tests alone', () => {
+  test('every export has an importer that is not a test', () => {
     const files = new Map(
       [...sources, ...['test', 'bench', 'scripts'].flatMap(filesBelow)]
         .filter((name) => /\.tsx?$/.test(name))

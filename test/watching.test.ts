@@ -163,7 +163,7 @@ suite('deploy/', () => {
     }
   });
 
-  test('what a scrape tells of a bad expression is noticed', async () => {
+  test('the check of Prometheus expressions detects invalid ones', async () => {
     const known = await knownMetrics();
     for (const bad of [
       'headgate_nothing > 0',

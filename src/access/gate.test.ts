@@ -62,7 +62,7 @@ suite('whose request it is', () => {
     }
   });
 
-  test('whatever a stranger writes, the address is the one that the first proxy saw', () => {
+  test("a forged X-Forwarded-For does not change the client's address, which the first trusted proxy reported", () => {
     fc.assert(
       fc.property(
         fc.string({ unit: anyCharacter }),
@@ -96,7 +96,7 @@ suite('rate limits', () => {
     assert.ok(limit.take('a', 9_000) > 0);
   });
 
-  test('in any stretch of time no more pass than a burst and what was earned meanwhile', () => {
+  test('a rate limit lets through no more in any period than its burst and its rate allow', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 50 }),
@@ -124,7 +124,7 @@ suite('rate limits', () => {
     );
   });
 
-  test('names are bounded, and the one seen longest ago is forgotten', () => {
+  test('a rate limit remembers a bounded number of names and forgets the least recently seen', () => {
     const limit = new RateLimit({ count: 1, perMs: 1_000, burst: 1 }, 100);
     for (let i = 0; i < 10_000; i++) assert.equal(limit.take(`n${i}`, 0), 0);
     assert.equal(limit.names, 100);

@@ -62,7 +62,7 @@ function keeperOf(t: TestContext, world: Partial<World> = {}) {
 }
 
 suite('the keeper of a certificate', () => {
-  test('has one made where there is none, shows what the authority asks for meanwhile, and rests', async (t) => {
+  test('certificate renewal requests a missing certificate, serves the challenges meanwhile, and then waits', async (t) => {
     const challenge = { domain: 'a.example.com', token: 't', authorization: 't.x' };
     const accounts: string[] = [];
     const { it, keeper, shown, kinds, told } = keeperOf(t, {
@@ -125,7 +125,7 @@ suite('the keeper of a certificate', () => {
     assert.equal(keeper.standing.state, 'waiting');
   });
 
-  test('where another Headgate asks, or was quicker, nobody is asked here', async (t) => {
+  test('certificate renewal makes no request while another Headgate requests or has renewed the certificate', async (t) => {
     let begun = 0;
     const busy = keeperOf(t, { store: { begin: async () => (begun++, null) } });
     await until(() => begun > 0);
@@ -139,7 +139,7 @@ suite('the keeper of a certificate', () => {
     assert.deepEqual(late.kinds(), []);
   });
 
-  test('whose time was over keeps nothing', async (t) => {
+  test('certificate renewal stores nothing after its claim has expired', async (t) => {
     const { kinds, told, shown } = keeperOf(t, { store: { keep: async () => false } });
     await told(2);
     assert.deepEqual(kinds(), ['asked', 'failed']);

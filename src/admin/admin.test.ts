@@ -211,7 +211,7 @@ test('no text from outside makes a line, a field or a colour of its own', () => 
   assert.equal((JSON.parse(line) as { reason: string }).reason, unseen);
 });
 
-test('how severe a line of the engine is, it says itself, and not what it quotes', () => {
+test('the severity of an engine log line comes from its own field, not from text it quotes', () => {
   const levelOf = (line: string) => {
     const [logLine = '{}'] = logged('json', 'debug', { kind: 'engine.said', line });
     return (JSON.parse(logLine) as { level: string }).level;

@@ -42,7 +42,7 @@ class Slow extends Writable {
   }
 }
 
-test('what a slow reader has not read waits in memory up to its bound; lines beyond are lost and counted', async () => {
+test('log lines for a slow reader wait in memory up to a bound; lines beyond it are dropped and counted', async () => {
   const stream = new Slow();
   const output = streamOutput(stream, lost, 30);
   for (let i = 0; i < 10; i++) output.write(`line ${i}.\n`);

@@ -32,7 +32,7 @@ const valueOf = (text: string, name: string) =>
   );
 const rowsOf = (text: string) => valueOf(text, 'headgate_rows_total{database="d",schema="s",table="t"}');
 
-test('what counts is summed, what everybody knows is not, what is of one process stands apart', async () => {
+test('merged metrics sum counters, keep shared gauges once, and label values of one process', async () => {
   const [main, one, two] = await Promise.all(
     [process(1, 0), process(2, 5), process(4, 6)].map((it) => it.families()),
   );

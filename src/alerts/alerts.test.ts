@@ -195,7 +195,7 @@ test('every metric that a rule reads is there', async () => {
   );
 });
 
-test('what comes and goes is told once, and no storm comes of a thousand', async (t) => {
+test('an alert that fires and resolves is reported once each, and a thousand alerts cause no flood of messages', async (t) => {
   const it = await stage(t);
   for (let i = 0; i < 20; i++) {
     it.notReady = i % 4 === 3 ? null : 'away';
@@ -254,7 +254,7 @@ test('a receiver that hangs, redirects, answers 500 or without end is tried agai
   assert.equal(it.said.at(-1)?.kind, 'alerts.told');
 });
 
-test('one that hangs ends with the service, and nothing is told of what began and ended meanwhile', async (t) => {
+test('an alert receiver that hangs is cut off when the service stops, and short alerts meanwhile are not reported', async (t) => {
   const it = await stage(t, { post: createPost({ ...limits, outgoingMs: 600_000 }) });
   it.answer = () => {};
   it.notReady = 'away';
@@ -268,7 +268,7 @@ test('one that hangs ends with the service, and nothing is told of what began an
   assert.deepEqual(it.said, []);
 });
 
-test('what was told before a restart is told to be over, and is not told again', async (t) => {
+test('an alert reported before a restart is not reported again, and its end is', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-alerts-'));
   onEnd(t, 'folder', () => rm(folder, { recursive: true }));
   const file = keptIn(folder);

@@ -37,7 +37,7 @@ class Bench {
   }
 }
 
-test('what is told of a condition, in each state', async () => {
+test('an alert condition reports as its state table says', async () => {
   const pending = () => new Bench().look(true, 1);
   const firing = () => pending().look(true, 100);
   const told = () => firing().tell();

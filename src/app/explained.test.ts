@@ -74,7 +74,7 @@ function said(sender: Sender, secret: string, sent: SignedRequest) {
 }
 
 suite('a refusal in a sentence', () => {
-  test('each code that a request can be refused with has one, and what to do', () => {
+  test('each refusal code of a request has an explaining sentence and advice', () => {
     for (const [code, { status }] of Object.entries(refusals)) {
       const it = { ...plain, code, status, reason: refusals[code as keyof typeof refusals].message };
       const { title, says, todo } = explain(it);

@@ -120,7 +120,7 @@ function relationsOn(bin: string): void {
     });
   }
 
-  test('what was found is remembered for a moment, bounded; what was not is looked for again', async () => {
+  test('found relations are remembered briefly and bounded, and missing ones are looked up again', async () => {
     const relations = open({ relationsMax: 2 });
     const asks = async (run: () => unknown): Promise<number> => {
       const start = asked;
@@ -162,7 +162,7 @@ function relationsOn(bin: string): void {
     assert.equal((await late).table, 'soon');
   });
 
-  test('what the role may not write is refused, and found once it may', async () => {
+  test('a relation that the role may not write is refused, and found once it may', async () => {
     await client.query('CREATE ROLE clerk; CREATE TABLE public.ledger (a int, b int)');
     await client.query('SET ROLE clerk');
     await assert.rejects(async () => open().find('ledger', 'insert'), /may not be written by the role/);

@@ -107,7 +107,7 @@ suite('shapes of tables that change', () => {
     assert.equal(summary(await find('gh')), 'copy (data jsonb) document data');
   });
 
-  test('in a database that was restored elsewhere columns are known by their names', async (t) => {
+  test('in a restored database columns are found by name', async (t) => {
     const { client, database, find, change } = await room(
       t,
       `CREATE TABLE gh (gone INT, data JSONB) INCLUDE HEADER 'x-id' AS id WITH (connector = 'webhook', document = 'data')`,

@@ -9,7 +9,7 @@ import { keyOf, networkFor, problemOf, receiver, retryAfterOf } from './deliver.
 const bounds = { outgoingMs: 5_000, outgoingBytesMax: 65_536 };
 const body = { type: 'application/json', text: '{}' };
 
-test('only hosts that the setting lists are called', () => {
+test('headgate deliver calls only hosts that the setting lists', () => {
   const hosts = ['hooks.example.com:443', '127.0.0.1:3000', '[::1]:3000'];
   for (const good of ['https://hooks.example.com/a?b=c', 'http://127.0.0.1:3000/', 'http://[::1]:3000/'])
     assert.equal(receiver(good, hosts).href, good);

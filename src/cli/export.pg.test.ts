@@ -141,7 +141,7 @@ suite('export as Parquet', { timeout: 120_000 }, () => {
     );
   });
 
-  test('what a type has no place for is named, and leaves no file', async (t) => {
+  test('export as Parquet names a value that its type cannot hold, and leaves no file', async (t) => {
     const { client, folder, exported, pieces } = await stage(t);
     const output = join(folder, 'refused.parquet');
     for (const [type, value, reason] of [
@@ -256,7 +256,7 @@ test('a terminal is shown no character that it would act on, and a file gets eve
   }
 });
 
-test('with --state and --output the second export appends to the file: it is what one export of all rows writes', async (t) => {
+test('export with --state and --output appends, and the file equals one export of all rows', async (t) => {
   const { client, folder, exported } = await stage(t);
   const state = join(folder, 'position');
   for (const format of ['ndjson', 'csv']) {

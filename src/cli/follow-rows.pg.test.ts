@@ -55,7 +55,7 @@ async function stage(t: TestContext, names: readonly string[] = []) {
 }
 
 test(
-  'each row comes once, in its order, and what was cut off comes again',
+  'followed rows arrive once and in order, and a cut page is read again',
   { timeout: 60_000 },
   async (t) => {
     const { client, follower } = await stage(t);
@@ -76,7 +76,7 @@ test(
 );
 
 test(
-  'nothing is left out of space that is used again, of late transactions, of partitions and new tables',
+  'followed rows include reused space, late transactions, partitions and new tables',
   { timeout: 120_000 },
   async (t) => {
     const { client, follower, database } = await stage(t);

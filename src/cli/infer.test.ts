@@ -44,7 +44,7 @@ test('the key is what every sample has, each its own', () => {
   ]);
 });
 
-test('names are quoted where they have to be, and what can be no column is told', () => {
+test('headgate infer quotes names where needed and reports keys that can be no column', () => {
   const columns = inferColumns([Buffer.from('{"order":1,"a b":1,"q\\"q":1,"\\u00e9":1}')]);
   assert.equal(
     statementOf('app.select', columns),

@@ -50,7 +50,7 @@ test('every JSON text is read as JSON.parse reads it, and digits that it loses a
   assert.deepEqual(Object.keys(fromJson('{"__proto__":12345678901234567}') as object), ['__proto__']);
 });
 
-test('what JSON cannot say by itself is written as PostgreSQL reads it', () => {
+test("the client writes values that JSON lacks in PostgreSQL's input format", () => {
   assert.equal(
     toJson({ a: 12345678901234567890n, b: new Uint8Array([0, 255]) }),
     '{"a":12345678901234567890,"b":"\\\\x00ff"}',

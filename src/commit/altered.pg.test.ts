@@ -159,7 +159,7 @@ suite('answers that are altered', () => {
     });
   }
 
-  test('what one server has rolled back is not known to be stored nowhere where rows are spread over several', async (t) => {
+  test('with rows on several servers, a rollback on one does not count as stored nowhere', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`create table t (id int, file text);
       create function read() returns trigger language plpgsql as $$ begin

@@ -200,7 +200,7 @@ suite('tables and connections that change', () => {
     }
   });
 
-  test('behind a pooler nothing is set for longer than a transaction', async (t) => {
+  test('commits behind a pooler set nothing beyond their transaction', async (t) => {
     const { client, database, tableOf } = await commitRoom(t);
     await client.query(`
       alter database ${database.name} set synchronous_commit = off;
@@ -264,7 +264,7 @@ suite('tables and connections that change', () => {
     ['an older', debianBin],
   ] as const) {
     const skip = existsSync(join(bin, 'postgres')) ? false : `no PostgreSQL in ${bin}`;
-    test(`any table of ${version} PostgreSQL, where there is no schema headgate`, { skip }, async (t) => {
+    test(`commits work on any table of ${version} PostgreSQL without schema headgate`, { skip }, async (t) => {
       const server = await startServer(bin);
       onEnd(t, 'server', () => server.close());
       const engine = await openPostgresEngine({

@@ -91,7 +91,7 @@ test('exactly the members with a refused row are refused, all others are stored 
   );
 });
 
-test('one named row costs one more attempt', async () => {
+test('a group whose COPY error names the row is stored with one more attempt', async () => {
   const members = Array.from({ length: 100 }, () => rowsOf(1));
   const engine = engineOf(new Set(members.slice(57, 58)), true);
   const outcomes = await commitIsolating({ ...engine, namedRefusalsMax: 3 }, members);
@@ -131,7 +131,7 @@ test('a fault of nobody is one outcome for all; a lost connection is unknown for
   );
 });
 
-test('what is no row’s fault costs its rows 503 and nobody else anything, and ends soon where nothing can be stored', async () => {
+test("an error that is no row's fault gives its own rows 503, and the search ends soon if nothing can be stored", async () => {
   const away: Outcome = { kind: 'aborted', refusal: refusal('engine_unavailable') };
   const members = Array.from({ length: 2_048 }, () => rowsOf(1));
   const judge = () => Promise.resolve({ blame: 'elsewhere' as const, outcome: away });

@@ -12,7 +12,7 @@ import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
 
-/** A group that is stored by COPY: CopyGroup, and what tests put in its place. */
+/** A group that is stored by COPY: DocumentGroup, and what tests put in its place. */
 export interface TriedCopy {
   attempt(members: readonly Rows[]): Promise<StoreAttempt>;
   judge(failed: Failed): Promise<Judged>;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CountedBackoff } from './counted-backoff.ts';
 
-test('what fails is tried seldom, and what passes again and again', () => {
+test('CountedBackoff attempts seldom after failures and always after successes', () => {
   const never = new CountedBackoff();
   let tried = 0;
   for (let i = 0; i < 100_000; i++)

@@ -50,7 +50,7 @@ async function room(t: TestContext) {
 const allStored = Array(names.length).fill(1);
 
 suite('together', () => {
-  test('what comes together is one transaction, in order and as it was sent', async (t) => {
+  test('groups that arrive together are stored in one transaction, in order and unchanged', async (t) => {
     const { client, targets, send, sendAll, found } = await room(t);
     assert.deepEqual(await sendAll('{"n":1}'), allStored);
     assert.deepEqual(await found('{"n":1}'), { n: 5, transactions: 1 });
@@ -204,7 +204,7 @@ suite('together', () => {
     assert.deepEqual(counted, [{ n: 2 }]);
   });
 
-  test('what a connection has no room for shares as well', async (t) => {
+  test("groups beyond a connection's prepared statements share a transaction as well", async (t) => {
     const { client, targets, database } = await room(t);
     const pools = new CommitPools(database.engine, limits);
     onEnd(t, 'pools', () => pools.close());

@@ -98,7 +98,7 @@ function newestOn(bin: string): void {
   const columns = 'id INT PRIMARY KEY, seen BIGINT, v TEXT';
 
   for (const way of ['plain', 'code'])
-    test(`all orders of short histories end in the newest (${way})`, async (t) => {
+    test(`all orders of short histories end in the newest version (${way})`, async (t) => {
       const { client, headgate, targetOf, create, logged } = await room(t);
       await create(columns, `version = 'seen'`);
       // A table with a trigger is stored in another way.
@@ -348,7 +348,7 @@ function newestOn(bin: string): void {
     assert.deepEqual(outcomes, [1, 0, 0, 0, 1, 1, 1]);
   });
 
-  test('what is stale is counted for the request that sent it, whatever shares its group', async (t) => {
+  test('stale rows are counted for the request that sent them, whatever shares its group', async (t) => {
     const { headgate, create, spy } = await room(t);
     const target = await create(columns, `version = 'seen'`);
     const send = headgate();
@@ -505,7 +505,7 @@ function newestOn(bin: string): void {
     }
   });
 
-  test('what cannot have versions is refused when it is said, and SHOW CREATE TABLE says it again', async (t) => {
+  test('the option version is refused where it cannot work, and SHOW CREATE TABLE prints it', async (t) => {
     const { client, create } = await room(t);
     const refused: readonly (readonly [string, string, RegExp])[] = [
       ['id INT, seen INT', 'seen', /needs a primary key/],

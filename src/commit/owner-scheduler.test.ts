@@ -66,7 +66,7 @@ function room(t: TestContext, connections = 8) {
 }
 
 suite('turns', () => {
-  test('where there is one owner it has all connections, and its groups go in order', async (t) => {
+  test('a single owner gets all connections, and its groups commit in order', async (t) => {
     const { send, begun, end } = room(t, 3);
     send('a1 a2 a3 a4 a5');
     assert.equal(await begun(), 'a1 a2 a3');
@@ -76,7 +76,7 @@ suite('turns', () => {
     assert.equal(await begun(), 'a5');
   });
 
-  test('where there are several the last connections are for owners who have none', async (t) => {
+  test('with several owners the last connections are reserved for owners who have none', async (t) => {
     const { send, begun, end } = room(t);
     send('b1');
     await end('b1');
@@ -159,7 +159,7 @@ suite('turns', () => {
     assert.equal(await begun(), 'c2', 'nobody is in its way any more');
   });
 
-  test('who sends very large groups is slow from the first one on', async (t) => {
+  test('an owner of very large groups is treated as slow from the first group', async (t) => {
     const { send, begun } = room(t);
     send('b1');
     send('a1 a2 a3 a4', 20_000);

@@ -9,7 +9,7 @@ const json = (value: unknown) => JSON.stringify(value);
 const decode = 'failed to decode webhook JSON payload';
 
 suite('rows that the engine refuses', () => {
-  test('one member among many is refused alone, with row, column and reason', async (t) => {
+  test('one bad request in a group is refused alone, with row, column and reason', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`
       create domain even as int constraint is_even check (value % 2 = 0);

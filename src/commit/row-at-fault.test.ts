@@ -82,7 +82,7 @@ function engineOf(members: readonly Rows[], kinds: readonly Kind[], conflicts: n
   };
 }
 
-test('what would be stored one by one is stored, and nothing else, in a bounded number of attempts', async () => {
+test('the search for the row at fault stores exactly what single commits would, in a bounded number of attempts', async () => {
   const kind = fc.record({
     bad: fc.oneof({ weight: 5, arbitrary: fc.constant(false) }, fc.boolean()),
     needs: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.integer({ min: 1, max: 30 })),
@@ -139,7 +139,7 @@ test('what would be stored one by one is stored, and nothing else, in a bounded 
   );
 });
 
-test('one bad member of two thousand costs two passes more', async () => {
+test('one bad request of two thousand costs two more passes', async () => {
   const kinds = Array.from({ length: 2_000 }, (_, i) => ({ bad: i === 777, needs: 0, chain: -1 }));
   const members = kinds.map(() => rowsOf(target, '1'));
   const engine = engineOf(members, kinds, 0);

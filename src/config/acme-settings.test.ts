@@ -36,7 +36,7 @@ suite('settings of an authority', () => {
     refuses({ ...agreed, HEADGATE_LISTEN_ACME_DOMAIN: many }, /100 domains at most/);
   });
 
-  test('what is not meant is refused: without agreement, beside files, without a domain, half an account', () => {
+  test('contradictory ACME settings are refused: no agreement, certificate files, no domain, half an account', () => {
     refuses(domain, /set HEADGATE_LISTEN_ACME_AGREE=true if you agree/);
     refuses({ ...domain, HEADGATE_LISTEN_ACME_AGREE: 'false' }, /if you agree/);
     refuses(

@@ -32,7 +32,7 @@ function opened(t: TestContext, ...targets: readonly Target[]) {
   return { held, tables };
 }
 
-test('what a request held is read by its name, with credentials masked and the query hidden', (t) => {
+test("an accepted request's content is read by its id, with credentials masked and the query hidden", (t) => {
   const target = { ...targetOf(7), intake: { ...targetOf(7).intake, hiddenHeaders: new Set(['x-sig']) } };
   const { held } = opened(t, target);
   const headers = [
@@ -67,7 +67,7 @@ test('what a request held is read by its name, with credentials masked and the q
   });
 });
 
-test('nobody reads it by another table, database or oid, nor when its table is another one', (t) => {
+test("an accepted request's content is not readable through another table, database or oid", (t) => {
   const target = targetOf(7);
   const { held, tables } = opened(t, target, targetOf(8, 'other'));
   const id = held.hold(target, arrival(), Buffer.from('{}'));
@@ -88,7 +88,7 @@ test('nobody reads it by another table, database or oid, nor when its table is a
   assert.equal(held.read({ ...name, held: id, oid: 7 }), null);
 });
 
-test('it is bounded by request, by table and by process, and what is forgotten gives its room back', (t) => {
+test("accepted requests' content is bounded by request, table and process, and eviction frees its room", (t) => {
   const targets = Array.from({ length: 8 }, (_, i) => targetOf(i, `t${i}`));
   const { held } = opened(t, ...targets);
   const read = (table: number, id: string) => held.read({ ...name, table: `t${table}`, held: id, oid: null });

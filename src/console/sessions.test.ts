@@ -47,7 +47,7 @@ test('a session ends when it is idle, at its age, and at a logout; what it held 
   assert.deepEqual(released, ['a', 'b', 'c']);
 });
 
-test('one more session takes the place of the one that was used longest ago', () => {
+test('a console session beyond the bound evicts the least recently used one', () => {
   const { sessions, released } = opened();
   const tokens = Array.from(
     { length: limits.consoleSessionsMax },
@@ -74,7 +74,7 @@ test('five attempts a minute from one network', () => {
   assert.equal(sessions.try('192.0.2.1', 60_001), true);
 });
 
-test('names of loopback are ours, and those that are set; no others, however they are written', () => {
+test('the console accepts loopback and configured host names only, in any spelling', () => {
   const more = ['console.example.com', '10.0.0.5:4561'];
   for (const host of [
     'localhost',

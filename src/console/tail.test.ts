@@ -64,7 +64,7 @@ test('a ring remembers the last outcomes, and tells what comes while somebody wa
   assert.equal(batches.length, 2);
 });
 
-test('what was held is named in its line, and forgotten with it', () => {
+test('a tail line names the content kept of its request, which is evicted with it', () => {
   const forgotten: string[] = [];
   const ring = new Ring(
     () => 0,
@@ -174,7 +174,7 @@ test('a watcher is told of tables that its role owns, and of no others', async (
   it.end();
 });
 
-test('while rights cannot be read nothing is told', async (t) => {
+test('tail events are withheld while rights cannot be read', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const it = watched(() => null);
   it.tell({ lines: [line('a')], skipped: 0 });

@@ -23,7 +23,7 @@ suite('CSV', () => {
     assert.equal(csv('a "quoted", one', 'two\nlines', ' blank'), '"a ""quoted"", one","two\nlines"," blank"');
   });
 
-  test('nothing begins a formula', () => {
+  test('CSV fields never begin a spreadsheet formula', () => {
     const formulas = ['=1+1', '+cmd|x', '-2+3', '@SUM(A1)', '\t=1', '\r=1', '-1=1', '=HYPERLINK("http://x")'];
     for (const formula of formulas) assert.match(csv(formula), /^"?'/, formula);
     assert.match(csvOf({ columns: [{ name: '=evil()', type: 25 }], rows: [] }), /^'=evil\(\)/);
@@ -51,7 +51,7 @@ suite('two texts', () => {
 });
 
 suite('paths', () => {
-  test('of values in objects, with their kinds; digits are not read', () => {
+  test('JSON paths list values in objects with their kinds, without parsing numbers', () => {
     const found = pathsOf(
       '{"a":{"b\\u0022":1e400,"c":[{"d":1}],"e":true},"f":null,"g":"x","h":12345678901234567890}',
     );
@@ -87,7 +87,7 @@ suite('paths', () => {
   });
 });
 
-test('who it looks like: by the header of the signature, and by nothing that many have', () => {
+test('a sender is guessed by its signature header, and not by headers that many send', () => {
   const sender = (id: string, headers: readonly string[]) => ({
     id,
     name: id,

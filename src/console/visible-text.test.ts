@@ -14,7 +14,7 @@ const shown = (text: string) =>
     .map((piece) => (piece.mark ? `[${piece.text}]` : piece.text))
     .join('');
 
-test('what nobody sees becomes a mark, and everything else stays', () => {
+test('invisible characters become marks, and all other text is unchanged', () => {
   assert.equal(shown('a\u202eb\u200bc\u0000d\u001b[31m'), 'a[U+202E]b[U+200B]c[U+0000]d[U+001B][31m');
   assert.equal(shown('\ud800 é 中 😀\n\t<b>&amp;'), '[U+D800] é 中 😀\n\t<b>&amp;');
   for (const char of '\u061c\u200e\u2028\u2029\u2066\u2069\ufeff\u00ad\u007f\u0085') {
@@ -63,7 +63,7 @@ test('JSON is indented, and no digit of it is read', () => {
   assert.equal(prettyJson('['.repeat(1_000_000)), null);
 });
 
-test('it is JSON here exactly where JSON.parse takes it, and means the same', () => {
+test('pretty-printing accepts exactly what JSON.parse accepts, with the same meaning', () => {
   fc.assert(
     fc.property(fc.json(), (text) => {
       assert.deepEqual(JSON.parse(pretty(text) ?? 'nothing'), JSON.parse(text));
@@ -95,7 +95,7 @@ test('sizes, times, digits and bytes for people', () => {
   assert.equal(hexLines(Buffer.from('a\n\xff', 'latin1')), `00000000  61 0a ff${' '.repeat(39)}  a..`);
 });
 
-test('names and texts are quoted, whatever they hold', () => {
+test('SQL and shell quoting round-trips any name and text', () => {
   assert.equal(identifier('plain_1'), 'plain_1');
   assert.equal(identifier('select'), '"select"');
   assert.equal(identifier('a"; DROP TABLE x; --'), '"a""; DROP TABLE x; --"');

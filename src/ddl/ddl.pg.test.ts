@@ -42,7 +42,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     await server.close();
   });
 
-  test('knows whether it may have event triggers', async () => {
+  test('DDL detects whether the role may create event triggers', async () => {
     assert.deepEqual(await rows(root, 'SELECT event_triggers FROM headgate.capability'), [
       [owner === 'root'],
     ]);
@@ -107,7 +107,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     assert.deepEqual(await app.run('SHOW SECRETS'), [['s', 'app', 'meta', null]]);
   });
 
-  test('what belongs to another role stays as it is', async () => {
+  test('DDL leaves tables of another role unchanged', async () => {
     const other = await open('other');
     await root.client.query('GRANT USAGE ON SCHEMA app TO other');
     assert.match(
@@ -184,7 +184,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     assert.equal((await app.fails(broken)).position, broken.indexOf('SELEC') + 1);
   });
 
-  test('refuses what the statement alone does not show', async () => {
+  test('DDL refuses errors that only the catalog reveals', async () => {
     assert.match(
       (await app.fails(`${webhook('bad')} VALIDATE SECRET nosuch AS a`)).message,
       /secret "nosuch" does not exist/,
@@ -245,7 +245,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     assert.match(app.notices.join(), /has no VALIDATE clause/);
   });
 
-  test('what SHOW CREATE TABLE gives can be run again', async () => {
+  test('the output of SHOW CREATE TABLE can be run again', async () => {
     const [shown] = await app.run('SHOW CREATE TABLE app.gh');
     await app.run(
       'ALTER TABLE app.gh RENAME TO gh2; ALTER TABLE app.gh2 RENAME CONSTRAINT gh_body_check TO c',

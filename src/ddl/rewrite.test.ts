@@ -253,7 +253,7 @@ test('random statements between ours come out unchanged', () => {
   );
 });
 
-test('what has to happen before', async () => {
+test('a rewritten statement lists the statements that must run before it', async () => {
   const cases: [string, string[]][] = [
     ['SHOW TABLES; FLUSH', ['ensure dev']],
     ['DROP DATABASE IF EXISTS "App" WITH (FORCE)', ['release App']],
@@ -271,7 +271,7 @@ test('what has to happen before', async () => {
   }
 });
 
-test('other encodings: ASCII is read, anything else is refused where it stands', () => {
+test('in other client encodings ASCII statements are read, and other bytes are refused at their position', () => {
   const latin1 = { ...utf8, clientEncoding: 'LATIN1' };
   const rewrite = createRewriter(testRooms());
   assert.equal(
@@ -294,7 +294,7 @@ test('standard_conforming_strings off', () => {
   assert.equal(result?.kind === 'error' && result.error.sqlstate, '0A000');
 });
 
-test('whatever the words, the answer is a rewrite, an error inside the text, or nothing', () => {
+test('any sequence of words gives a rewrite, an error inside the text, or no change', () => {
   const words =
     `CREATE TABLE UNLOGGED TEMP IF NOT EXISTS t . , ( ) ; = WITH connector 'webhook' VALIDATE SECRET s AS a USING ALTER DROP
     SHOW TABLES DESCRIBE FLUSH DATABASE TEMPLATE RENAME INCLUDE HEADER PRIMARY KEY data JSONB STRING [ ] $1 'x' E'\\' "q" U&"u" $$d$$ $$ ' /* -- \\`.split(
@@ -325,7 +325,7 @@ test('whatever the words, the answer is a rewrite, an error inside the text, or 
   );
 });
 
-test('takes linear time for a text of very many statements', () => {
+test('the rewriter takes linear time for a text of very many statements', () => {
   for (const last of ['SHOW search_path', 'SELECT rw_columns']) {
     const started = performance.now();
     assert.equal(createRewriter(testRooms())(`${';SELECT'.repeat(200_000)};${last}`, utf8), null);
@@ -333,7 +333,7 @@ test('takes linear time for a text of very many statements', () => {
   }
 });
 
-test('takes linear time for one statement of very many parts', () => {
+test('the rewriter takes linear time for one statement of very many parts', () => {
   const many = (part: (i: number) => string, count = 100_000): string =>
     Array.from({ length: count }, (_, i) => part(i)).join('');
   const table = "CREATE TABLE t (data JSONB) WITH (connector = 'webhook'";

@@ -37,7 +37,7 @@ test('keys are known by their characters, however they are written and in whatev
   );
 });
 
-test('only the outermost object counts, and so many unknown keys are remembered', () => {
+test('document keys are those of the outermost object, and a bounded number of unknown ones is remembered', () => {
   const keys = new DocumentKeys(['id'], false);
   assert.deepEqual(counted(keys, '[{"id":1}]'), [0, 0]);
   assert.deepEqual(counted(keys, '"id"'), [0, 0]);

@@ -54,7 +54,7 @@ for (const [body, message] of refusedBodies) {
   });
 }
 
-test('what JSON.stringify makes is accepted, and every proper prefix of an object refused', () => {
+test('the JSON scanner accepts output of JSON.stringify and refuses every proper prefix of an object', () => {
   fc.assert(
     fc.property(fc.jsonValue({ noUnicodeString: true }), (value) => {
       const bytes = Buffer.from(JSON.stringify({ value }));

@@ -105,7 +105,7 @@ test('pg_hba.conf and SSL: what is missing, whichever side insists', async (t) =
   );
 });
 
-test('nobody there', async (t) => {
+test('a connection failure says that nothing listens at the address', async (t) => {
   const port = await freePort();
   const reason = async (host: string) =>
     (await open(t, `postgresql://app:canary@${host}/postgres`)).unavailable ?? '';

@@ -26,7 +26,7 @@ test('held once, free again after close, and nothing is left', async (t) => {
   }
 });
 
-test('of many that start together at most one gets it, and in the end one can', async (t) => {
+test('of many simultaneous starts at most one gets the lock of the data directory, and then another can', async (t) => {
   const folder = await folderFor(t);
   for (let round = 0; round < 20; round++) {
     const results = await Promise.allSettled(Array.from({ length: 8 }, () => lockFolder(folder)));

@@ -109,7 +109,7 @@ test('a text that can never work is refused without showing it', async () => {
   }
 });
 
-test('what the owner of the database sets for everybody runs nothing of his in the session that watches the server', async (t) => {
+test("settings of a database's owner run no code in the session that watches the server", async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   await client.query(`

@@ -12,7 +12,7 @@ const at = (host: string | undefined, origin?: string, localAddress = '127.0.0.1
 const place = (options: Partial<GuardOptions>, ...request: Parameters<typeof at>) =>
   new RequestGuard({ ...closed, ...options }).place(at(...request))?.code ?? 'ok';
 
-test('names of this machine with our port are ours, and no other', () => {
+test('the gateway accepts Host headers of this machine with its own port only', () => {
   for (const host of ['127.0.0.1:8000', 'localhost:8000', 'LOCALHOST:8000', '[::1]:8000', '127.8.8.8:8000']) {
     assert.equal(place({}, host), 'ok', host);
   }
@@ -40,7 +40,7 @@ test('names of this machine with our port are ours, and no other', () => {
   assert.equal(place({}, undefined), 'ok', 'HTTP/1.0: no browser');
 });
 
-test('what was ours by one address is not by another', () => {
+test('the gateway does not accept a Host of one address at another', () => {
   const guard = new RequestGuard({ ...closed, host: '0.0.0.0' });
   const here = at('192.168.1.7:8000', undefined, '192.168.1.7');
   for (const request of [here, here]) assert.equal(guard.place(request), null);
@@ -58,7 +58,7 @@ test('the address that a request came in on is ours, and so is the one that was 
   assert.equal(place({ host: '0.0.0.0' }, '192.168.1.8:8000', undefined, '192.168.1.7'), 'host_refused');
 });
 
-test('names of the setting are ours, with the port they name, or with any', () => {
+test('the gateway accepts Host headers of the setting, with their port or any', () => {
   const hosts = ['api.example.com', 'db.internal:9000'];
   assert.equal(place({ hosts }, 'api.example.com'), 'ok');
   assert.equal(place({ hosts }, 'API.example.com:443'), 'ok');
@@ -109,7 +109,7 @@ test('the token is asked for when there is one', () => {
   }
 });
 
-test('what looks like a token of CREATE TOKEN is one, unless it is the token of the setting', () => {
+test("a value in the form of CREATE TOKEN is looked up as such, unless it is the setting's token", () => {
   const own = `hgt_${'0'.repeat(64)}`;
   const scoped = (token: string | null, header?: string) =>
     new RequestGuard({ ...closed, token }).scopedToken(header);

@@ -48,7 +48,7 @@ test('columns have the names of their types, those of the owner too', async (t) 
   }
 });
 
-test('several statements, commands, notices and names that come twice', async (t) => {
+test('SQL over HTTP returns several statements, command tags, notices and duplicate column names', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const { json } =
     await gateway.sql(`CREATE TABLE t (a STRING, n int); INSERT INTO t VALUES ('x', 1), ('y', 2);
@@ -126,7 +126,7 @@ test('errors have their SQLSTATE and a place in the text as it was sent', async 
   }
 });
 
-test('nothing of one request is left for the next', async (t) => {
+test('SQL over HTTP leaves nothing of one request in the session of the next', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   await gateway.rows('CREATE TABLE kept (n int); CREATE SEQUENCE seq');
@@ -237,7 +237,7 @@ test('a statement whose client has left is cancelled', async (t) => {
   assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
 });
 
-test('more requests than connections wait for their turn', async (t) => {
+test('SQL requests beyond the number of connections wait for their turn', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const answers = await Promise.all(
     Array.from({ length: 60 }, (_, n) => gateway.rows(`SELECT ${n} AS n, pg_sleep(0.005)`)),

@@ -19,7 +19,7 @@ test('lines are given to whoever asks for them first', () => {
     assert.equal(formFor(accept).type, 'text/event-stream', accept);
 });
 
-test('each line is one JSON object, and the last of a batch has its place', () => {
+test('each stream line is one JSON object, and the last of a batch has its position', () => {
   const { begin, rows, silence, refused, comeAgain } = formFor('application/x-ndjson');
   const text = [
     begin(place),

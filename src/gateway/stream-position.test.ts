@@ -79,7 +79,7 @@ test('gap by gap a place comes to another one, and reads nothing twice', () => {
   );
 });
 
-test('of neighbours before the end the two that hold least are read together', () => {
+test('a full stream position merges the two neighbouring ranges with the fewest rows', () => {
   const at = advanced(advanced(advanced(wholly(1, 1, 9n), 0, 100, 10n), 100, 110, 11n), 110, 115, 12n);
   assert.deepEqual(cheapestPair(at, Infinity), { from: 100, to: 115 });
   assert.deepEqual(cheapestPair(at, 110), { from: 0, to: 110 });

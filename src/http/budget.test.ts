@@ -98,7 +98,7 @@ suite('bytes in flight', () => {
     assert.deepEqual(server.listener.load, { connections: 0, bytesInFlight: 0 });
   });
 
-  test('who gives way: the fullest network, in it the one silent for longest; whole ones never', () => {
+  test('bytes in flight evict from the fullest network the request silent for longest, and never a complete one', () => {
     const inFlight = new BytesInFlight(1_000_000);
     const gone: string[] = [];
     const share = (address: string, name: string, bytes: number) => {

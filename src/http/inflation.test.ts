@@ -93,7 +93,7 @@ test('curl sends what gzip wrote', async (t) => {
   }
 });
 
-test('what is cut off, goes on behind its end or is no such thing is refused', async (t) => {
+test('a compressed body that is truncated, has trailing data or is malformed is refused', async (t) => {
   const server = await listen(t);
   const body = Buffer.from(JSON.stringify({ text: 'abc'.repeat(20) }));
   const large = noise.subarray(0, 400_000);
@@ -170,7 +170,7 @@ test('large ones wait for their turn, and what waits too long a line is refused'
   assert.equal(server.listener.load.bytesInFlight, 0);
 });
 
-test('what comes out is counted with the bodies in flight', async (t) => {
+test('decompressed bytes count as bytes in flight', async (t) => {
   const gate = deferred<Outcome>();
   const reached = deferred<number>();
   const server: TestListener = await listen(t, {

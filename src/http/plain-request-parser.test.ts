@@ -26,7 +26,7 @@ function whole(text: string): WholeRequest {
 }
 
 suite('the recogniser', () => {
-  test('accepts what webhooks look like, and begins with nothing else', () => {
+  test('the plain request parser accepts typical webhooks and nothing else', () => {
     for (const good of [
       post(path, '{}'),
       post(`${path}?a=%20&b=(c)`, ''),
@@ -73,7 +73,7 @@ suite('the recogniser', () => {
       assert.equal(read(bad), doubtful, bad);
   });
 
-  test('waits for more as long as nothing is wrong, and not beyond its bound', () => {
+  test('the plain request parser waits for more bytes while the head is valid, up to a bound', () => {
     const good = post(path, '{}');
     const head = good.indexOf('\r\n\r\n') + 4;
     for (let cut = 0; cut < head; cut++) assert.equal(read(good.slice(0, cut)), more, String(cut));
@@ -87,7 +87,7 @@ suite('the recogniser', () => {
 });
 
 suite('a whole request', () => {
-  test('gives one header, or all of them as they came', () => {
+  test('a whole request returns one header, or all of them as received', () => {
     const it = whole(post(path, '{}', 'X-One: 1\r\nX-Two: a\r\nx-two: b\r\n'));
     assert.deepEqual([it.url, it.method, it.body.toString(), it.closes], [path, 'POST', '{}', false]);
     assert.equal(it.header('x-one'), '1');

@@ -89,7 +89,7 @@ test('a small body is read, any other matches nothing', async () => {
     assert.equal(await place(known, { announcedBytes: 6, rawHeaders: [header, 'x'] }), null);
 });
 
-test('what is no table of its own, or cannot be known', async () => {
+test('a request to a table without ANSWER clauses is no handshake, and an unavailable catalog is reported', async () => {
   assert.equal(await place(null), null);
   assert.equal(await place({ ...target({}), answers: undefined }), null);
   assert.equal(await place(target({ unchecked: [rule(1, 'a')] }), { target: '/%' }), null);

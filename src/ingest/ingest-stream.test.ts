@@ -89,7 +89,7 @@ suite('ingest stream', () => {
     assert.equal(say(await late), 'committed');
   });
 
-  test('begins a new chain with the first that was not committed, once no receipt is owed', async () => {
+  test('an ingest stream starts a new chain with the first uncommitted batch once no receipt is owed', async () => {
     for (const code of ['table_changed', 'lane_full', 'engine_unavailable', 'deadline'] as const) {
       const lane = new Lane();
       const refreshed: string[] = [];
@@ -116,7 +116,7 @@ suite('ingest stream', () => {
     }
   });
 
-  test('ends with the first that is refused for good; the answers before it come', async () => {
+  test('an ingest stream ends with the first batch refused for good, after the earlier answers', async () => {
     for (const failure of [aborted('row_refused'), aborted('draining'), aborted('body_not_json'), unknown]) {
       const lane = new Lane();
       const stream = await open({ submit: lane.submit });
@@ -168,7 +168,7 @@ suite('ingest stream', () => {
     assert.equal(say(await keyed.submit(batch('1', [1]))), 'committed');
   });
 
-  test('waits where nothing can be handed over, as long as its patience lasts', async (t) => {
+  test('an ingest stream waits for a bounded time while nothing can be submitted', async (t) => {
     t.mock.method(Math, 'random', () => 0);
     let now = 0;
     const pauses: number[] = [];
@@ -195,7 +195,7 @@ suite('ingest stream', () => {
     assert.ok(now - started >= 30_000 && now - started < 31_000);
   });
 
-  test('another version of the table has to accept the first frame again', async () => {
+  test('an ingest stream checks its first frame again for a changed table', async () => {
     const seen: string[] = [];
     const accepting = targetOf({ check: ({ body }) => seen.push(String(body)) > 0 });
     let target: Target = accepting;
@@ -230,7 +230,7 @@ suite('ingest stream', () => {
     assert.equal(lane.handed.length, 1);
   });
 
-  test('any lane that keeps the order of chains: each batch takes effect once, in order', async () => {
+  test('an ingest stream on any lane that keeps chain order stores each batch once, in order', async () => {
     const step = fc.constantFrom('commit', 'commit', 'commit', 'abort', 'full', 'away', 'lose');
     await fc.assert(
       fc.asyncProperty(

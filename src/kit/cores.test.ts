@@ -26,7 +26,7 @@ test('no quota, no control groups, and another form of them', () => {
   assert.equal(quotaCores(files({ '/sys/fs/cgroup/cpu.max': 'max 100000' })), Infinity);
 });
 
-test('this machine has cores and memory', () => {
+test('available cores and memory of the machine are detected', () => {
   const { cores, memoryBytes } = resources();
   assert.ok(cores > 0 && Number.isFinite(cores));
   assert.ok(memoryBytes > 0 && Number.isSafeInteger(memoryBytes));

@@ -27,7 +27,7 @@ test('a part of something larger is left alone', () => {
   assert.equal(large[0], 1);
 });
 
-test('what Node shares out among small buffers is left alone, and what is empty stays empty', () => {
+test('freeBuffer leaves pooled and empty buffers alone', () => {
   const small = Buffer.from('small');
   freeBuffer(small);
   assert.equal(small.toString(), 'small');

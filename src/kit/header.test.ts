@@ -13,7 +13,7 @@ test('a header by its name, and not a value that reads like one', () => {
   assert.equal(firstHeader({ rawHeaders }, 'nothing'), null);
 });
 
-test('who can tell one header is not asked for all of them', () => {
+test('a header reader that can give one header is not asked for all', () => {
   const asked = {
     get rawHeaders(): readonly string[] {
       throw new Error('all were asked for');

@@ -5,7 +5,7 @@ import { canonicalAddress, clientNetwork, isLoopbackHost } from './address.ts';
 import { Networks } from './networks.ts';
 import { parseRate } from './rate.ts';
 
-test('one text for one address', () => {
+test('each IP address has one canonical text', () => {
   for (const [given, expected] of [
     ['203.0.113.9', '203.0.113.9'],
     ['::ffff:203.0.113.9', '203.0.113.9'],

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { deferred } from './deferred.ts';
 import { Semaphore } from './semaphore.ts';
 
-test('so many at a time, in order; who leaves the queue is passed over, and giving back twice changes nothing', () => {
+test('a semaphore admits in order up to its bound, skips those that left, and ignores a second release', () => {
   const slots = new Semaphore(2);
   const begun: number[] = [];
   const give = Array.from({ length: 6 }, (_, i) => slots.take(() => void begun.push(i)));

@@ -25,7 +25,7 @@ function* slices(count: number, done: string[], name: string): Generator<void, s
   return name;
 }
 
-test('what cannot be cut: one at a time, in order, each followed by a rest as long as it was', async () => {
+test('indivisible work runs one at a time, in order, each followed by a pause of its length', async () => {
   const { work, turns, rests, at } = controlled();
   const done: number[] = [];
   const works = [20, 1, 200, 1].map(async (ms, i) => {
@@ -107,7 +107,7 @@ test('a large work is done at last, however many small ones come', async () => {
   await Promise.all([first, large, ...more]);
 });
 
-test('what fails in a later slice fails the whole, and nothing else', async () => {
+test('work that fails in a later time slice fails alone', async () => {
   function* failing(): Generator<void, never> {
     yield;
     throw new Error('late');

@@ -7,7 +7,7 @@ import { readBatch } from './batch-frame.ts';
 const ops = ['insert', 'upsert', 'update', 'delete'] as const;
 const blank = fc.stringMatching(/^[ \n\r\t]{0,3}$/);
 
-test('finds the data of every item, whatever JSON it is and however it is written', () => {
+test('a batch frame yields the data of every item, whatever JSON it is', () => {
   const item = fc.record({
     op: fc.constantFrom(...ops),
     data: fc.json(),
@@ -36,7 +36,7 @@ test('finds the data of every item, whatever JSON it is and however it is writte
   );
 });
 
-test('any bytes are a batch or refused, and what JSON does not take is no batch unless it is within data', () => {
+test('any bytes are a batch frame or refused, and invalid JSON is accepted within data only', () => {
   const good =
     '{"dml_batch_id":12,"items":[{"op":"delete","data":{"a":[1,"}"]}},{"op":"insert","data":null}]}';
   const changed = fc

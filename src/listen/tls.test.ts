@@ -151,7 +151,7 @@ test('draining: what runs is answered, idle connections and handshakes are ended
   assert.deepEqual(server.listener.load, { connections: 0, bytesInFlight: 0 });
 });
 
-test('whoever speaks no TLS is hung up on, and costs the others nothing', async (t) => {
+test('a client that speaks no TLS is disconnected and costs others nothing', async (t) => {
   const server = await listen(t);
   if (server === null) return;
   const client = await open(server);

@@ -112,7 +112,7 @@ suite('hostile WebSockets', () => {
     dead.destroy();
   });
 
-  test('what is not acknowledged is bounded: the client is not read until some of it is', async (t) => {
+  test('unacknowledged WebSocket batches are bounded: the client is not read until some are acknowledged', async (t) => {
     const gate = deferred<Outcome>();
     const taken: Rows[] = [];
     const server = await listen(t, { submit: (rows) => (taken.push(rows), gate.promise) }, {
@@ -152,7 +152,7 @@ suite('hostile WebSockets', () => {
     assert.deepEqual(server.listener.load, nothing);
   });
 
-  test('all connections together keep to the bytes in flight, and webhooks are refused meanwhile', async (t) => {
+  test('WebSocket connections together respect the bytes in flight, and webhooks are refused meanwhile', async (t) => {
     const gate = deferred<Outcome>();
     const max = 2_000_000;
     const server = await listen(t, { submit: () => gate.promise }, {

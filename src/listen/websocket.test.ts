@@ -170,7 +170,7 @@ for (const [name, message, fatal] of refusedMessages) {
   });
 }
 
-test('what a frame may hold besides', async (t) => {
+test('a WebSocket batch frame may hold other members', async (t) => {
   const rows: Rows[] = [];
   const server = await listen(t, {
     submit: (it) => {

@@ -27,7 +27,7 @@ function kept(code: RefusalCode, body: Buffer | null, bodyBytes: number | null, 
   return { request, description: describe(request, body, bodyBytes, limits) };
 }
 
-test('so many are evaluated in a row, and then so many a second', async () => {
+test('refusal reasons are evaluated in a bounded burst, then at a bounded rate', async () => {
   let now = 0;
   let evaluated = 0;
   const why = new RefusalReasons(
@@ -44,7 +44,7 @@ test('so many are evaluated in a row, and then so many a second', async () => {
   assert.equal(evaluated, 5);
 });
 
-test('only what VALIDATE has refused, as a whole, and within the bound of a reason', async () => {
+test('refusal reasons exist only for complete requests refused by VALIDATE within the size bound', async () => {
   const why = new RefusalReasons(limits, () => 0);
   const tell = async (it: Kept, signal = never) => (await why.tell([it], signal))[0]?.reason;
   const say = () => 'why';

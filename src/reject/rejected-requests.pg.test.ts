@@ -16,7 +16,7 @@ function rejectsOn(bin: string): void {
   before(async () => void (server = await startServer(bin)));
   after(() => server.close());
 
-  test('whatever arrives is stored as it arrived, and its table is left alone', async (t) => {
+  test('rejected requests are stored as they arrived, without touching their table', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const { rejects, settled, counted } = openRejects(t, server);
@@ -81,7 +81,7 @@ function rejectsOn(bin: string): void {
     await within(5_000, async () => assert.deepEqual(await kept(), { true: 3 }));
   });
 
-  test('where no refused requests are kept, ids of deliveries are forgotten all the same', async (t) => {
+  test('delivery ids expire even where no rejected requests are kept', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const older = openRejects(t, server);
@@ -144,7 +144,7 @@ function rejectsOn(bin: string): void {
     }
   });
 
-  test('of a table that is gone nothing is kept, and a flood is cut off', async (t) => {
+  test('rejected requests of a dropped table are not kept, and a flood is cut off', async (t) => {
     const client = await connect(t, server);
     const [gone, there] = [await makeTable(client, 'gone'), await makeTable(client, 't')];
     await client.query('DROP TABLE gone');
@@ -172,7 +172,7 @@ function rejectsOn(bin: string): void {
     assert.equal((await client.query('select from headgate.rejected_requests')).rowCount, 10);
   });
 
-  test('while there is no server: what fits waits, the rest is counted, and nobody is held up', async (t) => {
+  test('rejected requests wait in bounded memory while the server is away; others are counted, and no answer is delayed', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const { rejects, counted, spy } = openRejects(t, server, { nowhere: true });
@@ -191,7 +191,7 @@ function rejectsOn(bin: string): void {
     assert(large.counted('queue') >= 70, 'bytes are bounded as well');
   });
 
-  test('behind a pooler that refuses parameters they are kept, and each statement has its bound', async (t) => {
+  test('rejected requests are kept behind a pooler that refuses parameters, each statement with a timeout', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const { port } = await openPooler(t, { kind: 'unix', path: server.socket });
@@ -234,7 +234,7 @@ function rejectsOn(bin: string): void {
     assert.equal(counted('stored'), 2);
   });
 
-  test('each retry runs once, whoever takes it, and tells what became of it', async (t) => {
+  test('each retry of a rejected request runs once and records its outcome', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const ran: string[] = [];
@@ -326,7 +326,7 @@ function rejectsOn(bin: string): void {
     assert.equal((await retried).outcome, 'committed');
   });
 
-  test('what was not kept as a whole, or came through a WebSocket, is not retried', async (t) => {
+  test('rejected requests that are incomplete or from a WebSocket are not retried', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const { rejects, settled, spy } = openRejects(t, server);

@@ -18,7 +18,7 @@ const taken = (counts: TrafficCounts): unknown =>
     .map((values) => values);
 
 suite('requests by table and minute', () => {
-  test('what became of them, in which minute, and how long they took', () => {
+  test('traffic counts hold outcomes and durations by minute', () => {
     const counts = new TrafficCounts({ ...bounds, trafficTablesMax: 9 });
     for (const code of ['committed', 'spooled', 'handshake'] as const) counts.add(7, answered(code), minute);
     for (const code of ['signature_failed', 'payload_undecodable', 'not_found'] as const)
@@ -56,7 +56,7 @@ suite('requests by table and minute', () => {
     assert.equal(counts.take(0, true), null);
   });
 
-  test('it is written now and then, and tables and minutes that wait are bounded', () => {
+  test('traffic counts are written periodically, with bounds on tables and minutes', () => {
     const counts = new TrafficCounts(bounds);
     const add = (table: number, at: number) => counts.add(table, answered('committed'), at * minute);
     add(1, 1);

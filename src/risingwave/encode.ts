@@ -61,7 +61,7 @@ export function insertSql(
   return `insert into ${relationName(target)} (${names}) values ${tuples.join(',')}`;
 }
 
-/** The values of a document, each with its column's type; throws Misfit. */
+/** The values of a document, each with its column's type; throws ValueError. */
 export function typedValues(rows: Rows, row: number, columns: readonly RwColumn[]): string[] {
   const members = objectMembers(documentOf(rows, row));
   const { document } = rows.target.shape;

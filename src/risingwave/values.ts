@@ -1,6 +1,6 @@
 /**
  * JSON values as SQL expressions of RisingWave's types, with every digit as it was written. Takes a column's type and raw JSON; returns text
- * for `INSERT … VALUES`; throws Misfit if no expression of that type can represent the value. Pure.
+ * for `INSERT … VALUES`; throws ValueError if no expression of that type can represent the value. Pure.
  *
  * Scalars and arrays of them are texts that RisingWave parses by the column's type. A STRUCT is `ROW(…)`, because its text form is split at
  * every comma (`StructValue::from_str`), and a MAP is created by map_from_key_values, because it has no text form (`ScalarImpl::from_text`).
@@ -14,7 +14,7 @@ import type { RwType } from './types.ts';
 
 /** A value that does not fit its column's type; the message is for the sender. */
 export class ValueError extends Error {
-  override readonly name = 'Misfit';
+  override readonly name = 'ValueError';
 }
 
 /** `typed`: the expression has to state its type, because nothing around it does. */

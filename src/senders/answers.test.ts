@@ -145,7 +145,7 @@ for (const sender of asking) {
   suite(sender.id, () => {
     const { keys, answerKey, asker, table } = setUp(sender);
 
-    test('its questions are answered as it wants, and nothing of them is stored', () => {
+    test("the sender's handshakes get the answer it expects, and nothing is stored", () => {
       for (const round of roundsOf(asker, id, nowMs)) {
         const answer = table(round.asked);
         assert.equal(verdict(round, answer), null, round.question.what);

@@ -165,7 +165,7 @@ suite('headgate send, changed', () => {
 });
 
 suite('headgate send --handshake', () => {
-  test('asks each question, and says whether the sender would take the answer', async (t) => {
+  test('headgate send --handshake performs each handshake and reports whether the sender would accept the answer', async (t) => {
     let headers: Record<string, string> = { 'Content-Type': 'text/plain; charset=utf-8' };
     const { url, received } = await receiver(t, ({ url }) => {
       const query = new URL(url, 'http://h').searchParams;

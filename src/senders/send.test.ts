@@ -61,7 +61,7 @@ function testIo(changes: Partial<CommandIo> = {}) {
 }
 
 suite('headgate send', () => {
-  test('sends one signed request and prints the answer', async (t) => {
+  test('headgate send sends one signed request and prints the answer', async (t) => {
     const { url, received } = await receiver(t);
     const { io, out } = testIo();
     assert.equal(await sendCommand({ sender: 'github', url, secret: 'ключ' }, io), 0);
@@ -103,7 +103,7 @@ suite('headgate send', () => {
     assert.match(out.stdout, /^HTTP 401\n/);
   });
 
-  test('sends many, a bounded number at a time, each with an id of its own', async (t) => {
+  test('headgate send --count sends requests with distinct ids, a bounded number at a time', async (t) => {
     const { url, received, inFlightMax } = await receiver(t, (index) => (index % 50 === 7 ? 503 : 200));
     const { io, out } = testIo();
     assert.equal(await sendCommand({ sender: 'stripe', url, secret: 'whsec_x', count: '200' }, io), 1);
@@ -122,7 +122,7 @@ suite('headgate send', () => {
     );
   });
 
-  test('keeps to the rate', async (t) => {
+  test('headgate send --rate keeps to the rate', async (t) => {
     const { url, received } = await receiver(t);
     const { io } = testIo();
     const begun = performance.now();
@@ -142,7 +142,7 @@ suite('headgate send', () => {
     assert.equal(progressBar(1, 2), `[${'#'.repeat(15)}${'-'.repeat(15)}] 1/2`);
   });
 
-  test('ends cleanly when it is interrupted, with what was answered so far', async (t) => {
+  test('headgate send ends cleanly on an interrupt, with the results so far', async (t) => {
     const interrupt = new AbortController();
     const { url } = await receiver(t, (index) => {
       if (index < 40) return 200;
@@ -178,7 +178,7 @@ suite('headgate send', () => {
     assert.match(twilio.request.url ?? '', /^\/webhook\/dev\/public\/t\?bodySHA256=[0-9a-f]{64}$/);
   });
 
-  test('makes a secret and the key that belongs to it', async () => {
+  test('headgate send creates a secret and its key', async () => {
     const { io, out } = testIo();
     assert.equal(await sendCommand({ sender: 'discord', makeSecret: true }, io), 0);
     const keys = JSON.parse(out.stdout) as Record<string, string>;

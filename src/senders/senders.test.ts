@@ -76,7 +76,7 @@ for (const sender of senders.values()) {
     const check = checkOf(sender, keys.secret);
     const sent = requestOf(sender, keys);
 
-    test('is spelled out without a shared key, a warning or a name of its own', () => {
+    test("the sender's check can be written out as SQL without warnings", () => {
       const parsed = parseExpression(expressionOf(sender, 'my secret'), { secrets: ['my secret'] });
       assert.deepEqual(parsed.secretLiterals, []);
       assert.deepEqual(parsed.warnings, []);
@@ -86,7 +86,7 @@ for (const sender of senders.values()) {
       assert.equal(sender.signsUrl, /\burl\b/.test(expressionOf(sender, 's')));
     });
 
-    test('its signed request is accepted', () => {
+    test("the sender's signed request is accepted", () => {
       assert.equal(check(received(sent)), true);
       assert.equal(check(received(requestOf(sender, keys, nowMs, '00000000000000000000000000000001'))), true);
     });
@@ -113,7 +113,7 @@ for (const sender of senders.values()) {
 
     const { signed, lastS } = sender.retries ?? {};
     if (signed === 'as at first')
-      test('its last attempt, with the signature of the first, is accepted', () => {
+      test("the sender's last attempt, with the signature of the first, is accepted", () => {
         assert(lastS !== undefined);
         assert.equal(check(received(requestOf(sender, keys, nowMs - lastS * 1000))), true);
       });
@@ -135,7 +135,7 @@ for (const sender of senders.values()) {
         refused([name, prefixOf(value)]);
       });
       for (const other of sender.headers.filter((header) => header !== name && header in sent.headers)) {
-        test(`without ${other} it is refused`, () => {
+        test(`the sender's request without ${other} is refused`, () => {
           assert.equal(
             check(
               received(
@@ -214,7 +214,7 @@ for (const id of ['svix_ed25519', 'standard_webhooks_ed25519']) {
   });
 }
 
-test('there are at least 50, with names that SQL takes as they are', () => {
+test('at least 50 senders exist, with names that SQL accepts unquoted', () => {
   assert(senders.size >= 50, String(senders.size));
   for (const id of senders.keys()) assert.match(id, /^[a-z][a-z0-9_]*$/);
 });
@@ -249,7 +249,7 @@ test('a request that its sender repeats as it was is accepted when the last atte
   }
 });
 
-test('each id of a delivery that is believed has a source, and an alias is no other sender', () => {
+test("each trusted delivery id has a source, and no alias is another sender's name", () => {
   for (const { id, delivery, aliases, events } of senders.values()) {
     if (delivery.kind !== 'unverified') assert(delivery.from, id);
     if (delivery.kind === 'known' && 'ofEach' in delivery.id) assert(events, id);

@@ -115,7 +115,7 @@ suite('what is refused', () => {
         return true;
       }),
     );
-  test('not of a hub on this machine', async () => {
+  test('a WebSub hub on this machine is refused', async () => {
     for (const hub of ['http://127.0.0.1:9/', 'http://[::1]:9/', 'http://localhost:9/'])
       assert.equal((await run({ once: true, hub }, [{ status: 202 }])).code, 0);
   });

@@ -177,7 +177,7 @@ suite('hand-over', () => {
     });
   }
 
-  test('nobody but Headgate moves a position, and SHOW SPOOL shows who asks his own tables', async (t) => {
+  test('only Headgate moves a spool position, and SHOW SPOOL shows a role its own tables', async (t) => {
     const { target, beside, client } = await stage(t, 'data JSONB');
     const all = new Map([[1n, encodeRequest(head, bodyOf(1, false))]]);
     assert(await handOver(beside, target, all));

@@ -51,7 +51,7 @@ function restrained() {
   return { state, group };
 }
 
-test('while others send, groups are small and rests long; while they do not, nothing is held back', async () => {
+test('the spool throttle drains in small groups with pauses under live load, and at full speed otherwise', async () => {
   const { state, group } = restrained();
   assert.deepEqual(await group(most, 90), [0, most]);
   state.direct = 1;
@@ -64,7 +64,7 @@ test('while others send, groups are small and rests long; while they do not, not
   assert.deepEqual(await group(most, 90), [0, most]);
 });
 
-test('who waits for the last of it waits for no rest', async () => {
+test('the spool throttle does not pause before the last requests', async () => {
   const { state, group } = restrained();
   state.direct = 1;
   await group(10, 5);
@@ -76,7 +76,7 @@ test('who waits for the last of it waits for no rest', async () => {
   assert.deepEqual(await group(10, 5), [5 * spoolGentleRests, spoolGentleRowsMax]);
 });
 
-test('what comes nearly as fast as it is handed over is handed over as fast as may be', async () => {
+test('the spool throttle drains at full speed when requests arrive nearly as fast', async () => {
   const { state, group } = restrained();
   const second = async (come: number, handedOver: number) => {
     state.kept += come;

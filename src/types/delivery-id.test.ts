@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dedupeOf, parseDeliveryId, parseWindow, printDeliveryId } from './delivery-id.ts';
 
-test('what is read of a place is printed as it is read again', () => {
+test("a delivery id's place is printed in the form it is parsed from", () => {
   const read: readonly (readonly [string, string])[] = [
     ['header:X-GitHub-Delivery', 'header:x-github-delivery'],
     [' $.id ', '$.id'],

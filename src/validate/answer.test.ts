@@ -91,7 +91,7 @@ test("X's challenge is signed, and nothing that could be a row", () => {
   );
 });
 
-test('what an UNCHECKED answer may not do is refused where it stands', () => {
+test('a forbidden UNCHECKED answer is refused at its position', () => {
   const refused = (text: Partial<AnswerText>, message: RegExp, guard: GuardText | null = x) => {
     const error = refusal(text, guard);
     assert.match(error.message, message);
@@ -314,7 +314,7 @@ test('an answer stays small and its headers visible', () => {
   assert.equal(ask({ unchecked: false, body: "headers->>'x'" }, { rawHeaders: ['x', 'a', 'X', 'b'] }), null);
 });
 
-test('what a committed request is answered with is made in advance', () => {
+test('the answer to a committed request is computed before the commit', () => {
   const text = { ...nothing, unchecked: false, when: null };
   const scope = { secrets, guard: x };
   assert.deepEqual(

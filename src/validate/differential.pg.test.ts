@@ -31,12 +31,12 @@ test('closures and PostgreSQL agree', async (t) => {
   await loadParser();
   const reference = await Reference.open(client);
 
-  await t.test('in everything that ever differed', async () => {
+  await t.test('VALIDATE agrees with PostgreSQL on everything that ever differed', async () => {
     const samples = fc.sample(cases, { numRuns: 150, seed: 1 });
     for (const expression of corpus) await compareWithReference(reference, expression, samples);
   });
 
-  await t.test('in random expressions', async (t) => {
+  await t.test('VALIDATE agrees with PostgreSQL on random expressions', async (t) => {
     const count = counted();
     await fc.assert(
       fc.asyncProperty(expressions, fc.array(cases, { minLength: 4, maxLength: 4 }), (expression, requests) =>

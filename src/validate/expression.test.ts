@@ -90,7 +90,7 @@ test('every refusal names its place and what is known', () => {
   assert.match(refusal("s::uuid = ''").hint, /known types: text/);
 });
 
-test('says what it reads', () => {
+test('a VALIDATE expression reports what it reads', () => {
   const github = parseExpression(
     "secure_compare(headers->>'b', s) AND headers#>>'{a}' = '1' AND sha256(body) IS NOT NULL",
     scope,
@@ -229,7 +229,7 @@ test('an HMAC that two places need, in every form of its encoding', () => {
   }
 });
 
-test('one compiled check serves requests in turn and keeps nothing of them', () => {
+test('one compiled check serves successive requests and keeps nothing of them', () => {
   const compiled = parseExpression(
     `${check} AND convert_from(data, 'UTF8')::jsonb->>'a' = convert_from(data, 'UTF8')::jsonb->>'b'`,
     scope,

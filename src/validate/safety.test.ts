@@ -139,14 +139,14 @@ function outcome(text: string): string {
   }
 }
 
-test('what holds a check on every way to TRUE is taken', () => {
+test('an expression with a signature check on every path to TRUE is accepted', () => {
   assert.deepEqual(
     safe.filter((text) => outcome(text) !== 'taken'),
     [],
   );
 });
 
-test('what a sender without the secret can make TRUE is refused', () => {
+test('an expression that a sender without the secret can make TRUE is refused', () => {
   assert.deepEqual(
     unsafe.filter((text) => outcome(text) !== '22023'),
     [],

@@ -35,7 +35,7 @@ const messages = fc.array(
   { maxLength: 12 },
 );
 
-test('whatever the chunks, the same bytes go on', async () => {
+test('message framing passes the same bytes on for any chunks', async () => {
   await fc.assert(
     fc.asyncProperty(
       messages,

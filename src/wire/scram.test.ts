@@ -42,7 +42,7 @@ suite('SCRAM-SHA-256', () => {
     assert.equal(exchange.finish(rfc.clientFinal), 'v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=');
   });
 
-  test('whoever knows the password gets in, nobody else', () => {
+  test('SCRAM admits clients that know the password, and no others', () => {
     const text = fc.string({
       unit: fc.integer({ min: 32, max: 126 }).map((n) => String.fromCharCode(n)),
       minLength: 1,
@@ -58,7 +58,7 @@ suite('SCRAM-SHA-256', () => {
     );
   });
 
-  test('what differs by one character is refused', () => {
+  test('SCRAM refuses a proof that differs by one character', () => {
     for (let i = 0; i < rfc.clientFinal.length; i++) {
       const changed = `${rfc.clientFinal.slice(0, i)}${rfc.clientFinal[i] === 'A' ? 'B' : 'A'}${rfc.clientFinal.slice(i + 1)}`;
       const exchange = beginScram(rfc.clientFirst, rfc.verifier, rfc.nonce);
@@ -70,7 +70,7 @@ suite('SCRAM-SHA-256', () => {
     }
   });
 
-  test('what is no SCRAM, or of another kind, is a violation', () => {
+  test('SCRAM treats malformed messages and other mechanisms as protocol violations', () => {
     for (const first of [
       '',
       'n,,',

@@ -321,7 +321,7 @@ test('everything in one packet, then half a goodbye: the answer still arrives', 
   assert.match(answer, /CREATE_FOO.*42.*SELECT 1/s);
 });
 
-test('more messages in one go than are kept outstanding', async () => {
+test('the SQL port accepts more pipelined messages than its bound on outstanding replies', async () => {
   const count = 200_000;
   const socket = connect({ host: '127.0.0.1', port: door.port });
   socket.write(startup);

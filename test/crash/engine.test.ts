@@ -102,7 +102,7 @@ test('SIGKILL of the server: said, restarted, ready again, with the rows', async
   }
 });
 
-test('one Headgate per data directory, and the other keeps running', async (t) => {
+test('a second Headgate on a data directory is refused, and the first keeps running', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
   await fromTemplate(dataDir);
   const child = new EngineChild({ dataDir });

@@ -108,7 +108,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     }
   });
 
-  test('what the schema check would miss it would not check: unknown fields and wrong types are found', async () => {
+  test('the Kubernetes schema check finds unknown fields and wrong types', async () => {
     const service = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' }, spec: {} };
     assert.deepEqual(await schemaProblems(service), []);
     assert.match(

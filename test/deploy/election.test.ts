@@ -20,7 +20,7 @@ const isWrite = ({ verb, resource }: Asked) =>
   !['get', 'list', 'watch'].includes(verb) && resource.kind !== 'Lease';
 
 suite('leader election', () => {
-  test('two operators: one leads, the other follows and writes nothing; stopped, the leader hands over', async (t) => {
+  test('of two operators one leads and the other writes nothing; a stopped leader releases its lease', async (t) => {
     const server = await startApiServer(t);
     const first = startOperator(t, server, { identity: 'first' });
     await first.says('operator.leading');

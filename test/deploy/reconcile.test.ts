@@ -208,7 +208,7 @@ suite('operator', () => {
     });
   }
 
-  test('what others write between its reading and its applying is theirs, and no repair', async (t) => {
+  test('the operator does not take a concurrent write by others for drift', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', { enableWebhookListener: true });
@@ -271,7 +271,7 @@ suite('operator', () => {
     await eventually(server, () => assert.notEqual(template(), before));
   });
 
-  test('from the volume to a database: the old pod stays until the new ones are ready', async (t) => {
+  test('a move from the volume to a database keeps the old pod until the new ones are ready', async (t) => {
     const server = await startApiServer(t);
     const { says } = startOperator(t, server);
     createHeadgate(server, 'hooks', { enableWebhookListener: true });

@@ -188,7 +188,7 @@ test('answers', async (t) => {
     assert.equal((await post('smartsheet', large, { 'smartsheet-hook-challenge': 'abc' })).status, 401);
   });
 
-  await t.test('what a committed request is answered with', async () => {
+  await t.test('ANSWER defines the answer to a committed request', async () => {
     const event = '{"a":1}';
     const github = (name: string, body = event) =>
       post(name, body, { 'x-hub-signature-256': `sha256=${mac('Convoy', body)}` });
@@ -271,7 +271,7 @@ test('answers', async (t) => {
     assert.equal((await signed('nothing', '{}')).status, 204);
   });
 
-  await t.test('on one connection, between POSTs', async () => {
+  await t.test('handshakes and POSTs alternate on one connection', async () => {
     const event = '{"a":1}';
     const row = `POST /webhook/dev/public/unguarded HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\n\r\n${event}`;
     const answers = await raw(

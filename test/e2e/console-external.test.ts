@@ -295,7 +295,7 @@ async function tables(t: TestContext, headgate: Headgate): Promise<Client> {
 }
 
 suite('the console in front of a PostgreSQL of somebody else', () => {
-  test('two roles, two listener processes, and a database that goes away', async (t) => {
+  test('the console on an external PostgreSQL serves two roles and survives an outage', async (t) => {
     const server = await MortalServer.start(t);
     const env = { HEADGATE_DATABASE_URL: server.databaseUrl, HEADGATE_LISTENERS: '2' };
     const headgate = await startHeadgate(t, { env });
@@ -321,7 +321,7 @@ suite('the console in front of a PostgreSQL of somebody else', () => {
     };
     await t.test('a request is signed anew for its own table alone', () => replaysOwn(asking, root));
     await t.test('counters, endpoints and retries are the own ones', (inner) => keepsApart(inner, asking));
-    await t.test('what accepted requests held is seen by the owner alone', () => holdsBodies(asking, root));
+    await t.test('the content of accepted requests is visible to the owner only', () => holdsBodies(asking, root));
     await t.test('operators of a role decide nothing', (inner) => believesNoOperator(inner, asking));
     await t.test('the other browser has seen none of it', async () => {
       for (const place of [

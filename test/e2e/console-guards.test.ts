@@ -349,7 +349,7 @@ async function countsAttempts(headgate: Headgate): Promise<void> {
 }
 
 suite('the console and who may have what', () => {
-  test('names, pages, tokens, bounds, roles and attempts', async (t) => {
+  test('the console guards host names, origins, tokens, bounds, roles and login attempts', async (t) => {
     const headgate = await startHeadgate(t, {
       env: { HEADGATE_SQL_PASSWORD: password, HEADGATE_CONSOLE_HOSTS: 'console.example.com' },
     });
@@ -365,7 +365,7 @@ suite('the console and who may have what', () => {
     await t.test('every answer carries its guards', () => guardsAnswers(headgate));
     await t.test('no other page, and nobody without a token', () => refusesOthers(headgate));
     await t.test('rows, bytes, statements and time are bounded', () => bounds(headgate, root));
-    await t.test('each role sees its own', async (inner) => {
+    await t.test('each role sees its own requests in the console', async (inner) => {
       const chromium = requireTool(inner, 'chromium');
       if (chromium !== null) await keepsApart(t, headgate, chromium);
     });

@@ -139,7 +139,7 @@ suite('the pages of the console', () => {
       });
     });
 
-    await t.test('one time zone, also of results', async () => {
+    await t.test('all console pages and SQL results use one time zone', async () => {
       await page.goto(`${base}#/dev/sql`);
       await page.getByLabel('Time zone').selectOption('other');
       await page.getByLabel('Name of the time zone').fill('Asia/Kolkata');

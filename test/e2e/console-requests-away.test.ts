@@ -33,7 +33,7 @@ async function list(
 }
 
 suite('the list of all requests, for roles and in outages', () => {
-  test('each role sees its own, once, page by page, from all processes', async (t) => {
+  test('each role sees its own requests once, page by page, from all processes', async (t) => {
     const server = await MortalServer.start(t);
     const headgate = await startHeadgate(t, {
       env: { HEADGATE_DATABASE_URL: server.databaseUrl, HEADGATE_LISTENERS: '2' },

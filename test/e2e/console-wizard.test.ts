@@ -267,7 +267,7 @@ async function knowsAll(headgate: Headgate, api: Api, senders: readonly SenderIn
 }
 
 suite('the wizard', () => {
-  test('from a sender to its first delivery, interrupted at each step', async (t) => {
+  test('the wizard leads from a sender to its first delivery, interrupted at each step', async (t) => {
     const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
@@ -278,7 +278,7 @@ suite('the wizard', () => {
     const tried: Tried = { headgate, page, open };
     await t.test('Stripe: the URL first, then its secret', (inner) => connectsStripe(tried, inner));
     await t.test('GitHub: the secret is made here', (inner) => connectsGithub(tried, inner));
-    await t.test('names that are taken, and a CREATE that fails', (inner) => collides(tried, inner));
+    await t.test('the wizard handles taken names and a failing CREATE', (inner) => collides(tried, inner));
     await t.test('Slack and Meta ask before they deliver', () => answersQuestions(tried));
     await t.test('an HMAC that no known sender has', () => ownHmac(tried));
     assert.deepEqual(complaints, []);

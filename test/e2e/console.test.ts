@@ -347,7 +347,7 @@ async function hasNoBarrier({ page, open, complaints }: Tried): Promise<void> {
 }
 
 suite('the console in a browser', () => {
-  test('from the first link to an endpoint that is explained, repaired and retried', async (t) => {
+  test('the console walk: first link, explanation of a refusal, repair and retry', async (t) => {
     const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
@@ -362,7 +362,7 @@ suite('the console in a browser', () => {
       makesAnEndpoint(tried),
     );
     await t.test('a forged one is explained, and retried after the repair', () => explainsAndRetries(tried));
-    await t.test('what strangers send stays text, and its digits what they are', (inner) =>
+    await t.test('the console shows hostile content as text, with every digit', (inner) =>
       staysText(tried, inner),
     );
     await t.test('ten thousand hostile documents, and one of 25 MiB', (inner) => standsFloods(tried, inner));
@@ -372,14 +372,14 @@ suite('the console in a browser', () => {
     await t.test('a value becomes a column, whatever its key is called', (inner) =>
       makesAColumn(tried, inner),
     );
-    await t.test('what an accepted request held is looked at', (inner) => looksAtAccepted(tried, inner));
+    await t.test('the console shows the content of an accepted request', (inner) => looksAtAccepted(tried, inner));
     await t.test('health: disk, engine and growth', () => tellsOfItself(tried));
     await t.test('SQL is completed, and its rows are saved as they are', () => completesAndSaves(tried));
-    await t.test('all that a filter matches is retried behind the page', (inner) => retriesAll(tried, inner));
+    await t.test('the console retries all requests that a filter matches in the background', (inner) => retriesAll(tried, inner));
     await t.test('requests are counted by the minute, and what is wrong is said', (inner) =>
       showsCounts(tried, inner),
     );
-    await t.test('nothing serious for axe, nothing wider than a phone, no complaint', () =>
+    await t.test('console pages have no serious axe finding, fit a phone and log no error', () =>
       hasNoBarrier(tried),
     );
     await t.test('a page of somebody else gets nothing, whatever its name leads to', (inner) =>

@@ -87,7 +87,7 @@ test('commands by --data-dir connect as the role of the database URL', { timeout
     });
   const who = ['sql', '-c', 'SELECT current_user AS u, current_database() AS d', '--json'];
 
-  await t.test('with the password of this shell', async () => {
+  await t.test("the documented setup by the database's owner works with PGPASSWORD", async () => {
     const shells = [{ PGPASSWORD: password }, { HEADGATE_DATABASE_URL: urlOf(it) }];
     for (const env of shells) {
       const { code, stdout, stderr } = await command(who, env);
@@ -99,7 +99,7 @@ test('commands by --data-dir connect as the role of the database URL', { timeout
     assert.match(listed.stdout, /"table":"github_events"/);
   });
 
-  await t.test('without one it says where to put it, and with a wrong one what the server says', async () => {
+  await t.test('the documented setup reports a missing password and a wrong one', async () => {
     const none = await command(who);
     assert.equal(none.code, 1);
     assert.match(none.stderr, /asks for the password of "headgate"[^]*set PGPASSWORD/);

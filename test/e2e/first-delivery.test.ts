@@ -74,7 +74,7 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     await assert.rejects(count('figma_events'), { code: '42P01' });
   });
 
-  await t.test('without a terminal it asks nothing and does not wait', async () => {
+  await t.test('the first start without a terminal asks nothing and does not wait', async () => {
     const made = await headgateRuns(['init', 'shopify', ...at, '--secret-file', '-'], 'shpss_0123456789\n');
     assert.equal(made.code, 0, made.stdout + made.stderr);
     assert.equal(await count('shopify_events'), 0);

@@ -53,7 +53,7 @@ test('clients behind a trusted proxy: networks and rates are those of each', asy
   assert.equal(rows[0]?.n, 3);
 });
 
-test('nobody else is believed', async (t) => {
+test('forwarding headers of untrusted peers are ignored', async (t) => {
   const headgate = await startHeadgate(t, {
     env: { HEADGATE_LISTEN_NETWORKS: '198.51.100.0/24', HEADGATE_TRUSTED_PROXIES: '10.0.0.0/8' },
   });

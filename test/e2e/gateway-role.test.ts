@@ -144,7 +144,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     );
   });
 
-  test('nothing of schema headgate is granted, in a database of any age', async (t) => {
+  test('the gateway role has no rights in schema headgate, in a database of any version', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     await root.query('create database late');
@@ -205,7 +205,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     }
   });
 
-  test('what others are making while the role is let in is the gateway’s, too', async (t) => {
+  test('tables created while the gateway role is granted access are accessible, too', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     await root.query('create database busy');
@@ -259,7 +259,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     assert.equal((await events(headgate, 'database=restored&name=orders', '{"n":1}')).text, '{"rows":1}');
   });
 
-  test('what the owner revokes stays revoked, and no password of the role counts', async (t) => {
+  test('rights revoked from the gateway role stay revoked, and its password is useless', async (t) => {
     const dataDir = await temporaryFolder(t);
     const env = { HEADGATE_SQL_PASSWORD: 'of-root' };
     const first = await startHeadgate(t, { dataDir, env });

@@ -206,7 +206,7 @@ test('files that cannot be used keep both forms from starting, in one line', asy
   }
 });
 
-test('behind a proxy that is trusted, networks, rates and the log go by its clients', async (t) => {
+test("behind a trusted proxy the gateway's networks, rates and log use the client's address", async (t) => {
   const headgate = await startHeadgate(t, {
     env: {
       HEADGATE_TRUSTED_PROXIES: '127.0.0.0/8',

@@ -193,7 +193,7 @@ suite('the events gateway', () => {
     assert.doesNotMatch(gateway.stderr(), /pass-word/);
   });
 
-  test('several databases: the parameter chooses, the first by name is the default', async (t) => {
+  test('the gateway serves several databases by parameter, the first by name by default', async (t) => {
     const { server, dsn } = await strangersServer(t);
     const client = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });
     await client.connect();
@@ -219,7 +219,7 @@ suite('the events gateway', () => {
     assert.equal((await events(gateway.url, 'name=t', '{"a":1}')).status, 404);
   });
 
-  test('what keeps it from starting is told in one line, without the password', async () => {
+  test('a gateway that cannot start says why in one line, without the password', async () => {
     const gateway = async (env: Record<string, string>, command = 'gateway', ...args: string[]) =>
       run(process.execPath, [cli, command, '--gateway-port=0', ...args], {
         env: { PATH: process.env['PATH'], ...env },

@@ -176,7 +176,7 @@ test('handshakes', async (t) => {
     },
   );
 
-  await t.test('what is stored is answered as its sender wants', async () => {
+  await t.test('a stored request is answered as its sender expects', async () => {
     const wanted: readonly (readonly [string, string])[] = [
       ['discord', 'HTTP 204\n'],
       ['discord_interactions', 'HTTP 200\n{"type":5}\n'],
@@ -210,7 +210,7 @@ test('handshakes', async (t) => {
     assert.equal(echoed.headers['access-control-allow-origin'], undefined);
   });
 
-  await t.test('what is published of challenges and their answers', async () => {
+  await t.test('published examples of challenges get the published answers', async () => {
     const published: readonly (readonly [
       string,
       string,

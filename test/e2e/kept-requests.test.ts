@@ -164,7 +164,7 @@ test('replay sends what the sender sent, and invents nothing', { timeout: 120_00
     assert.equal(headers['webhook-signature'], `v1,${mac}`);
   });
 
-  await t.test('nobody at the port: nothing was sent', async () => {
+  await t.test('a replay to a closed port reports that nothing was sent', async () => {
     const closed = createServer().listen(0, '127.0.0.1');
     await once(closed, 'listening');
     const { port } = closed.address() as AddressInfo;

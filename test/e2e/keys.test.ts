@@ -18,7 +18,7 @@ onEachEngine('PRIMARY KEY and INCLUDE', async (t, { client, post, rows }) => {
     assert.deepEqual([missing.status, missing.code], [422, 'row_refused'], missing.text);
   });
 
-  await t.test('one key many times at once is one row, and nobody is refused', async () => {
+  await t.test('concurrent upserts of one key give one row, and none is refused', async () => {
     await client.query(
       `CREATE TABLE hot (a INT, b TEXT, n INT, PRIMARY KEY (b, a)) WITH (connector = 'webhook')`,
     );

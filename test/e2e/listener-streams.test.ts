@@ -97,7 +97,7 @@ onEachEngine(
   async (t, doors) => {
     const { rows } = doors;
 
-    await t.test('and what its ended connection had sent is stored before', async (t) => {
+    await t.test('a stream that reconnects to another process finds its earlier batches stored', async (t) => {
       const { url, hold, letGo, waits, waiting, rests } = await heldTable(t, doors, 'ended');
       for (let round = 0; round < 4; round++) {
         await hold();
@@ -121,7 +121,7 @@ onEachEngine(
       }
     });
 
-    await t.test('also when it ended because its process was killed', async (t) => {
+    await t.test('a stream whose process was killed finds its earlier batches stored', async (t) => {
       const { url, hold, letGo, waits, waiting, rests } = await heldTable(t, doors, 'killed');
       for (let round = 0; round < 4; round++) {
         await hold();
@@ -148,7 +148,7 @@ onEachEngine(
       }
     });
 
-    await t.test('and is told to try again while a process does not say that it has stored it', async (t) => {
+    await t.test('a stream gets a retryable refusal while a process has not confirmed its earlier batches', async (t) => {
       const { url } = await heldTable(t, doors, 'hung');
       const ws = await WsClient.connect(url);
       const place = await placeOf(doors);

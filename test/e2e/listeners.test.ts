@@ -76,7 +76,7 @@ suite('two listener processes', () => {
   for (const rate of ['HEADGATE_ADDRESS_RATE', 'HEADGATE_TABLE_RATE'] as const)
     test(`${rate} is kept by both together, over time`, (t) => keepsRate(t, rate));
 
-  test('what cannot work is said in one line, and nothing is left', async (t) => {
+  test('invalid listener settings are reported in one line, and nothing is left behind', async (t) => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     onEnd(t, 'port', () => void taken.close());
@@ -125,7 +125,7 @@ onEachEngine(
       await within(1_000, () => all(path, 'two', 404));
     });
 
-    await t.test('what came to a table is counted by all of them together', async () => {
+    await t.test('listener processes together count the requests of a table', async () => {
       await client.query(`CREATE SECRET g WITH (backend = 'meta') AS 'key'`);
       await client.query(
         `CREATE TABLE counted (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET g USING github`,

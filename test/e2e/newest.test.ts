@@ -153,7 +153,7 @@ onEachEngine('newest rows', async (t, { headgate, client, database, post, rows }
     assert.deepEqual((await rows('SHOW CREATE TABLE changes'))[0], shown);
   });
 
-  await t.test('what was stale is counted', async () => {
+  await t.test('stale rows are counted in the metrics', async () => {
     const { text } = await asked(`${headgate.adminUrl}/metrics`);
     assert.match(
       text,

@@ -150,7 +150,7 @@ test('no door fills a private column', async (t) => {
     });
   });
 
-  await t.test('what cannot work is refused, and a table that is not what it seems says so', async () => {
+  await t.test('invalid private columns are refused, and a table with changed columns reports it', async () => {
     const refuses = (columnList: string, rest: string, message: RegExp) =>
       assert.rejects(root.query(`CREATE TABLE x (${columnList}) ${rest}`), message);
     const of = (value: string, more = '') => `WITH (connector = 'webhook', private = '${value}'${more})`;
@@ -185,7 +185,7 @@ test('no door fills a private column', async (t) => {
   });
 });
 
-test('nor does a request that had waited on the disk', async (t: TestContext) => {
+test('a spooled request does not reveal private columns', async (t: TestContext) => {
   const server = await MortalServer.start(t);
   const stage = new SpoolStage(t, server, await temporaryFolder(t));
   await stage.startHeadgate();

@@ -85,7 +85,7 @@ suite('reasons of refused requests', () => {
     assert.doesNotMatch(JSON.stringify(asked), /somebodys/);
   });
 
-  test('are not looked for in a body of which only a part was kept', async (t) => {
+  test('refusal reasons are not computed from a truncated body', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     await client.query(`

@@ -207,7 +207,7 @@ test('no secret of any door is to be read anywhere', async (t) => {
     assert.equal(shows(line), undefined, line);
 });
 
-test('what does not work is told without what it was tried with', async (t) => {
+test('failures are reported without the secrets they were attempted with', async (t) => {
   const { dsn } = await openServer(t);
   const folder = await temporaryFolder(t);
   const alone = await startGatewayProcess(t, {

@@ -34,7 +34,7 @@ function spelledOut(sender: Sender, table: string): string {
 /** Each of them is one pure test of src/senders already, and all of them are here in the long run. */
 const tried = sampleOf([...senders.values()], 24);
 
-test('each has a table, its own signed request is a row there, and a forged one is 401', async (t) => {
+test("each sender's signed request becomes a row, and a forged one gets 401", async (t) => {
   t.diagnostic(sampleSeed);
   const headgate = await shared();
   const client = await headgate.client(t);

@@ -72,7 +72,7 @@ suite('settings', () => {
     assert.deepEqual([fine.code, fine.stderr], [0, '']);
   });
 
-  test('what contradicts itself, and names that are none, are refused', async (t) => {
+  test('contradictory settings and unknown names are refused', async (t) => {
     const dataDir = join(await temporaryFolder(t), 'data');
     const cases: [Record<string, string>, string][] = [
       [
@@ -177,7 +177,7 @@ suite('settings', () => {
     assert.match(noCa.stderr, /^headgate: HEADGATE_LISTEN_TLS_CLIENT_CA: .*one.key contains no usable PEM/);
   });
 
-  test("another user's data directory, and one that is mounted read-only, are told with the cure", async (t) => {
+  test('an unusable data directory, of another user or read-only, is reported with the remedy', async (t) => {
     const folder = await temporaryFolder(t);
     const dataDir = join(folder, 'data');
     await (await startHeadgate(t, { dataDir })).signal('SIGTERM');

@@ -147,7 +147,7 @@ test('a spool whose files were damaged', async (t) => {
     }
   });
 
-  await t.test('what 0.1.0 before has written arrives, also without the description of a table', async () => {
+  await t.test('requests spooled by an earlier 0.1.0 arrive, also without a table description', async () => {
     await stage.killHeadgate();
     await stage.ask('truncate one, two');
     const [about] = await stage.ask<{ home: string; one: number; two: number }>(
@@ -177,7 +177,7 @@ test('a spool whose files were damaged', async (t) => {
     clean();
   });
 
-  await t.test('without its master key nothing is kept, that is said, and with it all arrives', async () => {
+  await t.test('a spool without its master key accepts nothing and says so, and with the key all requests arrive', async () => {
     const sent = await keep(3);
     const key = join(stage.dataDir, 'master.key');
     renameSync(key, `${key}.away`);

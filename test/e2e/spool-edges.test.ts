@@ -58,7 +58,7 @@ test('a spool, and what goes wrong around it', async (t) => {
     });
   await written();
 
-  await t.test('what was chosen is shown', async () => {
+  await t.test('the chosen spool option is shown', async () => {
     const [shown] = await stage.sql<Record<string, string>>('SHOW CREATE TABLE kept');
     const text = Object.values(shown ?? {}).join('\n');
     assert.match(text, /spool = 'fallback'/);
@@ -119,7 +119,7 @@ test('a spool, and what goes wrong around it', async (t) => {
     assert.equal(keys(), 1);
   });
 
-  await t.test('who does not own a table sees nothing of its spool', async () => {
+  await t.test('the spool of a table is hidden from roles that do not own it', async () => {
     const owner = await server.connect(t);
     await owner.query(`create role stranger login; create role mine login;
       create table theirs (data jsonb); alter table theirs owner to mine`);
@@ -270,7 +270,7 @@ test('a spool, and what goes wrong around it', async (t) => {
   });
 
   await t.test(
-    'what the disk damages while it waits is put aside, and its table spools no longer than others',
+    'spooled requests damaged on disk are quarantined, and do not prolong spooling',
     async () => {
       await stage.killServer();
       for (const id of [16, 17]) assert.equal((await stage.post('kept', body(id))).status, 200);

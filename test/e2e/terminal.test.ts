@@ -19,7 +19,7 @@ function line(headgate: Headgate, wanted: RegExp): Promise<void> {
 
 suite('a log for people has a line for requests', () => {
   for (const listeners of ['1', '2']) {
-    test(`with ${listeners} of the listeners`, { timeout: 60_000 }, async (t) => {
+    test(`the log for people has a line per request, with ${listeners} listener processes`, { timeout: 60_000 }, async (t) => {
       const env = { HEADGATE_LOG_FORMAT: 'pretty', HEADGATE_LISTENERS: listeners };
       const headgate = await startHeadgate(t, { env });
       const sql = await headgate.client(t);

@@ -71,7 +71,7 @@ onEachEngine('keys that are no columns', async (t, doors) => {
     assert.deepEqual(await rows('SELECT * FROM mix_lines'), []);
   });
 
-  await t.test('what a refusal shows is bounded, and nothing in it moves a terminal', async () => {
+  await t.test("a refusal's shown text is bounded and contains no terminal control characters", async () => {
     const keys = Array.from({ length: 5_000 }, (_, i) => `"k${i}\\u001b\\u202e${'x'.repeat(200)}":1`);
     const { status, text } = await post('mix', `{${keys.join(',')}}`);
     assert.equal(status, 422);
@@ -106,7 +106,7 @@ onEachEngine('keys that are no columns', async (t, doors) => {
     );
   });
 
-  await t.test('are refused where the owner wants it', async () => {
+  await t.test('unknown keys are refused where the owner chose that', async () => {
     await table('strict', '(id BIGINT PRIMARY KEY, name TEXT)', ", on_unknown = 'reject'");
     await accepted(post('strict', '{"id":1,"name":"x"}'));
     const { text, code } = await post('strict', '{"id":2,"Name":"x","z":1}');
@@ -121,7 +121,7 @@ onEachEngine('keys that are no columns', async (t, doors) => {
     assert.deepEqual(await rows('SELECT * FROM strict'), []);
   });
 
-  await t.test('are collected where the owner wants it', async () => {
+  await t.test('unknown keys are collected in a column where the owner chose that', async () => {
     await table(
       'collecting',
       `(id BIGINT, at TIMESTAMPTZ, rest JSONB, h TEXT) INCLUDE HEADER 'x-h' AS h`,

@@ -29,7 +29,7 @@ const upsert = (data: unknown) => ({ op: 'upsert', data }) as const;
 onEachEngine('batches of a WebSocket', async (t, doors) => {
   const { client, rows } = doors;
 
-  await t.test('are applied in order, each whole or not at all', async (t) => {
+  await t.test('WebSocket batches are applied in order, each completely or not at all', async (t) => {
     await client.query(
       `CREATE TABLE orders (id bigint PRIMARY KEY, amount numeric(6,2), note text DEFAULT 'none') WITH (connector = 'webhook')`,
     );
@@ -83,7 +83,7 @@ onEachEngine('batches of a WebSocket', async (t, doors) => {
     ]);
   });
 
-  await t.test('are accepted as long as the check of their table accepts the first frame', async (t) => {
+  await t.test("WebSocket batches are accepted as long as the table's check accepts the first frame", async (t) => {
     await client.query(`CREATE SECRET key WITH (backend = 'meta') AS 'first'`);
     await client.query(
       `CREATE TABLE signed (id bigint PRIMARY KEY) WITH (connector = 'webhook') VALIDATE SECRET key
@@ -109,7 +109,7 @@ onEachEngine('batches of a WebSocket', async (t, doors) => {
     assert.deepEqual(await rows('SELECT id FROM signed WHERE id <> 3 ORDER BY id'), [['1'], ['4']]);
   });
 
-  await t.test('are sent again by the client when the connection to the engine is lost', async (t) => {
+  await t.test("WebSocket batches are repeated by the client when the engine's connection is lost", async (t) => {
     await client.query(`CREATE TABLE cut (id bigint PRIMARY KEY, n int) WITH (connector = 'webhook')`);
     const sender = new WsSender(() => urlOf(doors, 'cut'));
     onEnd(t, 'sender', () => sender.stop());
@@ -134,7 +134,7 @@ onEachEngine('batches of a WebSocket', async (t, doors) => {
     );
   });
 
-  await t.test('are sent by the example of the documents', async (t) => {
+  await t.test("WebSocket batches are sent by the documentation's example", async (t) => {
     await client.query(`CREATE SECRET example WITH (backend = 'meta') AS 'k'`);
     await client.query(
       `CREATE TABLE documented (id bigint PRIMARY KEY, amount numeric) WITH (connector = 'webhook') VALIDATE SECRET example

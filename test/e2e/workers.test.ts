@@ -23,7 +23,7 @@ const child = fileURLToPath(new URL('../support/worker-child.js', import.meta.ur
 const clientModule = fileURLToPath(new URL('../../src/client/client.js', import.meta.url));
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
-test('what the page gives to type does what it says', async (t) => {
+test('the commands of the workers page do what it says', async (t) => {
   const headgate = await startHeadgate(t);
   const root = await headgate.client(t);
   const notices: string[] = [];

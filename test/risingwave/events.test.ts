@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { onStandInOnly, openRisingWave } from './support.ts';
 
 suite('events into RisingWave', () => {
-  test('one object and lines, in columns of every type, with every digit', async (t) => {
+  test('events as one object and as lines fill RisingWave columns of every type, with every digit', async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const name = table();
     const made = await gateway.sql(`CREATE TABLE ${name} (
@@ -125,7 +125,7 @@ suite('events into RisingWave', () => {
     }
   });
 
-  test("what becomes of a key that is there already is the table's affair", async (t) => {
+  test("an existing key in RisingWave is handled by the table's ON CONFLICT", async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const [overwrites, ignores, keyless] = [table(), table(), table()];
     await gateway.sql(`CREATE TABLE ${overwrites} (id INT PRIMARY KEY, v VARCHAR)`);
@@ -178,7 +178,7 @@ suite('events into RisingWave', () => {
     assert.deepEqual([mixed.status, mixed.json.code, mixed.json['line']], [422, 'row_refused', 2]);
   });
 
-  test('names are found as SQL writes them, and what is no table is refused', async (t) => {
+  test('RisingWave table names resolve as in SQL, and other relations are refused', async (t) => {
     const { gateway, client, table } = await openRisingWave(t);
     const name = table();
     await gateway.sql(`CREATE TABLE ${name} (id INT)`);
@@ -217,7 +217,7 @@ suite('events into RisingWave', () => {
     assert.deepEqual(await gateway.rows(`SELECT other FROM ${name}`), [{ other: 'x' }]);
   });
 
-  test('what cannot be promised is refused: large bodies, and streams', async (t) => {
+  test('RisingWave refuses large event bodies and streams', async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const name = table();
     await gateway.sql(`CREATE TABLE ${name} (v VARCHAR)`);

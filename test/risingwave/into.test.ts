@@ -129,7 +129,7 @@ test('webhooks into RisingWave', async (t) => {
     assert.deepEqual(await read(texts, 'body'), ["it's \\ null"]);
   });
 
-  await t.test('what does not fit is refused alone, and kept for its owner', async () => {
+  await t.test('a row that does not fit in RisingWave is refused alone, and kept for its owner', async () => {
     const name = await make('(id INT, v VARCHAR NOT NULL)', '(id INT, v TEXT)');
     const sent = Array.from({ length: 60 }, (_, i) =>
       post(
@@ -152,7 +152,7 @@ test('webhooks into RisingWave', async (t) => {
     await until(async () => (await run(refused)) === '[{"n":6}]');
   });
 
-  await t.test('what needs the rows here is refused in one sentence', async () => {
+  await t.test('options that need local rows are refused for tables with into', async () => {
     const refused = async (columns: string, options: string, sentence: RegExp, include = '') =>
       assert.match(
         await run(
@@ -227,7 +227,7 @@ test('webhooks into RisingWave', async (t) => {
     await until(async () => (await post(name, '{"id": 4}')) === 200);
   });
 
-  await t.test('with a spool an outage under load loses nothing', { skip: onStandInOnly }, async () => {
+  await t.test('into with a spool loses nothing in an outage under load', { skip: onStandInOnly }, async () => {
     const [plain, keyed] = [
       await make('(id INT)', '(id INT)', ", spool = 'fallback'"),
       await make('(id INT PRIMARY KEY)', '(id INT)', ", spool = 'fallback'"),
@@ -271,7 +271,7 @@ test('webhooks into RisingWave', async (t) => {
   });
 
   await t.test(
-    'what the spool hands over is found out where it fails for itself',
+    'a spooled row that RisingWave refuses is found alone',
     { skip: onStandInOnly },
     async () => {
       const name = await make('(id INT)', '(id INT)', ", spool = 'fallback'");
@@ -326,7 +326,7 @@ test('webhooks into RisingWave', async (t) => {
     },
   );
 
-  await t.test('each INSERT waited for its checkpoint', { skip: onStandInOnly }, () => {
+  await t.test('each INSERT into RisingWave waits for its checkpoint', { skip: onStandInOnly }, () => {
     const inserts = server.standIn.said.filter(({ word }) => word === 'insert');
     assert.ok(inserts.length > 0 && inserts.every(({ persistent }) => persistent));
   });

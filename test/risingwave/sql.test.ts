@@ -39,7 +39,7 @@ suite('SQL of RisingWave over HTTP', () => {
     assert.notEqual(shown[0]?.['zone'], 'Asia/Tokyo');
   });
 
-  test('that statements are not stored together is said', async (t) => {
+  test('RisingWave SQL reports that statements are not one transaction', async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const name = table();
     await gateway.sql(`CREATE TABLE ${name} (id INT)`);
@@ -59,7 +59,7 @@ suite('SQL of RisingWave over HTTP', () => {
     assert.deepEqual(await gateway.rows(`SELECT count(*) AS n FROM ${name}`), [{ n: 3 }]);
   });
 
-  test('more parameters than RisingWave can count are refused', async (t) => {
+  test('SQL with more parameters than RisingWave supports is refused', async (t) => {
     const { gateway } = await openRisingWave(t);
     const params = Array.from({ length: 32_768 }, () => 1);
     const { status, json } = await gateway.sql(JSON.stringify({ sql: 'SELECT $1::int', params }));

@@ -97,7 +97,7 @@ suite('RisingWave, as it is believed to be', () => {
     assert.deepEqual((await again).rows, [{ a: 2 }]);
   });
 
-  test('it calls itself PostgreSQL 13, and says what it is in version() alone', async (t) => {
+  test('RisingWave reports PostgreSQL 13, and itself in version() only', async (t) => {
     const { client, dsn } = await openRisingWave(t);
     const { rows } = await client.query<{ version: string }>('SELECT version()');
     assert.match(rows[0]?.version ?? '', /^PostgreSQL 13\.14\.0-RisingWave-/);
@@ -110,7 +110,7 @@ suite('RisingWave, as it is believed to be', () => {
     assert.match(engine.unavailable ?? '', why);
   });
 
-  test('what ends a connection: a protocol that is not 3.0, COPY data, more than 32,767 parameters', async (t) => {
+  test('RisingWave ends a connection on protocols other than 3.0, COPY data and over 32,767 parameters', async (t) => {
     const { dsn } = await openRisingWave(t);
     const { host, port, user, database } = new Client(dsn);
     const words = ['user', user ?? 'root', 'database', database ?? 'dev'].map(zeroEnded);

@@ -116,7 +116,7 @@ suite('stand-in for an API server', () => {
     assert.equal(seen[0]?.object['code'], 410);
   });
 
-  test('who asks must be known, what is asked for must exist', async (t) => {
+  test('the API server stand-in requires authentication and existing resources', async (t) => {
     const { server, ask } = await open(t);
     assert.equal((await fetch(`${server.url}${path}`)).status, 401);
     await assert.rejects(ask({ method: 'GET', path: '/apis/nothing.example/v1/things' }), refusedWith(404));
