@@ -192,7 +192,62 @@ suite('repository', () => {
     }
     assert.deepEqual(wrong, []);
   });
+
+  test('source file names consist of glossary terms and field words', () => {
+    const terms = [...read('docs/glossary.md').matchAll(/^\| \*\*([^*]+)\*\*/gm)].flatMap(([, term = '']) =>
+      term.split(/[ -]/),
+    );
+    const known = new Set([...terms, ...read('test/field-words.txt').split(/\s+/)]);
+    // Entries of the table of senders are named by brand, and migrations by number.
+    const named = filesBelow('src').filter(
+      (name) => /\.(tsx?|cjs|css)$/.test(name) && !name.startsWith('src/senders/known/'),
+    );
+    const wrong = named.flatMap((name) =>
+      relative('src', name)
+        .replace(/(\.d|\.pg)?(\.test|\.long)?\.\w+$/, '')
+        .split(/[/-]/)
+        .filter((word) => !isForm(word, known))
+        .map(
+          (word) =>
+            `${name}: "${word}" is no glossary term and no word of PostgreSQL, HTTP, TLS, Node or TypeScript. ` +
+            'Rename the file, or add the word to docs/glossary.md (a term of Headgate) or test/field-words.txt (a word of the field).',
+        ),
+    );
+    assert.deepEqual(wrong, []);
+  });
+
+  test('every word in test/field-words.txt is used by a source file name', () => {
+    const used = new Set(filesBelow('src').flatMap((name) => name.split(/[/.-]/)));
+    assert.deepEqual(
+      read('test/field-words.txt')
+        .split(/\s+/)
+        .filter((word) => word !== '' && !used.has(word)),
+      [],
+    );
+  });
+
+  test('every exported type name is declared once', () => {
+    const declared = new Map<string, string[]>();
+    for (const name of code) {
+      for (const [, word = ''] of read(name).matchAll(
+        /^export (?:declare )?(?:abstract )?(?:type|interface|class) (\w+)/gm,
+      ))
+        declared.set(word, [...(declared.get(word) ?? []), name]);
+    }
+    assert.deepEqual(
+      [...declared]
+        .filter(([, names]) => names.length > 1)
+        .map(([word, names]) => `${word}: ${names.join(', ')}`),
+      [],
+    );
+  });
 });
+
+/** Whether a word, or its singular, is known. */
+const isForm = (word: string, known: ReadonlySet<string>) =>
+  [word, word.replace(/s$/, ''), word.replace(/es$/, ''), word.replace(/ies$/, 'y')].some((it) =>
+    known.has(it),
+  );
 
 /** What has no importer in the repository, and why. */
 const packageExports: Readonly<Record<string, string>> = {
