@@ -154,7 +154,7 @@ async function onSession<T extends readonly (readonly Outcome[] | null)[] | null
     const reason = error instanceof Error ? error.message : String(error);
     for (const { target: of, rows } of groups)
       observe({ kind: 'group.aborted', table: of, rows, sqlstate: '08001', reason });
-    return groups.map((group) => all(group, aborted(notConnected(error))));
+    return groups.map((group) => all(group, aborted(noConnection(error))));
   }
   const ackTimeoutMs = Math.max(...groups.map(ackTimeoutOf));
   const deadline = started + ackTimeoutMs;
@@ -205,7 +205,7 @@ const away: Outcome = aborted(refusal('engine_unavailable'));
 const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
 
 /** Why there is no connection for rows. */
-export function notConnected(error: unknown): Refusal {
+export function noConnection(error: unknown): Refusal {
   return error instanceof LoginRefused
     ? refusal('table_unusable', error.message)
     : refusal('engine_unavailable');

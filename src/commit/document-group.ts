@@ -17,13 +17,10 @@ import type { PreparedStatement } from './prepared.ts';
 import { documentRefusal, forOwner } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
 import type { CommitSession } from './session.ts';
-import { foundBy, isForgotten } from './interpret-reply.ts';
+import { conflictAttemptsMax, foundBy, isForgotten } from './interpret-reply.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
 import type { TransactionSettings } from './table-statements.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
-
-/** Attempts of one group that the engine ended for reasons of its own (deadlock, serialization). */
-const conflictAttemptsMax = 3;
 
 interface CopyStatement extends GroupStatement {
   readonly apart: boolean;

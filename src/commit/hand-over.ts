@@ -14,7 +14,7 @@ import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { copyMessages, groupStatement } from './copy-message.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { isCopied, notConnected, statementTimeoutMs, tellIgnored } from './commit.ts';
+import { isCopied, noConnection, statementTimeoutMs, tellIgnored } from './commit.ts';
 import { requestSql, requestStep } from './headgate-request.ts';
 import type { CommitContext } from './commit.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
@@ -31,7 +31,7 @@ import { TableStatements } from './table-statements.ts';
 import type { StatementStep } from './table-statements.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
 import { forRows } from './session-role.ts';
-import { foundBy } from './interpret-reply.ts';
+import { conflictAttemptsMax, foundBy } from './interpret-reply.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
 
 /** Requests of one table that arrive together. */
@@ -58,8 +58,6 @@ export type HandedOver =
   | { readonly kind: 'refused'; readonly refusal: Refusal };
 
 const movedState = 'HG002';
-/** Attempts that the engine ended through no fault of the rows (deadlock, serialization). */
-const conflictAttemptsMax = 3;
 const typeOids = { uuid: 2950, oid: 26, int8: 20 } as const;
 const advance = toStatement('select headgate.advance($1, $2, $3, $4)', [
   typeOids.uuid,
@@ -111,7 +109,7 @@ export class SpoolCommit {
     try {
       client = await pools.connectFor(target);
     } catch (error) {
-      return { kind: 'away', refusal: notConnected(error) };
+      return { kind: 'away', refusal: noConnection(error) };
     }
     const shared = pools.isShared(client);
     // As long as a group that waits for its answer would get.

@@ -17,6 +17,9 @@ import { isOfProtocol } from '../engine/sqlstate.ts';
 import type { Completed, Failed, EngineReply } from './round-trip.ts';
 import type { StatementStep } from './table-statements.ts';
 
+/** Attempts of a group, or of a member alone, that the engine ended through no fault of theirs (deadlock, serialization). */
+export const conflictAttemptsMax = 3;
+
 /** The result of an attempt to store rows. */
 export type StoreAttempt = Committed | Failed | { readonly kind: 'lost'; readonly reason: string };
 

@@ -12,6 +12,7 @@ import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
+import { conflictAttemptsMax } from './interpret-reply.ts';
 import type { StoreAttempt, Committed } from './interpret-reply.ts';
 
 /** A group whose rows the engine decodes: DecodedGroup, and what tests put in its place. */
@@ -238,8 +239,6 @@ class Settling {
   }
 }
 
-/** Attempts of a group, or of a member alone, that the engine ended through no fault of theirs (deadlock, serialization). */
-const conflictAttemptsMax = 3;
 /** Attempts of one member that fails alone with an error that may also be about the table. */
 const suspectAttemptsMax = 2;
 

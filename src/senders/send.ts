@@ -20,7 +20,7 @@ import {
   numberOf,
   refuseContradictions,
   secretOf,
-  timeOf,
+  timeOption,
   urlOf,
 } from './send-options.ts';
 import type { CommandIo } from '../kit/terminal.ts';
@@ -113,7 +113,7 @@ async function planOf(asker: HandshakeSender, options: SendOptions, io: CommandI
 /** A stale time is a minute older than the oldest acceptable time. */
 function clockOf({ name, toleranceS }: Sender, { now, stale }: SendOptions, io: CommandIo): () => number {
   if (now !== undefined) {
-    const at = timeOf(now);
+    const at = timeOption(now);
     return () => at;
   }
   if (stale !== true) return io.clock;
@@ -205,7 +205,7 @@ async function sendQuestions(
 ): Promise<number> {
   const { sender, answerKey } = asker;
   refuseWithoutQuestions(sender, answerKey);
-  const nowMs = now === undefined ? io.clock() : timeOf(now);
+  const nowMs = now === undefined ? io.clock() : timeOption(now);
   const rounds = roundsOrMisfit(asker, io.random(16).toString('hex'), nowMs);
   let right = true;
   for (const round of rounds) {

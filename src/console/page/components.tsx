@@ -285,11 +285,6 @@ export function Ago({ at }: { readonly at: number }): JSX.Element {
   );
 }
 
-/** As PostgreSQL writes it: `2026-01-31 12:00:00.123456+00`. */
-export function timeOf(text: string | null): number {
-  return text === null ? NaN : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
-}
-
 export function Badge({
   kind,
   children,

@@ -4,7 +4,6 @@
  */
 import type { HeldRequest } from '../../observe/tail.ts';
 import type { ListedRequest } from '../api.ts';
-import type { Cause } from '../../types/cause.ts';
 import { isKept } from '../request-filter.ts';
 import { readHandshake } from '../request-statements.ts';
 import { readRefused } from '../statements.ts';
@@ -12,7 +11,7 @@ import { useLoaded } from './load.ts';
 import type { Loaded } from './load.ts';
 import { rowsOf } from './load.ts';
 import type { ResultRow } from './load.ts';
-import { timeOf } from './components.tsx';
+import { handshakeRow, rejectedRow, timeOf } from '../request-rows.ts';
 import type { RequestLocation } from './request.tsx';
 import { call, Failure, look } from './server.ts';
 
@@ -80,20 +79,8 @@ function cameOfHeld({ schema, table, atMs, headers, ...rest }: HeldRequest): Req
 function refusedFacts(row: ResultRow, sql: string): Facts {
   const text = (name: string): string => row[name] ?? '';
   const came = cameOfRefused(row);
-  const bytes = (row['body_bytes'] ?? null) === null ? null : Number(row['body_bytes']);
   return {
-    row: {
-      ...base(row, `r${text('id')}`, 'received_at'),
-      door: text('door') === 'websocket' ? 'websocket' : 'http',
-      code: text('code'),
-      bytes,
-      ...((row['sender'] ?? null) === null ? {} : { sender: text('sender') }),
-      ...((row['event'] ?? null) === null ? {} : { event: text('event') }),
-      reason: text('reason'),
-      cause: (row['cause'] ?? null) === null ? null : (JSON.parse(text('cause')) as Cause),
-      authenticated: text('authenticated') === 't',
-      retry: row['retry_outcome'] ?? null,
-    },
+    row: rejectedRow(row),
     came,
     engineError: row['engine_error'] ?? null,
     retry:
@@ -109,38 +96,12 @@ function refusedFacts(row: ResultRow, sql: string): Facts {
 }
 
 function askedFacts(row: ResultRow, sql: string): Facts {
-  const outcome = row['outcome'] ?? '';
-  const code = outcome === 'answered' ? 'handshake' : `handshake_${outcome}`;
   return {
-    row: { ...base(row, `h${row['id']}`, 'asked_at'), code },
+    row: handshakeRow(row),
     came: null,
     engineError: null,
     retry: null,
     sql,
-  };
-}
-
-function base(row: ResultRow, id: string, time: string): ListedRequest {
-  const ms = timeOf(row[time] ?? null);
-  return {
-    id,
-    atMs: ms,
-    arrivedAtMs: ms,
-    database: '',
-    schema: row['schema_name'] ?? '',
-    table: row['table_name'] ?? '',
-    door: 'http',
-    status: Number(row['status']),
-    code: '',
-    rows: 0,
-    bytes: null,
-    ms: 0,
-    address: row['remote_address'] ?? '',
-    reason: null,
-    cause: null,
-    authenticated: null,
-    keptBytes: null,
-    retry: null,
   };
 }
 

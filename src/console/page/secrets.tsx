@@ -5,7 +5,8 @@ import { alterSecret, createSecret, dropSecret, listMax, listSecrets } from '../
 import { useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { route } from './route.ts';
-import { Action, Ago, Listing, Sql, Text, timeOf } from './components.tsx';
+import { Action, Ago, Listing, Sql, Text } from './components.tsx';
+import { timeOf } from '../request-rows.ts';
 
 export function Secrets(): JSX.Element {
   const loaded = useRows(listSecrets, 10_000);
