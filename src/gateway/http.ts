@@ -4,7 +4,7 @@
  * `method_not_allowed`, `overloaded`, `draining`, `engine_unavailable` and `token_scope`.
  */
 import { performance } from 'node:perf_hooks';
-import type { Gate } from '../access/gate.ts';
+import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import { remembered } from '../kit/memoize.ts';
@@ -39,7 +39,7 @@ export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   /** null: plain HTTP. */
   readonly tls: TlsSource | null;
   /** Decides who may connect and how often, and identifies the client behind a proxy. */
-  readonly gate: Gate;
+  readonly gate: Admission;
   readonly observe: Observe;
   /** For sockets and what arrives on them. */
   readonly limits?: Limits;
@@ -80,7 +80,7 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
   readonly offers = null;
   readonly #options: GatewayOptions & Opened;
   readonly #guard: RequestGuard;
-  readonly #gate: Gate;
+  readonly #gate: Admission;
   readonly #observe: Observe;
   readonly #tokens: ScopedTokens;
   readonly #eventOf: (target: string) => EventRequest;

@@ -7,7 +7,7 @@
 import { ServerResponse } from 'node:http';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
-import type { Gate } from '../access/gate.ts';
+import type { Admission } from '../access/admission.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
@@ -37,7 +37,7 @@ export interface ServerContext {
   /** ms since 1970 */
   readonly now: () => number;
   /** null: everybody may connect, and no proxy is trusted. */
-  readonly gate: Gate | null;
+  readonly gate: Admission | null;
   /** Requests are served; the last answer owed on a connection closes it. */
   closingListener: boolean;
   /** Requests are refused. */

@@ -7,7 +7,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { Gate } from '../access/gate.ts';
+import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import { deferred } from '../kit/deferred.ts';
 import { alsoAt, listenAt, type ListenAt } from '../kit/listen-at.ts';
@@ -54,7 +54,7 @@ export interface HttpServerOptions {
   /** null: plain HTTP. */
   readonly tls: TlsSource | null;
   /** null: everybody may connect, and no proxy is trusted. */
-  readonly gate: Gate | null;
+  readonly gate: Admission | null;
   readonly limits: Limits;
   readonly connectionsMax: number;
   readonly requestTimeoutMs: number;

@@ -3,7 +3,7 @@
  * (spooling.ts), which may lead to the disk; WebSockets and retries `DirectPipeline`. Refuses with `rate_limited`, `spooling`, and with the codes
  * of catalog and lanes.
  */
-import type { Gate } from '../access/gate.ts';
+import type { Admission } from '../access/admission.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { Refused } from '../errors/refusals.ts';
@@ -47,7 +47,7 @@ export interface Destinations {
   readonly catalog: Pick<Catalog, 'find' | 'isStill'>;
   readonly lanes: Pick<Lanes, 'admit' | 'submit'>;
   /** null: the rate of a table has no bound. */
-  readonly gate: Pick<Gate, 'refusesTable'> | null;
+  readonly gate: Pick<Admission, 'refusesTable'> | null;
   /** null: no requests are kept. */
   readonly disk: Disk | null;
 }
@@ -81,7 +81,7 @@ export class DirectPipeline implements Pipeline {
   }
 }
 
-export function refuseTooMany(target: Target, gate: Pick<Gate, 'refusesTable'> | null): void {
+export function refuseTooMany(target: Target, gate: Pick<Admission, 'refusesTable'> | null): void {
   const tooMany = gate?.refusesTable(target) ?? null;
   if (tooMany !== null) throw new Refused(tooMany);
 }

@@ -7,7 +7,7 @@
 import type { IncomingMessage } from 'node:http';
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
-import type { Gate } from '../access/gate.ts';
+import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { Connection } from '../http/connection.ts';
 import type { ServerContext, HttpRequest, Incoming } from '../http/exchange.ts';
@@ -57,7 +57,7 @@ export interface ListenerOptions {
   /** null or absent: plain HTTP. */
   readonly tls?: TlsSource | null;
   /** null or absent: everybody may connect, and no proxy is trusted. */
-  readonly gate?: Gate | null;
+  readonly gate?: Admission | null;
 }
 
 export interface Listener extends Closable {

@@ -23,7 +23,7 @@ import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import type { Outcome } from '../types/rows.ts';
 import type { StreamUpgrade, Stream, RequestStreams } from '../ingest/ingest-stream.ts';
-import type { Gate } from '../access/gate.ts';
+import type { Admission } from '../access/admission.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import type { Refusal, RefusalCode } from '../errors/refusals.ts';
@@ -46,7 +46,7 @@ export interface SocketContext {
   /** ms since 1970 */
   readonly now: () => number;
   /** Knows the client behind a trusted proxy. */
-  readonly gate: Gate | null;
+  readonly gate: Admission | null;
 }
 
 type State = 'silent' | 'opening' | 'open' | 'ending' | 'closed';

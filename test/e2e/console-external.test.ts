@@ -321,7 +321,9 @@ suite('the console in front of a PostgreSQL of somebody else', () => {
     };
     await t.test('a request is signed anew for its own table alone', () => replaysOwn(asking, root));
     await t.test('counters, endpoints and retries are the own ones', (inner) => keepsApart(inner, asking));
-    await t.test('the content of accepted requests is visible to the owner only', () => holdsBodies(asking, root));
+    await t.test('the content of accepted requests is visible to the owner only', () =>
+      holdsBodies(asking, root),
+    );
     await t.test('operators of a role decide nothing', (inner) => believesNoOperator(inner, asking));
     await t.test('the other browser has seen none of it', async () => {
       for (const place of [

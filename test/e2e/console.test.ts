@@ -372,10 +372,14 @@ suite('the console in a browser', () => {
     await t.test('a value becomes a column, whatever its key is called', (inner) =>
       makesAColumn(tried, inner),
     );
-    await t.test('the console shows the content of an accepted request', (inner) => looksAtAccepted(tried, inner));
+    await t.test('the console shows the content of an accepted request', (inner) =>
+      looksAtAccepted(tried, inner),
+    );
     await t.test('health: disk, engine and growth', () => tellsOfItself(tried));
     await t.test('SQL is completed, and its rows are saved as they are', () => completesAndSaves(tried));
-    await t.test('the console retries all requests that a filter matches in the background', (inner) => retriesAll(tried, inner));
+    await t.test('the console retries all requests that a filter matches in the background', (inner) =>
+      retriesAll(tried, inner),
+    );
     await t.test('requests are counted by the minute, and what is wrong is said', (inner) =>
       showsCounts(tried, inner),
     );

@@ -129,8 +129,9 @@ test('the npm package', async (suite) => {
       assert.equal(script.status, 200);
       assert.deepEqual(await terminate(headgate), { code: 0, signal: null });
 
-      await t.test('`import` of the npm package starts Headgate inside another program, with checked types', () =>
-        usedAsLibrary(t, folder),
+      await t.test(
+        '`import` of the npm package starts Headgate inside another program, with checked types',
+        () => usedAsLibrary(t, folder),
       );
     },
   );

@@ -150,39 +150,42 @@ test('no door fills a private column', async (t) => {
     });
   });
 
-  await t.test('invalid private columns are refused, and a table with changed columns reports it', async () => {
-    const refuses = (columnList: string, rest: string, message: RegExp) =>
-      assert.rejects(root.query(`CREATE TABLE x (${columnList}) ${rest}`), message);
-    const of = (value: string, more = '') => `WITH (connector = 'webhook', private = '${value}'${more})`;
-    await refuses('data JSONB', of('nothing'), /column "nothing" does not exist/);
-    await refuses('data JSONB, n INT NOT NULL', of('n'), /NOT NULL and has no default/);
-    await refuses('data JSONB', of('data'), /has a column that takes the body/);
-    await refuses('data JSONB, h TEXT', `INCLUDE HEADER 'x' AS h ${of('h')}`, /filled from the request/);
-    await refuses('data JSONB, d INT', of('d', `, document = 'd'`), /cannot take the body/);
-    for (const wrong of ['a b', ',', 'a,', 'a,,b', '"a', "a''b"])
-      await refuses('a INT', of(wrong), /private is a list of columns/);
-    await refuses('a INT, b INT', of('a, "a"'), /private twice/);
-    const notices: string[] = [];
-    root.on('notice', ({ message = '', hint }) => notices.push(`${message} ${String(hint)}`));
-    await root.query(`CREATE TABLE n1 (data JSONB, done_at TIMESTAMPTZ) WITH (connector = 'webhook')`);
-    assert.match(
-      notices.join('\n'),
-      /because "done_at" has no default .*document = 'data'.*private = 'done_at'/,
-    );
-    notices.length = 0;
-    await root.query(
-      `CREATE TABLE n2 (data JSONB, done_at TIMESTAMPTZ) WITH (connector = 'webhook', private = 'done_at')`,
-    );
-    await root.query(`CREATE TABLE n3 (id INT, note TEXT) WITH (connector = 'webhook')`);
-    await root.query(
-      `CREATE TABLE n4 (data JSONB, done_at TIMESTAMPTZ) WITH (connector = 'webhook', document = '')`,
-    );
-    assert(!notices.join('\n').includes('no default'), notices.join('\n'));
-    assert.equal((await post('n2', '{"any":1}')).status, 200);
-    assert.deepEqual((await root.query('SELECT data, done_at FROM n2')).rows, [
-      { data: { any: 1 }, done_at: null },
-    ]);
-  });
+  await t.test(
+    'invalid private columns are refused, and a table with changed columns reports it',
+    async () => {
+      const refuses = (columnList: string, rest: string, message: RegExp) =>
+        assert.rejects(root.query(`CREATE TABLE x (${columnList}) ${rest}`), message);
+      const of = (value: string, more = '') => `WITH (connector = 'webhook', private = '${value}'${more})`;
+      await refuses('data JSONB', of('nothing'), /column "nothing" does not exist/);
+      await refuses('data JSONB, n INT NOT NULL', of('n'), /NOT NULL and has no default/);
+      await refuses('data JSONB', of('data'), /has a column that takes the body/);
+      await refuses('data JSONB, h TEXT', `INCLUDE HEADER 'x' AS h ${of('h')}`, /filled from the request/);
+      await refuses('data JSONB, d INT', of('d', `, document = 'd'`), /cannot take the body/);
+      for (const wrong of ['a b', ',', 'a,', 'a,,b', '"a', "a''b"])
+        await refuses('a INT', of(wrong), /private is a list of columns/);
+      await refuses('a INT, b INT', of('a, "a"'), /private twice/);
+      const notices: string[] = [];
+      root.on('notice', ({ message = '', hint }) => notices.push(`${message} ${String(hint)}`));
+      await root.query(`CREATE TABLE n1 (data JSONB, done_at TIMESTAMPTZ) WITH (connector = 'webhook')`);
+      assert.match(
+        notices.join('\n'),
+        /because "done_at" has no default .*document = 'data'.*private = 'done_at'/,
+      );
+      notices.length = 0;
+      await root.query(
+        `CREATE TABLE n2 (data JSONB, done_at TIMESTAMPTZ) WITH (connector = 'webhook', private = 'done_at')`,
+      );
+      await root.query(`CREATE TABLE n3 (id INT, note TEXT) WITH (connector = 'webhook')`);
+      await root.query(
+        `CREATE TABLE n4 (data JSONB, done_at TIMESTAMPTZ) WITH (connector = 'webhook', document = '')`,
+      );
+      assert(!notices.join('\n').includes('no default'), notices.join('\n'));
+      assert.equal((await post('n2', '{"any":1}')).status, 200);
+      assert.deepEqual((await root.query('SELECT data, done_at FROM n2')).rows, [
+        { data: { any: 1 }, done_at: null },
+      ]);
+    },
+  );
 });
 
 test('a spooled request does not reveal private columns', async (t: TestContext) => {

@@ -101,18 +101,21 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     },
   );
 
-  await t.test("a browser's EventSource with a read token gets rows until it expires, then stops", async (step) => {
-    const pages = await openPages(step);
-    if (pages === null) return;
-    const { origin, other, follow } = pages;
-    const short = await token(
-      `browser FOR SELECT ON clicks WITH (expires = '3 seconds', origins = '${origin}')`,
-    );
-    assert.deepEqual(await follow(origin, urlOf(`name=clicks&after=0&token=${short}`)), ['{"n":11}']);
-    const longer = await token(`longer FOR SELECT ON clicks WITH (origins = '${origin}')`);
-    assert.deepEqual(await follow(other, urlOf(`name=clicks&after=0&token=${longer}`)), []);
-    assert.deepEqual(await follow(origin, urlOf(`name=other&after=0&token=${longer}`)), []);
-  });
+  await t.test(
+    "a browser's EventSource with a read token gets rows until it expires, then stops",
+    async (step) => {
+      const pages = await openPages(step);
+      if (pages === null) return;
+      const { origin, other, follow } = pages;
+      const short = await token(
+        `browser FOR SELECT ON clicks WITH (expires = '3 seconds', origins = '${origin}')`,
+      );
+      assert.deepEqual(await follow(origin, urlOf(`name=clicks&after=0&token=${short}`)), ['{"n":11}']);
+      const longer = await token(`longer FOR SELECT ON clicks WITH (origins = '${origin}')`);
+      assert.deepEqual(await follow(other, urlOf(`name=clicks&after=0&token=${longer}`)), []);
+      assert.deepEqual(await follow(origin, urlOf(`name=other&after=0&token=${longer}`)), []);
+    },
+  );
 
   await t.test('a read token permits no other tables, no writing and no SQL', async () => {
     const live = await token('narrow FOR SELECT ON clicks');

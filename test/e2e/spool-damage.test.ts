@@ -177,31 +177,34 @@ test('a spool whose files were damaged', async (t) => {
     clean();
   });
 
-  await t.test('a spool without its master key accepts nothing and says so, and with the key all requests arrive', async () => {
-    const sent = await keep(3);
-    const key = join(stage.dataDir, 'master.key');
-    renameSync(key, `${key}.away`);
-    await stage.startHeadgate();
-    await within(10_000, async () => {
-      await delay(20);
-      assert.deepEqual(await shown(), [
-        ['public.one', 'held', '3'],
-        ['public.two', 'held', '3'],
-      ]);
-    });
-    const { spool } = await ready();
-    assert.deepEqual([spool?.takes, spool?.held], [false, 2]);
-    assert.match(stage.headgate.stderr, /the master key that they were sealed with is not here/);
-    await stage.killServer();
-    const refused = await stage.post('one', bodyOf());
-    assert.equal(refused.status, 503);
-    assert.notEqual((JSON.parse(refused.text) as { code: string }).code, 'commit_unknown');
-    assert.notEqual((await asked(`${stage.headgate.adminUrl}/readyz`)).status, 200);
-    await server.start();
-    renameSync(`${key}.away`, key);
-    await arrived(sent);
-    await within(10_000, async () => assert.deepEqual(await shown(), []));
-  });
+  await t.test(
+    'a spool without its master key accepts nothing and says so, and with the key all requests arrive',
+    async () => {
+      const sent = await keep(3);
+      const key = join(stage.dataDir, 'master.key');
+      renameSync(key, `${key}.away`);
+      await stage.startHeadgate();
+      await within(10_000, async () => {
+        await delay(20);
+        assert.deepEqual(await shown(), [
+          ['public.one', 'held', '3'],
+          ['public.two', 'held', '3'],
+        ]);
+      });
+      const { spool } = await ready();
+      assert.deepEqual([spool?.takes, spool?.held], [false, 2]);
+      assert.match(stage.headgate.stderr, /the master key that they were sealed with is not here/);
+      await stage.killServer();
+      const refused = await stage.post('one', bodyOf());
+      assert.equal(refused.status, 503);
+      assert.notEqual((JSON.parse(refused.text) as { code: string }).code, 'commit_unknown');
+      assert.notEqual((await asked(`${stage.headgate.adminUrl}/readyz`)).status, 200);
+      await server.start();
+      renameSync(`${key}.away`, key);
+      await arrived(sent);
+      await within(10_000, async () => assert.deepEqual(await shown(), []));
+    },
+  );
 
   await t.test('a folder that is not there is no whole spool', async () => {
     const checked = await stage.command(

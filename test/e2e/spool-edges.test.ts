@@ -269,26 +269,23 @@ test('a spool, and what goes wrong around it', async (t) => {
     assert.match(await refused(stage.folder), /another Headgate uses the folder/);
   });
 
-  await t.test(
-    'spooled requests damaged on disk are quarantined, and do not prolong spooling',
-    async () => {
-      await stage.killServer();
-      for (const id of [16, 17]) assert.equal((await stage.post('kept', body(id))).status, 200);
-      const segment = [...stage.files()].find((path) => path.endsWith('.seg') && lengthOf(path) > 0);
-      assert(segment !== undefined);
-      const bytes = readFileSync(segment);
-      const at = lengthOf(segment);
-      const last = openSync(segment, 'r+');
-      writeSync(last, Buffer.from([(bytes[at - 9] ?? 0) ^ 1]), 0, 1, at - 9);
-      closeSync(last);
-      await server.start();
-      await stage.untilDirect('kept', body(18));
-      const there = (await stage.ids('kept')).filter((id) => id >= 16 && id <= 18);
-      assert.deepEqual(there, [16, 18]);
-      assert.match(stage.headgate.stderr, /"kind":"spool.damaged"/);
-      assert([...stage.files()].some((path) => path.includes('quarantine')));
-    },
-  );
+  await t.test('spooled requests damaged on disk are quarantined, and do not prolong spooling', async () => {
+    await stage.killServer();
+    for (const id of [16, 17]) assert.equal((await stage.post('kept', body(id))).status, 200);
+    const segment = [...stage.files()].find((path) => path.endsWith('.seg') && lengthOf(path) > 0);
+    assert(segment !== undefined);
+    const bytes = readFileSync(segment);
+    const at = lengthOf(segment);
+    const last = openSync(segment, 'r+');
+    writeSync(last, Buffer.from([(bytes[at - 9] ?? 0) ^ 1]), 0, 1, at - 9);
+    closeSync(last);
+    await server.start();
+    await stage.untilDirect('kept', body(18));
+    const there = (await stage.ids('kept')).filter((id) => id >= 16 && id <= 18);
+    assert.deepEqual(there, [16, 18]);
+    assert.match(stage.headgate.stderr, /"kind":"spool.damaged"/);
+    assert([...stage.files()].some((path) => path.includes('quarantine')));
+  });
 
   await t.test('strange files in the folder are left alone, and links are not followed', async () => {
     await stage.killServer();

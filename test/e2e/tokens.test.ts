@@ -360,27 +360,30 @@ suite('tokens of the events gateway', () => {
       assert.equal(await insert(origin, events, main), kept);
     });
 
-    await t.test("a token use that a database's encoding cannot store fails no other request", async (step) => {
-      await root.query(`CREATE DATABASE western ENCODING 'WIN1252' LOCALE 'C' TEMPLATE template0`);
-      const western = await headgate.client(step, 'western');
-      await western.query('CREATE TABLE own (n int)');
-      const token = await it.token(`western FOR INSERT ON own WITH (origins = '${page}')`, western);
-      const ask = async (method: string, query: string, headers: Record<string, string>) => {
-        const url = `${headgate.gatewayUrl}/v1/events?database=western&name=${query}`;
-        const { status, json } = await request(url, { method, headers });
-        return `${status} ${json.code}`;
-      };
-      assert.equal(await ask('OPTIONS', 'own', { origin: 'https://\x81.example' }), '403 page_refused');
-      assert.match(await ask('OPTIONS', 'own', { origin: page }), /^204 /);
-      assert.equal((await it.send(token, '/v1/events?database=western&name=own')).status, 200);
-      for (const name of ['%E2%98%83', 'a%00', '1259'])
-        for (const method of ['GET', 'POST'])
-          assert.equal(
-            await ask(method, name, { authorization: `Bearer ${main}` }),
-            '404 relation_not_found',
-            `${method} ${name}`,
-          );
-    });
+    await t.test(
+      "a token use that a database's encoding cannot store fails no other request",
+      async (step) => {
+        await root.query(`CREATE DATABASE western ENCODING 'WIN1252' LOCALE 'C' TEMPLATE template0`);
+        const western = await headgate.client(step, 'western');
+        await western.query('CREATE TABLE own (n int)');
+        const token = await it.token(`western FOR INSERT ON own WITH (origins = '${page}')`, western);
+        const ask = async (method: string, query: string, headers: Record<string, string>) => {
+          const url = `${headgate.gatewayUrl}/v1/events?database=western&name=${query}`;
+          const { status, json } = await request(url, { method, headers });
+          return `${status} ${json.code}`;
+        };
+        assert.equal(await ask('OPTIONS', 'own', { origin: 'https://\x81.example' }), '403 page_refused');
+        assert.match(await ask('OPTIONS', 'own', { origin: page }), /^204 /);
+        assert.equal((await it.send(token, '/v1/events?database=western&name=own')).status, 200);
+        for (const name of ['%E2%98%83', 'a%00', '1259'])
+          for (const method of ['GET', 'POST'])
+            assert.equal(
+              await ask(method, name, { authorization: `Bearer ${main}` }),
+              '404 relation_not_found',
+              `${method} ${name}`,
+            );
+      },
+    );
 
     await t.test('a gateway token appears nowhere but in the answer of CREATE TOKEN', async () => {
       const token = await it.token('quiet FOR INSERT ON other');

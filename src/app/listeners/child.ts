@@ -12,7 +12,7 @@ import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
-import type { Passed } from '../../access/gate.ts';
+import type { Passed } from '../../access/admission.ts';
 import { deferred } from '../../kit/deferred.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { readLines } from '../../kit/read-lines.ts';

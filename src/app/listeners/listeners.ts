@@ -15,7 +15,7 @@ import { mergedText } from '../../admin/merged-metrics.ts';
 import type { ProcessMetrics } from '../../admin/merged-metrics.ts';
 import type { Metrics } from '../../admin/metrics.ts';
 import type { ListenerState } from '../../admin/watch-metrics.ts';
-import type { Passed } from '../../access/gate.ts';
+import type { Passed } from '../../access/admission.ts';
 import type { Closable } from '../../kit/closer.ts';
 import { listenAt } from '../../kit/listen-at.ts';
 import type { ListenAt } from '../../kit/listen-at.ts';

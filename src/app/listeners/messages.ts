@@ -1,7 +1,7 @@
 /** Types only: the messages between the main process and its listener processes. Plain values: they are sent as JSON. */
 import type { MetricFamily } from '../../admin/merged-metrics.ts';
 import type { EngineReach } from '../../engine/attached-engine.ts';
-import type { Passed } from '../../access/gate.ts';
+import type { Passed } from '../../access/admission.ts';
 import type { HeldQuestion, HeldRequest, Recall, TailBatch, TailLine } from '../../observe/tail.ts';
 import type { Observation, TableName } from '../../observe/observations.ts';
 import type { Refusal } from '../../errors/refusals.ts';

@@ -11,7 +11,7 @@ import { createMetrics } from '../../admin/metrics.ts';
 import { openGuards } from '../door-guards.ts';
 import { attachEngine } from '../../engine/attached-engine.ts';
 import { openPostgresEngine } from '../../engine/postgres.ts';
-import type { Gate } from '../../access/gate.ts';
+import type { Admission } from '../../access/admission.ts';
 import { Closer } from '../../kit/closer.ts';
 import { limits as allLimits } from '../../config/limits.ts';
 import { boundsOf } from '../../config/effective-limits.ts';
@@ -44,7 +44,7 @@ export interface ListenerService {
   /** Never rejects: what could not be done shows in what follows. */
   answer(question: ListenerRequest, getsOn: () => void): Promise<ListenerAnswer>;
   /** Counts requests that passed in another process. */
-  charge: Gate['charge'];
+  charge: Admission['charge'];
   /** The answer to a fence that this process has asked for. */
   fenced(id: number, settled: boolean): void;
   spool(told: SpoolNotice): void;
@@ -193,7 +193,7 @@ function tailTo(ring: Ring, send: (message: FromListener) => void): (on: boolean
   };
 }
 
-function tellPassed(gate: Gate, send: (message: FromListener) => void, closer: Closer): void {
+function tellPassed(gate: Admission, send: (message: FromListener) => void, closer: Closer): void {
   const timer = setInterval(() => {
     const passed = gate.passed();
     if (passed !== null) send({ kind: 'passed', passed });

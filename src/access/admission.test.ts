@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import * as fc from 'fast-check';
 import { Networks } from '../kit/networks.ts';
 import { clientAddress } from './client-address.ts';
-import { Gate } from './gate.ts';
+import { Admission } from './admission.ts';
 import { parseRate } from '../kit/rate.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import { RateLimit } from './rate-limit.ts';
@@ -135,7 +135,7 @@ suite('rate limits', () => {
 
 test('a gate: networks first, then addresses, an IPv6 network as one; tables apart', () => {
   let now = 0;
-  const gate = new Gate({
+  const gate = new Admission({
     trustedProxies: proxies,
     forwardedHeader: 'x-forwarded-for',
     allowed: networks('198.51.100.0/24, 2001:db8::/32'),

@@ -16,7 +16,7 @@ import type { ForwardedHeader } from './client-address.ts';
 import { RateLimit } from './rate-limit.ts';
 import type { RateCounts } from './rate-limit.ts';
 
-export interface GateOptions {
+export interface AdmissionOptions {
   /** Networks of the owner's proxies; null: none is trusted. */
   readonly trustedProxies: Networks | null;
   readonly forwardedHeader: ForwardedHeader;
@@ -38,12 +38,12 @@ export interface Passed {
   readonly tables: RateCounts;
 }
 
-export class Gate {
-  readonly #options: GateOptions;
+export class Admission {
+  readonly #options: AdmissionOptions;
   readonly #addresses: RateLimit | null;
   readonly #tables: RateLimit | null;
 
-  constructor(options: GateOptions) {
+  constructor(options: AdmissionOptions) {
     const { addressRate, tableRate, shared = false } = options;
     this.#options = options;
     this.#addresses =
@@ -80,8 +80,8 @@ export class Gate {
   /** null: one more request for that table may be stored, and is counted. */
   refusesTable({ database, schema, table }: TableName): Refusal | null {
     if (this.#tables === null) return null;
-    const name = JSON.stringify([database, schema, table]);
-    return tooOften(this.#tables.take(name, this.#options.clock()), 'table');
+    // No name in PostgreSQL contains NUL.
+    return tooOften(this.#tables.take(`${database}\0${schema}\0${table}`, this.#options.clock()), 'table');
   }
 
   /** What passed since the last call; null: nothing did, or nothing is counted. */
