@@ -169,7 +169,7 @@ suite('a build', () => {
       assert.match(await checkout.said(), everything);
     });
 
-  test('fails for a wrong type, again and again until it is right', async (t) => {
+  test('a build fails for a type error until it is corrected', async (t) => {
     const checkout = await built.copy(t);
     for (const [name, wrong] of [
       ['src/kit/word.ts', 'export const word: string = 2;\n'],

@@ -194,7 +194,7 @@ test('docs/operating/ explains every metric and every kind of log line', async (
   assert.deepEqual(silent, []);
 });
 
-test('100,000 unknown paths, tables and addresses make no series', async () => {
+test('100,000 unknown paths, tables and addresses create no metric series', async () => {
   const metrics = createMetrics({
     tablesMax: 100,
     lanes: () => [],

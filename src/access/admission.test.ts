@@ -46,7 +46,7 @@ suite('whose request it is', () => {
     }
   });
 
-  test('Forwarded (RFC 7239)', () => {
+  test("the Forwarded header (RFC 7239) gives the client's address", () => {
     for (const [header, expected] of [
       ['for=198.51.100.1', '198.51.100.1'],
       ['For="[2001:db8:cafe::17]:4711";proto=https', '2001:db8:cafe::17'],
@@ -79,7 +79,7 @@ suite('whose request it is', () => {
 });
 
 suite('rate limits', () => {
-  test('a burst, then one for each that was earned', () => {
+  test('a rate limit admits a burst, then requests at the rate', () => {
     const limit = new RateLimit({ count: 3, perMs: 3_000, burst: 3 }, 10);
     assert.deepEqual(
       [0, 0, 0, 0].map((now) => limit.take('a', now)),

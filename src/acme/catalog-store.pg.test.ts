@@ -68,7 +68,7 @@ suite('a certificate that Headgates share', () => {
     assert.deepEqual(await storeOn(client, next).read(), state);
   });
 
-  test('no other role reads it, writes it, or may ask', async (t) => {
+  test('no other role reads, writes or claims the certificate state in the catalog', async (t) => {
     const database = await testDatabase(t, { catalog: true });
     const client = await database.connect();
     await migrate(client, readMigrations());

@@ -146,7 +146,7 @@ suite('the keeper of a certificate', () => {
     assert(shown.every(([key]) => key === null));
   });
 
-  test('a store that cannot be read is told once, and nobody is asked', async (t) => {
+  test('certificate renewal reports an unreadable store once and requests nothing', async (t) => {
     let reads = 0;
     const read = async () => {
       reads += 1;
@@ -160,7 +160,7 @@ suite('the keeper of a certificate', () => {
     assert.deepEqual(kinds(), ['unkept']);
   });
 
-  test('a stop ends an attempt, which has not failed then', async (t) => {
+  test('certificate renewal stopped during an attempt does not count it as failed', async (t) => {
     const begun = deferred<void>();
     const { it, keeper, kinds } = keeperOf(t, {
       make: (_account, _publish, signal) =>

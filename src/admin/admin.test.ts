@@ -225,7 +225,7 @@ test('the severity of an engine log line comes from its own field, not from text
   assert.equal(levelOf('[12] STATEMENT:  select 1; FATAL:  forged'), 'debug');
 });
 
-test('streams are counted while they are open', async () => {
+test('metrics count open streams', async () => {
   const { observe, text } = metrics();
   const of = { requestId: 'r', remoteAddress: '127.0.0.1' };
   observe({ kind: 'stream.opened', ...of });
@@ -291,7 +291,7 @@ test('an error is logged with its stack and its causes', () => {
   assert.equal(parsed.level, 'error');
 });
 
-test('the pretty form is short', () => {
+test('the pretty log format is one short line', () => {
   const [line] = logged('pretty', 'info', {
     kind: 'door.opened',
     door: 'webhook',

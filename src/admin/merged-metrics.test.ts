@@ -49,7 +49,7 @@ test('merged metrics sum counters, keep shared gauges once, and label values of 
   assert.match(text, /^# TYPE headgate_rows_total counter$/m);
 });
 
-test('no counter goes backwards when a process is replaced', async () => {
+test('merged counters never decrease when a process is replaced', async () => {
   const main = await process(1, 0).families();
   const gone = await remains([], await process(5, 9).families());
   const twice = await remains(gone, await process(2, 9).families());

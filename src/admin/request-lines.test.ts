@@ -50,7 +50,7 @@ function sampled() {
 const kinds = (told: readonly RequestLine[]) => told.map(({ kind }) => kind);
 
 suite('request lines', () => {
-  test('few requests are told one by one, and nothing waits', () => {
+  test('the request log prints few requests one by one, at once', () => {
     const { clock, told, observe } = sampled();
     for (let i = 0; i < 40; i++) {
       observe(i % 4 === 0 ? refused : stored);

@@ -108,7 +108,7 @@ function follow(it: Stage, slot: Partial<ReplicationSlot>): void {
 }
 
 for (const [name, begin, end] of conditions) {
-  test(`${name}: begun, told once, and over`, async (t) => {
+  test(`alert ${name} fires, is reported once, and resolves`, async (t) => {
     const it = await stage(t);
     await it.pass(minute);
     assert.deepEqual(it.told(), []);
@@ -169,7 +169,7 @@ test('every rule is tried above, and those that Prometheus has are the same ther
   }
 });
 
-test('every metric that a rule reads is there', async () => {
+test('every metric that an alert rule reads exists', async () => {
   const read = new Set<string>();
   const view: AlertInput = {
     of: (name) => {
@@ -302,7 +302,7 @@ test('an alert reported before a restart is not reported again, and its end is',
   await keptIn(join(folder, 'nowhere')).write([]);
 });
 
-test('Slack reads a text, in which names are no markup', async (t) => {
+test('an alert for Slack has a text in which names are escaped', async (t) => {
   const it = await stage(t, { form: 'slack' });
   it.add('headgate_lane_rows', { ...table, table: '<!channel> & *x*\\n\u202e' }, 9_000);
   await it.pass(3 * minute);

@@ -85,14 +85,14 @@ suite('a refusal in a sentence', () => {
     }
   });
 
-  test('a column that PostgreSQL names is named', () => {
+  test('the explanation of a refusal names the column that PostgreSQL names', () => {
     const reason = 'column "total": invalid input syntax for type numeric: "much"';
     const it = { ...plain, code: 'payload_undecodable', status: 422, reason };
     assert.equal(explain(it).title, 'The value for column total does not fit it.');
     assert.equal(briefOf(it), 'Column total does not fit');
   });
 
-  test('ages are said as people say them', () => {
+  test('the explanation of a refusal words ages for people', () => {
     assert.deepEqual([5, 119, 120, 300, 423, 7_200, 90_000, 400_000].map(spanText), [
       '5 s',
       '119 s',
@@ -106,7 +106,7 @@ suite('a refusal in a sentence', () => {
   });
 
   for (const sender of senders.values())
-    test(`${sender.id}: stale, tampered, unsigned, wrongly signed`, () => {
+    test(`explanations for ${sender.id}: stale, tampered, unsigned and wrongly signed requests`, () => {
       const keys = sender.makeSecret(randomFrom('one'));
       const others = sender.makeSecret(randomFrom('two'));
       const wrong = said(sender, keys.secret, requestOf(sender, others));

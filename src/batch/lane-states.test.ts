@@ -82,7 +82,7 @@ class Bench {
 const committed: Outcome = { kind: 'committed', rows: 1 };
 const refused: Outcome = { kind: 'aborted', refusal: refusal('row_refused') };
 
-test('a lane, in every state, at every event', async () => {
+test("a lane's state table holds in every state at every event", async () => {
   const gathering = () => new Bench().submit('first');
   const committing = () => gathering().endTurn();
   const starts = [new Bench(), gathering(), committing()].map(({ lane }) => lane.state);

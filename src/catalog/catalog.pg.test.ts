@@ -154,7 +154,7 @@ suite('catalog', () => {
     assert.equal((await find('shape')).check, null);
   });
 
-  test('a thousand questions for nothing at once are a few reads', async (t) => {
+  test('a thousand concurrent lookups of unknown tables cost a few catalog reads', async (t) => {
     const database = await testDatabase(t, { catalog: true });
     const { find, spy } = await openCatalog(t, database);
     await assert.rejects(find('nothing'), notFound);

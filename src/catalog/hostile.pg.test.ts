@@ -356,7 +356,7 @@ function hostileOn(bin: string): void {
     await refused(mallory, 'SELECT * FROM headgate.rejected_requests FOR UPDATE');
   });
 
-  test('the schema of somebody who cannot be trusted is not run', async () => {
+  test('a schema headgate owned by an untrusted role is not executed', async () => {
     await root.client.query('CREATE DATABASE trap');
     await root.client.query('GRANT CREATE ON DATABASE trap TO mallory');
     const there = (user: string): Promise<Door> => {

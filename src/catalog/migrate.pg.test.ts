@@ -127,7 +127,7 @@ suite('migrate', () => {
     await client.query('select collect from headgate.catalog_rows');
   });
 
-  test('a function of somebody else is named before anything is done', async (t) => {
+  test('migration reports a foreign function in schema headgate before it changes anything', async (t) => {
     const database = await testDatabase(t);
     const root = await database.connect();
     const role = `hg_${database.name}`;

@@ -148,7 +148,7 @@ test('a request is as it came where the table keeps it, and as large', { timeout
   );
 });
 
-test('a place of another database is told to be one', { timeout: 60_000 }, async (t) => {
+test('a saved position of another database is reported as such', { timeout: 60_000 }, async (t) => {
   const { follower } = await stage(t);
   assert.equal(await follower.restart([]), false);
   assert.equal(await follower.restart([], '{"since":"9000000000000","places":[]}'), true);

@@ -154,7 +154,7 @@ test('503 is tried again, within bounds; what may have taken effect only where t
   await assert.rejects(waiting, /enough/);
 });
 
-test('errors say what the gateway said, and what a proxy said', async (t) => {
+test('client errors contain the message of the gateway or of a proxy', async (t) => {
   const refusing = await answering(t, {
     status: 422,
     body: '{"error":"line 2: no","code":"row_refused","line":2}',
@@ -204,7 +204,7 @@ test('rows go in batches of so many rows or bytes, compressed where it pays', as
   assert.equal((await client.insert('t', [])).rows, 0);
 });
 
-test('the client and a real gateway', async (t) => {
+test('the client works against a real gateway', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), { token: 'key' });
   const client = createClient({ url: gateway.url, token: 'key' });
   await client.sql`CREATE TABLE t (id bigint PRIMARY KEY, v STRING, raw bytea, tags text[], doc jsonb, price numeric)`;

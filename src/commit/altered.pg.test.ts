@@ -98,7 +98,7 @@ function commitPlaces(trace: string, ownCommit: boolean): number[] {
 
 suite('answers that are altered', () => {
   for (const [name, table, make, members] of ways) {
-    test(`${name}: an ERROR is final when the engine is ready again`, async (t) => {
+    test(`altered replies, ${name}: an ERROR is final once the engine is ready again`, async (t) => {
       const { proxy, group, warm } = await room(t, table, make);
       // A group that is cut has a hundred places.
       const isCut = members.includes('bad');

@@ -58,7 +58,7 @@ suite('tables and connections that change', () => {
     }
   });
 
-  test('a table that is altered while rows wait for it', async (t) => {
+  test('rows that waited for an ALTER TABLE are stored in the new table or refused', async (t) => {
     const { client, database, tableOf, send } = await commitRoom(t);
     await client.query('create table t (id int primary key, v int)');
     const target = await tableOf('t');
@@ -160,7 +160,7 @@ suite('tables and connections that change', () => {
     assert.deepEqual((await client.query('select v from c')).rows, [{ v: 3 }]);
   });
 
-  test('columns that a row keeps, in order with those that do not', async (t) => {
+  test('rows that keep columns are stored in order with rows that do not', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query('create table k (id int primary key, a text, b text)');
     const target = await tableOf('k');
@@ -184,7 +184,7 @@ suite('tables and connections that change', () => {
     ]);
   });
 
-  test('a session that has forgotten its statements is told again', async (t) => {
+  test('statements are prepared again in a session that lost them', async (t) => {
     const { client, database, tableOf } = await commitRoom(t);
     await client.query('create table t (id int primary key)');
     const target = await tableOf('t');
@@ -239,7 +239,7 @@ suite('tables and connections that change', () => {
     assert.deepEqual(codes(await send([rowsOf(target, '{"id":3}')])), [1]);
   });
 
-  test('a group that is waited for longer may take longer', async (t) => {
+  test("a group's statement timeout follows the longest wait of its members", async (t) => {
     const {
       client,
       tableOf,

@@ -358,7 +358,7 @@ suite('deliveries that are stored once', () => {
     assert.equal(rows[0]?.position, '2');
   });
 
-  test('the table of ids is Headgate’s alone', async (t) => {
+  test('the table of delivery ids is accessible to Headgate only', async (t) => {
     const { client } = await room(t);
     const role = `stranger_${process.pid}`;
     await client.query(`create role ${role}`);

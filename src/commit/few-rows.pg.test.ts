@@ -61,7 +61,7 @@ suite('a few rows', () => {
     }
   });
 
-  test('know no rules, as COPY knows none', async (t) => {
+  test('a few rows are stored without rewrite rules, as by COPY', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('ruled'));
     await client.query(

@@ -272,7 +272,7 @@ function newestOn(bin: string): void {
     }
   });
 
-  test('places in documents, headers, and several parts', async (t) => {
+  test('the option version reads document paths, headers and several parts', async (t) => {
     const { client, headgate, targetOf } = await room(t);
     const send = headgate();
     const key = `id TEXT GENERATED ALWAYS AS (data->>'id') STORED PRIMARY KEY`;

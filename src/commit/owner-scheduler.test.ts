@@ -94,7 +94,7 @@ suite('turns', () => {
     assert.equal(await begun(), 'a7');
   });
 
-  test('connections are handed out by turns of the owners', async (t) => {
+  test('the owner scheduler hands out connections to owners in turn', async (t) => {
     const { send, begun, end } = room(t, 2);
     send('c0');
     await end('c0');
@@ -106,7 +106,7 @@ suite('turns', () => {
     }
   });
 
-  test('slow owners share what is not left to others in equal parts', async (t) => {
+  test('the owner scheduler divides the connections for slow owners equally', async (t) => {
     const { send, begun, end, pass } = room(t);
     send('a0 b0 c0');
     pass(slowGroupMs + 1);
@@ -181,7 +181,7 @@ suite('turns', () => {
     assert.equal(await begun(), 'c1');
   });
 
-  test('work that fails gives its connection back', async (t) => {
+  test('the owner scheduler takes a connection back from failed work', async (t) => {
     const { turns, send, begun } = room(t, 1);
     const target = targetOf();
     const member = rowsOf(target, '{}');

@@ -134,7 +134,7 @@ suite('rows that the engine refuses', () => {
     assert.deepEqual(codes(refused), ['aborted row_refused', 'aborted row_refused']);
   });
 
-  test('the words of a trigger are for the owner of the table alone', async (t) => {
+  test("a trigger's error message is shown to the table's owner only", async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`
       create table t (id int, v text);

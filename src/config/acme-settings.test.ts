@@ -10,7 +10,7 @@ const refuses = (env: Readonly<Record<string, string>>, says: RegExp) =>
   assert.throws(() => resolve(env), { name: 'SettingsError', message: says }, JSON.stringify(env));
 
 suite('settings of an authority', () => {
-  test('domains are names, each once, in small letters', () => {
+  test('ACME domains are lower-case host names without repetition', () => {
     const text = ' Hooks.Example.COM, xn--bcher-kva.example ,hooks.example.com';
     const { listenAcmeDomains, listenAcmeDirectory, listenAcmeChallenge } = resolve({
       ...agreed,

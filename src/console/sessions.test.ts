@@ -11,7 +11,7 @@ function opened() {
   return { released, sessions: new ConsoleSessions<string>((held) => void released.push(held)) };
 }
 
-test('a link is good once, for its time, and the oldest makes way', () => {
+test('a console login link works once, within its time, and the oldest is evicted', () => {
   const { sessions } = opened();
   const link = sessions.newLink(0);
   assert.equal(link.length, 43);
@@ -61,7 +61,7 @@ test('a console session beyond the bound evicts the least recently used one', ()
   assert.equal(released.length, limits.consoleSessionsMax + 1);
 });
 
-test('five attempts a minute from one network', () => {
+test('console logins are limited to five attempts a minute from one network', () => {
   const { sessions } = opened();
   for (let i = 0; i < 5; i++) assert.equal(sessions.try('192.0.2.1', i), true);
   assert.equal(sessions.try('192.0.2.1', 59_999), false);

@@ -32,7 +32,7 @@ const pretty = (text: string) =>
     ?.map((token) => token.text)
     .join('') ?? null;
 
-test('JSON is indented, and no digit of it is read', () => {
+test('pretty-printed JSON is indented with its digits unchanged', () => {
   const text = '{"a":12345678901234567890,"b":[10.00,1e400,-0],"c":{},"d":[ ],"e":"\\u0031 \\" :,{"}';
   assert.equal(
     pretty(text),
@@ -82,7 +82,7 @@ test('pretty-printing accepts exactly what JSON.parse accepts, with the same mea
   );
 });
 
-test('sizes, times, digits and bytes for people', () => {
+test('sizes, durations and counts are formatted for people', () => {
   assert.deepEqual(
     [sizeText(0), sizeText(999), sizeText(1536), sizeText(25_000_000)],
     ['0 B', '999 B', '1.5 kB', '25.0 MB'],
@@ -104,7 +104,7 @@ test('SQL and shell quoting round-trips any name and text', () => {
   assert.equal(shellWord("a\u0003\n'\u009b\\"), String.raw`$'a\x03\x0a\x27\xc2\x9b\x5c'`);
 });
 
-test('filters become conditions, and only those that are set', () => {
+test('request filters become SQL conditions, only those that are set', () => {
   const slice = { from: null, newer: false, max: 10, scanned: 100 };
   assert.doesNotMatch(listKept(anyKept, slice) ?? '', /WHERE/);
   const hostile = { ...anyKept, code: "x' OR ''='", checked: 'no', text: "a'" };
@@ -168,14 +168,14 @@ test('a statement that may hold a secret is not remembered, however it is quoted
     assert.ok(!mayHoldSecret(sql), sql);
 });
 
-test('an address with any words for filters has a title', () => {
+test('a request list URL with any filters has a title', () => {
   const titleOf = (words: string): string => wordsOf(addressOf(new URLSearchParams(words)), (id) => id);
   assert.equal(titleOf('result=later&table=t'), 'told to come again, t');
   for (const word of ['constructor', '__proto__', 'x'])
     assert.equal(titleOf(`result=${word}&range=${word}`), word.toLowerCase());
 });
 
-test('headers that arrive twice stay two', () => {
+test('repeated headers are shown separately', () => {
   const parts = { body: 'e30=', url: '', method: 'POST', now: '' };
   const sql = explainValidate(
     { schema: 'public', table: 't' },

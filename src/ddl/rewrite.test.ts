@@ -40,7 +40,8 @@ const native = [
   "SELECT 'unterminated; CREATE SECRET s",
 ];
 for (const sql of native) {
-  test(`leaves to PostgreSQL: ${sql}`, () => assert.equal(createRewriter(testRooms())(sql, utf8), null));
+  test(`the rewriter leaves to PostgreSQL: ${sql}`, () =>
+    assert.equal(createRewriter(testRooms())(sql, utf8), null));
 }
 
 const ours: [string, (string | null)[]][] = [
@@ -74,7 +75,7 @@ const ours: [string, (string | null)[]][] = [
   ],
 ];
 for (const [sql, tags] of ours) {
-  test(`rewrites: ${sql}`, () => {
+  test(`the rewriter rewrites: ${sql}`, () => {
     const result = rewritten(sql);
     assert.deepEqual(result.tags, tags);
     assert.doesNotMatch(result.sql, /VALIDATE (SECRET|AS)|connector\s*=|CREATE SECRET/i);
@@ -123,7 +124,7 @@ const refused: [string, string, RegExp][] = [
   ['FLUSH ¶é', '42601', /at or near "é"/],
 ];
 for (const [marked, sqlstate, message] of refused) {
-  test(`refuses: ${marked}`, () => assertRefused(marked, sqlstate, message));
+  test(`the rewriter refuses: ${marked}`, () => assertRefused(marked, sqlstate, message));
 }
 
 test('a secret leaves only sealed, whatever it holds and however it is written', () => {
@@ -233,7 +234,7 @@ test('every place in the column list and in foreign statements maps back to itse
   }
 });
 
-test('random statements between ours come out unchanged', () => {
+test("the rewriter leaves random statements between Headgate's unchanged", () => {
   const filler = fc.constantFrom(
     "SELECT ';'",
     ' SELECT $$ ; FLUSH $$ ',
@@ -285,7 +286,7 @@ test('in other client encodings ASCII statements are read, and other bytes are r
   assert.equal(rewrite("SELECT E'\x95\x5c'; FLUSH", japanese)?.kind, 'rewritten');
 });
 
-test('standard_conforming_strings off', () => {
+test('the rewriter reads strings with standard_conforming_strings off', () => {
   const off = { ...utf8, standardConformingStrings: false };
   const deps = testRooms();
   rewritten("SELECT '\\'; FLUSH'; CREATE SECRET s WITH (backend = 'meta') AS 'a\\'b'", off, deps);
@@ -367,7 +368,7 @@ test('a text has a thousand of Headgate’s statements, and any number of others
   await assert.rejects(long.prepare(), /too long together/);
 });
 
-test('a search that takes long rests, and finds the same', async () => {
+test('the rewriter yields during a long scan, with the same result', async () => {
   let time = 0;
   const rooms = { ...testRooms(), now: () => (time += limits.sqlSearchMs / 2) };
   const sql = `SELECT 1; ${webhook}; FLUSH; SHOW SPOOL; SELECT 2; DROP SECRET s`;

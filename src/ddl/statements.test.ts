@@ -36,7 +36,7 @@ const strings: [string, string[]][] = [
 ];
 
 for (const [text, statements] of strings) {
-  test(`splits ${JSON.stringify(text)}`, () => assert.deepEqual(split(text), statements));
+  test(`statements are split in ${JSON.stringify(text)}`, () => assert.deepEqual(split(text), statements));
 }
 
 test('statements end at the real semicolon, not at those in comments', () => {

@@ -40,7 +40,7 @@ suite('connection strings', () => {
     );
   });
 
-  test('sslmode, for node-postgres and for the relay alike', () => {
+  test('sslmode of a DSN means the same for node-postgres and the relay', () => {
     const server = (options: string) => {
       const [first] = parseDsn(`postgresql://u@db.example/d${options}`).servers;
       assert.ok(first?.endpoint.kind === 'tcp');

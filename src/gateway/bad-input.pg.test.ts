@@ -163,7 +163,7 @@ test('bad events: each has its status and its sentence, and none stores anything
   assert.deepEqual(stored, { n: 0 });
 });
 
-test('bad encodings, methods, paths and bodies of /v1/sql', async (t) => {
+test('bad encodings, methods, paths and bodies of /v1/sql are refused', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows('CREATE TABLE t (id int)');
   const gzip = { 'content-encoding': 'gzip' };
@@ -288,7 +288,7 @@ test('the gateway does nothing for requests without token, from a foreign origin
   assert.equal(health.status, 200);
 });
 
-test('a rate is kept for each address', async (t) => {
+test('the gateway limits the rate for each address', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), {
     gate: openGate({ addressRate: { count: 3, perMs: 1_000, burst: 3 } }),
   });

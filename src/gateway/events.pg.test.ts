@@ -151,7 +151,7 @@ test('on_error=skip stores the good lines and lists the others, small and large'
   assert.equal(await count(gateway, 't'), 59_942);
 });
 
-test('a large body is stored as a whole or not at all', async (t) => {
+test('a large event body is stored as a whole or not at all', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows(
     'CREATE TABLE t (id int UNIQUE DEFERRABLE INITIALLY DEFERRED, v text); CREATE TABLE u (id int PRIMARY KEY, n int, v text)',

@@ -89,7 +89,7 @@ test('a web page of another origin may not call; one of ours and one of the sett
   assert.equal(place({ origins: [] }, 'evil.example:8000', 'http://evil.example:8000'), 'host_refused');
 });
 
-test('the token is asked for when there is one', () => {
+test('the gateway requires the token if one is set', () => {
   const guard = new RequestGuard({ ...closed, token: 's3cret' });
   assert.equal(new RequestGuard(closed).token(undefined), null);
   for (const header of ['Bearer s3cret', 'bearer s3cret', 'BEARER   s3cret  ']) {

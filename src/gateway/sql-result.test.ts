@@ -108,7 +108,7 @@ test('statements without rows, and columns, count as well, and are not sent in a
   assert.deepEqual([memory.all.held, memory.beyond.held], [0, 0]);
 });
 
-test('columns of one name have names of their own in linear time', () => {
+test('duplicate result columns get distinct names in linear time', () => {
   const fields = Array.from({ length: 100_000 }, () => number);
   assert.equal(new Set(uniqueNames(fields)).size, fields.length);
   assert.deepEqual(uniqueNames(['a', 'a', 'a_2', 'a', 'a_2'].map((name) => ({ name, dataTypeID: 23 }))), [

@@ -6,7 +6,7 @@ import { openTestGateway, request } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { within } from '../../test/support/within.ts';
 
-test('values of every kind arrive as they are', async (t) => {
+test('SQL over HTTP returns values of every type unchanged', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const { status, text } = await gateway.sql(`SELECT
     9223372036854775807 AS big, 12345678901234567890.10::numeric AS num, 1e400::numeric AS huge, 'NaN'::numeric AS nan,
@@ -29,7 +29,7 @@ test('values of every kind arrive as they are', async (t) => {
   );
 });
 
-test('columns have the names of their types, those of the owner too', async (t) => {
+test('SQL result columns name their types, user-defined ones too', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows(`CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN positive AS numeric CHECK (VALUE > 0);
     CREATE SCHEMA app; CREATE TYPE app.pair AS (a int, b text)`);
@@ -83,7 +83,7 @@ test('SQL over HTTP returns several statements, command tags, notices and duplic
   assert.deepEqual((await gateway.sql('-- a comment')).json.rows, []);
 });
 
-test('parameters keep every digit and take the type of their place', async (t) => {
+test('SQL parameters keep every digit and take the type of their position', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const answer = await gateway.sql(
     '{"sql":"SELECT $1::int8 - 1 AS a, $2::numeric AS b, $3::text[] AS c, $4::jsonb AS d, $5 || $6 AS e, $7::bool AS f, 3 = ANY($8::int[]) AS g",' +
@@ -217,7 +217,7 @@ test('large results are read one after the other, those of clients that leave ar
   }
 });
 
-test('a statement whose client has left is cancelled', async (t) => {
+test('the SQL statement of a client that disconnected is cancelled', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   const client = await database.connect();

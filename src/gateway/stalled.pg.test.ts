@@ -105,7 +105,7 @@ test('uploads that break off while tables are looked for hold nothing, and nobod
   assert.deepEqual(refused, []);
 });
 
-test('a sender that leaves at any time gives back what it held', async (t) => {
+test('a gateway client that disconnects at any time releases its memory', async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   await client.query(

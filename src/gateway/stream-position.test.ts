@@ -86,7 +86,7 @@ test('a full stream position merges the two neighbouring ranges with the fewest 
   assert.equal(cheapestPair(at, 100), null);
 });
 
-test('addresses and texts', () => {
+test('a stream position round-trips as text', () => {
   assert.equal(parseAddress('(4294967294,291)'), addressOf(4_294_967_294, 291));
   assert.equal(printAddress(addressOf(3, 4)), '(3,4)');
   for (const text of [

@@ -160,7 +160,7 @@ test('streams include rows that commit late and rows in reused space', async (t)
   await reader.upTo(4002);
 });
 
-test('a reader that was away goes on where it was, however often', async (t) => {
+test('a stream reader resumes at its position, however often', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   const client = await database.connect();
@@ -319,7 +319,7 @@ test("a relation that cannot be streamed is refused, and the reason for a stream
   assert.equal(await within(5_000, drained, 'late'), undefined);
 });
 
-test('a role reads what it may read, and no longer than that', async (t) => {
+test('a stream ends when its role loses the right to read', async (t) => {
   const database = await testDatabase(t);
   const role = `reader_${database.name}`;
   const client = await database.connect();

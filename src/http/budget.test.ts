@@ -39,7 +39,7 @@ const hoarders: readonly [name: string, talk: (socket: Socket) => void, words: R
 suite('bytes in flight', () => {
   for (const [name, talk, words] of hoarders) {
     for (const addresses of [['127.0.0.2'], ['127.0.0.2', '127.0.0.3', '127.0.0.4'], ['127.0.0.1']]) {
-      test(`${name} of ${addresses.join(', ')} that hoard`, async (t) => {
+      test(`bytes in flight with hoarding clients: ${name} of ${addresses.join(', ')}`, async (t) => {
         const server = await listen(t, {}, {
           limits: { bodiesInFlightBytesMax: max, websocketMessageBytesMax: 250_000 }, bodyBytesMax: 1_000_000,
         }); // prettier-ignore

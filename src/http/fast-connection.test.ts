@@ -28,7 +28,7 @@ suite('a connection of the fast path', () => {
     client.destroy();
   });
 
-  test('answers in the order of its requests, each in one piece', async (t) => {
+  test('a fast-path connection answers in the order of its requests, one write each', async (t) => {
     const bench = await FastBench.open(t);
     const client = await RawClient.connect(bench.port);
     client.send(

@@ -64,7 +64,7 @@ test('every coding, of small and large bodies, up to the last byte that is allow
   assert.equal(server.listener.load.bytesInFlight, 0);
 });
 
-test('curl sends what gzip wrote', async (t) => {
+test('a gzip body sent by curl is decompressed', async (t) => {
   if (!requireTool(t, 'curl') || !requireTool(t, 'gzip')) return;
   const server = await listen(t);
   const file = join(await temporaryFolder(t), 'body.gz');
@@ -137,7 +137,7 @@ test('flipped bits never make another body of a gzip', async (t) => {
   );
 });
 
-test('bombs are given up where they grow too large', async (t) => {
+test('decompression bombs are refused at the size bound', async (t) => {
   const server = await listen(t, { bodyBytesMax: 20 * mebibyte });
   const zeros = Buffer.alloc(64 * mebibyte);
   // 10 GiB in 160 members, and a little that becomes a little that becomes much.

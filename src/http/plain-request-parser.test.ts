@@ -99,7 +99,7 @@ suite('a whole request', () => {
     assert.equal(whole(post(path, '{}', 'Connection: close\r\n')).closes, true);
   });
 
-  test('joins headers that came more than once as Node does', () => {
+  test('the plain request parser joins repeated headers as Node does', () => {
     const given = ['User-Agent', 'Cookie', 'Set-Cookie', 'X-A', 'Authorization', 'Toto'];
     const text = given.map((name) => `${name}: a\r\n${name.toLowerCase()}: b\r\n`).join('');
     const large = new PlainRequestParser({ ...rules, linesMax: 50 });

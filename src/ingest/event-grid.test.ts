@@ -20,7 +20,7 @@ const message = (url: unknown, more: object = {}) =>
     JSON.stringify([{ id: '1', eventType, data: { validationCode: code, validationUrl: url }, ...more }]),
   );
 
-test('the URL of the subscription that is named, and no other', () => {
+test('only the validation URL of the named Event Grid subscription is opened', () => {
   assert.equal(validationUrl(message(right), names)?.href, right);
   for (const url of [
     right.replace('https:', 'http:'),

@@ -71,7 +71,7 @@ test('the first rule that matches answers; one for another method is not tried',
   assert.equal(await place(known, { method: 'OPTIONS' }), '4');
 });
 
-test('checked rules come behind VALIDATE, and only there', async () => {
+test('handshake rules without UNCHECKED answer only after VALIDATE', async () => {
   const rules = { checked: [rule(1, 'a')] };
   assert.equal(await place(target(rules, () => true)), '1');
   assert.equal(await place(target(rules, () => false)), null);
@@ -80,7 +80,7 @@ test('checked rules come behind VALIDATE, and only there', async () => {
   assert.equal(await place(target({ ...rules, unchecked: [rule(2, 'a')] }, () => false)), '2');
 });
 
-test('a small body is read, any other matches nothing', async () => {
+test("a handshake's small body is read, and a larger one matches no rule", async () => {
   const known = target({ unchecked: [rule(1, 'inside')] });
   const body = () => Promise.resolve(Buffer.from('inside'));
   assert.equal(await place(known, { announcedBytes: 6, body }), '1');
@@ -118,7 +118,7 @@ test('a table answers so many at once, strangers apart from those whom VALIDATE 
   );
 });
 
-test('a POST: a large body is no UNCHECKED question, and one that cannot be stored is asked meanwhile', async () => {
+test('a POST with a large body is no UNCHECKED handshake, and one that cannot be stored still is', async () => {
   const known = target({ unchecked: [rule(1, 'a')], checked: [rule(2, 'b')] }, () => true);
   const { handshakes } = deps(known);
   const request = {

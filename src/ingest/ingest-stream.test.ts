@@ -150,7 +150,7 @@ suite('ingest stream', () => {
     assert.equal(lane.handed.length, 3);
   });
 
-  test('a bug is rejected, and nothing behind it is handed over', async () => {
+  test('an ingest stream rejects on an internal error and submits nothing after it', async () => {
     const stream = await open({
       admit: () => {
         throw new TypeError('a bug');
@@ -159,7 +159,7 @@ suite('ingest stream', () => {
     await assert.rejects(stream.submit(batch('1')), /a bug/);
   });
 
-  test('a delete needs a key', async () => {
+  test('an ingest stream refuses a delete without a key', async () => {
     const stream = await open({});
     const refused = await stream.submit(batch('1', [1]));
     assert.ok(refused.kind === 'aborted');
@@ -216,7 +216,7 @@ suite('ingest stream', () => {
     await assert.rejects(open({ find: () => targetOf({ check: 'unusable' }) }), /cannot accept/);
   });
 
-  test('an ended stream hands nothing over', async () => {
+  test('an ended ingest stream submits nothing', async () => {
     const lane = new Lane();
     const gate = deferred<void>();
     const stream = await open({ submit: lane.submit, pause: () => gate.promise });

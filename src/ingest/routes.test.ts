@@ -50,7 +50,8 @@ const cases: [target: string, expected: string][] = [
 ];
 
 for (const [target, expected] of cases) {
-  test(`${JSON.stringify(target.slice(0, 50))} is ${expected}`, () => assert.equal(parsed(target), expected));
+  test(`webhook target ${JSON.stringify(target.slice(0, 50))} is ${expected}`, () =>
+    assert.equal(parsed(target), expected));
 }
 
 test('any database, schema and table names survive encoding in a URL', () => {

@@ -206,7 +206,7 @@ suite('SNS', () => {
     assert.equal(kept(), young.cert);
   });
 
-  test('messages that nobody is called for', async () => {
+  test('other SNS messages cause no outgoing request', async () => {
     const { key, cert } = rsa('calls');
     answer = (_, response) => void response.end(cert);
     asked.length = 0;
@@ -233,7 +233,7 @@ suite('SNS', () => {
     assert.equal(certificateUrl(confirmation, topic)?.href, confirmation.SigningCertURL);
   });
 
-  test('a confirmation whose URL does anything else is not opened', () => {
+  test('an SNS confirmation with another URL is not opened', () => {
     assert.equal(subscribeUrl(confirmation, topic)?.href, subscribe());
     for (const url of [
       subscribe('&Token=b'),

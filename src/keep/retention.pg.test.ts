@@ -95,7 +95,7 @@ suite('keep', () => {
     assert.equal(await count('aged'), 11);
   });
 
-  test('a long rest holds no lock, and what was removed before it stays removed', async () => {
+  test('keep holds no lock during its pauses, and committed removals stay', async () => {
     await root.run(table('rested', '1 minute'));
     await fill('rested', 1_000, '1 hour');
     const passed = pass({ keepRestMs: 1_000, keepTurnMs: 900 });
@@ -173,7 +173,7 @@ suite('keep', () => {
     assert.equal(await count('counted'), 100);
   });
 
-  test('code of an owner never runs with the rights of Headgate', async () => {
+  test("keep never runs an owner's code with Headgate's rights", async () => {
     await mallory.run(`CREATE FUNCTION gain() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN EXECUTE 'ALTER ROLE mallory SUPERUSER'; RETURN OLD; END $$`);
     await mallory.run(table('trapped', '1 minute'));
@@ -379,7 +379,7 @@ suite('keep', () => {
     assert.equal(await count('held'), 5);
   });
 
-  test('a row that a worker holds is passed over, and the others go', async () => {
+  test('keep passes over rows that a worker has locked', async () => {
     for (const [name, door, more] of [
       ['jobs', root, ''],
       ['her_jobs', mallory, 'CREATE INDEX ON her_jobs (arrived)'],

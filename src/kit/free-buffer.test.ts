@@ -21,7 +21,7 @@ test('the memory of a large buffer is free without a collection, and every view 
   }
 });
 
-test('a part of something larger is left alone', () => {
+test('freeBuffer leaves a slice of a larger buffer alone', () => {
   const large = Buffer.alloc(MiB, 1);
   freeBuffer(large.subarray(0, MiB - 1));
   assert.equal(large[0], 1);

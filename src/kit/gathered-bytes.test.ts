@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { Gathered } from './gathered-bytes.ts';
 import { freeBuffer } from './free-buffer.ts';
 
-test('pieces of any sizes become the same bytes in the same order', () => {
+test('gathered chunks of any sizes give the same bytes in order', () => {
   const size = fc.oneof(fc.nat(10), fc.nat(5_000), fc.integer({ min: 30_000, max: 70_000 }));
   fc.assert(
     fc.property(fc.array(size, { maxLength: 60 }), (sizes) => {

@@ -4,7 +4,7 @@ import { firstHeader, onlyHeader } from './header.ts';
 
 const rawHeaders = ['X-Id', 'a', 'host', 'x-id', 'x-ID', 'b', 'Empty', ''];
 
-test('a header by its name, and not a value that reads like one', () => {
+test("a header is found by name, not in another header's value", () => {
   assert.equal(onlyHeader({ rawHeaders }, 'host'), 'x-id');
   assert.equal(onlyHeader({ rawHeaders }, 'empty'), '');
   assert.equal(onlyHeader({ rawHeaders }, 'nothing'), null);

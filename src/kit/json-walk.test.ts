@@ -45,7 +45,7 @@ test("the JSON walk yields an object's members in order, with decoded keys and s
   );
 });
 
-test('a walk over anything at all ends', () => {
+test('the JSON walk ends for any input', () => {
   fc.assert(
     fc.property(
       fc.oneof(

@@ -18,7 +18,7 @@ test('rows since a read position beyond 32 bits are all earlier rows', () => {
   assert.equal(writtenBetween(until - distanceMax - 1n, until), all);
 });
 
-test('a position is a whole number', () => {
+test('a read position is parsed from a whole number only', () => {
   assert.equal(parsePosition(' 12\n'), 12n);
   for (const text of ['', '-1', '1.5', 'x', "1' OR true"]) assert.equal(parsePosition(text), null);
 });

@@ -23,7 +23,7 @@ test('a semaphore admits in order up to its bound, skips those that left, and ig
   assert.deepEqual(begun, [0, 1, 2, 4, 5, 6, 7]);
 });
 
-test('work waits for its turn, and not for what is stuck', async () => {
+test('a semaphore passes on work behind failing and stuck work', async () => {
   const slots = new Semaphore(1);
   const works = Array.from({ length: 4 }, () => deferred<number>());
   const begun: number[] = [];

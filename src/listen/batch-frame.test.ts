@@ -65,7 +65,7 @@ test('any bytes are a batch frame or refused, and invalid JSON is accepted withi
   );
 });
 
-test('a large batch is read in one pass', () => {
+test('a large WebSocket batch frame is read in one pass', () => {
   const data = `{"text":"${'é"'.replace('"', '\\"').repeat(20)}","n":[1,2,{"a":null}]}`;
   const items = Array.from({ length: 20_000 }, (_, i) => `{"op":"${ops[i % 4]}","data":${data}}`);
   const read = readBatch(Buffer.from(`{"dml_batch_id":1,"items":[${items.join()}]}`));

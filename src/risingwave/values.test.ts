@@ -41,7 +41,7 @@ test('types are read as RisingWave prints them, and printed as it reads them', (
     assert.equal(parseType(text), null, text);
 });
 
-test('values become expressions of their type', () => {
+test('RisingWave values become SQL expressions of their type', () => {
   const cases: readonly (readonly [string, string, string])[] = [
     ['integer', '1', "'1'"],
     ['numeric', '1.50', "'1.50'"],
@@ -106,7 +106,7 @@ test('a numeric is refused exactly when 96 bits and 28 digits behind the point d
     assert.throws(() => said('numeric', long), ValueError);
 });
 
-test('no text leaves its literal', () => {
+test('no text can end its RisingWave literal', () => {
   fc.assert(
     fc.property(
       fc.string({ unit: anyCharacter }),
@@ -125,7 +125,7 @@ test('no text leaves its literal', () => {
   );
 });
 
-test('a definition tells defaults and conflicts', () => {
+test('a RisingWave definition yields defaults and conflict behaviour', () => {
   const of = (sql: string) => {
     const { defaults, conflict } = parseDefinition(sql);
     return [[...defaults].join(), conflict];
@@ -147,7 +147,7 @@ test('a definition tells defaults and conflicts', () => {
   assert.deepEqual(of(''), ['', 'update']);
 });
 
-test('the innermost cause of a report is told', () => {
+test('the innermost cause of a RisingWave error is reported', () => {
   assert.equal(
     causeOf(
       'Failed to run the query\n\nCaused by these errors (recent errors listed first):\n  1: Expr error\n  2: Division by zero\n',

@@ -49,7 +49,7 @@ suite('several keys', () => {
   const [first, second, third] = [randomBytes(32), randomBytes(32), randomBytes(32)];
   const before = createSealing(fixedKeys(first)).seal('text', 'it');
 
-  test('the first one seals, all of them open', () => {
+  test('the first of several master keys seals, and all of them open', () => {
     const both = createSealing(fixedKeys(second, first));
     assert.equal(both.open(before, 'it'), 'text');
     assert.equal(both.isCurrent(before), false);

@@ -155,7 +155,7 @@ for (const sender of asking) {
       }
     });
 
-    test('a delivery is still stored, and a forged one is not', () => {
+    test("the sender's delivery is stored beside its handshake answers, and a forged one is not", () => {
       const deliver = (signingKey: string) => {
         const body = Buffer.from(sender.example({ id, nowMs }));
         return table(signedRequest(sender, { method: 'POST', url, body, nowMs, signingKey, id }));
@@ -296,7 +296,7 @@ suite('no answer signs an event', () => {
     oracle('linkedin', get('challengeCode'), member('challengeResponse'), (body, signature) =>
       post({ 'X-LI-Signature': signature }, body.replace(/^hmacsha256=/, '')),
     ));
-  test('zoom, whose question is signed itself', () =>
+  test('zoom signs its handshake itself', () =>
     oracle(
       'zoom',
       (plainToken) =>
@@ -311,7 +311,7 @@ suite('no answer signs an event', () => {
           body.replace(/^v0:\d+:/, ''),
         ),
     ));
-  test('braintree: what a challenge may be is never an event', () => {
+  test("braintree's challenge form never matches an event", () => {
     const sender = senders.get('braintree') ?? assert.fail();
     const { table } = setUp(sender);
     const challenge = '20f9f8ed05f77439fe955c977e4c8a53';
@@ -325,7 +325,7 @@ suite('no answer signs an event', () => {
   });
 });
 
-test('a challenge that is no challenge is not given back', () => {
+test('a malformed challenge is not echoed', () => {
   for (const sender of asking) {
     const { asker, table } = setUp(sender);
     for (const hostile of [

@@ -158,7 +158,7 @@ test('every question has a sender and words, and its answer comes to judgement',
   }
 });
 
-test('an answer that every sender wants is brought, and a second secret where one is named', () => {
+test("USING supplies each sender's answer, and a second secret where one is named", () => {
   const names = { secret: 'k', answer: 'second' };
   for (const { id, answers, answerSecret, questions } of senders.values()) {
     const all = answers(names);
@@ -183,7 +183,7 @@ test('an answer that every sender wants is brought, and a second secret where on
   }
 });
 
-test('the event’s name has its place in the example', () => {
+test("the event's name is at its stated place in the sender's example", () => {
   for (const [name, place] of Object.entries(eventPlaces)) {
     const { example, eventHeaders } = known(name);
     const draft = { method: 'POST', url: 'http://h/', body: Buffer.alloc(0), nowMs, signingKey: 'k', id };

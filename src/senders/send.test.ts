@@ -96,7 +96,7 @@ suite('headgate send', () => {
     assert.equal(received.at(-1)?.body.toString(), '{}');
   });
 
-  test('an answer that is no 2xx is printed and ends with 1', async (t) => {
+  test('headgate send prints an answer that is not 2xx and exits with 1', async (t) => {
     const { url } = await receiver(t, () => 401);
     const { io, out } = testIo();
     assert.equal(await sendCommand({ sender: 'gitlab', url, secret: 'x' }, io), 1);
@@ -134,7 +134,7 @@ suite('headgate send', () => {
     assert(performance.now() - begun >= 200 - 5);
   });
 
-  test('draws a bar on a terminal', async (t) => {
+  test('headgate send draws a progress bar on a terminal', async (t) => {
     const { url } = await receiver(t);
     const { io, out } = testIo({ terminal: true });
     assert.equal(await sendCommand({ sender: 'github', url, secret: 'x', count: '5' }, io), 0);
@@ -156,7 +156,7 @@ suite('headgate send', () => {
     assert.equal(await sendCommand({ sender: 'github', url, secret: 'x' }, alone.io), 130);
   });
 
-  test('signs with the clock and the URL it is given, and sends the given body', async (t) => {
+  test('headgate send uses the given time, URL and body', async (t) => {
     const { url, received } = await receiver(t);
     const body = Buffer.from('{"mine": true}');
     const { io } = testIo({
@@ -186,7 +186,7 @@ suite('headgate send', () => {
     assert.match(keys['secret'] ?? '', /^[0-9a-f]{64}$/);
   });
 
-  test('a receiver that is not there is told in one line', async (t) => {
+  test('headgate send reports an unreachable receiver in one line', async (t) => {
     const { url } = await receiver(t);
     const gone = url.replace(/:\d+/, ':1');
     await assert.rejects(sendCommand({ sender: 'github', url: gone, secret: 'x' }, testIo().io), (error) => {
@@ -219,7 +219,7 @@ suite('headgate send', () => {
     ],
   ];
   for (const [options, message] of wrong) {
-    test(`refuses ${JSON.stringify(options)}`, async () => {
+    test(`headgate send refuses the options ${JSON.stringify(options)}`, async () => {
       const whole = { sender: 'github', url: 'http://127.0.0.1:1/', secret: 'x', ...options };
       await assert.rejects(sendCommand(whole, testIo().io), (error) => {
         assert(error instanceof SendError);
@@ -231,7 +231,7 @@ suite('headgate send', () => {
   }
 });
 
-test('the summary names the median and the slowest hundredth', () => {
+test("headgate send's summary has the median and the 99th percentile", () => {
   const tally = new SendTally(200);
   for (let ms = 200; ms >= 1; ms--) tally.add('200', true, ms);
   assert.equal(tally.allAccepted, true);

@@ -91,7 +91,7 @@ for (const sender of senders.values()) {
       assert.equal(check(received(requestOf(sender, keys, nowMs, '00000000000000000000000000000001'))), true);
     });
 
-    test('a wrong secret is refused', () => {
+    test("the sender's check refuses a wrong secret", () => {
       assert.equal(checkOf(sender, keysOf(sender, 'two').secret)(received(sent)), false);
       assert.equal(check(received(requestOf(sender, keysOf(sender, 'two')))), false);
     });
@@ -105,7 +105,7 @@ for (const sender of senders.values()) {
 
     if (sender.toleranceS !== null) {
       const toleranceMs = sender.toleranceS * 1000;
-      test('a stale signature is refused, one within the tolerance is not', () => {
+      test("the sender's check refuses a stale signature, and accepts one within the tolerance", () => {
         assert.equal(check(received(requestOf(sender, keys, nowMs - toleranceMs + 1000))), true);
         assert.equal(check(received(requestOf(sender, keys, nowMs - toleranceMs - 2000))), false);
       });
@@ -260,7 +260,7 @@ test("each trusted delivery id has a source, and no alias is another sender's na
   }
 });
 
-test('a sender whose keys are a pair says so', () => {
+test('a sender with a key pair declares it', () => {
   for (const sender of senders.values()) {
     const { secret, signingKey } = keysOf(sender);
     assert.equal(sender.paired, secret !== signingKey, sender.id);

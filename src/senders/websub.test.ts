@@ -83,7 +83,7 @@ test('a hub that is away or refuses is asked again, less and less often, and the
   );
 });
 
-test('--once, --unsubscribe, and a hub that is given', async () => {
+test('headgate websub supports --once, --unsubscribe and a given hub', async () => {
   const once = await run({ once: true, hub: 'https://hub.example/' }, [{ status: 202 }]);
   assert.deepEqual([once.code, once.asked.length, once.pauses.length], [0, 1, 0]);
   const ended = await run({ unsubscribe: true, hub: 'https://hub.example/', secret: undefined }, [{}]);
@@ -121,7 +121,7 @@ suite('what is refused', () => {
   });
 });
 
-test('a hub is what says that it is one', () => {
+test('headgate websub accepts a hub only by its link relation', () => {
   assert.equal(hubInHeader('<https://a/>; rel="next"; title="hub", <https://b/>; rel="x hub"'), 'https://b/');
   assert.equal(hubInHeader('<https://a/>; rel=hub'), 'https://a/');
   for (const none of [

@@ -297,7 +297,7 @@ suite('segments that 0.1.0 before version 2 has written', () => {
     ]);
   });
 
-  test('lose no request with the description of a table', async () => {
+  test('spool segments lose no request when a table description is damaged', async () => {
     const files = old();
     for (const path of files.contents.keys()) {
       const bytes = Buffer.from(files.contents.get(path) ?? '');

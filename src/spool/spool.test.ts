@@ -266,7 +266,7 @@ suite('the spool', () => {
     }
   });
 
-  test('a disk that fails ends the segment for ever: nothing refused is read, nothing kept is lost', async () => {
+  test('a failed write ends a spool segment: no refused request is read later, no kept one lost', async () => {
     const given = payloads(14);
     for (let failAt = 1; ; failAt++) {
       const files = new ModelFiles();
@@ -336,7 +336,7 @@ suite('the spool', () => {
     assert(again.bytes <= files.bytes);
   });
 
-  test('a segment goes when all of its tables have arrived', async () => {
+  test('a spool segment is removed when all of its tables are handed over', async () => {
     const files = new ModelFiles();
     const spool = await Spool.open(optionsFor(files), id);
     await append(spool, payloads(40));

@@ -66,7 +66,7 @@ test('message framing passes the same bytes on for any chunks', async () => {
   );
 });
 
-test('untouched messages leave as the chunk they came in', () => {
+test('unchanged messages leave the framer as the chunk received', () => {
   const out: Buffer[] = [];
   const framer = new Framer(reader, (bytes) => out.push(bytes));
   const chunk = Buffer.concat([
@@ -98,7 +98,7 @@ test('a message that is held keeps back what stands behind it, and nothing befor
   assert.deepEqual(out, ['Ua', 'Wb', 'Uc']);
 });
 
-test('a length below four is refused', () => {
+test('the framer refuses a message length below four', () => {
   for (const cut of [1, 5, 9]) {
     const framer = new Framer(reader, () => {});
     const bytes = Buffer.from([0x55, 0, 0, 0, 3, 0, 0, 0, 0]);

@@ -36,7 +36,7 @@ const fast = (verifier: ScramVerifier, password: string): ScramVerifier => {
 };
 
 suite('SCRAM-SHA-256', () => {
-  test('the example of the RFC', () => {
+  test('SCRAM agrees with the example of RFC 7677', () => {
     const exchange = beginScram(rfc.clientFirst, rfc.verifier, rfc.nonce);
     assert.equal(exchange.challenge, `r=rOprNGfwEbeRWgbNEkqO${rfc.nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096`);
     assert.equal(exchange.finish(rfc.clientFinal), 'v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=');
@@ -108,7 +108,7 @@ suite('SCRAM-SHA-256', () => {
     );
   });
 
-  test('verifiers as PostgreSQL keeps them', () => {
+  test('SCRAM verifiers equal those of PostgreSQL', () => {
     const { salt, storedKey, serverKey } = rfc.verifier;
     const b64 = (bytes: Buffer) => bytes.toString('base64');
     const kept = `SCRAM-SHA-256$4096:${b64(salt)}$${b64(storedKey)}:${b64(serverKey)}`;

@@ -132,7 +132,7 @@ suite('what the chart makes beside what the operator applies', () => {
     }
   });
 
-  test('alerts and dashboard are those of deploy/, each in one place', async (t) => {
+  test("the chart's alerts and dashboard are those of deploy/", async (t) => {
     const helm = await requireKubeTool(t, 'helm');
     if (helm === null) return;
     const values = { prometheusRule: { enabled: true }, grafanaDashboard: { enabled: true } };

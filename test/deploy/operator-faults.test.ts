@@ -328,7 +328,7 @@ suite('operator, when', () => {
     );
   });
 
-  test('limits of time leave room for each other', () => {
+  test("the operator's timeouts leave room for each other", () => {
     const { operatorLeaseSeconds, operatorRenewDeadlineMs, operatorLeaseRetryMs } = limits;
     assert(operatorRenewDeadlineMs + 2 * operatorLeaseRetryMs < operatorLeaseSeconds * 1_000);
   });

@@ -113,7 +113,7 @@ test('bad inputs', async (t) => {
   await client.query('delete from doc');
   assert(badRequests.length + badSockets.length + badStatements.length >= 200);
 
-  await t.test(`${badRequests.length} requests`, async () => {
+  await t.test(`${badRequests.length} malformed requests are refused`, async () => {
     const wrong: string[] = [];
     for (const [name, bytes, expected] of badRequests) {
       const answer = await answerTo(headgate, bytes);
@@ -123,7 +123,7 @@ test('bad inputs', async (t) => {
     assert.deepEqual(wrong, []);
   });
 
-  await t.test(`${badSockets.length} WebSockets`, async () => {
+  await t.test(`${badSockets.length} malformed WebSockets are refused`, async () => {
     const wrong: string[] = [];
     for (const [name, messages, fatal, code] of badSockets) {
       const end = await endOf(headgate, messages);
@@ -134,7 +134,7 @@ test('bad inputs', async (t) => {
     assert.deepEqual(wrong, []);
   });
 
-  await t.test(`${badStatements.length} statements`, async () => {
+  await t.test(`${badStatements.length} malformed statements are refused`, async () => {
     const wrong: string[] = [];
     for (const [name, sql, expected] of badStatements) {
       const sqlstate = await sqlstateOf(client, sql);

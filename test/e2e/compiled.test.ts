@@ -105,7 +105,7 @@ suite('the compiled program', () => {
     },
   };
   for (const [what, damage] of Object.entries(damages)) {
-    test(`${what}, is not believed`, async (t) => {
+    test(`a compiled program, ${what}, is rejected`, async (t) => {
       const copy = await copied(t);
       const { text } = await copy.help();
       await each(copy, damage);

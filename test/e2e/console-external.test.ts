@@ -310,22 +310,30 @@ suite('the console in front of a PostgreSQL of somebody else', () => {
     await logIn(his.page, base, 'mallory');
     const open = async (place: string): Promise<void> => void (await hers.page.goto(`${base}#/${place}`));
     const tried: Tried = { ...hers, headgate, base, open, database };
-    await t.test('the wizard makes an endpoint, and its first delivery arrives', () =>
-      makesAnEndpoint(tried),
+    await t.test(
+      'the wizard on an external PostgreSQL creates an endpoint, and its first delivery arrives',
+      () => makesAnEndpoint(tried),
     );
-    await t.test('a forged one is explained, and retried after the repair', () => explainsAndRetries(tried));
+    await t.test(
+      'the console on an external PostgreSQL explains a forged request and retries it after the repair',
+      () => explainsAndRetries(tried),
+    );
     const asking = {
       headgate,
       alice: await enter(headgate, 'alice'),
       mallory: await enter(headgate, 'mallory'),
     };
-    await t.test('a request is signed anew for its own table alone', () => replaysOwn(asking, root));
-    await t.test('counters, endpoints and retries are the own ones', (inner) => keepsApart(inner, asking));
+    await t.test('the console signs a request anew for its own table only', () => replaysOwn(asking, root));
+    await t.test('the console shows a role its own counters, endpoints and retries', (inner) =>
+      keepsApart(inner, asking),
+    );
     await t.test('the content of accepted requests is visible to the owner only', () =>
       holdsBodies(asking, root),
     );
-    await t.test('operators of a role decide nothing', (inner) => believesNoOperator(inner, asking));
-    await t.test('the other browser has seen none of it', async () => {
+    await t.test("a role's own operators do not affect the console's statements", (inner) =>
+      believesNoOperator(inner, asking),
+    );
+    await t.test('another browser session sees nothing of the first', async () => {
       for (const place of [
         '',
         'endpoints',
@@ -343,7 +351,9 @@ suite('the console in front of a PostgreSQL of somebody else', () => {
       }
       assert.deepEqual(his.complaints, []);
     });
-    await t.test('a database that is away leaves what was there', () => tellsOfAway(tried, server));
+    await t.test('the console keeps its content while the database is away', () =>
+      tellsOfAway(tried, server),
+    );
     assert.deepEqual(hers.complaints, []);
   });
 });

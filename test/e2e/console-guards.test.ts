@@ -361,19 +361,21 @@ suite('the console and who may have what', () => {
     assert.equal((await post(headgate.ports.admin.port, 'login', { link: 'x' })).status, 401);
     assert.doesNotMatch(headgate.stdout + headgate.stderr, /#t=/);
     assert.equal(statSync(join(headgate.dataDir, 'console.key')).mode & 0o777, 0o600);
-    await t.test('no other name is answered', () => refusesNames(headgate));
-    await t.test('every answer carries its guards', () => guardsAnswers(headgate));
-    await t.test('no other page, and nobody without a token', () => refusesOthers(headgate));
-    await t.test('rows, bytes, statements and time are bounded', () => bounds(headgate, root));
+    await t.test('the console refuses other host names', () => refusesNames(headgate));
+    await t.test('every console response carries its security headers', () => guardsAnswers(headgate));
+    await t.test('the console refuses other origins and requests without a token', () =>
+      refusesOthers(headgate),
+    );
+    await t.test('the console bounds rows, bytes, statements and time', () => bounds(headgate, root));
     await t.test('each role sees its own requests in the console', async (inner) => {
       const chromium = requireTool(inner, 'chromium');
       if (chromium !== null) await keepsApart(t, headgate, chromium);
     });
-    await t.test('headgate tail shows what comes, and what it held', () => tells(t, headgate, root));
-    await t.test('passwords are tried five times a minute', () => countsAttempts(headgate));
+    await t.test('headgate tail shows new requests and their content', () => tells(t, headgate, root));
+    await t.test('the console limits password attempts to five a minute', () => countsAttempts(headgate));
   });
 
-  test('off is off', async (t) => {
+  test('the console is not served when switched off', async (t) => {
     const headgate = await startHeadgate(t, { env: { HEADGATE_CONSOLE: 'off' } });
     assert.equal((await ask(headgate.ports.admin.port, '/console/')).status, 404);
     const { code, stderr } = await run(process.execPath, [cli, 'console', `--data-dir=${headgate.dataDir}`]);
@@ -383,7 +385,7 @@ suite('the console and who may have what', () => {
     );
   });
 
-  test('the page is small, and asks nobody else for anything', () => {
+  test('the console page is small and loads nothing from other hosts', () => {
     const names = readdirSync(assets);
     const bytes = (wanted: RegExp) =>
       names

@@ -123,7 +123,7 @@ suite('the list of all requests, for roles and in outages', () => {
     assert.equal((await post(headgate.ports.admin.port, 'requests', { filter: {} }, 'wrong')).status, 401);
   });
 
-  test('a database that is killed or frozen, and a session that ends', async (t) => {
+  test("the request list survives a killed or frozen database, and a session's end", async (t) => {
     const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const server = await MortalServer.start(t);

@@ -75,7 +75,7 @@ onEachEngine('documents', async (t, doors) => {
     }
   });
 
-  await t.test('come in batches, a line each, with the blanks of their line', async () => {
+  await t.test('documents in batches, one a line, keep the white space of their line', async () => {
     const lines = ['null', ` ${escapes}\t`, '{"a" : [1.0,null]}'];
     for (const table of [...Object.keys(binary), ...Object.keys(text)]) {
       // One a batch: where the computed key is the same, the last row stays.
@@ -94,7 +94,7 @@ onEachEngine('documents', async (t, doors) => {
     );
   });
 
-  await t.test('come through a WebSocket', async (t) => {
+  await t.test('documents are stored through a WebSocket', async (t) => {
     for (const table of [...Object.keys(binary), ...Object.keys(text)]) {
       await client.query(`DELETE FROM ${table}`);
       const { port } = doors.headgate.ports.listen;

@@ -82,7 +82,7 @@ test('the owner reads why his own trigger failed, and the sender does not', asyn
     assert.deepEqual([row?.door, fatal?.includes('canary')], ['websocket', false]);
     assert.match(row?.engine_error ?? '', /^P0001 canary of columns — PL\/pgSQL function typed_f\(\)/);
   });
-  await t.test('after a retry it is the newest one', async () => {
+  await t.test('an engine error after a retry is the newest one', async () => {
     await alice.query(
       `CREATE OR REPLACE FUNCTION raised_f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'canary two'; END $$`,
     );
@@ -98,12 +98,12 @@ test('the owner reads why his own trigger failed, and the sender does not', asyn
     assert.deepEqual(await kept(bob, 'raised', 0), []);
     assert(!headgate.stderr.includes('canary'));
   });
-  await t.test('headgate explain prints it', async () => {
+  await t.test('headgate explain prints the engine error', async () => {
     const cli = new URL('../../src/app/cli.js', import.meta.url).pathname;
     const { stdout } = await run(process.execPath, [cli, 'explain', '--data-dir', headgate.dataDir]);
     assert.match(stdout, /PostgreSQL: \S{5} /);
   });
-  await t.test('a long message is cut at 2 KiB, between two characters', async () => {
+  await t.test('a long engine error is cut at 2 KiB, between two characters', async () => {
     await alice.query(withTrigger('long', `RAISE EXCEPTION '%', repeat('ä', 5000);`));
     await headgate.post('dev/public/long', '{}');
     const [row] = await kept(alice, 'long');

@@ -58,7 +58,7 @@ async function explain(client: Client, table: string, options: Record<string, un
 const verdict = ([first]: readonly Line[]): string => `${first?.expression}: ${first?.value}`;
 
 suite('EXPLAIN VALIDATE', () => {
-  test('every step with its value; what is computed from the secret is masked', async (t) => {
+  test('EXPLAIN VALIDATE shows every step with its value, and masks values computed from secrets', async (t) => {
     const { client } = await started(t);
     const body = `{"zen": "It's ☃"}`;
     const signature = `sha256=${signed(body)}`;
@@ -89,7 +89,7 @@ suite('EXPLAIN VALIDATE', () => {
     assert.equal(changed.at(-1)?.value, 'false');
   });
 
-  test('the reason of every refusal, and the listener agrees', async (t) => {
+  test('EXPLAIN VALIDATE gives the reason of every refusal, as the listener does', async (t) => {
     const { headgate, client } = await started(t);
     const body = '{"a": 1}';
     const good = `sha256=${signed(body)}`;

@@ -60,7 +60,7 @@ const bins = [embeddedBin, ...(existsSync(debianBin) ? [debianBin] : []), ...oth
 
 suite('the block of the documentation, run by the owner of the database', () => {
   for (const bin of bins)
-    test(`leads to a row: ${bin}`, { timeout: 120_000 }, async (t) => {
+    test(`the documented setup leads to a row: ${bin}`, { timeout: 120_000 }, async (t) => {
       if (['psql', 'curl', 'openssl', 'sh'].some((tool) => requireTool(t, tool) === null)) return;
       const it = await server(t, bin);
       await asBoss(it, await commandsOf(page, 'first-steps'));
@@ -109,7 +109,7 @@ test('commands by --data-dir connect as the role of the database URL', { timeout
     assert.doesNotMatch(wrong.stderr, /canary/);
   });
 
-  await t.test('typed on a terminal, which does not show it', async (step) => {
+  await t.test('the documented setup reads the password on a terminal without echo', async (step) => {
     const terminal = openTerminal(
       step,
       `${process.execPath} ${cli} ${who.map((word) => `'${word}'`).join(' ')} --data-dir=${headgate.dataDir}`,

@@ -26,7 +26,7 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
   const count = async (table: string) =>
     (await client.query<{ n: number }>(`SELECT count(*)::int AS n FROM ${table}`)).rows[0]?.n;
 
-  await t.test('Stripe, whose secret exists only after it has the URL', async (step) => {
+  await t.test('headgate init for Stripe takes the secret after the URL', async (step) => {
     if (requireTool(step, 'script') === null) return;
     const secret = `whsec_${'k'.repeat(32)}`;
     const terminal = openTerminal(step, `${process.execPath} ${cli} init stripe ${at.join(' ')}`, {
@@ -50,7 +50,7 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     assert.deepEqual(rows, [{ event: 'charge.refunded', delivery_id: 'evt_1', raw: Buffer.from(body) }]);
   });
 
-  await t.test('Ctrl-C while it waits ends with the steps that are left', async (step) => {
+  await t.test('Ctrl-C during headgate init prints the remaining steps', async (step) => {
     if (requireTool(step, 'script') === null) return;
     const terminal = openTerminal(step, `${process.execPath} ${cli} init linear ${at.join(' ')}`, {
       cwd: headgate.dataDir,
@@ -125,7 +125,7 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     assert.equal(await terminal.ended, 130, terminal.screen);
   });
 
-  await t.test('a table in a schema, and a refusal that leaves nothing', async () => {
+  await t.test('headgate init creates a table in a schema, and a refusal leaves nothing', async () => {
     await client.query('CREATE SCHEMA app');
     const made = await headgateRuns(['init', 'github', ...at, '--table', 'app.hooks', '--json']);
     assert.equal(made.code, 0, made.stderr);

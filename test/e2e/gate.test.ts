@@ -60,7 +60,7 @@ test('forwarding headers of untrusted peers are ignored', async (t) => {
   assert.equal(await ask(headgate, '198.51.100.1'), '403 address_refused');
 });
 
-test('settings that are none', async (t) => {
+test('malformed settings of networks and rates are refused', async (t) => {
   const headgate = await spawnHeadgate(t, {
     env: {
       HEADGATE_TRUSTED_PROXIES: 'proxy',

@@ -281,7 +281,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     assert.equal((await sql(again, 'select from payroll')).json.code, '42501');
   });
 
-  test('webhook tables of the gateway take webhooks', async () => {
+  test('webhook tables created through the gateway accept webhooks', async () => {
     const headgate = await shared();
     await rows(
       headgate,
@@ -294,7 +294,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     assert.deepEqual(await rows(headgate, 'select data from taken'), [{ data: { a: 1 } }]);
   });
 
-  test('HEADGATE_EVENTS_ROLE names another one', async (t) => {
+  test('HEADGATE_EVENTS_ROLE names another gateway role', async (t) => {
     const dataDir = await temporaryFolder(t);
     const asRoot = await startHeadgate(t, { dataDir, args: ['--events-role=root'] });
     assert.deepEqual(await rows(asRoot, 'select current_user::text as me'), [{ me: 'root' }]);

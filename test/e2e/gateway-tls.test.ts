@@ -57,7 +57,7 @@ function commonName(port: number, ca: string): Promise<string> {
   });
 }
 
-test('inside headgate start: curl and headgate/client verify the chain, and nothing else comes in', async (t) => {
+test("the gateway's TLS inside headgate start: clients verify the chain, and plain HTTP is refused", async (t) => {
   const made = await setup(t);
   if (made === null) return;
   const { authority, env, folder } = made;

@@ -75,7 +75,7 @@ async function quickStart(url: string): Promise<void> {
 }
 
 suite('the events gateway', () => {
-  test('the quick start, inside headgate start', async (t) => {
+  test("the gateway's quick start works inside headgate start", async (t) => {
     if (!requireTool(t, 'curl')) return;
     const headgate = await startHeadgate(t);
     await quickStart(headgate.gatewayUrl);
@@ -101,7 +101,7 @@ suite('the events gateway', () => {
     assert.equal(await gateway.end('SIGTERM'), 0);
   });
 
-  test('RisingWave’s STRING works through psql too', async (t) => {
+  test("RisingWave's type STRING works through psql", async (t) => {
     if (!requireTool(t, 'psql')) return;
     const headgate = await startHeadgate(t);
     const psql = [
@@ -278,7 +278,7 @@ suite('the events gateway', () => {
     assert.doesNotMatch(shown.stdout, /pass-word|to-ken/);
   });
 
-  test('SIGTERM: what runs is answered, and both forms end with 0', async (t) => {
+  test('on SIGTERM the gateway answers running requests and exits with 0', async (t) => {
     const { server, dsn } = await strangersServer(t);
     const client = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });
     await client.connect();

@@ -262,7 +262,7 @@ test('handshakes', async (t) => {
     assert.equal((await xero('deY22H/kPREqyS4H5Be6oOCaQ/Z3Zi/uJ6FaRx2YS5k=')).status, 401);
   });
 
-  await t.test('an answer is good for nothing else: the oracles', async () => {
+  await t.test('handshake answers do not serve as signing oracles', async () => {
     const forged = '{"for_user_id":"2244994945","tweet_create_events":[{"id":1,"text":"forged"}]}';
     for (const body of [forged, '123', 'true', '1e5', '-1']) {
       const { status, body: shown } = await put(get('v_x', { crc_token: body }));

@@ -38,7 +38,7 @@ const shared = sharedHeadgate({
 });
 
 suite('two listener processes', () => {
-  test('share a port, and both serve; their metrics are one', async (t) => {
+  test('two listener processes share a port and merge their metrics', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')
@@ -62,7 +62,7 @@ suite('two listener processes', () => {
     assert.equal(answered.length, 40);
   });
 
-  test('no secret goes to them by command line or environment', async () => {
+  test('listener processes get no secret by command line or environment', async () => {
     const key = Buffer.alloc(32, 7).toString('base64');
     const headgate = await shared();
     const processes = listenerProcesses(headgate.child.pid ?? 0);
@@ -74,7 +74,7 @@ suite('two listener processes', () => {
   });
 
   for (const rate of ['HEADGATE_ADDRESS_RATE', 'HEADGATE_TABLE_RATE'] as const)
-    test(`${rate} is kept by both together, over time`, (t) => keepsRate(t, rate));
+    test(`${rate} is kept by both listener processes together`, (t) => keepsRate(t, rate));
 
   test('invalid listener settings are reported in one line, and nothing is left behind', async (t) => {
     const taken = createServer();

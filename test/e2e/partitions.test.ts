@@ -47,7 +47,7 @@ onEachEngine('a partitioned table', async (t, doors) => {
     assert.deepEqual(await rows('SELECT count(*) FROM docs_a'), [['32']]);
   });
 
-  await t.test('replaces rows by a key that holds the partition key', async () => {
+  await t.test('a partitioned table upserts by a key that holds the partition key', async () => {
     await assert.rejects(
       client.query(
         `CREATE TABLE wrong (id INT PRIMARY KEY, day DATE) PARTITION BY RANGE (day) WITH (connector = 'webhook')`,

@@ -179,7 +179,7 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     await token(`short FOR SELECT ON clicks`);
   });
 
-  await t.test('dropped, or its owner without the right: the stream ends', async (step) => {
+  await t.test('a stream ends when its read token is dropped or the owner loses the right', async (step) => {
     const live = await token('dropped FOR SELECT ON clicks');
     const followed = await open(step, `name=clicks&token=${live}`);
     await root.query('DROP TOKEN dropped');
@@ -299,7 +299,7 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     );
   });
 
-  await t.test('no log, metric, error or table has a token', async () => {
+  await t.test('read tokens appear in no log, metric, error or table', async () => {
     const wrong = `hgt_${'f'.repeat(64)}`;
     const answers = await Promise.all(
       [

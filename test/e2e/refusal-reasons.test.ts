@@ -27,7 +27,7 @@ async function rejected(client: Client, table: string, count: number): Promise<r
 const failed = 'Signature verification failed';
 
 suite('reasons of refused requests', () => {
-  test('name the first thing that was not true', async (t) => {
+  test('refusal reasons name the first condition that was not true', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     await client.query(`

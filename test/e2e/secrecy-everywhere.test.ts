@@ -94,7 +94,7 @@ const statements = (door: string): string[] => [
   'SHOW SECRETS',
 ];
 
-test('no secret of any door is to be read anywhere', async (t) => {
+test('no secret of any port can be read anywhere', async (t) => {
   const { client, data, dsn, password } = await openServer(t);
   const token = canary('token');
   const headgate = await startHeadgate(t, {

@@ -166,7 +166,7 @@ test('the command line: one, many, a body of its own, a sender that is not known
   assert.match(unknown.stderr, /^headgate: unknown sender "standard_webhook": Perhaps standard_webhooks/);
 });
 
-test('an old and a new secret: each is good while both are named', async (t) => {
+test('old and new secret are both accepted while the check names both', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await createSenderTable(client, 'changing', 'github', 'old');

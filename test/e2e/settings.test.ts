@@ -22,7 +22,7 @@ const headgate = (command: string, dataDir: string, env: Record<string, string>,
   });
 
 suite('settings', () => {
-  test('config and start refuse the same, and nothing is made', async (t) => {
+  test('headgate config and start refuse the same settings, and create nothing', async (t) => {
     const folder = await temporaryFolder(t);
     const dataDir = join(folder, 'data');
     const file = (name: string, text: string, mode = 0o600) =>
@@ -136,7 +136,7 @@ suite('settings', () => {
     assert.deepEqual([right.code, right.stderr], [0, '']);
   });
 
-  test('ports and addresses are tried before anything is made', async (t) => {
+  test('ports and addresses are checked before anything is created', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
     onEnd(t, 'server', () => new Promise<void>((resolve) => void taken.close(() => resolve())));

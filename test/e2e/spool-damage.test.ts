@@ -85,7 +85,7 @@ test('a spool whose files were damaged', async (t) => {
     for (const path of stage.files()) if (path.includes('quarantine')) unlinkSync(path);
   };
 
-  await t.test('a bit in the first record of a table costs that record', async () => {
+  await t.test("a flipped bit in a table's first spool record costs that record", async () => {
     const sent = await keep(20);
     const [path] = written();
     assert(path !== undefined);
@@ -109,7 +109,7 @@ test('a spool whose files were damaged', async (t) => {
     });
   });
 
-  await t.test('a bit in the header costs nothing', async () => {
+  await t.test("a flipped bit in a spool segment's header costs nothing", async () => {
     const sent = await keep(5);
     const [path] = written();
     assert(path !== undefined);
@@ -206,7 +206,7 @@ test('a spool whose files were damaged', async (t) => {
     },
   );
 
-  await t.test('a folder that is not there is no whole spool', async () => {
+  await t.test('a missing spool folder is reported as incomplete', async () => {
     const checked = await stage.command(
       'spool',
       'check',

@@ -99,7 +99,7 @@ test('a spool, and what goes wrong around it', async (t) => {
       },
     );
 
-  await t.test('keys are changed while requests are sealed with the old one', async () => {
+  await t.test('requests spooled under an old master key survive its rotation', async () => {
     await stage.killServer();
     for (const id of [1, 2, 3]) assert.equal((await stage.post('kept', body(id))).status, 200);
     await stage.killHeadgate();

@@ -226,7 +226,7 @@ test('webhooks while the database is away', async (t) => {
     assert.deepEqual(await stage.ask('select n from latest where id = 900'), [{ n: 10 }]);
   });
 
-  await t.test('a folder that was copied doubles nothing', async () => {
+  await t.test('a copied spool folder doubles no request', async () => {
     await stage.killServer();
     assert.deepEqual(
       await stage.statuses(
@@ -260,7 +260,7 @@ test('webhooks while the database is away', async (t) => {
     assert.deepEqual(await stage.ids('kept'), [...range(0, 41), ...range(50, 62)]);
   });
 
-  await t.test('a folder whose Headgate is gone is handed over by hand', async () => {
+  await t.test('the spool of a removed Headgate is handed over by command', async () => {
     await stage.killServer();
     assert.equal((await stage.post('kept', body(62))).status, 202);
     await stage.killHeadgate();

@@ -57,7 +57,7 @@ test('commands find a running Headgate from any folder', async (t) => {
     assert.equal((await headgate('status', '--json')).stdout.trim().split('\n').length, 1);
   });
 
-  await t.test('after a clean stop none is listed', async () => {
+  await t.test('headgate status lists nothing after a clean stop', async () => {
     await one.signal('SIGTERM');
     assert.equal((await headgate('status')).code, 3);
   });

@@ -123,7 +123,7 @@ const asked: readonly (readonly [string, string, readonly unknown[], readonly un
   ['Metabase: time zone', 'show timezone', [], [{ TimeZone: 'UTC' }]],
 ];
 
-test('typed tables are made, shown and made again', async (t) => {
+test('typed tables are created, shown and recreated', async (t) => {
   const headgate = await startHeadgate(t);
   const client = await headgate.client(t);
   await client.query(`CREATE SECRET s WITH (backend = 'meta') AS 'x'`);

@@ -140,7 +140,7 @@ suite('tokens of the events gateway', () => {
       assert.equal((await it.send(main, '/v1/sql', {}, 'select 1')).status, 200);
     });
 
-    await t.test('pages: its own origins alone, answered by their one name', async () => {
+    await t.test("a gateway token's CORS answers name its own origins only", async () => {
       const token = await it.token(
         `page FOR INSERT ON other WITH (origins = '${page}, http://localhost:3000')`,
       );

@@ -123,7 +123,7 @@ onEachEngine('a table of typed columns', async (t, { client, post, rows }) => {
     },
   );
 
-  await t.test("on_type_error = 'null' stores what fits", async () => {
+  await t.test("a table with on_type_error = 'null' stores the values that fit", async () => {
     await client.query(
       `CREATE TABLE lenient (id INT, n INT, at TIMESTAMPTZ) WITH (connector = 'webhook', on_type_error = 'null')`,
     );

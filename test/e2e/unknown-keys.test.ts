@@ -81,13 +81,13 @@ onEachEngine('keys that are no columns', async (t, doors) => {
     assert.doesNotMatch((JSON.parse(text) as { error: string }).error, /[\u001b\u202e]/);
   });
 
-  await t.test('an empty document is a row of defaults: nothing of it is lost', async () => {
+  await t.test('an empty document is stored as a row of defaults', async () => {
     await table('counted', '(id BIGSERIAL, n INT DEFAULT 3)');
     await accepted(post('counted', '{}'));
     assert.deepEqual(await rows('SELECT id, n FROM counted'), [['1', '3']]);
   });
 
-  await t.test('beside known keys they are ignored, counted and shown to the owner', async () => {
+  await t.test('unknown keys beside known ones are ignored, counted and shown to the owner', async () => {
     await table('ignoring', '(id BIGINT, name TEXT)');
     await accepted(post('ignoring', String.raw`{"id":1,"extra":{"id":2},"\u006eame":"x","na\u006de2":1}`));
     await accepted(post('ignoring', '{"id":2,"more":1}'));
@@ -148,7 +148,7 @@ onEachEngine('keys that are no columns', async (t, doors) => {
     await within(5_000, async () => assert.equal((await post('collecting', '{"id":5}')).status, 503));
   });
 
-  await t.test('the way is changed with ALTER TABLE, and by nothing else', async () => {
+  await t.test('handling of unknown keys changes by ALTER TABLE only', async () => {
     await table('changing', '(id BIGINT, rest JSONB)');
     await client.query(`ALTER TABLE changing SET (on_unknown = 'reject')`);
     await within(5_000, () =>

@@ -59,7 +59,7 @@ onEachEngine('batches of a WebSocket', async (t, doors) => {
     assert.deepEqual(await rows('SELECT * FROM orders ORDER BY id'), stored);
   });
 
-  await t.test('go on while their table changes, and lose nothing', async (t) => {
+  await t.test('WebSocket batches continue while their table changes, without loss', async (t) => {
     await client.query(`CREATE TABLE moving (id bigint PRIMARY KEY, a text) WITH (connector = 'webhook')`);
     const sender = new WsSender(() => urlOf(doors, 'moving'));
     onEnd(t, 'sender', () => sender.stop());

@@ -65,7 +65,7 @@ test('the commands of the workers page do what it says', async (t) => {
   assert.equal((await worker.query(claim)).rowCount, 2);
 });
 
-test('the programs of the page, as it gives them', async (t) => {
+test('the programs of the workers page work as printed', async (t) => {
   const headgate = await startHeadgate(t);
   const root = await headgate.client(t);
   await root.query(await commandsOf(page, 'table'));

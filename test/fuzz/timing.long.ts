@@ -113,7 +113,7 @@ interface Trial {
 before(loadParser);
 
 for (const { name, contrasts, long, short } of subjects) {
-  test(`${name}: time does not tell how close a guess was`, (t) => {
+  test(`${name}: response time does not depend on how close a guess is`, (t) => {
     const { seed, random } = seededRandom();
     const copiesOf = (make: () => RequestCheck) => Array.from({ length: checkCopies }, make);
     const [a, b] = [copiesOf(long.check), copiesOf(short.check)];

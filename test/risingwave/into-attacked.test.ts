@@ -90,7 +90,7 @@ test('attacks through the option into are refused', { skip: onStandInOnly }, asy
     }
   });
 
-  await t.test('a body of 25 MiB, one that breaks off, and the next one', async () => {
+  await t.test('into accepts a body of 25 MiB, survives a truncated one, and serves the next', async () => {
     await there.query('CREATE TABLE large (data JSONB)');
     await root.query(`CREATE TABLE large (data JSONB) WITH (connector = 'webhook', into = 'rw')`);
     const { port } = headgate.ports.listen;
@@ -143,7 +143,7 @@ test('attacks through the option into are refused', { skip: onStandInOnly }, asy
     },
   );
 
-  await t.test('no password is told anywhere', async () => {
+  await t.test('no password of into is shown in attacks', async () => {
     const shown = await mallory.query('SHOW SECRETS');
     const everywhere = [headgate.stderr, headgate.stdout, ...told, JSON.stringify(shown.rows)].join('\n');
     for (const password of passwords) assert.ok(!everywhere.includes(password), password);

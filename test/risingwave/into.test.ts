@@ -94,7 +94,7 @@ test('webhooks into RisingWave', async (t) => {
     },
   );
 
-  await t.test('the statements of the page make what it says', async () => {
+  await t.test('the documented statements of into work', async () => {
     const page = readFileSync(new URL('../../../docs/operating/into-risingwave.md', import.meta.url), 'utf8');
     const [made = '', shown = ''] = [...page.matchAll(/```sql\n(.*?)```/gs)].map(([, sql]) => sql);
     const name = server.table();
@@ -112,7 +112,7 @@ test('webhooks into RisingWave', async (t) => {
     ]);
   });
 
-  await t.test('whole documents, batches, and a body that is null', async () => {
+  await t.test('into stores whole documents, batches and a null body', async () => {
     const name = await make('(data JSONB)', '(data JSONB)', ', is_batched = true');
     assert.equal(await post(name, '{"n": 1}\n[2]\nnull\n"3"\n'), 200);
     assert.deepEqual(((await read(name, 'data::varchar')) as string[]).toSorted(), [
@@ -216,7 +216,7 @@ test('webhooks into RisingWave', async (t) => {
     await until(async () => (await post(name, '{"id": 2, "v": "x"}')) === 200);
   });
 
-  await t.test('an outage without a spool is 503 until it ends', { skip: onStandInOnly }, async () => {
+  await t.test('into without a spool gives 503 during an outage', { skip: onStandInOnly }, async () => {
     const name = await make('(id INT)', '(id INT)');
     assert.equal(await post(name, '{"id": 1}'), 200);
     await server.standIn.leave();
@@ -296,7 +296,7 @@ test('webhooks into RisingWave', async (t) => {
   });
 
   await t.test(
-    'an INSERT of which nobody knows is kept and stored again',
+    'an INSERT by into with unknown outcome is kept and repeated',
     { skip: onStandInOnly },
     async () => {
       const tables = [
@@ -331,7 +331,7 @@ test('webhooks into RisingWave', async (t) => {
     assert.ok(inserts.length > 0 && inserts.every(({ persistent }) => persistent));
   });
 
-  await t.test('no password is told anywhere', async () => {
+  await t.test('no password of into is shown anywhere', async () => {
     const everywhere = [
       headgate.stderr,
       headgate.stdout,

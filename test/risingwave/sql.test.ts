@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { onStandInOnly, openRisingWave } from './support.ts';
 
 suite('SQL of RisingWave over HTTP', () => {
-  test('results are as those of PostgreSQL', async (t) => {
+  test('RisingWave SQL results look like those of PostgreSQL', async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const name = table();
     const made = await gateway.sql(
@@ -31,7 +31,7 @@ suite('SQL of RisingWave over HTTP', () => {
     assert.match(String(version), /-RisingWave-/);
   });
 
-  test('nothing of a request is left for the next', async (t) => {
+  test('RisingWave SQL leaves nothing of one request for the next', async (t) => {
     const { gateway } = await openRisingWave(t);
     await gateway.sql("SET timezone = 'Asia/Tokyo'");
     const shown = await gateway.rows("SELECT current_setting('timezone') AS zone");
@@ -66,7 +66,7 @@ suite('SQL of RisingWave over HTTP', () => {
     assert.deepEqual([status, json.error], [400, 'a statement has at most 32767 parameters here']);
   });
 
-  test('COPY from a client is refused before it is sent', async (t) => {
+  test('COPY from a client is refused before RisingWave gets it', async (t) => {
     const { gateway } = await openRisingWave(t);
     const { status, json } = await gateway.sql('COPY x FROM STDIN');
     assert.deepEqual([status, json.code], [400, '0A000']);

@@ -39,7 +39,7 @@ const refused: readonly (readonly [string, RegExp])[] = [
 ];
 
 suite('RisingWave, as it is believed to be', () => {
-  test('statements that it does not have', async (t) => {
+  test('RisingWave refuses statements it does not have', async (t) => {
     const { client, table } = await openRisingWave(t);
     const name = table();
     await client.query(`CREATE TABLE ${name} (a INT)`);
@@ -53,7 +53,7 @@ suite('RisingWave, as it is believed to be', () => {
     }
   });
 
-  test('transactions that mean nothing', async (t) => {
+  test("RisingWave's transactions have no effect", async (t) => {
     const { client, table } = await openRisingWave(t);
     const name = table();
     await client.query(`CREATE TABLE ${name} (a INT)`);
@@ -145,7 +145,7 @@ suite('RisingWave, as it is believed to be', () => {
     }
   });
 
-  test('conflicts are decided by the table', async (t) => {
+  test("RisingWave's tables decide conflicts", async (t) => {
     const { client, table } = await openRisingWave(t);
     const [overwrites, ignores] = [table(), table()];
     await client.query(`CREATE TABLE ${overwrites} (id INT PRIMARY KEY, v VARCHAR)`);
@@ -162,7 +162,7 @@ suite('RisingWave, as it is believed to be', () => {
     }
   });
 
-  test('rw_catalog tells tables and columns as they were declared', async (t) => {
+  test("RisingWave's rw_catalog lists tables and columns as declared", async (t) => {
     const { client, table } = await openRisingWave(t);
     const name = table();
     await client.query(
