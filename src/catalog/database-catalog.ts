@@ -30,7 +30,7 @@ import type { TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
 import type { Migrations } from './migrate.ts';
-import { listen } from './listening.ts';
+import { listen } from './notifications.ts';
 import {
   isRetryWaiting,
   pinned,
@@ -39,7 +39,7 @@ import {
   readOwnedBy,
   readSecrets,
   readTables,
-} from './reading.ts';
+} from './queries.ts';
 import { Watcher } from './watcher.ts';
 import type { Watched } from './watcher.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
