@@ -133,7 +133,7 @@ async function open({ name, clause, span }: Asked, queries: SessionQueries): Pro
     { sql: String(limits.bodyBytesMax) },
   ]);
   const [row] = await queries.run(call);
-  return unpacked<Opened>(row);
+  return unpacked(row) as Opened;
 }
 
 async function compiled(
@@ -152,8 +152,8 @@ async function compiled(
 }
 
 /** A row of the cursors is one text. */
-function unpacked<T>(row: readonly (string | null)[] | undefined): T {
-  return JSON.parse(Buffer.from(row?.[0] ?? '', 'base64').toString('utf8')) as T;
+function unpacked(row: readonly (string | null)[] | undefined): unknown {
+  return JSON.parse(Buffer.from(row?.[0] ?? '', 'base64').toString('utf8'));
 }
 
 class Reading {
@@ -170,13 +170,13 @@ class Reading {
   }
 
   async all(opened: Opened, comparison: Comparison): Promise<void> {
-    await this.#of<RefusedRequest>('refused', comparison, (row) => comparison.refused(row));
+    await this.#of('refused', comparison, (row) => comparison.refused(row as RefusedRequest));
     if (cursorsOf(opened).includes('stored'))
-      await this.#of<StoredRequest>('stored', comparison, (row) => comparison.stored(row));
+      await this.#of('stored', comparison, (row) => comparison.stored(row as StoredRequest));
     else comparison.skip('stored: the table does not keep when they came; INCLUDE TIMESTAMP AS column does');
   }
 
-  async #of<Row>(kind: string, comparison: Comparison, judge: (row: Row) => void): Promise<void> {
+  async #of(kind: string, comparison: Comparison, judge: (row: unknown) => void): Promise<void> {
     const { explainOverPageRowsMax, explainOverPageBytesMax, explainOverRequestsMax } = limits;
     let seen = 0;
     let count = 1;
@@ -194,7 +194,7 @@ class Reading {
         }
         const bytes = row[0]?.length ?? 0;
         largest = Math.max(largest, bytes);
-        judge(unpacked<Row>(row));
+        judge(unpacked(row));
         await this.#rest(bytes);
       }
       if (rows.length < count) return;
