@@ -3,7 +3,7 @@
  * table. Refuses with SqlFailure what ALTER TABLE itself would refuse, and what is not committed yet (55000). Nothing is stored, or kept.
  */
 import { SqlFailure } from '../errors/refusals.ts';
-import type { Check } from '../types/request.ts';
+import type { RequestCheck } from '../types/request.ts';
 import { openSecrets } from './answers.ts';
 import type { CatalogRow, FoundSecret } from './catalog-rows.ts';
 import { makeCheck, ofTopics, snsOf } from './snapshot.ts';
@@ -29,7 +29,7 @@ export interface CandidateQuestion {
 }
 
 export interface Candidate {
-  readonly check: Check;
+  readonly check: RequestCheck;
   /** By alias. */
   readonly secrets: ReadonlyMap<string, string>;
   /** Headers that the table's present check reads, in lower case. */

@@ -14,7 +14,14 @@ import { longWork } from '../kit/time-slices.ts';
 import type { SessionQueries, SqlSession } from '../types/sql.ts';
 import { Explainer } from '../validate/explain.ts';
 import { type Cursor, type Name, StatementError } from './cursor.ts';
-import { type Plan, callerSchemas, displayName, functionCall, linesPlan, relationArgument } from './plan.ts';
+import {
+  type StatementPlan,
+  callerSchemas,
+  displayName,
+  functionCall,
+  linesPlan,
+  relationArgument,
+} from './plan.ts';
 import type { DdlContext, ParsedCheck } from './statement-context.ts';
 import { type ValidateClause, parseClause, parseValidate } from './validate-clause.ts';
 
@@ -30,7 +37,7 @@ const columns = [
 /** After VALIDATE. */
 const ends: ReadonlySet<string> = new Set(['over', 'answer']);
 
-export function explainOver(cursor: Cursor, session: SqlSession, context: DdlContext): Plan {
+export function explainOver(cursor: Cursor, session: SqlSession, context: DdlContext): StatementPlan {
   cursor.refuseForeign('EXPLAIN ALTER TABLE');
   const name = cursor.qualifiedName(3);
   cursor.expect('validate');

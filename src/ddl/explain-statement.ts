@@ -6,14 +6,18 @@
 import type { ExplainRequest, ExplainedTable, SqlSession } from '../types/sql.ts';
 import { StatementError, type Cursor } from './cursor.ts';
 import { type Option, parseOptions, refuseUnknown } from './options.ts';
-import { type Plan, displayName, explainPlan } from './plan.ts';
+import { type StatementPlan, displayName, explainPlan } from './plan.ts';
 import type { DdlContext } from './statement-context.ts';
 import { explainOver } from './explain-over.ts';
 import { encodeText } from './text.ts';
 
 const known = ['headers', 'headers_not_kept', 'body', 'body_base64', 'method', 'url', 'now'];
 
-export function explainStatement(cursor: Cursor, session: SqlSession, context: DdlContext): Plan | null {
+export function explainStatement(
+  cursor: Cursor,
+  session: SqlSession,
+  context: DdlContext,
+): StatementPlan | null {
   cursor.expect('explain');
   if (cursor.accept('alter', 'table')) return explainOver(cursor, session, context);
   if (!cursor.accept('validate')) return null;

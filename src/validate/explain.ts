@@ -5,10 +5,10 @@
  * key, except booleans and NULL. Pure.
  */
 import type { Cause } from '../types/cause.ts';
-import type { Check, CheckRequest, WhyNot } from '../types/request.ts';
+import type { RequestCheck, CheckRequest, WhyNot } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
 import { type BoundValues, Compiler, type Trace, unset } from './compile.ts';
-import { type Evaluation, Reasons, type Result, ageOf, messageOf } from './explain-reason.ts';
+import { type Evaluation, Reasons, type NodeResult, ageOf, messageOf } from './explain-reason.ts';
 import {
   constantValue,
   isEmptyValue,
@@ -73,7 +73,7 @@ export type Verdict = 'accepted' | 'refused' | 'unknown';
 /** An expression, to be explained for many requests. */
 export class Explainer {
   readonly #values: BoundValues;
-  readonly #check: Check;
+  readonly #check: RequestCheck;
   readonly #root: Node;
   readonly #payloadName: string | null;
   readonly #secrecy: Secrecy;
@@ -158,9 +158,9 @@ class Unkept {
   readonly #headers: ReadonlySet<string>;
   readonly #parts: readonly RequestPart[];
   readonly #variables: ReadonlySet<string>;
-  readonly #results: ReadonlyMap<number, Result>;
+  readonly #results: ReadonlyMap<number, NodeResult>;
 
-  constructor({ headers, parts }: NotKept, results: ReadonlyMap<number, Result>) {
+  constructor({ headers, parts }: NotKept, results: ReadonlyMap<number, NodeResult>) {
     this.#headers = new Set(headers.map((name) => name.toLowerCase()));
     this.#parts = parts;
     this.#variables = new Set([
@@ -302,8 +302,8 @@ class Secrecy {
 }
 
 /** Evaluates; returns the result of each node. A node without a result was not needed. */
-function traced(root: Node, values: BoundValues, request: CheckRequest): Map<number, Result> {
-  const results = new Map<number, Result>();
+function traced(root: Node, values: BoundValues, request: CheckRequest): Map<number, NodeResult> {
+  const results = new Map<number, NodeResult>();
   const trace: Trace = (node, closure) => (context) => {
     try {
       const value = closure(context);
@@ -343,7 +343,7 @@ const scrubbedCharsMin = 4;
 function scrubber(
   root: Node,
   values: BoundValues,
-  results: ReadonlyMap<number, Result>,
+  results: ReadonlyMap<number, NodeResult>,
   secrecy: Secrecy,
 ): Scrub {
   const keys = new Set(values.secrets.values());
@@ -359,7 +359,7 @@ function scrubber(
   return (text) => longestFirst.reduce((left, key) => left.replaceAll(key, mask), text);
 }
 
-function shown(node: Node, result: Result | undefined, hidden: boolean, scrub: Scrub): string {
+function shown(node: Node, result: NodeResult | undefined, hidden: boolean, scrub: Scrub): string {
   if (result === undefined) return 'not evaluated';
   if ('error' in result) return `ERROR ${messageOf(result.error, hidden)}`;
   const { value } = result;

@@ -4,7 +4,7 @@ import { done, inTransaction, m, q, ready, started } from '../../test/support/wi
 import { limits } from '../config/limits.ts';
 import { SqlFailure } from '../errors/refusals.ts';
 import type { OwnRow, RewriteSql, SessionQueries } from '../types/sql.ts';
-import { Session } from './session.ts';
+import { SqlPortSession } from './session.ts';
 
 const key = '\0\0\x10\x92\x01\x02\x03\x04';
 const cancelRequest = Buffer.from(`\0\0\0\x10\x04\xd2\x16\x2e${key}`, 'latin1');
@@ -37,7 +37,7 @@ function session(chunk: number, work: (queries: SessionQueries) => Promise<strin
           },
         }
       : null;
-  const made = new Session({
+  const made = new SqlPortSession({
     database: 'dev',
     user: 'root',
     rewrite,
