@@ -20,8 +20,8 @@ import type { IntoRisingWave } from '../risingwave/into.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { commitCopy } from './copy-group.ts';
-import { commitDecoded } from './decoded-group.ts';
+import { CopyGroup } from './copy-group.ts';
+import { DecodedGroup, statementsOf } from './decoded-group.ts';
 import { askOn, fateOf } from './transaction-status.ts';
 import { aborted, isSendersAffair, verdictOf } from './error-cause.ts';
 import type { PreparedStatements } from './prepared.ts';
@@ -31,6 +31,7 @@ import type { Fate } from './session.ts';
 import { Sharing } from './shared-transaction.ts';
 import type { Transactions } from './shared-transaction.ts';
 import { ackTimeoutOf, mayShare, sharesOf, storeTogether } from './multi-table-statement.ts';
+import { settle } from './row-at-fault.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 import { forRows } from './session-choice.ts';
 import { Turns } from './owner-scheduler.ts';
@@ -94,9 +95,11 @@ async function commitAlone(options: CommitContext, group: Group): Promise<Done> 
   let started: number | null = null;
   const [outcomes = []] = await onSession(options, [group], target, async (session, lent) => {
     started = clock();
-    const settled = isCopied(target)
-      ? await commitCopy(session, target, members, limits)
-      : await commitDecoded(session, target, members, options);
+    const group = isCopied(target)
+      ? new CopyGroup(session, target, limits)
+      : new DecodedGroup(session, statementsOf(target), options);
+    const settled = await settle(group, members);
+    if (group instanceof DecodedGroup) group.tell();
     lent.isDoubtful = settled.some((it) => it.kind === 'aborted' && it.refusal.code === 'table_changed');
     return [settled];
   });

@@ -9,7 +9,8 @@ import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import { refusal } from '../errors/refusals.ts';
 import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
-import { aborted, isDelivered, outcomeOf, verdictOf } from './error-cause.ts';
+import { aborted, blameOf, isDelivered, outcomeOf, verdictOf } from './error-cause.ts';
+import type { Blame } from './error-cause.ts';
 import { withNulls } from './nulls.ts';
 import { Probes } from './probes.ts';
 import {
@@ -21,24 +22,11 @@ import {
 } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
-import { settle } from './row-at-fault.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Attempt } from './interpret-reply.ts';
 
-const statementsOf = rememberedOf((target: Target) => new TableStatements(target));
-
-export async function commitDecoded(
-  session: Session,
-  target: Target,
-  members: readonly Rows[],
-  options: Pick<StageContext, 'observe' | 'limits'>,
-): Promise<readonly Outcome[]> {
-  const group = new DecodedGroup(session, statementsOf(target), options);
-  const outcomes = await settle(group, members);
-  group.tell();
-  return outcomes;
-}
+export const statementsOf = rememberedOf((target: Target) => new TableStatements(target));
 
 const withoutKey = refusal(
   'row_refused',
@@ -47,6 +35,8 @@ const withoutKey = refusal(
 
 /** The members of one group, tried in one session. */
 export class DecodedGroup implements TriedGroup {
+  readonly siftsMax = 1;
+  readonly fruitlessMax = Infinity;
   /** Values that were stored as NULL. */
   #nulled = 0;
   /** Requests whose delivery was stored before. */
@@ -87,7 +77,6 @@ export class DecodedGroup implements TriedGroup {
     return { ...aborted(withoutKey), row: member.deletes.indexOf(1) };
   }
 
-  /** `whole`: stores none of them if one is to be set apart, because its delivery's id is that of another delivery. */
   async store(members: readonly Rows[], whole = false): Promise<Attempt> {
     const store = (some: readonly Rows[]) => this.#session.store(this.#table, some);
     if (this.#table.target.dedupe === undefined) return this.#counted(await store(members));
@@ -121,12 +110,8 @@ export class DecodedGroup implements TriedGroup {
     this.#differing += differing;
   };
 
-  judge(failed: Failed) {
-    const verdict = verdictOf(failed);
-    if (verdict === 'row' || verdict === 'suspect') return { blame: verdict } as const;
-    if (verdict === 'conflict') return { blame: 'again' } as const;
-    if (verdict === 'beyond') return { blame: 'elsewhere' } as const;
-    return { blame: 'group', outcome: outcomeOf(failed) ?? aborted(refusal('internal')) } as const;
+  judge(failed: Failed): Blame {
+    return blameOf(failed);
   }
 
   stands(): Promise<Outcome | null> {

@@ -6,6 +6,7 @@ import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt } from './interpret-reply.ts';
+import { blameOf } from './error-cause.ts';
 import { settle } from './row-at-fault.ts';
 
 const target = targetOf({ shape: { writeMode: 'insert' } });
@@ -62,6 +63,8 @@ function engineOf(members: readonly Rows[], kinds: readonly Kind[], conflicts: n
     stored,
     seen,
     deps: {
+      siftsMax: 1,
+      fruitlessMax: Infinity,
       refuse: () => null,
       store: (unit: readonly Rows[]) => Promise.resolve(take(unit)),
       storeEach: (units: readonly (readonly Rows[])[]) => {
@@ -137,6 +140,95 @@ test('what would be stored one by one is stored, and nothing else, in a bounded 
       },
     ),
   );
+});
+
+/** An engine that stores each unit in a transaction of its own and may name the member that it refuses, as COPY does. */
+function copying(bad: ReadonlySet<Rows>, names: boolean, sqlstate = '23514') {
+  const stored: Rows[] = [];
+  const seen = { attempts: 0 };
+  const store = (members: readonly Rows[]): Promise<Attempt> => {
+    seen.attempts++;
+    if (members.some((member) => bad.has(member))) return Promise.resolve(failedWith(sqlstate));
+    stored.push(...members);
+    return Promise.resolve({ kind: 'committed' });
+  };
+  const deps = {
+    siftsMax: 3,
+    fruitlessMax: 48,
+    refuse: () => null,
+    store,
+    storeEach: async (units: readonly (readonly Rows[])[]) => {
+      const attempts: Attempt[] = [];
+      for (const unit of units) attempts.push(await store(unit));
+      return attempts;
+    },
+    judge: blameOf,
+    stands: () => Promise.resolve(null),
+    explain: () => Promise.resolve(refused),
+    sift: (members: readonly Rows[]) => {
+      const named = names ? members.findIndex((member) => bad.has(member)) : -1;
+      return Promise.resolve(members.map((rows, place) => (place === named ? refused : rows)));
+    },
+  };
+  return { stored, seen, deps };
+}
+
+test('of a COPY exactly the members with a refused row are refused, all others are stored once, in a bounded number of attempts', async () => {
+  const kind = fc.record({ bad: fc.boolean(), chain: fc.integer({ min: -4, max: 1 }) });
+  await fc.assert(
+    fc.asyncProperty(fc.array(kind, { minLength: 1, maxLength: 40 }), fc.boolean(), async (kinds, names) => {
+      const chains: Chain[] = [{ broken: false }, { broken: false }];
+      const members = kinds.map(({ chain }): Rows => ({
+        ...rowsOf(target, '1'),
+        chain: chains[chain] ?? null,
+      }));
+      const bad = new Set(members.filter((_, i) => kinds[i]?.bad === true));
+      const { deps, stored, seen } = copying(bad, names);
+      const outcomes = await settle(deps, members);
+      const broken = new Set<Chain>();
+      const expected = members.map((member) => {
+        if (member.chain !== null && broken.has(member.chain)) return 'chain_broken';
+        if (bad.has(member) && member.chain !== null) broken.add(member.chain);
+        return bad.has(member) ? 'row_refused' : 'committed';
+      });
+      assert.deepEqual(
+        outcomes.map((o) => (o.kind === 'committed' ? o.kind : o.refusal.code)),
+        expected,
+      );
+      assert.deepEqual(new Set(stored), new Set(members.filter((_, i) => expected[i] === 'committed')));
+      assert.equal(stored.length, new Set(stored).size);
+      for (const chain of chains) assert.equal(chain.broken, broken.has(chain));
+      assert(seen.attempts <= 4 + 2 * members.length, `${seen.attempts} for ${members.length}`);
+    }),
+  );
+});
+
+test('a row that a COPY names costs one more attempt', async () => {
+  const members = Array.from({ length: 100 }, () => rowsOf(target, '1'));
+  const { deps, seen } = copying(new Set(members.slice(57, 58)), true);
+  const outcomes = await settle(deps, members);
+  assert.equal(seen.attempts, 2);
+  assert.deepEqual(
+    outcomes.map(({ kind }) => kind),
+    members.map((_, i) => (i === 57 ? 'aborted' : 'committed')),
+  );
+});
+
+test('what is no row’s fault costs its rows 503 and nobody else anything, and ends soon where nothing can be stored', async () => {
+  const away: Outcome = { kind: 'aborted', refusal: refusal('engine_unavailable') };
+  const members = Array.from({ length: 2_048 }, () => rowsOf(target, '1'));
+  // Something that only some rows need cannot be reached.
+  const some = copying(new Set(members.slice(0, 10)), true, '08006');
+  assert.deepEqual(
+    (await settle(some.deps, members)).map((o) => o.kind),
+    members.map((_, i) => (i < 10 ? 'aborted' : 'committed')),
+  );
+  const all = copying(new Set(members), true, '08006');
+  assert.deepEqual(
+    await settle(all.deps, members),
+    members.map(() => away),
+  );
+  assert(all.seen.attempts <= 48 + 60, String(all.seen.attempts));
 });
 
 test('one bad member of two thousand costs two passes more', async () => {
