@@ -31,8 +31,6 @@ interface GroupMessage extends Omit<GroupStatement, 'sql'> {
 class CopyPlan {
   statement: GroupMessage | null = null;
   ways: Ways | null = null;
-  /** The table, or the engine, accepts a COPY but not a prepared INSERT, for example because of a rule. It is not tried again for each group. */
-  isOnlyCopied = false;
 }
 
 const planOf = rememberedOf<Target, CopyPlan>(() => new CopyPlan());
@@ -75,7 +73,6 @@ export class CopyGroup implements TriedGroup {
     const inserted = await this.#insert(some);
     if (inserted !== null && !isTriedAgain(inserted)) return inserted;
     const copied = await this.#copy(some);
-    if (copied.kind === 'committed' && inserted !== null) planOf(this.#target).isOnlyCopied = true;
     const isOne = some.length === 1 && some[0]?.count === 1;
     return isOne && copied.kind === 'failed' && inserted?.kind === 'failed'
       ? better(inserted, copied)
@@ -93,7 +90,7 @@ export class CopyGroup implements TriedGroup {
     const { shape } = this.#target;
     // A server of Citus copies the rows of such a statement to the others as well.
     if (this.#ways === null || shape.distributedByCitus === true) return null;
-    if (planOf(this.#target).isOnlyCopied || !areFew(some)) return null;
+    if (!areFew(some)) return null;
     const stored = await this.#session.storePrepared(fewRows(this.#ways.few, some), fewRowsOpening);
     return stored === 'not worth it' ? null : stored;
   }

@@ -26,19 +26,6 @@ export interface PreparedRows {
   readonly checks: readonly number[];
 }
 
-/** Rows of several tables. */
-export interface SharedRows {
-  /** Statements that are used whatever the tables are. */
-  readonly first: readonly Statement[];
-  /** What is sent before anything is locked. */
-  readonly opening: readonly Buffer[];
-  /** Statements of the tables. */
-  readonly own: readonly Statement[];
-  readonly messages: readonly Buffer[];
-  /** How many statements are executed. */
-  readonly count: number;
-}
-
 export function toStatement(sql: string, types: readonly number[]): Statement {
   const hash = createHash('sha256')
     .update(`${types.join(' ')} ${sql}`)

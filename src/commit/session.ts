@@ -14,7 +14,7 @@ import { connectionOf } from './commit-connection.ts';
 import type { CommitConnection, SessionFacts } from './commit-connection.ts';
 import { isPlain } from './lock-table.ts';
 import type { Hold } from './lock-table.ts';
-import type { PreparedRows, PreparedStatements, SharedRows } from './prepared.ts';
+import type { PreparedRows, PreparedStatements, Statement } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
 import type { Failed, Lost, Reply } from './round-trip.ts';
 import { toRuns } from './group-statements.ts';
@@ -41,6 +41,17 @@ export interface SessionOptions {
   readonly fateOf: (xid: string) => Promise<Fate | null>;
   /** The same, asked on this connection, which has answered. */
   readonly fateHere: (xid: string) => Promise<Fate | null>;
+}
+
+/** Rows of several tables. */
+export interface SharedRows {
+  /** What is sent before anything is locked. */
+  readonly opening: Step;
+  /** Statements of the tables that the connection keeps. */
+  readonly own: readonly Statement[];
+  readonly messages: readonly Buffer[];
+  /** How many statements are executed. */
+  readonly count: number;
 }
 
 /** How a transaction has ended. */
@@ -165,8 +176,8 @@ export class Session {
    */
   async storeShared(rows: SharedRows, kept: PreparedStatements | null): Promise<Attempt> {
     const messages = [
-      ...this.#prepared.prepare(rows.first),
-      ...rows.opening,
+      ...this.#prepare([rows.opening]),
+      ...this.#execute([rows.opening]),
       // May wait for a lock on its table.
       ...(kept?.prepare(rows.own) ?? []),
       ...rows.messages,
