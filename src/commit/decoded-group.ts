@@ -12,7 +12,7 @@ import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
 import { aborted, blameOf, isDelivered, outcomeOf, verdictOf } from './error-cause.ts';
 import type { Blame } from './error-cause.ts';
 import { withNulls } from './nulls.ts';
-import { Probes } from './probes.ts';
+import { Probes } from './value-at-fault.ts';
 import {
   documentRefusal,
   forOwner,

@@ -14,11 +14,11 @@ import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { isCopied, notConnected, statementTimeoutMs, tellIgnored } from './commit.ts';
-import { askSql, askStep } from './asks.ts';
+import { askSql, askStep } from './headgate-request.ts';
 import type { CommitContext } from './commit.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import { limits as allLimits } from '../config/limits.ts';
-import { CopyGroup } from './copy-group.ts';
+import { DocumentGroup } from './document-group.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { lent, runDurably } from './durable.ts';
 import { textOf } from './lock-table.ts';
@@ -29,7 +29,7 @@ import { Session } from './session.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Step } from './table-statements.ts';
 import type { Attempt } from './interpret-reply.ts';
-import { forRows } from './session-choice.ts';
+import { forRows } from './session-role.ts';
 import { executeMessages } from './wire-message.ts';
 
 /** Requests of one table that arrive together. */
@@ -157,17 +157,17 @@ function triedGroup(
   target: Target,
   passage: Passage,
   context: CommitContext,
-): CopyGroup | DecodedGroup {
+): DocumentGroup | DecodedGroup {
   if (!isCopied(target)) return new DecodedGroup(session, new PassingStatements(target, passage), context);
   const { spool, first, last } = passage;
   const advance =
     target.code.as === 'owner'
       ? askSql('advance', { spool, relation: target.oid, first: String(first), last: String(last) })
       : `select headgate.advance('${spool}'::pg_catalog.uuid, ${target.oid}, ${first}, ${last})`;
-  return new CopyGroup(session, target, context.limits, advance);
+  return new DocumentGroup(session, target, context.limits, advance);
 }
 
-async function pass(group: CopyGroup | DecodedGroup, given: readonly Rows[]): Promise<HandedOver> {
+async function pass(group: DocumentGroup | DecodedGroup, given: readonly Rows[]): Promise<HandedOver> {
   let members = given;
   for (const member of given) {
     const refused = group.refuse(member);

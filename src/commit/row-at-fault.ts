@@ -15,7 +15,7 @@ import type { Blame } from './error-cause.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt, Committed } from './interpret-reply.ts';
 
-/** A group that is copied (CopyGroup), one whose rows the engine decodes (DecodedGroup), and what tests put in their place. */
+/** A group that is copied (DocumentGroup), one whose rows the engine decodes (DecodedGroup), and what tests put in their place. */
 export interface TriedGroup {
   /** How often members are taken out, and the rest goes together again, before the group is cut. */
   readonly siftsMax: number;

@@ -36,7 +36,7 @@ class CopyPlan {
 const planOf = rememberedOf<Target, CopyPlan>(() => new CopyPlan());
 
 /** The members of one group, tried in one session. */
-export class CopyGroup implements TriedGroup {
+export class DocumentGroup implements TriedGroup {
   readonly siftsMax: number;
   readonly fruitlessMax: number;
   readonly #session: Session;
