@@ -9,8 +9,7 @@ import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import { refusal } from '../errors/refusals.ts';
 import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
-import { aborted, blameOf, isDelivered, outcomeOf, verdictOf } from './error-cause.ts';
-import type { Blame } from './error-cause.ts';
+import { aborted, isDelivered, outcomeOf, verdictOf } from './error-cause.ts';
 import { withNulls } from './nulls.ts';
 import { Probes } from './value-at-fault.ts';
 import {
@@ -109,10 +108,6 @@ export class DecodedGroup implements TriedGroup {
     this.#repeated += copies;
     this.#differing += differing;
   };
-
-  judge(failed: Failed): Blame {
-    return blameOf(failed);
-  }
 
   stands(): Promise<Outcome | null> {
     return this.#session.takesNoRows(this.#table);

@@ -9,8 +9,7 @@ import type { GroupStatement } from './copy-message.ts';
 import { areFew, fewRows, fewRowsOpening, fewRowsStatement } from './few-rows.ts';
 import { holdAndLook, isPlain, staysStatement } from './lock-table.ts';
 import type { Hold } from './lock-table.ts';
-import { aborted, blameOf, verdictOf } from './error-cause.ts';
-import type { Blame } from './error-cause.ts';
+import { aborted, verdictOf } from './error-cause.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
 import { documentRefusal, forOwner } from './refusal-messages.ts';
@@ -117,10 +116,6 @@ export class DocumentGroup implements TriedGroup {
     const [reply] = await this.#session.send([message, ...copyMessages(some)], [count]);
     if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
     return foundBy(reply, checks) ?? this.#session.settled(reply);
-  }
-
-  judge(failed: Failed): Blame {
-    return blameOf(failed);
   }
 
   /** The member whose row the engine has named is refused; nobody is because of a table that is no longer this one. */

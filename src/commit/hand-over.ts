@@ -24,11 +24,11 @@ import { lent, runDurably } from './durable.ts';
 import { textOf } from './lock-table.ts';
 import { ackTimeoutOf } from './multi-table-statement.ts';
 import { toStatement } from './prepared.ts';
-import type { TriedGroup } from './row-at-fault.ts';
+import { blameOf } from './error-cause.ts';
+import { storeAgain } from './row-at-fault.ts';
 import { Session } from './session.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Step } from './table-statements.ts';
-import type { Attempt } from './interpret-reply.ts';
 import { forRows } from './session-role.ts';
 import { executeMessages } from './wire-message.ts';
 
@@ -56,8 +56,6 @@ export type HandedOver =
   | { readonly kind: 'refused'; readonly refusal: Refusal };
 
 const movedState = 'HG002';
-/** Attempts that the engine ended through no fault of the rows (deadlock, serialization). */
-const conflictAttemptsMax = 3;
 const typeOids = { uuid: 2950, oid: 26, int8: 20 } as const;
 const advance = toStatement('select headgate.advance($1, $2, $3, $4)', [
   typeOids.uuid,
@@ -174,13 +172,14 @@ async function pass(group: DocumentGroup | DecodedGroup, given: readonly Rows[])
     if (refused !== null) return asEnd(refused);
   }
   for (let tries = 1; ; tries++) {
-    const attempt = await storeAll(group, members);
+    // The position passes all of them, so all of them are stored or copies.
+    const attempt = await storeAgain(group, members, true);
     if (attempt.kind === 'committed') return { kind: 'committed' };
     if (attempt.kind === 'lost') return { kind: 'unknown' };
     // The first statement of a COPY says so; between others the table's own code may.
     const isFirst = attempt.completed === 0 || group instanceof DecodedGroup;
     if (attempt.sqlstate === movedState && isFirst) return { kind: 'moved' };
-    const judged = group.judge(attempt);
+    const judged = blameOf(attempt);
     if (judged.blame === 'group') return asEnd(judged.outcome);
     if (judged.blame !== 'row' && judged.blame !== 'suspect') return away;
     const sifted = await group.sift(members, attempt);
@@ -197,15 +196,6 @@ async function pass(group: DocumentGroup | DecodedGroup, given: readonly Rows[])
     if (members.length > 1 || only === undefined) return { kind: 'refused', refusal: refusal('row_refused') };
     const instead = await group.stands();
     return asEnd(instead ?? (await group.explain(only, attempt)));
-  }
-}
-
-async function storeAll(group: TriedGroup, members: readonly Rows[]): Promise<Attempt> {
-  for (let tries = 1; ; tries++) {
-    // The position passes all of them, so all of them are stored or copies.
-    const attempt = await group.store(members, true);
-    const conflict = attempt.kind === 'failed' && group.judge(attempt).blame === 'again';
-    if (!conflict || tries === conflictAttemptsMax) return attempt;
   }
 }
 

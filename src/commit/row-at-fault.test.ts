@@ -6,7 +6,6 @@ import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt } from './interpret-reply.ts';
-import { blameOf } from './error-cause.ts';
 import { settle } from './row-at-fault.ts';
 
 const target = targetOf({ shape: { writeMode: 'insert' } });
@@ -74,9 +73,6 @@ function engineOf(members: readonly Rows[], kinds: readonly Kind[], conflicts: n
             assert(!chains.slice(i + 1).some((other) => other.has(chain)), 'a chain is in one unit');
         return Promise.resolve(units.map(take));
       },
-      judge: ({ sqlstate }: Failed) => ({
-        blame: sqlstate === '40P01' ? ('again' as const) : ('row' as const),
-      }),
       stands: () => Promise.resolve(null),
       explain: () => Promise.resolve(refused),
       sift: (some: readonly Rows[]) =>
@@ -162,7 +158,6 @@ function copying(bad: ReadonlySet<Rows>, names: boolean, sqlstate = '23514') {
       for (const unit of units) attempts.push(await store(unit));
       return attempts;
     },
-    judge: blameOf,
     stands: () => Promise.resolve(null),
     explain: () => Promise.resolve(refused),
     sift: (members: readonly Rows[]) => {
@@ -265,7 +260,6 @@ test('members that are only suspected fail alone twice, together, before they ar
   const fail = () => failedWith('XX000');
   const deps = {
     ...engineOf(members, [], 0).deps,
-    judge: () => ({ blame: 'suspect' as const }),
     store: () => Promise.resolve((seen.transactions++, fail())),
     storeEach: (units: readonly unknown[]) => Promise.resolve((seen.transactions++, units.map(fail))),
   };

@@ -11,7 +11,7 @@
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { chainBroken, Chains } from './chains.ts';
-import type { Blame } from './error-cause.ts';
+import { blameOf } from './error-cause.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt, Committed } from './interpret-reply.ts';
 
@@ -27,7 +27,6 @@ export interface TriedGroup {
   store(members: readonly Rows[], whole?: boolean): Promise<Attempt>;
   /** Each unit on its own, in order; in one transaction if that can be. */
   storeEach(units: readonly (readonly Rows[])[]): Promise<readonly Attempt[]>;
-  judge(failed: Failed): Blame;
   /** Called before members are refused that were only suspected: null, or the outcome of them all instead. */
   stands(): Promise<Outcome | null>;
   /** The outcome of a member that was refused alone. */
@@ -63,6 +62,19 @@ export async function settle(group: TriedGroup, given: readonly Rows[]): Promise
   return members.map(({ outcome }) => outcome ?? unreachable());
 }
 
+/** Stores all of these, or none; tries again what the engine ends through no fault of theirs. `whole`: see TriedGroup. */
+export async function storeAgain(
+  group: Pick<TriedGroup, 'store'>,
+  members: readonly Rows[],
+  whole = false,
+): Promise<Attempt> {
+  for (let tries = 1; ; tries++) {
+    const attempt = await group.store(members, whole);
+    const conflict = attempt.kind === 'failed' && blameOf(attempt).blame === 'again';
+    if (!conflict || tries === conflictAttemptsMax) return attempt;
+  }
+}
+
 class Settling {
   readonly chains = new Chains();
   readonly #group: TriedGroup;
@@ -93,13 +105,13 @@ class Settling {
       failed = await this.#store(left);
     }
     const [only] = left;
-    const { blame } = this.#group.judge(failed);
+    const { blame } = blameOf(failed);
     if (blame === 'row' && left.length === 1 && only !== undefined) return this.#refuse(only, failed);
     await this.#settleParts(left);
   }
 
   #isNobodys(failed: Failed): boolean {
-    return /^(again|elsewhere)$/.test(this.#group.judge(failed).blame);
+    return /^(again|elsewhere)$/.test(blameOf(failed).blame);
   }
 
   /** The members that may still be stored. */
@@ -122,7 +134,7 @@ class Settling {
     if (attempt.kind === 'committed') this.#commit(unit, attempt);
     else if (attempt.kind === 'lost') this.#refuseAll(unit, lost);
     else {
-      const judged = this.#group.judge(attempt);
+      const judged = blameOf(attempt);
       if (judged.blame !== 'group') return false;
       this.#refuseAll(unit, judged.outcome);
     }
@@ -140,12 +152,11 @@ class Settling {
     }
   }
 
-  async #store(unit: Unit): Promise<Attempt> {
-    for (let tries = 1; ; tries++) {
-      const attempt = await this.#group.store(unit.map(({ rows }) => rows));
-      const conflict = attempt.kind === 'failed' && this.#group.judge(attempt).blame === 'again';
-      if (!conflict || tries === conflictAttemptsMax) return attempt;
-    }
+  #store(unit: Unit): Promise<Attempt> {
+    return storeAgain(
+      this.#group,
+      unit.map(({ rows }) => rows),
+    );
   }
 
   async #settleParts(members: Unit): Promise<void> {
@@ -204,7 +215,7 @@ class Settling {
       this.#settleWhole(unit, end);
       return [];
     }
-    const judged = this.#group.judge(end);
+    const judged = blameOf(end);
     const [only] = unit;
     if (judged.blame === 'group') this.#refuseAll(unit, judged.outcome);
     else if (unit.length > 1) return cut(unit);
