@@ -7,8 +7,7 @@ import type { Limits } from '../config/limits.ts';
 import { copyMessages, copySql, groupStatement, noRowsStatement } from './copy-message.ts';
 import type { GroupStatement } from './copy-message.ts';
 import { areFew, fewRows, fewRowsOpening, fewRowsStatement } from './few-rows.ts';
-import { holdAndLook, isPlain, staysStatement } from './lock-table.ts';
-import type { Hold } from './lock-table.ts';
+import { isPlain } from './lock-table.ts';
 import { aborted, verdictOf } from './error-cause.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
@@ -18,7 +17,8 @@ import type { Session } from './session.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { foundBy, isForgotten } from './interpret-reply.ts';
 import type { Attempt } from './interpret-reply.ts';
-import type { Settings } from './table-statements.ts';
+import { holdStep, staysStep } from './table-statements.ts';
+import type { Settings, Step } from './table-statements.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
 
 interface GroupMessage extends Omit<GroupStatement, 'sql'> {
@@ -90,7 +90,8 @@ export class DocumentGroup implements TriedGroup {
     // A server of Citus copies the rows of such a statement to the others as well.
     if (this.#ways === null || shape.distributedByCitus === true) return null;
     if (!areFew(some)) return null;
-    const stored = await this.#session.storePrepared(fewRows(this.#ways.few, some), fewRowsOpening);
+    const { few } = this.#ways;
+    const stored = await this.#session.storePrepared(few, fewRowsOpening, [fewRows(few, some)]);
     return stored === 'not worth it' ? null : stored;
   }
 
@@ -101,11 +102,14 @@ export class DocumentGroup implements TriedGroup {
   /** null: rows of this group are not stored that way. */
   async #preparedCopy(some: readonly Rows[]): Promise<Attempt | null> {
     if (this.#ways === null) return null;
-    const { copy, stays, group } = this.#ways;
-    const look = executeMessages(stays.name, []);
-    const messages = [...executeMessages(copy.name, []), ...copyMessages(some), ...look];
-    const rows = { statement: copy, messages, count: 2, checks: [1] };
-    const stored = await this.#session.storePrepared(rows, group);
+    const { copy } = this.#ways;
+    const rows: Step = {
+      statement: copy,
+      messages: (name = copy.name) => [...executeMessages(name, []), ...copyMessages(some)],
+    };
+    const stays = staysStep(this.#target);
+    const before = [holdStep(this.#target), stays];
+    const stored = await this.#session.storePrepared(copy, before, [rows, stays]);
     // The plain COPY needs no prepared statement.
     const isToCopy = stored === 'not worth it' || isGone(stored);
     return isToCopy ? null : stored;
@@ -203,23 +207,18 @@ function statementOf(
 /** The prepared statements for a table that runs no code. */
 interface Ways {
   readonly apart: boolean;
-  readonly stays: Statement;
   readonly few: Statement;
   readonly copy: Statement;
-  readonly group: Hold;
 }
 
 function waysOf(target: Target, { facts }: Session): Ways {
   const plan = planOf(target);
   const known = plan.ways;
   if (known?.apart === facts.apart) return known;
-  const stays = staysStatement(target);
   const made = {
     apart: facts.apart,
-    stays,
     few: fewRowsStatement(target),
     copy: toStatement(copySql(target, facts), []),
-    group: holdAndLook(target, stays),
   };
   plan.ways = made;
   return made;

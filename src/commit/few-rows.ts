@@ -10,9 +10,9 @@ import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { askedFirstSql, numberSql } from './lock-table.ts';
-import type { Hold } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
-import type { PreparedRows, Statement } from './prepared.ts';
+import type { Statement } from './prepared.ts';
+import type { Step } from './table-statements.ts';
 import { typeOids } from './statements.ts';
 import { documentCount, documentLength, executeMessages, flushMessage } from './wire-message.ts';
 import type { Parameter } from './wire-message.ts';
@@ -43,9 +43,8 @@ export function fewRowsStatement(target: Target): Statement {
   return toStatement(sql, [jsonbArrayOid]);
 }
 
-export function fewRows(statement: Statement, members: readonly Rows[]): PreparedRows {
-  const messages = executeMessages(statement.name, [documentsOf(members)]);
-  return { statement, messages, count: 1, checks: [] };
+export function fewRows(statement: Statement, members: readonly Rows[]): Step {
+  return { statement, messages: (name = statement.name) => executeMessages(name, [documentsOf(members)]) };
 }
 
 /** pg_type.oid, fixed in every PostgreSQL. */
@@ -74,10 +73,7 @@ function documentsOf(members: readonly Rows[]): Parameter {
 
 const openingStatement = toStatement(`select ${numberSql}`, []);
 
+const opening = [...executeMessages(openingStatement.name, []), flushMessage];
+
 /** Precedes the statement, which locks the table and checks it by itself: the number, which is sent at once. */
-export const fewRowsOpening: Hold = {
-  statements: [openingStatement],
-  messages: [...executeMessages(openingStatement.name, []), flushMessage],
-  count: 1,
-  checks: [],
-};
+export const fewRowsOpening: readonly Step[] = [{ statement: openingStatement, messages: () => opening }];

@@ -16,16 +16,6 @@ export interface Statement {
   readonly nameless: Buffer;
 }
 
-/** Rows that one statement stores in a table, and whatever is sent after it. */
-export interface PreparedRows {
-  /** The statement that stores them. */
-  readonly statement: Statement;
-  readonly messages: readonly Buffer[];
-  /** How many statements are executed, and which of them check the table, from 0. */
-  readonly count: number;
-  readonly checks: readonly number[];
-}
-
 export function toStatement(sql: string, types: readonly number[]): Statement {
   const hash = createHash('sha256')
     .update(`${types.join(' ')} ${sql}`)
