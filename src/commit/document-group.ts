@@ -10,15 +10,15 @@ import { areFew, fewRows, fewRowsOpening, fewRowsStatement } from './few-rows.ts
 import { isPlain } from './lock-table.ts';
 import { aborted, verdictOf } from './error-cause.ts';
 import { toStatement } from './prepared.ts';
-import type { Statement } from './prepared.ts';
+import type { PreparedStatement } from './prepared.ts';
 import { documentRefusal, forOwner } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
-import type { Session } from './session.ts';
+import type { CommitSession } from './session.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { foundBy, isForgotten } from './interpret-reply.ts';
-import type { Attempt } from './interpret-reply.ts';
+import type { StoreAttempt } from './interpret-reply.ts';
 import { holdStep, staysStep } from './table-statements.ts';
-import type { Settings, Step } from './table-statements.ts';
+import type { TransactionSettings, StatementStep } from './table-statements.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
 
 interface GroupMessage extends Omit<GroupStatement, 'sql'> {
@@ -38,9 +38,9 @@ const planOf = rememberedOf<Target, CopyPlan>(() => new CopyPlan());
 export class DocumentGroup implements TriedGroup {
   readonly siftsMax: number;
   readonly fruitlessMax: number;
-  readonly #session: Session;
+  readonly #session: CommitSession;
   readonly #target: Target;
-  readonly #settings: Settings;
+  readonly #settings: TransactionSettings;
   readonly #statement: GroupMessage;
   /** null: nothing is prepared for this group. */
   readonly #ways: Ways | null;
@@ -49,7 +49,7 @@ export class DocumentGroup implements TriedGroup {
 
   /** `first`: a statement before all others of the transaction; then nothing is prepared. */
   constructor(
-    session: Session,
+    session: CommitSession,
     target: Target,
     limits: Pick<Limits, GroupLimit>,
     first: string | null = null,
@@ -68,7 +68,7 @@ export class DocumentGroup implements TriedGroup {
     return null;
   }
 
-  async store(some: readonly Rows[]): Promise<Attempt> {
+  async store(some: readonly Rows[]): Promise<StoreAttempt> {
     const inserted = await this.#insert(some);
     if (inserted !== null && !isTriedAgain(inserted)) return inserted;
     const copied = await this.#copy(some);
@@ -78,14 +78,14 @@ export class DocumentGroup implements TriedGroup {
       : copied;
   }
 
-  async storeEach(units: readonly (readonly Rows[])[]): Promise<readonly Attempt[]> {
-    const attempts: Attempt[] = [];
+  async storeEach(units: readonly (readonly Rows[])[]): Promise<readonly StoreAttempt[]> {
+    const attempts: StoreAttempt[] = [];
     for (const unit of units) attempts.push(await this.store(unit));
     return attempts;
   }
 
   /** null: rows of this group are not stored that way. */
-  async #insert(some: readonly Rows[]): Promise<Attempt | null> {
+  async #insert(some: readonly Rows[]): Promise<StoreAttempt | null> {
     const { shape } = this.#target;
     // A server of Citus copies the rows of such a statement to the others as well.
     if (this.#ways === null || shape.distributedByCitus === true) return null;
@@ -95,15 +95,15 @@ export class DocumentGroup implements TriedGroup {
     return stored === 'not worth it' ? null : stored;
   }
 
-  async #copy(some: readonly Rows[]): Promise<Attempt> {
+  async #copy(some: readonly Rows[]): Promise<StoreAttempt> {
     return (await this.#preparedCopy(some)) ?? this.#plainCopy(some);
   }
 
   /** null: rows of this group are not stored that way. */
-  async #preparedCopy(some: readonly Rows[]): Promise<Attempt | null> {
+  async #preparedCopy(some: readonly Rows[]): Promise<StoreAttempt | null> {
     if (this.#ways === null) return null;
     const { copy } = this.#ways;
-    const rows: Step = {
+    const rows: StatementStep = {
       statement: copy,
       messages: (name = copy.name) => [...executeMessages(name, []), ...copyMessages(some)],
     };
@@ -115,7 +115,7 @@ export class DocumentGroup implements TriedGroup {
     return isToCopy ? null : stored;
   }
 
-  async #plainCopy(some: readonly Rows[]): Promise<Attempt> {
+  async #plainCopy(some: readonly Rows[]): Promise<StoreAttempt> {
     const { message, count, checks } = this.#statement;
     const [reply] = await this.#session.send([message, ...copyMessages(some)], [count]);
     if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
@@ -160,12 +160,12 @@ function refusedBy(failed: Failed) {
   return aborted(forOwner(documentRefusal(failed), failed));
 }
 
-function isGone(attempt: Attempt): boolean {
+function isGone(attempt: StoreAttempt): boolean {
   return attempt.kind === 'failed' && isForgotten(attempt);
 }
 
 /** Whether the COPY may store, or describe better, rows that the prepared statement did not store. */
-function isTriedAgain(attempt: Attempt): boolean {
+function isTriedAgain(attempt: StoreAttempt): boolean {
   if (attempt.kind !== 'failed') return false;
   // The COPY does not need a prepared statement that is gone.
   return isGone(attempt) || ['row', 'suspect', 'conflict'].includes(verdictOf(attempt));
@@ -180,9 +180,9 @@ function better(insert: Failed, copy: Failed): Failed {
 }
 
 function statementOf(
-  session: Session,
+  session: CommitSession,
   target: Target,
-  settings: Settings,
+  settings: TransactionSettings,
   first: string | null,
 ): GroupMessage {
   // Almost every group has the same settings: those of the connection.
@@ -207,11 +207,11 @@ function statementOf(
 /** The prepared statements for a table that runs no code. */
 interface Ways {
   readonly apart: boolean;
-  readonly few: Statement;
-  readonly copy: Statement;
+  readonly few: PreparedStatement;
+  readonly copy: PreparedStatement;
 }
 
-function waysOf(target: Target, { facts }: Session): Ways {
+function waysOf(target: Target, { facts }: CommitSession): Ways {
   const plan = planOf(target);
   const known = plan.ways;
   if (known?.apart === facts.apart) return known;
@@ -225,7 +225,7 @@ function waysOf(target: Target, { facts }: Session): Ways {
 }
 
 /** A connection of Headgate's own that has the settings that the group needs: nothing is set for its transaction. */
-function hasOwn({ commit, timeoutMs }: Settings): boolean {
+function hasOwn({ commit, timeoutMs }: TransactionSettings): boolean {
   return commit === 'as it is' && timeoutMs === null;
 }
 

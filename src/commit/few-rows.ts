@@ -11,11 +11,11 @@ import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { askedFirstSql, numberSql } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
-import type { Statement } from './prepared.ts';
-import type { Step } from './table-statements.ts';
+import type { PreparedStatement } from './prepared.ts';
+import type { StatementStep } from './table-statements.ts';
 import { typeOids } from './statements.ts';
 import { documentCount, documentLength, executeMessages, flushMessage } from './wire-message.ts';
-import type { Parameter } from './wire-message.ts';
+import type { WireParameter } from './wire-message.ts';
 
 /** From some thirty rows on a COPY is cheaper; below that the INSERT wins less and less (decision 0226). */
 const rowsMax = 12;
@@ -34,7 +34,7 @@ export function areFew(members: readonly Rows[]): boolean {
 }
 
 /** Stores `$1` in a table of plain rows, in order. Its plan is made again, and the table checked, when the table changes. */
-export function fewRowsStatement(target: Target): Statement {
+export function fewRowsStatement(target: Target): PreparedStatement {
   const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
   // The name could still mean another table, if a schema was renamed in spite of the lock.
   const sql =
@@ -43,7 +43,7 @@ export function fewRowsStatement(target: Target): Statement {
   return toStatement(sql, [jsonbArrayOid]);
 }
 
-export function fewRows(statement: Statement, members: readonly Rows[]): Step {
+export function fewRows(statement: PreparedStatement, members: readonly Rows[]): StatementStep {
   return { statement, messages: (name = statement.name) => executeMessages(name, [documentsOf(members)]) };
 }
 
@@ -51,7 +51,7 @@ export function fewRows(statement: Statement, members: readonly Rows[]): Step {
 const jsonbArrayOid = 3807;
 
 /** The documents of all rows of these requests, in order, as an array of jsonb in PostgreSQL's binary form. */
-function documentsOf(members: readonly Rows[]): Parameter {
+function documentsOf(members: readonly Rows[]): WireParameter {
   const all = members.flatMap(({ documents }) =>
     Array.from({ length: documentCount(documents) }, (_, i) => {
       const start = documents.spans?.[2 * i] ?? 0;
@@ -76,4 +76,6 @@ const openingStatement = toStatement(`select ${numberSql}`, []);
 const opening = [...executeMessages(openingStatement.name, []), flushMessage];
 
 /** Precedes the statement, which locks the table and checks it by itself: the number, which is sent at once. */
-export const fewRowsOpening: readonly Step[] = [{ statement: openingStatement, messages: () => opening }];
+export const fewRowsOpening: readonly StatementStep[] = [
+  { statement: openingStatement, messages: () => opening },
+];

@@ -13,8 +13,8 @@ import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { isCopied, notConnected, statementTimeoutMs, tellIgnored } from './commit.ts';
-import { askSql, askStep } from './headgate-request.ts';
+import { isCopied, noConnection, statementTimeoutMs, tellIgnored } from './commit.ts';
+import { requestSql, requestStep } from './headgate-request.ts';
 import type { CommitContext } from './commit.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import { limits as allLimits } from '../config/limits.ts';
@@ -26,14 +26,14 @@ import { ackTimeoutOf } from './multi-table-statement.ts';
 import { toStatement } from './prepared.ts';
 import { blameOf } from './error-cause.ts';
 import { storeAgain } from './row-at-fault.ts';
-import { Session } from './session.ts';
+import { CommitSession } from './session.ts';
 import { TableStatements } from './table-statements.ts';
-import type { Step } from './table-statements.ts';
+import type { StatementStep } from './table-statements.ts';
 import { forRows } from './session-role.ts';
 import { executeMessages } from './wire-message.ts';
 
 /** Requests of one table that arrive together. */
-export interface Passage {
+export interface HandOverBatch {
   /** 32 hexadecimal digits. */
   readonly spool: string;
   readonly first: bigint;
@@ -74,14 +74,18 @@ export class SpoolCommit {
     this.#elsewhere = elsewhere;
   }
 
-  handOver(group: Group, passage: Passage): Promise<HandedOver> {
+  handOver(group: Group, passage: HandOverBatch): Promise<HandedOver> {
     if (group.target.into !== undefined && this.#elsewhere !== null)
       return this.#away(group, passage, this.#elsewhere);
     return this.#here(group, passage);
   }
 
   /** The position is written after the rows, which may be there twice. */
-  async #away(group: Group, passage: Passage, elsewhere: Pick<IntoRisingWave, 'store'>): Promise<HandedOver> {
+  async #away(
+    group: Group,
+    passage: HandOverBatch,
+    elsewhere: Pick<IntoRisingWave, 'store'>,
+  ): Promise<HandedOver> {
     const { target, members } = group;
     const stored = await elsewhere.store(group);
     if (stored.kind !== 'stored') return stored;
@@ -96,20 +100,20 @@ export class SpoolCommit {
     return { kind: 'committed' };
   }
 
-  async #here(group: Group, passage: Passage): Promise<HandedOver> {
+  async #here(group: Group, passage: HandOverBatch): Promise<HandedOver> {
     const { pools, limits, observe, clock } = this.#context;
     const target = waiting(forRows(group));
     let client: PoolClient;
     try {
       client = await pools.connectFor(target);
     } catch (error) {
-      return { kind: 'away', refusal: notConnected(error) };
+      return { kind: 'away', refusal: noConnection(error) };
     }
     const shared = pools.isShared(client);
     // As long as a group that waits for its answer would get.
     const ackTimeoutMs = ackTimeoutOf(group);
     const open = () =>
-      new Session({
+      new CommitSession({
         client,
         clock,
         deadline: clock() + ackTimeoutMs,
@@ -151,16 +155,16 @@ const waiting = rememberedOf((target: Target): Target =>
 
 /** Behind a statement that marks the requests as arrived. */
 function triedGroup(
-  session: Session,
+  session: CommitSession,
   target: Target,
-  passage: Passage,
+  passage: HandOverBatch,
   context: CommitContext,
 ): DocumentGroup | DecodedGroup {
   if (!isCopied(target)) return new DecodedGroup(session, new PassingStatements(target, passage), context);
   const { spool, first, last } = passage;
   const advance =
     target.code.as === 'owner'
-      ? askSql('advance', { spool, relation: target.oid, first: String(first), last: String(last) })
+      ? requestSql('advance', { spool, relation: target.oid, first: String(first), last: String(last) })
       : `select headgate.advance('${spool}'::pg_catalog.uuid, ${target.oid}, ${first}, ${last})`;
   return new DocumentGroup(session, target, context.limits, advance);
 }
@@ -218,27 +222,27 @@ function asEnd(outcome: Outcome): HandedOver {
 
 /** The statements of a table, after one that marks the requests as arrived. */
 class PassingStatements extends TableStatements {
-  readonly #advance: Step;
+  readonly #advance: StatementStep;
 
-  constructor(target: Target, { spool, first, last }: Passage) {
+  constructor(target: Target, { spool, first, last }: HandOverBatch) {
     super(target);
     const parameters = [spool, String(target.oid), String(first), String(last)];
     const given = { spool, relation: target.oid, first: String(first), last: String(last) };
     this.#advance =
       target.code.as === 'owner'
-        ? askStep('advance', given)
+        ? requestStep('advance', given)
         : {
             statement: advance,
             messages: (name = advance.name) => executeMessages(name, parameters.map(textOf)),
           };
   }
 
-  override before(steps: readonly Step[]): readonly Step[] {
+  override before(steps: readonly StatementStep[]): readonly StatementStep[] {
     return [this.#advance, ...super.before(steps)];
   }
 }
 
-export interface Arrived {
+export interface HandOverPosition {
   /** headgate.home(): which database has answered. */
   readonly home: string;
   /** The last request that has arrived, by the table's oid. */
@@ -251,7 +255,7 @@ export async function readArrived(
   database: string,
   spool: string,
   timeoutMs: number,
-): Promise<Arrived> {
+): Promise<HandOverPosition> {
   return lent(pools, database, async (client) => {
     const text = `select headgate.home() as home, p.relation::pg_catalog.text as relation, p.position::pg_catalog.text as position
       from (values (1)) as one left join headgate.spool_position p on p.spool operator(pg_catalog.=) $1::pg_catalog.uuid`;
@@ -274,7 +278,7 @@ interface ArrivedRow {
 export async function passWith(
   pools: CommitPools,
   { database, oid }: Pick<Target, 'database' | 'oid'>,
-  { spool, first, last }: Passage,
+  { spool, first, last }: HandOverBatch,
   statement: { readonly text: string; readonly values: unknown[] } | null,
   timeoutMs: number,
 ): Promise<void> {

@@ -15,11 +15,11 @@ import type { Limits } from '../config/limits.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import { askedFirstSql, isPlain, numberSql, textOf } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
-import type { PreparedStatements, Statement } from './prepared.ts';
-import type { Session } from './session.ts';
+import type { PreparedStatements, PreparedStatement } from './prepared.ts';
+import type { CommitSession } from './session.ts';
 import { storeStatement, typeOids } from './statements.ts';
-import type { Step } from './table-statements.ts';
-import type { Attempt } from './interpret-reply.ts';
+import type { StatementStep } from './table-statements.ts';
+import type { StoreAttempt } from './interpret-reply.ts';
 import { documentHead, executeDocuments, executeMessages, flushMessage } from './wire-message.ts';
 
 /** Nothing may depend on a table's own settings or code: no code runs, no row replaces another, and COMMIT waits for the disk. */
@@ -44,11 +44,11 @@ export function ackTimeoutOf({ members }: Group): number {
  * it keeps none.
  */
 export function storeTogether(
-  session: Session,
+  session: CommitSession,
   groups: readonly Group[],
   kept: PreparedStatements | null,
   boundMs: number,
-): Promise<Attempt> {
+): Promise<StoreAttempt> {
   const statements = groups.map(({ target }) => rowsStatement(target));
   const fit = kept?.roomFor(statements, limits.sharedStatementsRestMin);
   const isKept = ({ target }: Group) => fit?.has(rowsStatement(target).name) === true;
@@ -67,7 +67,7 @@ export function storeTogether(
  * Stores rows in a table that runs no code, if it is the one that they are for: checked when the statement is planned, and once more
  * for each row. A rule would be an error anyway. Fails if it runs too late.
  */
-const rowsStatement = rememberedOf((target: Target): Statement => {
+const rowsStatement = rememberedOf((target: Target): PreparedStatement => {
   const { oid: id, shape } = target;
   const column = quoteIdentifier(shape.columns[0]?.name ?? '');
   const isCopied = shape.writeMode === 'copy';
@@ -81,7 +81,7 @@ const rowsStatement = rememberedOf((target: Target): Statement => {
   return toStatement(sql, [isCopied ? typeOids.jsonb : typeOids.json]);
 });
 
-const headOf = rememberedOf((statement: Statement) => documentHead(statement.name));
+const headOf = rememberedOf((statement: PreparedStatement) => documentHead(statement.name));
 const namelessHead = documentHead('');
 
 interface Executed {
@@ -131,7 +131,7 @@ const bounds = toStatement(
 );
 
 /** The number is sent before anything is locked. */
-function openingOf(boundMs: number): Step {
+function openingOf(boundMs: number): StatementStep {
   const bound = textOf(String(Math.ceil(boundMs)));
   return {
     statement: bounds,

@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { limits } from '../config/limits.ts';
 import { closeMessage, parseMessage } from './wire-message.ts';
 
-export interface Statement {
+export interface PreparedStatement {
   readonly name: string;
   /** Prepares it, whether it exists or not. */
   readonly messages: readonly Buffer[];
@@ -16,7 +16,7 @@ export interface Statement {
   readonly nameless: Buffer;
 }
 
-export function toStatement(sql: string, types: readonly number[]): Statement {
+export function toStatement(sql: string, types: readonly number[]): PreparedStatement {
   const hash = createHash('sha256')
     .update(`${types.join(' ')} ${sql}`)
     .digest('hex');
@@ -53,7 +53,7 @@ export class PreparedStatements {
    * time within as many others as the connection holds. With very many tables in turn, each would push out another that is
    * needed again as soon.
    */
-  isWorthwhile({ name }: Statement): boolean {
+  isWorthwhile({ name }: PreparedStatement): boolean {
     if (this.#known.has(name) || this.size < this.#max) return true;
     if (this.#missed.delete(name)) return true;
     this.#missed.add(name);
@@ -66,7 +66,7 @@ export class PreparedStatements {
    * The names of those that can be used together: they exist, or there is room, or others that were not used the last `restMin`
    * times make room. So if there are more tables than room, those that exist stay.
    */
-  roomFor(statements: readonly Statement[], restMin: number): ReadonlySet<string> {
+  roomFor(statements: readonly PreparedStatement[], restMin: number): ReadonlySet<string> {
     const fit = new Set(statements.map(({ name }) => name));
     const missing = [...fit].filter((name) => !this.#known.has(name));
     let room = this.#max - this.size;
@@ -84,7 +84,7 @@ export class PreparedStatements {
   }
 
   /** What has to be sent first, so that all of these can be used; `again`: even if this connection has them. */
-  prepare(statements: Iterable<Statement>, again = false): Buffer[] {
+  prepare(statements: Iterable<PreparedStatement>, again = false): Buffer[] {
     const messages: Buffer[] = [];
     const wanted = new Set<string>();
     this.#uses += 1;

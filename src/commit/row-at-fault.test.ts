@@ -5,7 +5,7 @@ import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Failed } from './round-trip.ts';
-import type { Attempt } from './interpret-reply.ts';
+import type { StoreAttempt } from './interpret-reply.ts';
 import { settle } from './row-at-fault.ts';
 
 const target = targetOf({ shape: { writeMode: 'insert' } });
@@ -44,7 +44,7 @@ function engineOf(members: readonly Rows[], kinds: readonly Kind[], conflicts: n
     const needed = kind === undefined || kind.needs === 0 ? undefined : members[i - kind.needs];
     return kind?.bad !== true && (needed === undefined || before.includes(needed));
   };
-  const take = (unit: readonly Rows[]): Attempt => {
+  const take = (unit: readonly Rows[]): StoreAttempt => {
     seen.attempts++;
     if (seen.pending > 0) {
       seen.pending--;
@@ -81,7 +81,7 @@ function engineOf(members: readonly Rows[], kinds: readonly Kind[], conflicts: n
   };
 }
 
-test('what would be stored one by one is stored, and nothing else, in a bounded number of attempts', async () => {
+test('the search for the row at fault stores exactly what single commits would, in a bounded number of attempts', async () => {
   const kind = fc.record({
     bad: fc.oneof({ weight: 5, arbitrary: fc.constant(false) }, fc.boolean()),
     needs: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.integer({ min: 1, max: 30 })),
@@ -142,7 +142,7 @@ test('what would be stored one by one is stored, and nothing else, in a bounded 
 function copying(bad: ReadonlySet<Rows>, names: boolean, sqlstate = '23514') {
   const stored: Rows[] = [];
   const seen = { attempts: 0 };
-  const store = (members: readonly Rows[]): Promise<Attempt> => {
+  const store = (members: readonly Rows[]): Promise<StoreAttempt> => {
     seen.attempts++;
     if (members.some((member) => bad.has(member))) return Promise.resolve(failedWith(sqlstate));
     stored.push(...members);
@@ -154,7 +154,7 @@ function copying(bad: ReadonlySet<Rows>, names: boolean, sqlstate = '23514') {
     refuse: () => null,
     store,
     storeEach: async (units: readonly (readonly Rows[])[]) => {
-      const attempts: Attempt[] = [];
+      const attempts: StoreAttempt[] = [];
       for (const unit of units) attempts.push(await store(unit));
       return attempts;
     },
@@ -168,7 +168,7 @@ function copying(bad: ReadonlySet<Rows>, names: boolean, sqlstate = '23514') {
   return { stored, seen, deps };
 }
 
-test('of a COPY exactly the members with a refused row are refused, all others are stored once, in a bounded number of attempts', async () => {
+test('the search in a group stored by COPY refuses exactly the requests with a bad row and stores all others once, in a bounded number of attempts', async () => {
   const kind = fc.record({ bad: fc.boolean(), chain: fc.integer({ min: -4, max: 1 }) });
   await fc.assert(
     fc.asyncProperty(fc.array(kind, { minLength: 1, maxLength: 40 }), fc.boolean(), async (kinds, names) => {
@@ -198,7 +198,7 @@ test('of a COPY exactly the members with a refused row are refused, all others a
   );
 });
 
-test('a row that a COPY names costs one more attempt', async () => {
+test('a group whose COPY error names the row is stored with one more attempt', async () => {
   const members = Array.from({ length: 100 }, () => rowsOf(target, '1'));
   const { deps, seen } = copying(new Set(members.slice(57, 58)), true);
   const outcomes = await settle(deps, members);
@@ -209,7 +209,7 @@ test('a row that a COPY names costs one more attempt', async () => {
   );
 });
 
-test('what is no row’s fault costs its rows 503 and nobody else anything, and ends soon where nothing can be stored', async () => {
+test("an error that is no row's fault gives its own rows 503, and the search ends soon if nothing can be stored", async () => {
   const away: Outcome = { kind: 'aborted', refusal: refusal('engine_unavailable') };
   const members = Array.from({ length: 2_048 }, () => rowsOf(target, '1'));
   // Something that only some rows need cannot be reached.
@@ -226,7 +226,7 @@ test('what is no row’s fault costs its rows 503 and nobody else anything, and 
   assert(all.seen.attempts <= 48 + 60, String(all.seen.attempts));
 });
 
-test('one bad member of two thousand costs two passes more', async () => {
+test('one bad request of two thousand costs two more passes', async () => {
   const kinds = Array.from({ length: 2_000 }, (_, i) => ({ bad: i === 777, needs: 0, chain: -1 }));
   const members = kinds.map(() => rowsOf(target, '1'));
   const engine = engineOf(members, kinds, 0);
@@ -237,7 +237,7 @@ test('one bad member of two thousand costs two passes more', async () => {
 
 test('a lost connection is unknown for what was sent, and only for that', async () => {
   const members = Array.from({ length: 4 }, () => rowsOf(target, '1'));
-  const answers: Attempt[][] = [
+  const answers: StoreAttempt[][] = [
     [{ kind: 'committed' }, failedWith('23514'), { kind: 'lost', reason: '' }, { kind: 'lost', reason: '' }],
   ];
   const outcomes = await settle(

@@ -13,7 +13,8 @@ import { refusal } from '../errors/refusals.ts';
 import { chainBroken, Chains } from './chains.ts';
 import { blameOf } from './error-cause.ts';
 import type { Failed } from './round-trip.ts';
-import type { Attempt, Committed } from './interpret-reply.ts';
+import { conflictAttemptsMax } from './interpret-reply.ts';
+import type { Committed, StoreAttempt } from './interpret-reply.ts';
 
 /** A group that is copied (DocumentGroup), one whose rows the engine decodes (DecodedGroup), and what tests put in their place. */
 export interface TriedGroup {
@@ -24,9 +25,9 @@ export interface TriedGroup {
   /** The outcome of a member that is not even tried; null: it is tried. */
   refuse(member: Rows): Outcome | null;
   /** Stores all rows, or none. `whole`: fails if one of them is to be set apart, because its delivery's id is that of another delivery. */
-  store(members: readonly Rows[], whole?: boolean): Promise<Attempt>;
+  store(members: readonly Rows[], whole?: boolean): Promise<StoreAttempt>;
   /** Each unit on its own, in order; in one transaction if that can be. */
-  storeEach(units: readonly (readonly Rows[])[]): Promise<readonly Attempt[]>;
+  storeEach(units: readonly (readonly Rows[])[]): Promise<readonly StoreAttempt[]>;
   /** Called before members are refused that were only suspected: null, or the outcome of them all instead. */
   stands(): Promise<Outcome | null>;
   /** The outcome of a member that was refused alone. */
@@ -67,7 +68,7 @@ export async function storeAgain(
   group: Pick<TriedGroup, 'store'>,
   members: readonly Rows[],
   whole = false,
-): Promise<Attempt> {
+): Promise<StoreAttempt> {
   for (let tries = 1; ; tries++) {
     const attempt = await group.store(members, whole);
     const conflict = attempt.kind === 'failed' && blameOf(attempt).blame === 'again';
@@ -130,7 +131,7 @@ class Settling {
   }
 
   /** Whether the attempt settles all of the members. */
-  #settleWhole(unit: Unit, attempt: Attempt): boolean {
+  #settleWhole(unit: Unit, attempt: StoreAttempt): boolean {
     if (attempt.kind === 'committed') this.#commit(unit, attempt);
     else if (attempt.kind === 'lost') this.#refuseAll(unit, lost);
     else {
@@ -152,7 +153,7 @@ class Settling {
     }
   }
 
-  #store(unit: Unit): Promise<Attempt> {
+  #store(unit: Unit): Promise<StoreAttempt> {
     return storeAgain(
       this.#group,
       unit.map(({ rows }) => rows),
@@ -208,7 +209,7 @@ class Settling {
   }
 
   /** Returns what has to be tried again of this unit; `behind`: rows before it have to be, too. */
-  async #settleUnit(unit: Unit, end: Attempt, behind: boolean): Promise<Unit[]> {
+  async #settleUnit(unit: Unit, end: StoreAttempt, behind: boolean): Promise<Unit[]> {
     if (end.kind === 'committed') this.#fruitless = 0;
     else if (end.kind === 'failed' && this.#isNobodys(end)) this.#fruitless += 1;
     if (end.kind !== 'failed') {
@@ -258,8 +259,6 @@ class Settling {
   }
 }
 
-/** Attempts of a group, or of a member alone, that the engine ended through no fault of theirs (deadlock, serialization). */
-const conflictAttemptsMax = 3;
 /** Attempts of one member that fails alone with an error that may also be about the table. */
 const suspectAttemptsMax = 2;
 

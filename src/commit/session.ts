@@ -13,17 +13,17 @@ import { aborted, failedHere, isInDoubt, isRaised, outcomeOf } from './error-cau
 import { connectionOf } from './commit-connection.ts';
 import type { CommitConnection, SessionFacts } from './commit-connection.ts';
 import { isPlain } from './lock-table.ts';
-import type { PreparedStatements, Statement } from './prepared.ts';
+import type { PreparedStatements, PreparedStatement } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
-import type { Failed, Lost, Reply } from './round-trip.ts';
+import type { Failed, LostConnection, EngineReply } from './round-trip.ts';
 import { toRuns } from './group-statements.ts';
 import { executeSteps, settingSteps, statementsOf } from './table-statements.ts';
-import type { Settings, Step, TableStatements } from './table-statements.ts';
+import type { TransactionSettings, StatementStep, TableStatements } from './table-statements.ts';
 import { asAttempt, committed, foundBy, isForgotten, standing, told } from './interpret-reply.ts';
-import type { Attempt, UnitAttempts } from './interpret-reply.ts';
+import type { StoreAttempt, UnitAttempts } from './interpret-reply.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
 import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-reset.ts';
-import type { Fixed } from './session-reset.ts';
+import type { ResetSettings } from './session-reset.ts';
 
 export interface SessionOptions {
   readonly client: PoolClient;
@@ -37,26 +37,26 @@ export interface SessionOptions {
   /** Called when the engine refuses to write. */
   readonly readOnly?: () => void;
   /** The fate of a transaction whose end was lost with the connection; null: unknown. Called at most once. */
-  readonly fateOf: (xid: string) => Promise<Fate | null>;
+  readonly fateOf: (xid: string) => Promise<TransactionEnd | null>;
   /** The same, asked on this connection, which has answered. */
-  readonly fateHere: (xid: string) => Promise<Fate | null>;
+  readonly fateHere: (xid: string) => Promise<TransactionEnd | null>;
 }
 
 /** Rows of several tables. */
 export interface SharedRows {
   /** What is sent before anything is locked. */
-  readonly opening: Step;
+  readonly opening: StatementStep;
   /** Statements of the tables that the connection keeps. */
-  readonly own: readonly Statement[];
+  readonly own: readonly PreparedStatement[];
   readonly messages: readonly Buffer[];
   /** How many statements are executed. */
   readonly count: number;
 }
 
 /** How a transaction has ended. */
-export type Fate = 'committed' | 'aborted';
+export type TransactionEnd = 'committed' | 'aborted';
 
-export class Session {
+export class CommitSession {
   readonly #options: SessionOptions;
   readonly #connection: CommitConnection;
   readonly #prepared: PreparedStatements;
@@ -94,7 +94,7 @@ export class Session {
   }
 
   /** The settings of each transaction. */
-  settings({ waitsForDisk }: Target): Settings {
+  settings({ waitsForDisk }: Target): TransactionSettings {
     const { statementTimeoutMs: timeoutMs, shared } = this.#options;
     const commit = waitsForDisk ? (shared ? 'at least on' : 'as it is') : 'off';
     return { commit, timeoutMs };
@@ -106,7 +106,7 @@ export class Session {
   }
 
   /** Sends messages with so many answers (see roundTrip); never rejects, and fails at once when no time is left. */
-  async send(messages: Iterable<Buffer>, expected: readonly number[]): Promise<Reply[]> {
+  async send(messages: Iterable<Buffer>, expected: readonly number[]): Promise<EngineReply[]> {
     if (!this.#usable) return expected.map(() => failedHere('08003', 'the connection was lost'));
     const left = this.leftMs;
     if (left <= 0) return expected.map(() => failedHere('57014', 'deadline'));
@@ -121,7 +121,11 @@ export class Session {
   }
 
   /** What code has left in the session is removed first, in a transaction of its own. */
-  async #exchange(messages: Iterable<Buffer>, expected: readonly number[], left: number): Promise<Reply[]> {
+  async #exchange(
+    messages: Iterable<Buffer>,
+    expected: readonly number[],
+    left: number,
+  ): Promise<EngineReply[]> {
     const { client } = this.#options;
     const reset = this.#connection.takeReset();
     if (reset === null) return roundTrip(client, messages, expected, left);
@@ -132,7 +136,7 @@ export class Session {
   }
 
   /** The outcome of a transaction: if its end was lost, or left in doubt, the server is asked for it. */
-  async settled(reply: Reply): Promise<Attempt> {
+  async settled(reply: EngineReply): Promise<StoreAttempt> {
     if (reply.kind === 'done') return { kind: 'committed' };
     if (reply.kind === 'failed' && !isInDoubt(reply)) return reply;
     const fate = reply.xid === null ? null : await this.#fateOf(reply, reply.xid);
@@ -143,7 +147,7 @@ export class Session {
     return reply;
   }
 
-  #fateOf({ kind }: Reply, xid: string): Promise<Fate | null> {
+  #fateOf({ kind }: EngineReply, xid: string): Promise<TransactionEnd | null> {
     const { fateOf, fateHere } = this.#options;
     return kind === 'lost' ? fateOf(xid) : fateHere(xid);
   }
@@ -153,10 +157,10 @@ export class Session {
    * storing may tell better what is wrong with the rows or the table. `'not worth it'`: nothing was sent to the engine.
    */
   async storePrepared(
-    statement: Statement,
-    before: readonly Step[],
-    then: readonly Step[],
-  ): Promise<Attempt | 'not worth it'> {
+    statement: PreparedStatement,
+    before: readonly StatementStep[],
+    then: readonly StatementStep[],
+  ): Promise<StoreAttempt | 'not worth it'> {
     if (this.isNameless || !this.#prepared.isWorthwhile(statement)) return 'not worth it';
     const steps = [...before, ...then];
     const messages = [
@@ -174,7 +178,7 @@ export class Session {
    * Stores rows of several tables in one transaction: all of them, or none. `kept`: where the statements of `own` are kept; null:
    * there are none.
    */
-  async storeShared(rows: SharedRows, kept: PreparedStatements | null): Promise<Attempt> {
+  async storeShared(rows: SharedRows, kept: PreparedStatements | null): Promise<StoreAttempt> {
     const messages = [
       ...this.#prepare([rows.opening]),
       ...this.#execute([rows.opening]),
@@ -192,7 +196,7 @@ export class Session {
   }
 
   /** Stores the rows of these members in one transaction. `mayTry`: see TableStatements.steps. */
-  async store(table: TableStatements, members: readonly Rows[], mayTry = true): Promise<Attempt> {
+  async store(table: TableStatements, members: readonly Rows[], mayTry = true): Promise<StoreAttempt> {
     const rows = this.#steps(table, members, mayTry);
     const trials = rows.find((step) => step.trials !== undefined)?.trials;
     const before = this.#before(table, rows);
@@ -238,7 +242,7 @@ export class Session {
    * the others. Returns one attempt for each, in order.
    */
   async storeEach(table: TableStatements, units: readonly (readonly Rows[])[]): Promise<UnitAttempts> {
-    const all = (end: Attempt) => ({ attempts: units.map(() => end), end });
+    const all = (end: StoreAttempt) => ({ attempts: units.map(() => end), end });
     const steps = units.map((members) => this.#steps(table, members));
     const before = this.#before(table, steps.flat());
     const after = this.#after(table);
@@ -357,24 +361,24 @@ export class Session {
   }
 
   /** The first steps of every transaction. */
-  #before(table: TableStatements, rows: readonly Step[]): Step[] {
+  #before(table: TableStatements, rows: readonly StatementStep[]): StatementStep[] {
     const { target } = table;
     return [...settingSteps(this.settings(target)), ...table.before(rows)];
   }
 
-  #after(table: TableStatements): Step[] {
+  #after(table: TableStatements): StatementStep[] {
     return table.after(this.facts);
   }
 
-  get #first(): Fixed {
+  get #first(): ResetSettings {
     return this.#options.shared ? pathIsSafe : nothing;
   }
 
-  #last(target: Target): Fixed {
+  #last(target: Target): ResetSettings {
     return this.#options.shared && !isPlain(target) ? cleanUp(this.commitOf(target)) : nothing;
   }
 
-  #steps(table: TableStatements, members: readonly Rows[], mayTry = false): Step[] {
+  #steps(table: TableStatements, members: readonly Rows[], mayTry = false): StatementStep[] {
     const rowsMax = this.#singly ? 1 : Infinity;
     const runs = toRuns(members, { rowsMax, bytesMax: limits.groupBytesMax });
     const rows = table.steps(runs, this.facts, this.commitOf(table.target), mayTry);
@@ -382,7 +386,7 @@ export class Session {
   }
 
   /** `again`: everything, because the connection may have forgotten something. */
-  #prepare(steps: readonly Step[], again = false): Buffer[] {
+  #prepare(steps: readonly StatementStep[], again = false): Buffer[] {
     return this.isNameless ? [] : this.#prepared.prepare(statementsOf(steps), again);
   }
 
@@ -390,14 +394,14 @@ export class Session {
    * The first steps, and what has to be prepared. Preparing a statement locks the tables in it. `late`: that comes after the locks that the
    * first steps take, and after what they say.
    */
-  *#opening(before: readonly Step[], prepare: readonly Buffer[], late: boolean): Generator<Buffer> {
+  *#opening(before: readonly StatementStep[], prepare: readonly Buffer[], late: boolean): Generator<Buffer> {
     const ofFirst = new Set(late ? before.flatMap(({ statement }) => statement?.messages ?? []) : prepare);
     for (const message of prepare) if (ofFirst.has(message)) yield message;
     yield* this.#execute(before);
     for (const message of prepare) if (!ofFirst.has(message)) yield message;
   }
 
-  #execute(steps: readonly Step[]): Iterable<Buffer> {
+  #execute(steps: readonly StatementStep[]): Iterable<Buffer> {
     return executeSteps(steps, this.isNameless);
   }
 }
@@ -415,7 +419,7 @@ const rollbackMessage = queryMessage(`rollback to savepoint ${savepoint}`);
 const commitMessage = queryMessage('commit');
 const abortMessage = queryMessage('rollback');
 
-const lost: Lost = { kind: 'lost', reason: 'no answer', xid: null };
+const lost: LostConnection = { kind: 'lost', reason: 'no answer', xid: null };
 
 function* inTurn(...parts: readonly Iterable<Buffer>[]): Generator<Buffer> {
   for (const part of parts) yield* part;
