@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { onEnd } from '../support/cleanup.ts';
-import { onEachEngine } from '../support/doors.ts';
+import { onSomeEngine } from '../support/doors.ts';
 import type { Doors } from '../support/doors.ts';
 import { logOf, metricsOf } from '../support/listeners.ts';
 import { within } from '../support/within.ts';
@@ -92,7 +92,7 @@ async function heldTable(t: TestContext, doors: Doors, table: string) {
   };
 }
 
-onEachEngine(
+onSomeEngine(
   'a client that connects again comes to another listener process',
   async (t, doors) => {
     const { rows } = doors;
