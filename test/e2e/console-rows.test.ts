@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core';
 import { readOrder } from '../../src/console/newest-rows.ts';
 import { rowPage } from '../../src/console/row-pages.ts';
 import { openConsole } from '../support/console.ts';
-import { startHeadgate } from '../support/headgate.ts';
+import { sharedHeadgate } from '../support/headgate.ts';
 import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
@@ -18,11 +18,13 @@ async function makeRoom(client: Client, table: string, rows: number): Promise<vo
 
 const firstRow = (page: Page): Promise<string> => page.locator('.cells tbody tr').first().innerText();
 
+const shared = sharedHeadgate();
+
 suite('rows in the console', () => {
   test('the newest row is the first, after rows were removed and vacuumed', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE kept (data JSONB) INCLUDE TIMESTAMP AS arrived WITH (connector = 'webhook', keep = '1 hour');
       CREATE TABLE keyed (data JSONB, id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY) WITH (connector = 'webhook', document = 'data');
@@ -58,7 +60,7 @@ suite('rows in the console', () => {
   test('the newest rows of 80 MB are read by the index, and without one only on request', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE large (data JSONB) INCLUDE TIMESTAMP AS arrived WITH (connector = 'webhook');
       INSERT INTO large SELECT jsonb_build_object('n', i, 'pad', repeat('x', 1800)), '2026-01-01'::timestamptz + i * interval '1 ms' FROM generate_series(1, 40000) i;
@@ -87,7 +89,7 @@ suite('rows in the console', () => {
   test('an open document stays open, with its form, whatever arrives', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(
       `CREATE TABLE busy (data JSONB) INCLUDE TIMESTAMP AS arrived WITH (connector = 'webhook')`,
@@ -128,7 +130,7 @@ suite('rows in the console', () => {
   test('a row of 25 MB leaves the others in the list', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE fat (data JSONB, id BIGINT GENERATED ALWAYS AS IDENTITY) WITH (connector = 'webhook', document = 'data');
       INSERT INTO fat (data) SELECT jsonb_build_object('n', i) FROM generate_series(1, 60) i;

@@ -10,7 +10,7 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
 import { asked } from '../support/asked.ts';
-import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { sharedHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
 import { SpoolStage } from '../support/spool-stage.ts';
@@ -28,6 +28,8 @@ interface Kept {
   readonly retry_outcome: string | null;
 }
 
+const shared = sharedHeadgate();
+
 class Room {
   readonly headgate: Headgate;
   readonly client: Client;
@@ -38,7 +40,15 @@ class Room {
   }
 
   static async open(t: TestContext, ddl: string, args: readonly string[] = []): Promise<Room> {
-    const headgate = await startHeadgate(t, { args });
+    return Room.on(t, await startHeadgate(t, { args }), ddl);
+  }
+
+  /** On the Headgate of the file: the tables have names that no other test uses. */
+  static async beside(t: TestContext, ddl: string): Promise<Room> {
+    return Room.on(t, await shared(), ddl);
+  }
+
+  static async on(t: TestContext, headgate: Headgate, ddl: string): Promise<Room> {
     const client = await headgate.client(t);
     await client.query(ddl);
     return new Room(headgate, client);
@@ -97,7 +107,7 @@ function wooCommerce(
 }
 
 test('WooCommerce: four orders of one second are in the table or with its owner, byte for byte, and none is answered with a failure', async (t) => {
-  const room = await Room.open(
+  const room = await Room.beside(
     t,
     `CREATE SECRET woo WITH (backend = 'meta') AS 'ck_secret';
      CREATE TABLE orders (data JSONB) WITH (connector = 'webhook', dedupe = 'header:x-wc-webhook-delivery-id')
@@ -155,7 +165,7 @@ test('WooCommerce: four orders of one second are in the table or with its owner,
  * triggers, so a cascade of events has one X-Gitlab-Event-UUID.
  */
 test('GitLab: the events of a cascade share an id, and come at once: one is stored, the others are kept', async (t) => {
-  const room = await Room.open(
+  const room = await Room.beside(
     t,
     `CREATE SECRET lab WITH (backend = 'meta') AS 'token';
      CREATE TABLE events (data JSONB) WITH (connector = 'webhook', dedupe = 'header:x-gitlab-event-uuid')
@@ -186,7 +196,7 @@ test('GitLab: the events of a cascade share an id, and come at once: one is stor
 
 /** Stripe’s API reference: `pending_webhooks` is the number of endpoints that have not accepted the event yet; the event is otherwise the same. */
 test('Stripe: an event that is repeated with another count of pending webhooks is a copy; one with other data is kept', async (t) => {
-  const room = await Room.open(
+  const room = await Room.beside(
     t,
     `CREATE SECRET s WITH (backend = 'meta') AS 'whsec_x';
      CREATE TABLE st (data JSONB) WITH (connector = 'webhook', dedupe = 'sender') VALIDATE SECRET s USING stripe;
@@ -241,7 +251,7 @@ test('Stripe: an event that is repeated with another count of pending webhooks i
 test('bodies of 20 MB, batches, names with quotes and lines, and a status that a sender needs', async (t) => {
   const name = `we"ird\n'; t`;
   const quoted = `"${name.replaceAll('"', '""')}"`;
-  const room = await Room.open(
+  const room = await Room.beside(
     t,
     `CREATE TABLE ${quoted} (data JSONB) WITH (connector = 'webhook', dedupe = 'header:x-id', spool_status = '200');
      CREATE TABLE lines (n INT) WITH (connector = 'webhook', is_batched = true, dedupe = 'header:x-id');
