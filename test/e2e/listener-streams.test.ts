@@ -5,6 +5,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { onSomeEngine } from '../support/doors.ts';
 import type { Doors } from '../support/doors.ts';
 import { logOf, metricsOf } from '../support/listeners.ts';
+import { times } from '../support/sample.ts';
 import { within } from '../support/within.ts';
 import { WsClient, WsSender } from '../support/ws-client.ts';
 
@@ -99,7 +100,7 @@ onSomeEngine(
 
     await t.test('and what its ended connection had sent is stored before', async (t) => {
       const { url, hold, letGo, waits, waiting, rests } = await heldTable(t, doors, 'ended');
-      for (let round = 0; round < 4; round++) {
+      for (let round = 0; round < times(2, 4); round++) {
         await hold();
         const first = await WsClient.open(url);
         first.send(1, value(1));
@@ -123,7 +124,7 @@ onSomeEngine(
 
     await t.test('also when it ended because its process was killed', async (t) => {
       const { url, hold, letGo, waits, waiting, rests } = await heldTable(t, doors, 'killed');
-      for (let round = 0; round < 4; round++) {
+      for (let round = 0; round < times(2, 4); round++) {
         await hold();
         const first = await WsClient.open(url);
         first.send(1, value(1));
