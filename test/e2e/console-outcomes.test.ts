@@ -6,7 +6,6 @@ import { openBrowser, openConsole, openPage } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
 import { requireBrowser } from '../support/tools.ts';
-import { times } from '../support/sample.ts';
 import { within } from '../support/within.ts';
 
 suite('colours, counts and search in the console', () => {
@@ -53,34 +52,35 @@ suite('colours, counts and search in the console', () => {
     await server.start();
   });
 
-  test('the last of many tables is found, and all are counted', async (t) => {
+  test('the last of 600 tables is found, and all are counted', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
-    const last = times(119, 599);
-    const names = Array.from({ length: last + 1 }, (_, i) => `t_${String(i).padStart(3, '0')}`);
-    for (const name of names)
+    for (const name of ['t_000', 't_599', `"zz'""%_"`])
       await client.query(`CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook')`);
-    await client.query(`CREATE TABLE "zz'""%_" (data JSONB) WITH (connector = 'webhook')`);
+    // The console reads what the catalog has; so many statements would take a minute.
+    await client.query(`DO $$ BEGIN FOR i IN 1..598 LOOP EXECUTE format('CREATE TABLE t_%s (data JSONB)', lpad(i::text, 3, '0')); END LOOP; END $$;
+      INSERT INTO headgate.webhook_table SELECT (jsonb_populate_record(w, jsonb_build_object('relation', 't_' || lpad(i::text, 3, '0')))).*
+      FROM headgate.webhook_table w, generate_series(1, 598) i WHERE w.relation = 't_000'::regclass`);
     const { rows } = await client.query<{ n: string }>('SELECT count(*) AS n FROM headgate.webhook_table');
     const { page, complaints } = await openConsole(t, headgate, chromium);
     await page.getByText(`${rows[0]?.n} endpoints`, { exact: true }).waitFor();
     await page.goto(`${headgate.adminUrl}/console/#/endpoints`);
-    await page.getByText(`1 – 50 of ${last + 2}`).waitFor();
+    await page.getByText('1 – 50 of 601').waitFor();
     await page.getByRole('link', { name: 't_000' }).waitFor();
     await page.getByRole('button', { name: 'Next' }).click();
-    await page.getByText(`51 – 100 of ${last + 2}`).waitFor();
+    await page.getByText('51 – 100 of 601').waitFor();
     await page.getByRole('link', { name: 't_050' }).waitFor();
     await page.goBack();
     await page.getByRole('link', { name: 't_000' }).waitFor();
-    await page.goto(`${headgate.adminUrl}/console/#/dev/endpoints?page=${Math.floor((last + 1) / 50)}`);
+    await page.goto(`${headgate.adminUrl}/console/#/dev/endpoints?page=12`);
     await page.getByRole('link', { name: `zz'"%_` }).waitFor();
     await page.getByRole('button', { name: 'Next' }).isDisabled();
     await page.goto(`${headgate.adminUrl}/console/#/dev/endpoints`);
     const search = page.getByRole('searchbox', { name: 'Search endpoints' });
-    await search.fill(`T_${last}`);
-    await page.getByRole('link', { name: `t_${last}` }).waitFor();
+    await search.fill('T_599');
+    await page.getByRole('link', { name: 't_599' }).waitFor();
     await page.getByText('1 – 1 of 1').waitFor();
     await search.fill(`'"%_`);
     await page.getByRole('link', { name: `zz'"%_` }).waitFor();
@@ -88,12 +88,9 @@ suite('colours, counts and search in the console', () => {
     await search.fill('nothing');
     await page.getByText('No endpoint matches').waitFor();
     // Its lines are seen as they arrive, too.
-    assert.equal((await headgate.post(`dev/public/t_${last}`, '{"a":1}')).status, 200);
+    assert.equal((await headgate.post('dev/public/t_599', '{"a":1}')).status, 200);
     await page.goto(`${headgate.adminUrl}/console/#/`);
-    await page
-      .locator('.live')
-      .getByRole('link', { name: `t_${last}` })
-      .waitFor();
+    await page.locator('.live').getByRole('link', { name: 't_599' }).waitFor();
     assert.deepEqual(complaints, []);
   });
 });
