@@ -10,7 +10,7 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
 import { asked } from '../support/asked.ts';
-import { sharedHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
 import { SpoolStage } from '../support/spool-stage.ts';
@@ -28,8 +28,6 @@ interface Kept {
   readonly retry_outcome: string | null;
 }
 
-const shared = sharedHeadgate();
-
 class Room {
   readonly headgate: Headgate;
   readonly client: Client;
@@ -40,15 +38,7 @@ class Room {
   }
 
   static async open(t: TestContext, ddl: string, args: readonly string[] = []): Promise<Room> {
-    return Room.on(t, await startHeadgate(t, { args }), ddl);
-  }
-
-  /** On the Headgate of the file: the tables have names that no other test uses. */
-  static async beside(t: TestContext, ddl: string): Promise<Room> {
-    return Room.on(t, await shared(), ddl);
-  }
-
-  static async on(t: TestContext, headgate: Headgate, ddl: string): Promise<Room> {
+    const headgate = await startHeadgate(t, { args });
     const client = await headgate.client(t);
     await client.query(ddl);
     return new Room(headgate, client);
@@ -107,7 +97,7 @@ function wooCommerce(
 }
 
 test('WooCommerce: four orders of one second are in the table or with its owner, byte for byte, and none is answered with a failure', async (t) => {
-  const room = await Room.beside(
+  const room = await Room.open(
     t,
     `CREATE SECRET woo WITH (backend = 'meta') AS 'ck_secret';
      CREATE TABLE orders (data JSONB) WITH (connector = 'webhook', dedupe = 'header:x-wc-webhook-delivery-id')
@@ -165,7 +155,7 @@ test('WooCommerce: four orders of one second are in the table or with its owner,
  * triggers, so a cascade of events has one X-Gitlab-Event-UUID.
  */
 test('GitLab: the events of a cascade share an id, and come at once: one is stored, the others are kept', async (t) => {
-  const room = await Room.beside(
+  const room = await Room.open(
     t,
     `CREATE SECRET lab WITH (backend = 'meta') AS 'token';
      CREATE TABLE events (data JSONB) WITH (connector = 'webhook', dedupe = 'header:x-gitlab-event-uuid')
@@ -196,7 +186,7 @@ test('GitLab: the events of a cascade share an id, and come at once: one is stor
 
 /** Stripe’s API reference: `pending_webhooks` is the number of endpoints that have not accepted the event yet; the event is otherwise the same. */
 test('Stripe: an event that is repeated with another count of pending webhooks is a copy; one with other data is kept', async (t) => {
-  const room = await Room.beside(
+  const room = await Room.open(
     t,
     `CREATE SECRET s WITH (backend = 'meta') AS 'whsec_x';
      CREATE TABLE st (data JSONB) WITH (connector = 'webhook', dedupe = 'sender') VALIDATE SECRET s USING stripe;
@@ -251,7 +241,7 @@ test('Stripe: an event that is repeated with another count of pending webhooks i
 test('bodies of 20 MB, batches, names with quotes and lines, and a status that a sender needs', async (t) => {
   const name = `we"ird\n'; t`;
   const quoted = `"${name.replaceAll('"', '""')}"`;
-  const room = await Room.beside(
+  const room = await Room.open(
     t,
     `CREATE TABLE ${quoted} (data JSONB) WITH (connector = 'webhook', dedupe = 'header:x-id', spool_status = '200');
      CREATE TABLE lines (n INT) WITH (connector = 'webhook', is_batched = true, dedupe = 'header:x-id');
@@ -304,7 +294,7 @@ test('bodies of 20 MB, batches, names with quotes and lines, and a status that a
   assert.deepEqual(many, [{ id: 'a' }, { id: 'b' }, { id: 'c' }]);
 });
 
-test('what cannot be kept is answered 503, so that its sender repeats it', async (t) => {
+test('a conflicting delivery that cannot be kept is answered 503, so that its sender repeats it', async (t) => {
   const room = await Room.open(
     t,
     `CREATE TABLE t (data JSONB) WITH (connector = 'webhook', dedupe = '$.id')`,
@@ -365,7 +355,7 @@ test('a refused request whose id another one takes before it is retried is store
   assert.deepEqual(rows, [{ id: -1 }, { id: 2 }]);
 });
 
-test('from the disk: a request with the id of another one is kept, and what is around it is stored', async (t) => {
+test("a spooled request with another delivery's id is kept apart, and its neighbours are stored", async (t) => {
   const server = await MortalServer.start(t);
   const stage = new SpoolStage(t, server, await temporaryFolder(t));
   await stage.startHeadgate();
