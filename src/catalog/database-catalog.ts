@@ -31,27 +31,36 @@ import { Refused } from '../errors/refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
 import type { Migrations } from './migrate.ts';
 import { listen } from './notifications.ts';
-import { isRetryWaiting, pinned, readForeignSecrets, readOwned, readOwnedBy } from './queries.ts';
-import { Watcher } from './watcher.ts';
-import type { Watched } from './watcher.ts';
+import {
+  isRetryWaiting,
+  pinned,
+  readForeignSecrets,
+  readOwned,
+  readOwnedBy,
+  readSecrets,
+  readTables,
+} from './queries.ts';
+import { CatalogWatcher } from './watcher.ts';
+import type { WatcherDeps } from './watcher.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
 import { CatalogError } from './rights.ts';
 import { letWriterIn } from './writer.ts';
-import type { CatalogRow } from './catalog-rows.ts';
+import type { CandidateQuestion } from './candidate.ts';
+import type { CatalogRow, FoundSecret } from './catalog-rows.ts';
 import type { Snapshot } from './snapshot.ts';
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
 
-export interface Known {
+export interface DatabaseSnapshot {
   readonly snapshot: Snapshot;
   readonly ageMs: number;
 }
 
 /** What the catalogs of all databases share. */
-export interface CatalogParts extends Watched {
+export interface CatalogParts extends WatcherDeps {
   readonly engine: Engine;
   readonly migrations: Migrations;
   readonly sealing: Pick<Sealing, 'open' | 'seal'>;
@@ -63,7 +72,7 @@ export interface CatalogParts extends Watched {
 export class DatabaseCatalog {
   readonly #database: string;
   readonly #parts: CatalogParts;
-  readonly #watcher: Watcher;
+  readonly #watcher: CatalogWatcher;
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
   #state: CatalogState = 'connecting';
@@ -86,7 +95,7 @@ export class DatabaseCatalog {
     this.#database = database;
     this.#parts = parts;
     this.#create = create;
-    this.#watcher = new Watcher(database, parts);
+    this.#watcher = new CatalogWatcher(database, parts);
     this.#ended = this.#supervise();
   }
 
@@ -110,7 +119,7 @@ export class DatabaseCatalog {
   }
 
   /** The snapshot, and how long ago the engine last confirmed it, in ms. */
-  get known(): Known {
+  get known(): DatabaseSnapshot {
     return { snapshot: this.snapshot, ageMs: this.#parts.clock() - this.#watcher.confirmedAtMs };
   }
 
@@ -191,6 +200,21 @@ export class DatabaseCatalog {
   ownedRows(user: string, schema: string | null, table: string): Promise<readonly CatalogRow[]> {
     if (this.#client === null) throw new Refused('engine_unavailable');
     return readOwned(this.#client, user, schema, table, this.#parts.limits.explainTablesMax);
+  }
+
+  /** A table and secrets as they are committed; absent: they are not. */
+  async forCandidate({ oid, me, secrets }: CandidateQuestion): Promise<{
+    readonly row: CatalogRow | undefined;
+    readonly secrets: readonly FoundSecret[];
+  }> {
+    if (this.#client === null) throw new Refused('engine_unavailable');
+    const found = await readSecrets(
+      this.#client,
+      me,
+      secrets.flatMap(({ id }) => id ?? []),
+    );
+    const { rows } = await readTables(this.#client, [oid]);
+    return { row: rows[0], secrets: found };
   }
 
   /** Webhook tables, by oid, whose owner `user` is or can become. */

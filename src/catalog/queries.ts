@@ -9,7 +9,7 @@ import { plainPrinting } from '../kit/plain-settings.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { listed, lockedRowsSql, ofTable, writer } from './catalog-rows.ts';
-import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
+import type { CatalogRow, FoundSecret, UnreadRow } from './catalog-rows.ts';
 import { relationsSql } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
@@ -40,14 +40,14 @@ const pins = `${plainPrinting}, pg_catalog.set_config('jit', 'off', true)`;
 export type TableVersions = ReadonlyMap<number, string>;
 
 /** What identifies the state that was last looked at. */
-export interface Mark {
+export interface SnapshotMark {
   /** As pg_current_snapshot() says it: the same as long as no transaction has changed anything. */
   readonly snapshot: string;
   /** Of all versions. */
   readonly fingerprint: string;
 }
 
-export interface Look extends Mark {
+export interface SnapshotCheck extends SnapshotMark {
   /** null: the fingerprint is the same. */
   readonly versions: TableVersions | null;
   /** No dropped table has left a row behind. Such rows are part of the version of relation 0. */
@@ -58,11 +58,14 @@ interface LookRow {
   readonly snapshot: string;
   readonly seen:
     | null
-    | (Omit<Look, 'snapshot' | 'versions'> & { readonly versions: Record<string, string> | null });
+    | (Omit<SnapshotCheck, 'snapshot' | 'versions'> & { readonly versions: Record<string, string> | null });
 }
 
 /** The one question that is put again and again; null: nothing has changed. */
-export async function look(client: ClientBase, { snapshot, fingerprint }: Mark): Promise<Look | null> {
+export async function look(
+  client: ClientBase,
+  { snapshot, fingerprint }: SnapshotMark,
+): Promise<SnapshotCheck | null> {
   const [row] = await pinned<LookRow>(
     client,
     `select now.snapshot, case when now.snapshot <> ${quoteLiteral(snapshot)} then (
@@ -201,5 +204,19 @@ export function readForeignSecrets(
     left join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
     where b.relation = ${relation} and headgate.may_use(r.oid, s.owner_oid) is not true
     order by b.position`,
+  );
+}
+
+/** Secrets by id, and whether the role with this oid may use them. `version`: as headgate.open_kept() says it. */
+export function readSecrets(
+  client: ClientBase,
+  me: number,
+  ids: readonly string[],
+): Promise<readonly FoundSecret[]> {
+  return pinned(
+    client,
+    `select s.id::text, s.name, s.seal_id::text, s.sealed, s.owner, extract(epoch from s.altered_at)::text as version,
+      headgate.may_use(${me}::oid, s.owner_oid) is true as usable
+    from headgate.secret s where s.id = any (${quoteLiteral(`{${ids.join(',')}}`)}::uuid[])`,
   );
 }

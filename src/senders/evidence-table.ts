@@ -1,5 +1,5 @@
 /** Who says what of each sender, as a table: sender × fact × witness. Printed by `npm run test:verifiers`. Pure. */
-import type { Source } from './evidence.ts';
+import type { EvidenceSource } from './evidence.ts';
 import { packages } from './packages.ts';
 import type { Sender } from './sender.ts';
 
@@ -73,7 +73,7 @@ function witnessesOf({ evidence, delivery, retries, handshake }: Sender): Readon
 const missing = '—';
 
 /** The kind of the best witness: a package that was run, the vendor's source or documentation, somebody else's word. */
-function said(sources: Source | readonly Source[] | undefined): string {
+function said(sources: EvidenceSource | readonly EvidenceSource[] | undefined): string {
   const [best] = sources === undefined ? [] : [sources].flat().toSorted((a, b) => rank(a) - rank(b));
   if (best === undefined) return missing;
   if ('package' in best) return `${best.package} ${packages[best.package].version}`;
@@ -81,7 +81,7 @@ function said(sources: Source | readonly Source[] | undefined): string {
   return 'page' in best ? `page, ${best.read}` : 'report';
 }
 
-function rank(source: Source): number {
+function rank(source: EvidenceSource): number {
   if ('package' in source) return 0;
   if ('code' in source) return 1;
   return 'page' in source ? 2 : 3;

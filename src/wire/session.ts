@@ -8,28 +8,36 @@
  * A session is *opening* until the engine's first ReadyForQuery: passwords pass, and whatever a client has pipelined
  * after them waits. From then on it is *ready*. `Answers` keeps track of what the engine is answering at any time.
  */
-import type { Rewrite, RewriteSql, SqlSession } from '../types/sql.ts';
+import { timingSafeEqual } from 'node:crypto';
+import type { Rewrite, RewriteSql, SessionQueries, SqlSession } from '../types/sql.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../config/limits.ts';
 import { type SqlError, SqlFailure } from '../errors/refusals.ts';
-import { Answers } from './answers.ts';
+import { ReplyRewriter } from './answers.ts';
 import {
   brokenFollowing,
   brokenSql,
-  type Ours,
+  type RewrittenText,
   refusalFields,
   syntaxError,
   translateFields,
 } from './errors.ts';
-import { Framer, ProtocolViolation, unread, type Verdict } from './framing.ts';
+import { Framer, ProtocolViolation, unread, type FrameRewrite } from './framing.ts';
 import * as wire from './messages.ts';
+import { OwnQueries } from './own-queries.ts';
 import { plain } from './pending-replies.ts';
 
 const { fromClient, fromEngine } = wire;
+const nothing = Buffer.alloc(0);
+const inPipeline: SqlError = {
+  sqlstate: '0A000',
+  message: 'this statement cannot follow others in a pipeline',
+  hint: 'Send it after a Sync, when everything before it has been answered.',
+};
 /** How much of Bind, Describe, Execute and Close is read to find the names at their beginning. */
 const namesBytes = 1024;
 
-export interface SessionOptions {
+export interface SqlPortSessionOptions {
   readonly database: string;
   readonly user: string;
   /** For a client that may follow the server's log: what it may not request, unless it is a superuser. */
@@ -37,6 +45,8 @@ export interface SessionOptions {
   readonly rewrite: RewriteSql;
   readonly limits: Limits;
   readonly toEngine: (bytes: Buffer) => void;
+  /** Sends what was given to `toEngine`, while a message is held. */
+  readonly flush?: () => void;
   readonly toClient: (bytes: Buffer) => void;
   /** Called with the number of statements of each text that was rewritten. */
   readonly rewritten: (statements: number) => void;
@@ -44,11 +54,11 @@ export interface SessionOptions {
   readonly failed: (error: unknown) => void;
 }
 
-export class Session {
-  readonly #options: SessionOptions;
+export class SqlPortSession {
+  readonly #options: SqlPortSessionOptions;
   readonly #client: Framer;
   readonly #engine: Framer;
-  readonly #answers: Answers;
+  readonly #answers: ReplyRewriter;
   readonly #ready = deferred<void>();
   #opening = true;
   #authenticated = false;
@@ -56,12 +66,16 @@ export class Session {
   #fatal = false;
   #streams = false;
   #superuser = false;
+  /** While a message of the client is held because of them. */
+  #own: OwnQueries | null = null;
+  /** The number of the engine's process and its key, as a CancelRequest has them. */
+  #key: Buffer | null = null;
   #clientEncoding = 'UTF8';
   #standardConformingStrings = true;
 
-  constructor(options: SessionOptions) {
+  constructor(options: SqlPortSessionOptions) {
     this.#options = options;
-    this.#answers = new Answers(options.limits.sqlRewrittenStatementsMax);
+    this.#answers = new ReplyRewriter(options.limits.sqlRewrittenStatementsMax);
     this.#client = new Framer(
       {
         begin: (type, length) => this.#clientBegins(type, length),
@@ -116,6 +130,18 @@ export class Session {
   get engineCanBeTold(): boolean {
     return this.#client.emittedWhole;
   }
+  /** Whether this packet cancels what runs in this session. */
+  isCancelledBy(packet: Buffer): boolean {
+    const given = packet.subarray(8);
+    return this.#key !== null && given.length === this.#key.length && timingSafeEqual(given, this.#key);
+  }
+  cancel(): void {
+    this.#own?.cancel();
+  }
+  /** One of the two sides has left. */
+  leave(): void {
+    this.#own?.leave();
+  }
   /** Messages that the engine has not answered. */
   get outstanding(): number {
     return this.#answers.outstanding.length;
@@ -159,7 +185,7 @@ export class Session {
     return unread;
   }
 
-  #clientMessage(type: number, body: Buffer): Verdict | Promise<Verdict> {
+  #clientMessage(type: number, body: Buffer): FrameRewrite | Promise<FrameRewrite> {
     if (this.#opening) return this.#ready.promise.then(() => this.#clientMessage(type, body));
     switch (type) {
       case fromClient.query:
@@ -187,7 +213,7 @@ export class Session {
     }
   }
 
-  #query(body: Buffer): Verdict | Promise<Verdict> {
+  #query(body: Buffer): FrameRewrite | Promise<FrameRewrite> {
     const sql = wire.readQuery(body);
     const error = sql === null || this.#superuser ? null : this.#options.followerRefused?.(sql);
     if (sql !== null && error) {
@@ -205,7 +231,7 @@ export class Session {
     });
   }
 
-  #parse(body: Buffer): Verdict | Promise<Verdict> {
+  #parse(body: Buffer): FrameRewrite | Promise<FrameRewrite> {
     const parse = wire.readParse(body);
     const rewrite = parse === null ? null : this.#ask(parse.sql);
     if (parse === null || rewrite === null) {
@@ -226,6 +252,7 @@ export class Session {
       user: this.#options.user,
       standardConformingStrings: this.#standardConformingStrings,
       clientEncoding: this.#clientEncoding,
+      queries: () => this.#queries(),
     };
     try {
       return this.#options.rewrite(sql, session);
@@ -234,16 +261,32 @@ export class Session {
     }
   }
 
+  #queries(): SessionQueries {
+    const { quiet, outsideTransaction } = this.#answers;
+    const refused = quiet ? null : new SqlFailure(inPipeline);
+    this.#own = new OwnQueries(!outsideTransaction, refused, (query) => {
+      this.#options.toEngine(query);
+      this.#options.flush?.();
+    });
+    return this.#own;
+  }
+
   #send(
     original: string,
     rewrite: Rewrite,
-    write: (ours: Ours, text: string) => Buffer,
+    write: (ours: RewrittenText, text: string) => Buffer,
   ): Buffer | Promise<Buffer> {
     if (rewrite.kind === 'error') return write({ original, rewrite }, brokenSql);
     if (rewrite.kind === 'deferred') {
       return rewrite.prepare().then(
-        (prepared) => this.#send(original, prepared, write),
-        (error: unknown) => this.#send(original, { kind: 'error', error: this.#errorOf(error) }, write),
+        (prepared) => {
+          this.#own = null;
+          return this.#send(original, prepared, write);
+        },
+        (error: unknown) => {
+          this.#own = null;
+          return this.#send(original, { kind: 'error', error: this.#errorOf(error) }, write);
+        },
       );
     }
     this.#options.rewritten(Math.max(1, rewrite.tags.filter((tag) => tag !== null).length));
@@ -267,7 +310,10 @@ export class Session {
 
   #engineBegins(type: number, length: number): number {
     const answers = this.#answers;
+    if (this.#own?.takes(type) === true) return length;
     switch (type) {
+      case fromEngine.backendKeyData:
+        return Math.min(length, namesBytes);
       case fromEngine.parseComplete:
         answers.parseComplete();
         return unread;
@@ -318,8 +364,15 @@ export class Session {
     }
   }
 
-  #engineMessage(type: number, body: Buffer): Verdict {
+  #engineMessage(type: number, body: Buffer): FrameRewrite {
+    if (this.#own?.takes(type) === true && !isFatal(type, body)) {
+      this.#own.take(type, body);
+      return nothing;
+    }
     switch (type) {
+      case fromEngine.backendKeyData:
+        this.#key = Buffer.from(body);
+        return null;
       case fromEngine.commandComplete:
         return this.#commandComplete(body);
       case fromEngine.error:
@@ -346,17 +399,16 @@ export class Session {
     }
   }
 
-  #commandComplete(body: Buffer): Verdict {
+  #commandComplete(body: Buffer): FrameRewrite {
     const own = wire.readStrings(body, 1)?.[0];
     if (own === 'DISCARD ALL' || own === 'DEALLOCATE ALL') this.#answers.statementsDropped();
     const tag = this.#answers.commandCompletes();
     return tag === null ? null : wire.writeCommandComplete(tag);
   }
 
-  #error(body: Buffer): Verdict {
+  #error(body: Buffer): FrameRewrite {
     const fields = wire.readErrorFields(body);
-    const severity = fields.get('V') ?? fields.get('S');
-    if (severity === 'FATAL' || severity === 'PANIC') {
+    if (isFatalError(fields)) {
       this.#fatal = true;
       return null;
     }
@@ -372,7 +424,7 @@ export class Session {
     return wire.writeErrorFields('E', refusalFields(ours, rewrite.error, this.#clientEncoding));
   }
 
-  #notice(body: Buffer): Verdict {
+  #notice(body: Buffer): FrameRewrite {
     const ours = this.#answers.current();
     if (ours?.rewrite.kind !== 'rewritten') return null;
     const fields = translateFields(
@@ -390,4 +442,13 @@ export class Session {
     if (name === 'is_superuser') this.#superuser = value === 'on';
     if (name === 'standard_conforming_strings') this.#standardConformingStrings = value !== 'off';
   }
+}
+
+function isFatalError(fields: wire.ErrorFields): boolean {
+  const severity = fields.get('V') ?? fields.get('S');
+  return severity === 'FATAL' || severity === 'PANIC';
+}
+
+function isFatal(type: number, body: Buffer): boolean {
+  return type === fromEngine.error && isFatalError(wire.readErrorFields(body));
 }

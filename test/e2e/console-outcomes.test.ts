@@ -9,8 +9,8 @@ import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 suite('colours, counts and search in the console', () => {
-  test('a 202, an answered handshake and a repeat are no refusals', async (t) => {
-    const chromium = requireBrowser(t);
+  test('the console does not show a 202, a handshake or a repetition as a refusal', async (t) => {
+    const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const server = await MortalServer.start(t);
     const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: server.databaseUrl } });
@@ -52,8 +52,8 @@ suite('colours, counts and search in the console', () => {
     await server.start();
   });
 
-  test('the last of 600 tables is found, and all are counted', async (t) => {
-    const chromium = requireBrowser(t);
+  test('the console finds the last of 600 tables and counts all', async (t) => {
+    const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
