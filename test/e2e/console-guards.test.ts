@@ -368,7 +368,7 @@ suite('the console and who may have what', () => {
     );
     await t.test('the console bounds rows, bytes, statements and time', () => bounds(headgate, root));
     await t.test('each role sees its own requests in the console', async (inner) => {
-      const chromium = requireTool(inner, 'chromium');
+      const chromium = requireBrowser(inner);
       if (chromium !== null) await keepsApart(t, headgate, chromium);
     });
     await t.test('headgate tail shows new requests and their content', () => tells(t, headgate, root));

@@ -10,7 +10,7 @@ import { within } from '../support/within.ts';
 
 suite('colours, counts and search in the console', () => {
   test('the console does not show a 202, a handshake or a repetition as a refusal', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const server = await MortalServer.start(t);
     const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: server.databaseUrl } });
@@ -53,7 +53,7 @@ suite('colours, counts and search in the console', () => {
   });
 
   test('the console finds the last of 600 tables and counts all', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);

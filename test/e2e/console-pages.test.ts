@@ -193,7 +193,7 @@ suite('the pages of the console', () => {
   });
 
   test("the console's first load is at most 60 KiB, and all of it 250", async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const { page } = await openPage(await openBrowser(t, chromium, 'attacker.example'));

@@ -87,7 +87,7 @@ suite('rows in the console', () => {
   });
 
   test('an open document in the console stays open when rows arrive', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await shared();
     const client = await headgate.client(t);
@@ -128,7 +128,7 @@ suite('rows in the console', () => {
   });
 
   test('a row of 25 MB does not prevent listing the others', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await shared();
     const client = await headgate.client(t);

@@ -269,7 +269,7 @@ async function knows(headgate: Headgate, api: Api, senders: readonly SenderInfo[
 
 suite('the wizard', () => {
   test('the wizard leads from a sender to its first delivery, interrupted at each step', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const { page, complaints } = await openConsole(t, headgate, chromium);

@@ -352,7 +352,7 @@ async function hasNoBarrier({ page, open, complaints }: Tried): Promise<void> {
 
 suite('the console in a browser', () => {
   test('the console walk: first link, explanation of a refusal, repair and retry', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const watched = await openPage(await openBrowser(t, chromium, rebound));
