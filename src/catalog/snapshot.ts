@@ -214,6 +214,7 @@ function toTarget(
       table,
       oid,
       check: unusable === null ? (compiled?.check ?? null) : 'unusable',
+      fetchedKeys: compiled?.fetchedKeys,
       readsEncodedBody: compiled?.readsEncodedBody,
       whyRefused: compiled?.why,
       sender: compiled?.sender,
@@ -235,6 +236,7 @@ function toTarget(
         includes: includesOf(row, usable),
         hiddenHeaders: hiddenHeaders(compiled),
       },
+      methods: methodsOf(row),
       spool: spoolOf(row),
       dedupe,
       sns,
@@ -271,6 +273,11 @@ export function snsOf({ options, secrets }: CatalogRow, compiler: Compiles): Sns
 /** The signature proves that the message comes from SNS; the topic says whose it is. */
 export function ofTopics(check: RequestCheck, { topics }: SnsTopics): RequestCheck {
   return (request) => check(request) && topicOf(readMessage(request.body), topics) !== null;
+}
+
+export function methodsOf({ options }: CatalogRow): Target['methods'] {
+  const { methods } = options;
+  return typeof methods === 'string' && methods !== 'POST' ? new Set(methods.split(', ')) : undefined;
 }
 
 function spoolOf({ options }: CatalogRow): SpoolChoice {

@@ -25,7 +25,7 @@ import {
 import type { AnswerPart, AnswerText } from '../types/answers.ts';
 import type { ExplainedTable, ExplainQuestion, SqlSession } from '../types/sql.ts';
 import { parseAnswer } from '../validate/answer.ts';
-import { parseExpression } from '../validate/expression.ts';
+import { ExpressionError, parseExpression } from '../validate/expression.ts';
 import { StatementError } from './cursor.ts';
 import type { DeliveryIdOf } from './dedupe-option.ts';
 import type { Endpoints } from './endpoints.ts';
@@ -40,6 +40,8 @@ export interface ParsedCheck {
   /** Whether `headers` is read as a whole. */
   readonly readsAllHeaders: boolean;
   readonly secretLiterals: readonly { readonly start: number; readonly end: number }[];
+  /** Whether the body is read, and of the URL neither `query` nor `url`. */
+  readonly readsBodyAlone: boolean;
   readonly warnings: readonly string[];
 }
 
@@ -103,8 +105,12 @@ interface Behind {
 }
 
 export class StatementContext {
-  readonly parseExpression: (text: string, scope: { secrets: readonly string[] }) => ParsedCheck =
-    parseExpression;
+  readonly parseExpression = (text: string, scope: { secrets: readonly string[] }): ParsedCheck => {
+    const parsed = parseExpression(text, scope);
+    const problem = this.#behind.catalog.keySets.problem(parsed.keyUrls);
+    if (problem !== null) throw new ExpressionError('0A000', problem, null);
+    return parsed;
+  };
   /** Parses one ANSWER and judges it against the VALIDATE of its table; throws an error with `sqlstate`, `part` and `position`. */
   readonly parseAnswer: (
     text: AnswerText,

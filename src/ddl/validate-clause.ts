@@ -92,11 +92,12 @@ function unknownSender(sender: string, at: number, deps: DdlContext): never {
   });
 }
 
-/** `more`: a further warning. */
+/** `more`: a further warning. `storesGet`: the table takes requests that have no body. */
 export function sealValidation(
   clause: ValidateClause,
   deps: DdlContext,
   more: Caution | null = null,
+  storesGet = false,
 ): Validation {
   const { text, sender } = clause;
   const { form, cautions } = sender === null ? nothingAsked : deps.demandsOf(sender);
@@ -113,9 +114,19 @@ export function sealValidation(
     secrets: clause.secrets.map(({ schema, name }) => ({ schema, name })),
     warnings: check.warnings,
     form,
-    cautions: more === null ? cautions : [...cautions, more],
+    cautions: [
+      ...cautions,
+      ...(more === null ? [] : [more]),
+      ...(storesGet && check.readsBodyAlone ? [queryUnchecked] : []),
+    ],
   };
 }
+
+const queryUnchecked: Caution = {
+  message:
+    'VALIDATE reads the body, which a GET does not have, and not the query string, which is stored instead',
+  hint: 'A check of the query reads query or url.',
+};
 
 const nothingAsked: SenderDemands = { form: null, cautions: [] };
 

@@ -18,7 +18,7 @@ import {
   typeExpression,
 } from './expression.ts';
 import { HeaderSlots } from './headers.ts';
-import { type Node, childrenOf } from './node.ts';
+import { type Node, childrenOf, isPublicCall } from './node.ts';
 import { NodePrinter, type Scrub, mask, printBody, printValue } from './print-node.ts';
 import { Safety } from './safety.ts';
 
@@ -291,7 +291,7 @@ class Secrecy {
   #isDerived(node: Node): boolean {
     const known = this.#derived.get(node.id);
     if (known !== undefined) return known;
-    const isPublic = node.kind === 'call' && (node.row.role === 'token' || node.row.role === 'verify');
+    const isPublic = isPublicCall(node);
     const derived =
       node.kind === 'constant'
         ? this.#keys.has(node) || [...node.literals].some((at) => this.#literals.has(at))

@@ -30,6 +30,7 @@ function parseExpression(text: string): ParsedCheck {
       start: it.index,
       end: it.index + it[0].length,
     })),
+    readsBodyAlone: /\bdata\b/.test(text) && !/\b(?:query|url)\b/.test(text),
     warnings: text.includes('X-Upper') ? ['header "X-Upper" can never match'] : [],
   };
 }

@@ -18,6 +18,7 @@ const rewriteSql = createRewriter({
     headersRead: [],
     readsAllHeaders: false,
     secretLiterals: [],
+    readsBodyAlone: false,
     warnings: [],
   }),
   parseAnswer: () => ({ payloadName: null, secretsRead: [], secretsShown: [], secretLiterals: new Map() }),
