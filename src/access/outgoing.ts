@@ -64,6 +64,31 @@ function ownersNetwork(isPlain: boolean): Network {
   };
 }
 
+/** As settings list the hosts that may be called. */
+export function hostAndPort({ protocol, hostname, port }: URL): string {
+  return `${hostname}:${port === '' ? (protocol === 'https:' ? '443' : '80') : port}`;
+}
+
+/** Where a listed host's name may lead: to public addresses, to networks that are listed, or to the address that the URL itself has. */
+export function networkFor(to: URL, listed: string | null): Network {
+  const own = canonicalAddress(hostOf(to));
+  const parsed = listed === null ? null : Networks.parse(listed);
+  const isListed = (address: string): boolean => parsed instanceof Networks && parsed.has(address);
+  const isPlain = to.protocol === 'http:';
+  return {
+    resolve: publicNetwork.resolve,
+    isAllowed: (text) => {
+      const address = canonicalAddress(text);
+      if (address === null) return false;
+      if (address === own && (!isPlain || isLoopbackHost(address))) return true;
+      // Without TLS only where somebody answers for the network.
+      return isListed(address) || (!isPlain && isPublicAddress(address));
+    },
+    port: (of) => (of === '' ? (isPlain ? 80 : 443) : Number(of)),
+    plain: isPlain,
+  };
+}
+
 /** For URLs from the settings only: it never calls a URL that came with a request. */
 export function createPost(bounds: Bounds): Post {
   return async (url, json, signal) => {

@@ -50,6 +50,8 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'sns.failed': 'warn',
   'event_grid.confirmed': 'info',
   'event_grid.failed': 'warn',
+  'jwks.fetched': 'info',
+  'jwks.failed': 'warn',
   'secret.learned': 'info',
   'secret.contested': 'warn',
   'engine.starting': 'info',

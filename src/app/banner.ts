@@ -2,6 +2,7 @@
 import type { GatewayService } from './gateway-main.ts';
 import type { Service } from './service.ts';
 import { consoleUrl, reachable } from '../host/console-address.ts';
+import { urlHost } from '../kit/address.ts';
 import type { Settings } from '../config/settings.ts';
 
 const schemeOf = (certificate: string | null): string => (certificate === null ? 'http' : 'https');
@@ -86,7 +87,9 @@ function addresses(service: Service, settings: Settings, consoleLine: string): s
   const webhooks =
     listen === null
       ? 'off (HEADGATE_LISTEN_ENABLED=false)'
-      : `${schemeOf(settings.listenTlsCert)}://${listen.host}:${listen.port}/webhook/<database>/<schema>/<table>`;
+      : `${schemeOf(settings.listenTlsCert)}://${urlHost(listen.host)}:${listen.port}/webhook/<database>/<schema>/<table>${
+          listen.host === '::' ? '  (IPv6 and IPv4)' : ''
+        }`;
   return `  webhooks  ${webhooks}
   SQL       ${psqlOf(service)}
   events    ${schemeOf(settings.gatewayTlsCert)}://${gateway.host}:${gateway.port}/v1/events  /v1/sql

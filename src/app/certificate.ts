@@ -14,6 +14,7 @@ import {
   writeChallenges,
   writeTlsFile,
 } from '../acme/folder-store.ts';
+import { hostOf } from '../host/ports.ts';
 import { issue } from '../acme/order.ts';
 import { CertificateRenewal } from '../acme/renewal.ts';
 import type { RenewalOptions, CertificateStatus } from '../acme/renewal.ts';
@@ -61,7 +62,8 @@ export async function openCertificate(
   closer: Closer,
 ): Promise<CertificateOfDomains> {
   const { settings, observe, reload } = parts;
-  const { listenAcmeDomains: domains, listenHost: host } = settings;
+  const { listenAcmeDomains: domains } = settings;
+  const host = hostOf(settings, 'listen');
   const dataDir = resolve(settings.dataDir);
   let keeper: CertificateRenewal | null = null;
   const door =

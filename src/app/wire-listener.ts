@@ -8,6 +8,7 @@ import { Catalog } from '../catalog/catalog.ts';
 import { TableCompiler } from '../catalog/table-compiler.ts';
 import { Learning } from '../ingest/learning.ts';
 import { Sns } from '../ingest/sns.ts';
+import { KeySets } from '../catalog/key-sets.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
 import { Commit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
@@ -96,7 +97,12 @@ export async function openWebhookRooms<Door extends Closable>(
     },
     engine,
     onRetryAsked: (database) => rejects.wake(database),
-    compiler: new TableCompiler(sealing, settings, verifier),
+    compiler: new TableCompiler(
+      sealing,
+      settings,
+      new KeySets(settings.jwksHosts, { clock, limits, observe }),
+      verifier,
+    ),
     sealing,
     keys: options.keys,
     limits,

@@ -17,11 +17,14 @@ import { DatabaseCatalog } from './database-catalog.ts';
 import type { CatalogParts, DatabaseSnapshot } from './database-catalog.ts';
 import { readMigrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
+import { candidateOf } from './candidate.ts';
+import type { Candidate, CandidateQuestion } from './candidate.ts';
 import { guardOf, makeAnswers, noAnswers } from './answers.ts';
 import type { GuardedTable } from './answers.ts';
 import { dedupeOf } from '../types/delivery-id.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
-import { openSource, shapeProblem } from './snapshot.ts';
+import { methodsOf, openSource, shapeProblem } from './snapshot.ts';
+import type { TableCompiler } from './table-compiler.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import type { CheckSource } from './snapshot.ts';
 
@@ -44,6 +47,8 @@ export interface CatalogTable extends TableName {
   readonly answers: TableAnswers | null;
   /** null: every request is stored. */
   readonly dedupe: Dedupe | null;
+  /** undefined: POST alone. */
+  readonly methods?: Target['methods'];
 }
 
 export interface Signing {
@@ -125,6 +130,11 @@ export class Catalog {
     return null;
   }
 
+  /** What checks need besides their secrets. */
+  get keySets(): TableCompiler['keySets'] {
+    return this.#parts.compiler.keySets;
+  }
+
   /** Returns without waiting if the table is known. Throws Refused. */
   find(name: TableName): Target | Promise<Target> {
     const database = this.#databases.get(name.database);
@@ -161,7 +171,7 @@ export class Catalog {
       try {
         const source = openSource(row, this.#parts.compiler);
         const { made: answers } = unusable === null ? makeAnswers(row, this.#parts.compiler) : noAnswers;
-        return { ...name, unusable, source, answers, dedupe: dedupeOf(row.options) };
+        return { ...name, unusable, source, answers, dedupe: dedupeOf(row.options), methods: methodsOf(row) };
       } catch (error) {
         const reason = error instanceof Error ? error.message : String(error);
         return { ...name, unusable: reason, source: null, answers: null, dedupe: null };
@@ -188,6 +198,14 @@ export class Catalog {
       foreignSecrets,
       source: foreignSecrets.length > 0 ? null : openSource(row, this.#parts.compiler),
     };
+  }
+
+  /** What would guard a table after ALTER TABLE … VALIDATE. Throws SqlFailure, Refused, or the engine's error. */
+  async candidate(question: CandidateQuestion): Promise<Candidate> {
+    const catalog = this.#databases.get(question.database);
+    if (catalog === undefined) throw new Refused('engine_unavailable');
+    const { row, secrets } = await catalog.forCandidate(question);
+    return candidateOf(row, secrets, question, this.#parts.compiler);
   }
 
   /** The webhook tables, by oid, that `user` owns or whose owner `user` can become. Throws Refused, or the engine's error. */

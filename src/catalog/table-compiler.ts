@@ -6,12 +6,13 @@ import type { Settings } from '../config/settings.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import type { Into } from '../types/into.ts';
 import type { RequestCheck, CheckRequest, WhyRefused } from '../types/request.ts';
-import type { KnownSender } from '../types/target.ts';
+import type { FetchedKeys, KnownSender } from '../types/target.ts';
 import { SenderOfCheck } from '../senders/sender-of-check.ts';
 import { createCompileAnswers } from '../validate/answers.ts';
 import { explainRefusal } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
 import { destinationOf } from './destination.ts';
+import type { KeySets } from './key-sets.ts';
 import type { CodeChoice } from './shape.ts';
 
 export interface CompiledCheck {
@@ -21,6 +22,7 @@ export interface CompiledCheck {
   /** Lower-case names of the headers that it reads; null: it reads all of them. */
   readonly headers: readonly string[] | null;
   readonly readsEncodedBody?: boolean;
+  readonly fetchedKeys?: FetchedKeys | undefined;
 }
 
 export class TableCompiler {
@@ -29,14 +31,17 @@ export class TableCompiler {
   /** All ANSWER clauses of a table; those that cannot be used are left out, and reported with the reason. */
   readonly compileAnswers: ReturnType<typeof createCompileAnswers>;
   readonly verifier: CodeChoice['verifier'] | undefined;
+  readonly keySets: Pick<KeySets, 'open' | 'of' | 'problem'>;
   readonly #settings: Pick<Settings, 'publicUrl' | 'intoHosts'>;
 
   /** `verifier`: see CodeChoice. */
   constructor(
     sealing: Pick<Sealing, 'open'>,
     settings: Pick<Settings, 'publicUrl' | 'intoHosts'>,
+    keySets: TableCompiler['keySets'],
     verifier?: CodeChoice['verifier'],
   ) {
+    this.keySets = keySets;
     this.open = sealing.open;
     this.compileAnswers = createCompileAnswers(settings.publicUrl);
     this.verifier = verifier;
@@ -51,9 +56,11 @@ export class TableCompiler {
     if (parsed.payloadName !== null && parsed.payloadName !== payload && parsed.payloadName !== 'payload') {
       throw new Error(`the VALIDATE expression reads ${parsed.payloadName}, the body is ${payload}`);
     }
+    const values = { secrets, publicUrl, publishedKeys: this.keySets.open };
     return {
-      check: parsed.compile({ secrets, publicUrl }),
-      why: (request: CheckRequest) => explainRefusal(expression, { secrets, publicUrl }, request),
+      check: parsed.compile(values),
+      fetchedKeys: this.keySets.of(parsed.keyUrls),
+      why: (request: CheckRequest) => explainRefusal(expression, values, request),
       sender: new SenderOfCheck(expression, [...secrets.keys()]),
       readsEncodedBody: parsed.readsEncodedBody,
       headers: parsed.readsAllHeaders ? null : parsed.headersRead.map((name) => name.toLowerCase()),

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { createDelivery } from '../access/outgoing.ts';
-import { keyOf, networkFor, problemOf, receiver, retryAfterOf } from './deliver.ts';
+import { createDelivery, networkFor } from '../access/outgoing.ts';
+import { keyOf, problemOf, receiver, retryAfterOf } from './deliver.ts';
 
 const bounds = { outgoingMs: 5_000, outgoingBytesMax: 65_536 };
 const body = { type: 'application/json', text: '{}' };

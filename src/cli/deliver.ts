@@ -10,14 +10,13 @@
  * It calls the host of `--to` and no other: HEADGATE_DELIVER_HOSTS lists it, redirects are not followed, and a row chooses nothing but its body.
  */
 import { createHmac } from 'node:crypto';
-import { createDelivery, isPublicAddress, publicNetwork } from '../access/outgoing.ts';
+import { createDelivery, hostAndPort, networkFor } from '../access/outgoing.ts';
 import type { OutgoingResponse, Network } from '../access/outgoing.ts';
 import { leaseOn } from '../client/lease.ts';
 import type { Lease } from '../client/lease.ts';
 import { limits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';
-import { canonicalAddress, hostOf, isLoopbackHost } from '../kit/address.ts';
-import { Networks } from '../kit/networks.ts';
+import { hostOf } from '../kit/address.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
@@ -68,10 +67,10 @@ export function receiver(text: string, hosts: readonly string[]): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^https?:$/.test(url.protocol) || `${url.username}${url.password}${url.hash}` !== '')
     throw new PlainError('--to is no https:// URL without user, password and fragment');
-  const port = url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port;
-  if (!hosts.includes(`${url.hostname}:${port}`))
+  const host = hostAndPort(url);
+  if (!hosts.includes(host))
     throw new PlainError(
-      `HEADGATE_DELIVER_HOSTS does not list ${url.hostname}:${port}: rows are sent to hosts that it lists, and nowhere else`,
+      `HEADGATE_DELIVER_HOSTS does not list ${host}: rows are sent to hosts that it lists, and nowhere else`,
     );
   return url;
 }
@@ -83,26 +82,6 @@ export function keyOf(text: string): Buffer {
   if (!/^whsec_[A-Za-z0-9+/]+={0,2}$/.test(secret) || key.length < 24 || key.length > 64)
     throw new PlainError('the secret is not whsec_ and the base64 of 24 to 64 bytes');
   return key;
-}
-
-/** Where the receiver's name may lead: to public addresses, to networks that are listed, or to the address that the URL itself has. */
-export function networkFor(to: URL, listed: string | null): Network {
-  const own = canonicalAddress(hostOf(to));
-  const parsed = listed === null ? null : Networks.parse(listed);
-  const isListed = (address: string): boolean => parsed instanceof Networks && parsed.has(address);
-  const isPlain = to.protocol === 'http:';
-  return {
-    resolve: publicNetwork.resolve,
-    isAllowed: (text) => {
-      const address = canonicalAddress(text);
-      if (address === null) return false;
-      if (address === own && (!isPlain || isLoopbackHost(address))) return true;
-      // Without TLS only where somebody answers for the network.
-      return isListed(address) || (!isPlain && isPublicAddress(address));
-    },
-    port: (of) => (of === '' ? (isPlain ? 80 : 443) : Number(of)),
-    plain: isPlain,
-  };
 }
 
 /** Throws PlainError if the settings do not permit any address that the receiver's name has now. A name that has none is a failed attempt, later. */

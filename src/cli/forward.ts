@@ -80,7 +80,10 @@ export class Forwarder {
       hasBody && (hasHeaders || kept['content-type'] !== undefined)
         ? kept
         : { ...kept, 'content-type': type };
-    const asked = { method, url, body, headers };
+    const asked =
+      method === 'GET'
+        ? { method, url, body: Buffer.alloc(0), headers: kept }
+        : { method, url, body, headers };
     if (this.#signer === null) return asked;
     const { sender, key: signingKey } = this.#signer;
     try {
@@ -120,6 +123,14 @@ function missingText({ from, keeps, contentType }: StoredTable, signer: Sender |
     const most = event === null || isKept(event) ? '' : `, among them the event's name (${event})`;
     lines.push(`${others}${most}: requests are sent without them`);
     clauses.push(`INCLUDE HEADERS AS ${freeName(keeps, 'headers')}`);
+  }
+  if (keeps.storesOthers && !keeps.method) {
+    lines.push('the method: all of its requests are sent as POST');
+    clauses.push(`INCLUDE METHOD AS ${freeName(keeps, 'method')}`);
+  }
+  if (keeps.storesGet && !keeps.query) {
+    lines.push('the query string: requests are sent without it, and those that are a GET are nothing else');
+    clauses.push(`INCLUDE QUERY AS ${freeName(keeps, 'query')}`);
   }
   if (keeps.isBatched) lines.push('the batch: each row is sent as a request of its own');
   if (!keeps.body) {

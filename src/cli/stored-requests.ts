@@ -34,6 +34,10 @@ export interface KeptParts {
   /** Headers that VALIDATE reads, in lower case. INCLUDE HEADERS leaves them out. */
   readonly read: ReadonlySet<string>;
   readonly query: boolean;
+  readonly method: boolean;
+  /** Whether some of its requests may be no POST, and no body but a query string. */
+  readonly storesOthers: boolean;
+  readonly storesGet: boolean;
   readonly isBatched: boolean;
   /** The names of all columns. */
   readonly columns: ReadonlySet<string>;
@@ -59,7 +63,7 @@ interface Included {
 
 const ofTables = `SELECT c.oid::text AS oid, current_database()::text AS database, n.nspname::text AS schema, c.relname::text AS "table",
   headgate.placed(w.relation, w.document)::text AS document, coalesce(w.options ->> 'format', 'json') AS format,
-  coalesce(w.expression, '') AS expression, coalesce(w.options ->> 'is_batched', 'false') AS batched,
+  coalesce(w.expression, '') AS expression, coalesce(w.options ->> 'is_batched', 'false') AS batched, coalesce(w.options ->> 'methods', 'POST') AS methods,
   (SELECT json_agg(a.attname) FROM pg_catalog.pg_attribute a WHERE a.attrelid = w.relation AND a.attnum > 0 AND NOT a.attisdropped)::text AS columns,
   (SELECT json_agg(json_build_object('what', i.value -> 'what', 'header', i.value -> 'header', 'column', headgate.placed(w.relation, i.value)))
     FROM jsonb_array_elements(w.includes) i)::text AS includes
@@ -84,7 +88,7 @@ export async function storedTables(
 }
 
 function tableOf(row: Texts): StoredTable {
-  const { oid, database, schema, table, document, format, batched, expression } = row as Readonly<
+  const { oid, database, schema, table, document, format, batched, methods, expression } = row as Readonly<
     Record<string, string>
   >;
   const includes = (JSON.parse(row['includes'] ?? '[]') as Included[]).filter(
@@ -132,6 +136,9 @@ function tableOf(row: Texts): StoredTable {
       named: new Set(single.map(({ header }) => (header ?? '').toLowerCase())),
       read: headersRead(expression ?? ''),
       query: columnOf('query') !== null,
+      method: columnOf('method') !== null,
+      storesOthers: methods !== 'POST',
+      storesGet: methods?.split(', ').includes('GET') === true,
       isBatched: batched === 'true',
       columns: new Set(JSON.parse(row['columns'] ?? '[]') as string[]),
     },

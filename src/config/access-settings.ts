@@ -1,7 +1,7 @@
 /** The settings that guard the doors: certificates, passwords, networks and rates. */
 import { Networks } from '../kit/networks.ts';
 import { parseRate } from '../kit/rate.ts';
-import { BadSetting, bool, integer, oneOf, setting, text } from './setting.ts';
+import { BadSetting, bool, hosts, integer, oneOf, setting, text } from './setting.ts';
 import type { Parse } from './setting.ts';
 
 /** Only characters that SASLprep (RFC 4013) leaves unchanged, so that every client sends the same bytes for it. */
@@ -78,6 +78,14 @@ export const guardSettings = {
     'off' as 'off' | 'sns' | 'event_grid' | 'sns,event_grid',
     oneOf('off', 'sns', 'event_grid', 'sns,event_grid'),
     'sns: for tables with sns_topics, fetch the certificate of AWS SNS and confirm subscriptions of those topics; event_grid: for tables with event_grid_subscriptions, open the URL that validates one of those; sns,event_grid: both; off: neither',
+  ),
+  jwksHosts: setting<readonly string[]>(
+    'jwks-hosts',
+    'HEADGATE_JWKS_HOSTS',
+    'HOSTS',
+    [],
+    hosts,
+    'host:port of each server from which the keys of an issuer of tokens may be fetched (jwks in VALIDATE), separated by commas; empty: none',
   ),
   listenTlsCert: listenTls.cert,
   listenTlsKey: listenTls.key,

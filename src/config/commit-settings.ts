@@ -1,15 +1,8 @@
 /** The settings for how rows are committed. */
 import { Networks } from '../kit/networks.ts';
 import { limits } from './limits.ts';
-import { BadSetting, integer, setting } from './setting.ts';
+import { BadSetting, hosts, integer, setting } from './setting.ts';
 import type { Parse } from './setting.ts';
-
-const hosts: Parse<readonly string[]> = (text) => {
-  const words = text.split(',').map((word) => word.trim().toLowerCase());
-  if (!words.every((word) => /^([a-z0-9._-]+|\[[0-9a-f:.]+\]):\d{1,5}$/.test(word)))
-    throw new BadSetting('must contain hosts with their ports, such as rw.example.com:4566');
-  return words;
-};
 
 const networks: Parse<string> = (text) => {
   const parsed = Networks.parse(text);

@@ -37,6 +37,22 @@ export const answerLimits = {
   outgoingPerHour: 20,
   /** … and at once; counted apart for certificates and confirmations. */
   outgoingBurst: 5,
+  /** The keys of an issuer, as they are published, in bytes … */
+  jwksBytesMax: 256 * 1024,
+  /** … and their number. */
+  jwksKeysMax: 100,
+  /** Bits of an RSA key among them (RFC 7518, section 3.3). */
+  jwksRsaBitsMin: 2_048,
+  /** Issuers whose keys one process keeps; those that were asked for last. */
+  jwksKeptMax: 256,
+  /** How old keys may be before they are fetched again, in ms … */
+  jwksFreshMs: 10 * 60 * 1_000,
+  /** … and how old if they cannot be. */
+  jwksStaleMs: 24 * 60 * 60 * 1_000,
+  /** Pause between two attempts to fetch the keys of one issuer, in ms … */
+  jwksPauseMs: 60_000,
+  /** … and while there are none. */
+  jwksEmptyPauseMs: 5_000,
   /** Confirmations that wait for the previous one. */
   snsConfirmingMax: 8,
   /** Topics of one table. */

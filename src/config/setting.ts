@@ -44,6 +44,14 @@ export const bool: Parse<boolean> = (t) => {
   throw new BadSetting('must be true or false');
 };
 
+/** host:port of each, separated by commas. */
+export const hosts: Parse<readonly string[]> = (text) => {
+  const words = text.split(',').map((word) => word.trim().toLowerCase());
+  if (!words.every((word) => /^([a-z0-9._-]+|\[[0-9a-f:.]+\]):\d{1,5}$/.test(word)))
+    throw new BadSetting('must contain hosts with their ports, such as rw.example.com:4566');
+  return words;
+};
+
 export const setting = <T>(
   flag: string | null,
   env: string,

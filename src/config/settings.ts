@@ -80,9 +80,9 @@ export const settingsTable = {
     'listen-host',
     'HEADGATE_LISTEN_HOST',
     'HOST',
-    '0.0.0.0',
+    '*',
     text,
-    'address of the webhook listener',
+    'address of the webhook listener; *: every address, of IPv6 as well if this machine has any; 0.0.0.0: IPv4 only',
   ),
   listenPort: setting(
     'listen-port',

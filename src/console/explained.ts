@@ -414,8 +414,11 @@ const entries: Readonly<Record<string, Entry | ((it: ToExplain) => Entry)>> = {
     todo: fixSender('Use /webhook/, then database, schema and table.', 'Each part is percent-encoded UTF-8.'),
   },
   method_not_allowed: {
-    title: 'The endpoint takes POST, and this was something else.',
-    todo: fixSender('Nothing, if it was a browser or a scanner.', 'Webhooks are sent by POST.'),
+    title: 'The endpoint does not take this method.',
+    todo: fixSender(
+      'Nothing, if it was a browser or a scanner.',
+      'Webhooks are sent by POST; a table with the option methods takes GET, PUT and PATCH, too.',
+    ),
   },
   malformed_request: {
     title: 'The request is not valid HTTP.',

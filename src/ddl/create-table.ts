@@ -16,6 +16,7 @@ import { refuseShards, shardsOf, waysOf } from './distribute-option.ts';
 import { type IncludeClause, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
 import { keepIfOf, keepOf, refuseUntimedKeep } from './keep-option.ts';
 import { type Option, booleanOf, oneOf, optionOf, parseOptions, refuseUnknown } from './options.ts';
+import { methodsValue } from './methods-option.ts';
 import { privateOf } from './private-option.ts';
 import { type PlanText, type StatementPlan, callPlan, callerPath, callerSchemas } from './plan.ts';
 import { answerFollows, parseAnswers } from './answer-clause.ts';
@@ -33,6 +34,7 @@ export const changeableOptions = [
   'collect_into',
   'on_unstorable',
   'form_files',
+  'methods',
   'spool',
   'spool_status',
   'dedupe',
@@ -134,7 +136,7 @@ export function createTable(cursor: Cursor, deps: DdlContext): StatementPlan {
     { json: withPlaces(storable) },
     { json: includes.map(({ what, header, column }) => ({ what, header, column })) },
     optionOf(options, 'document')?.value ?? null,
-    { json: clause === null ? null : sealValidation(clause, deps, answers?.caution) },
+    { json: clause === null ? null : sealValidation(clause, deps, answers?.caution, storesGet(storable)) },
   ];
   const caller = [callerPath, callerSchemas];
   if (answers === null)
@@ -147,6 +149,10 @@ export function createTable(cursor: Cursor, deps: DdlContext): StatementPlan {
     [...args, stored, ...caller],
     cursor.lexical.text,
   );
+}
+
+function storesGet({ methods }: ReturnType<typeof storedOptions>): boolean {
+  return typeof methods === 'string' && methods.includes('GET');
 }
 
 function formatOf(options: readonly Option[]): (typeof formats)[number] {
@@ -255,6 +261,7 @@ export function changeableValue(option: Option, { using, context: { deliveryIdOf
   if (option.name === 'shards') return shardsOf(option);
   if (option.name === 'on_unstorable') return oneOf(option, 'reject', 'replace');
   if (option.name === 'form_files') return oneOf(option, 'describe', 'content');
+  if (option.name === 'methods') return methodsValue(option);
   if (option.name === 'inspect') return oneOf(option, 'off', 'bodies');
   return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
 }

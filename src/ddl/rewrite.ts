@@ -11,7 +11,7 @@ import { limits } from '../config/limits.ts';
 import { type SqlError, SqlFailure } from '../errors/refusals.ts';
 import { createTable, isWebhookTable } from './create-table.ts';
 import { Cursor, StatementError } from './cursor.ts';
-import { explainValidate } from './explain-statement.ts';
+import { explainStatement } from './explain-statement.ts';
 import type { Lexical } from './literal.ts';
 import { alterTable, databaseStatement, describe, flush, show } from './other-statements.ts';
 import { type PlanText, type StatementPlan, assemble } from './plan.ts';
@@ -29,7 +29,7 @@ export function createRewriter(deps: DdlContext): RewriteSql {
 
 /** Each of Headgate's statements contains one of these words. */
 const ourWords =
-  /secret|token|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|on_unstorable|form_files|collect_into|spool|dedupe|version|sns_topics|event_grid|keep|keep_if|private|inspect|include|distribute|shards/i;
+  /secret|token|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|on_unstorable|form_files|methods|collect_into|spool|dedupe|version|sns_topics|event_grid|keep|keep_if|private|inspect|include|distribute|shards/i;
 /** How one of Headgate's statements, or white space or a comment before it, begins. */
 const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP])/;
 
@@ -194,7 +194,7 @@ function planOf(
     case 'flush':
       return flush(cursor);
     case 'explain':
-      return explainValidate(cursor, session, deps);
+      return explainStatement(cursor, session, deps);
     default:
       return rwCatalog(statement, lexical);
   }

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
+import type { Candidate, CandidateQuestion } from '../catalog/candidate.ts';
 import type { Catalog, CatalogTableQuery } from '../catalog/catalog.ts';
 import type { Settings } from '../config/settings.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
@@ -24,7 +25,7 @@ import {
 import type { AnswerPart, AnswerText } from '../types/answers.ts';
 import type { ExplainedTable, ExplainQuestion, SqlSession } from '../types/sql.ts';
 import { parseAnswer } from '../validate/answer.ts';
-import { parseExpression } from '../validate/expression.ts';
+import { ExpressionError, parseExpression } from '../validate/expression.ts';
 import { StatementError } from './cursor.ts';
 import type { DeliveryIdOf } from './dedupe-option.ts';
 import type { Endpoints } from './endpoints.ts';
@@ -36,7 +37,11 @@ export interface ParsedCheck {
   /** The name under which the expression reads the body, if it does. */
   readonly payloadName: string | null;
   readonly headersRead: readonly string[];
+  /** Whether `headers` is read as a whole. */
+  readonly readsAllHeaders: boolean;
   readonly secretLiterals: readonly { readonly start: number; readonly end: number }[];
+  /** Whether the body is read, and of the URL neither `query` nor `url`. */
+  readonly readsBodyAlone: boolean;
   readonly warnings: readonly string[];
 }
 
@@ -100,8 +105,12 @@ interface Behind {
 }
 
 export class StatementContext {
-  readonly parseExpression: (text: string, scope: { secrets: readonly string[] }) => ParsedCheck =
-    parseExpression;
+  readonly parseExpression = (text: string, scope: { secrets: readonly string[] }): ParsedCheck => {
+    const parsed = parseExpression(text, scope);
+    const problem = this.#behind.catalog.keySets.problem(parsed.keyUrls);
+    if (problem !== null) throw new ExpressionError('0A000', problem, null);
+    return parsed;
+  };
   /** Parses one ANSWER and judges it against the VALIDATE of its table; throws an error with `sqlstate`, `part` and `position`. */
   readonly parseAnswer: (
     text: AnswerText,
@@ -171,6 +180,16 @@ export class StatementContext {
   explain(question: ExplainQuestion): Promise<readonly ExplainedTable[]> {
     const { catalog, settings } = this.#behind;
     return explainRequest(catalog, settings.publicUrl, question).catch(failStatement);
+  }
+
+  /** What would guard a table, for EXPLAIN ALTER TABLE. Throws SqlFailure. */
+  candidate(question: CandidateQuestion): Promise<Candidate> {
+    return this.#behind.catalog.candidate(question).catch(failStatement);
+  }
+
+  /** HEADGATE_PUBLIC_URL */
+  get publicUrl(): string | null {
+    return this.#behind.settings.publicUrl;
   }
 
   /** Creates the catalog in this database unless it exists, before one of Headgate's statements is sent. Throws SqlFailure. */

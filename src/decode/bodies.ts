@@ -23,13 +23,43 @@ export function* documentOf(target: Target, request: DecodeRequest, code: BodyCo
       'body_too_large',
       `a body of this format has at most ${limits.decodeGrowthBytesMax / 2} bytes`,
     );
-  const { intake } = target;
-  const { format, document } = intake;
-  const rules = { code, replaces: intake.replaces === true, withContent: intake.files === 'content' };
-  if (format === 'form') return Buffer.from(yield* formDocument(request, rules));
+  const rules = rulesOf(target, code);
+  if (target.intake.format === 'form') return Buffer.from(yield* formDocument(request, rules));
+  return wholeDocument(target, body, rules);
+}
+
+/** What follows the `?`, as it arrived: node:http passes each byte as one character. */
+export function queryOf({ target }: Pick<DecodeRequest, 'target'>): Buffer {
+  const at = target.indexOf('?');
+  return Buffer.from(at < 0 ? '' : target.slice(at + 1), 'latin1');
+}
+
+/** The same of a query string, which is written as a form is. */
+export function* documentOfQuery(target: Target, query: Buffer, code: BodyCode): Generator<void, Buffer> {
+  const rules = rulesOf(target, code);
+  if (target.intake.format !== 'form') return wholeDocument(target, query, rules);
+  try {
+    return Buffer.from(yield* objectOf(urlencodedFields(query, null, formLimits), rules));
+  } catch (error) {
+    throw error instanceof FormProblem ? refusedForm(error, code) : error;
+  }
+}
+
+function rulesOf({ intake }: Target, code: BodyCode): Rules {
+  return { code, replaces: intake.replaces === true, withContent: intake.files === 'content' };
+}
+
+/** Text or bytes. */
+function wholeDocument(target: Target, body: Buffer, rules: Rules): Buffer {
+  const { format, document } = target.intake;
   const value = format === 'bytes' ? `"\\\\x${body.toString('hex')}"` : stringOf(textOf(body, rules), rules);
   if (document !== null) return Buffer.from(value);
   return Buffer.from(`{${JSON.stringify(bodyColumn(target))}:${value}}`);
+}
+
+function refusedForm({ kind, message }: FormProblem, code: BodyCode): Refused {
+  if (kind === 'size') return new Refused('body_too_large', message);
+  return refuseBody(kind === 'text' ? code : 'body_not_form', message);
 }
 
 function* formDocument(request: DecodeRequest, rules: Rules): Generator<void, string> {
@@ -43,8 +73,7 @@ function* formDocument(request: DecodeRequest, rules: Rules): Generator<void, st
     // An earlier version has answered 202 for it, and would have read it so.
     if (error.kind === 'form' && request.accepted === true)
       return yield* objectOf(urlencodedFields(body, null, formLimits), rules);
-    if (error.kind === 'size') throw new Refused('body_too_large', error.message);
-    throw refuseBody(error.kind === 'text' ? rules.code : 'body_not_form', error.message);
+    throw refusedForm(error, rules.code);
   }
 }
 

@@ -6,13 +6,14 @@
 import type { DecodeRequest } from '../types/request.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
+import { rememberedOf } from '../kit/memoize.ts';
 import { withoutMark } from '../kit/byte-order-mark.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { atOnce, longWork } from '../kit/time-slices.ts';
 import { Refused } from '../errors/refusals.ts';
 import { limits } from '../config/limits.ts';
-import { documentOf } from './bodies.ts';
+import { documentOf, documentOfQuery, queryOf } from './bodies.ts';
 import { deliveryOf } from './delivery.ts';
 import { includedMembers } from './includes.ts';
 import { type JsonScanOptions, scanJson, scannedEffort } from './json-scan.ts';
@@ -55,10 +56,11 @@ function boundInto(rows: Rows): Rows {
 const tooLarge = `the rows of one request are one INSERT there, of at most ${limits.groupBytesMax} bytes`;
 
 /** The hot path: the single row of a small body that is stored unchanged; null: this body is not. */
-function decodeWhole(target: Target, request: Pick<DecodeRequest, 'body'>): Rows | null {
+function decodeWhole(target: Target, request: Pick<DecodeRequest, 'body' | 'method'>): Rows | null {
   const { shape, intake, dedupe } = target;
   if (shape.writeMode !== 'copy' || intake.format !== 'json' || intake.batched || dedupe !== undefined)
     return null;
+  if (request.method === 'GET') return null;
   if (request.body.length > limits.decodeSliceBytes || intake.replaces === true) return null;
   const body = withoutMark(request.body);
   return wholeBody(target, body, null, checkDocument(body, codeOf(target), plainScan));
@@ -87,12 +89,41 @@ const codeOf = ({ intake }: Target): BodyCode =>
 
 /** The same with a pause for others now and then, if there are many rows. */
 export function* decodeInSlices(target: Target, request: DecodeRequest): Generator<void, Rows> {
-  const rows = yield* decodeRows(target, request);
   const { dedupe, intake } = target;
+  if (request.method === 'GET') {
+    const rows = yield* decodeQuery(target, request);
+    if (dedupe === undefined) return rows;
+    const { rawHeaders, header } = request;
+    const written = { rawHeaders, header, body: queryOf(request) };
+    return { ...rows, ...deliveryOf(dedupe, formatOfQuery(intake), written) };
+  }
+  const rows = yield* decodeRows(target, request);
   // The digest of a large body takes as long as reading it.
   if (dedupe !== undefined && request.body.length > limits.decodeSliceBytes) yield;
   return dedupe === undefined ? rows : { ...rows, ...deliveryOf(dedupe, intake.format, request) };
 }
+
+/** The row of a GET: its query string stands for the body, which it does not have. */
+function* decodeQuery(target: Target, request: DecodeRequest): Generator<void, Rows> {
+  const code = codeOf(target);
+  // Whoever has signed the query has not signed it.
+  if (request.body.length > 0) throw refuseBody(code, 'a GET is stored by its query string and has no body');
+  const read = readByQuery(target);
+  const options = target.intake.document === null ? readOptions(request.rawHeaders) : defaultOptions;
+  const plan = planOf(read, options);
+  const included = includedMembers(target.intake, request);
+  const document = yield* documentOfQuery(read, queryOf(request), code);
+  if (plan.keys !== null) checkDocument(document, code, plan.scan);
+  return oneRow(target, plan, included, document, 0, request.body);
+}
+
+/** The table, of which every request is one document that is not JSON. */
+const readByQuery = rememberedOf((target: Target): Target => {
+  const { intake } = target;
+  return { ...target, intake: { ...intake, format: formatOfQuery(intake), batched: false } };
+});
+
+const formatOfQuery = ({ format }: Target['intake']) => (format === 'json' ? 'form' : format);
 
 function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Rows> {
   const { shape, intake } = target;

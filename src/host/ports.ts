@@ -6,6 +6,7 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { Server } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import type { Closer } from '../kit/closer.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
@@ -21,7 +22,15 @@ interface DoorAt extends ListenAt {
 }
 
 export function doorAt(settings: Settings, door: Door): ListenAt {
-  return { host: settings[`${door}Host`], port: settings[`${door}Port`], fd: settings.sockets[door] };
+  return { host: hostOf(settings, door), port: settings[`${door}Port`], fd: settings.sockets[door] };
+}
+
+/** `::` takes IPv4 as well: Node asks for that, whatever the machine's default is. */
+export function hostOf(settings: Settings, door: Door): string {
+  const host = settings[`${door}Host`];
+  if (door !== 'listen' || host !== '*') return host;
+  const addresses = Object.values(networkInterfaces()).flatMap((of) => of ?? []);
+  return addresses.some(({ family }) => family === 'IPv6') ? '::' : '0.0.0.0';
 }
 
 export function doorsOf(settings: Settings, doors: readonly Door[]): readonly DoorAt[] {
@@ -38,7 +47,8 @@ export function doorsOf(settings: Settings, doors: readonly Door[]): readonly Do
 export function allDoors(settings: Settings): readonly DoorAt[] {
   const doors = doorsOf(settings, ['listen', 'sql', 'gateway', 'admin']);
   if (settings.listenAcmeDomains.length === 0 || settings.listenAcmeChallenge !== 'http-01') return doors;
-  const { listenHost: host, listenAcmeHttpPort: port } = settings;
+  const { listenAcmeHttpPort: port } = settings;
+  const host = hostOf(settings, 'listen');
   const { listenHost, listenAcmeHttpPort } = settingsTable;
   const { challenge: fd } = settings.sockets;
   return [...doors, { host, port, fd, hostName: listenHost.env, portName: listenAcmeHttpPort.env }];

@@ -6,33 +6,58 @@
  * question cannot be parsed, and what the catalog throws. Keeps nothing.
  */
 import type { Catalog, CatalogTable } from '../catalog/catalog.ts';
+import type { CheckSource } from '../catalog/snapshot.ts';
 import { deliveryOf } from '../decode/delivery.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
 import type { CheckRequest } from '../types/request.ts';
 import type { HandshakeRule } from '../types/answers.ts';
 import type { ExplainQuestion, ExplainRequest, ExplainedTable } from '../types/sql.ts';
 import { limits } from '../config/limits.ts';
+import { only } from './handshake.ts';
 import type { TableName } from '../observe/observations.ts';
 import { SqlFailure } from '../errors/refusals.ts';
 import { explainExpression } from '../validate/explain.ts';
+import { parseExpression } from '../validate/expression.ts';
 import { parseTimestamp } from '../validate/timestamp.ts';
 
 /** `publicUrl`: HEADGATE_PUBLIC_URL. */
 export async function explainRequest(
-  catalog: Pick<Catalog, 'sources'>,
+  catalog: Pick<Catalog, 'sources' | 'keySets'>,
   publicUrl: string | null,
   question: ExplainQuestion,
 ): Promise<readonly ExplainedTable[]> {
   const arrivedAtMs = arrivalOf(question.request.now, Date.now);
   const sources = await catalog.sources(question);
-  return sources.map((source) => explainTable(source, question.request, arrivedAtMs, publicUrl));
+  const explained: ExplainedTable[] = [];
+  for (const source of sources) {
+    const unusable = source.unusable ?? (await keysProblem(source.source, catalog));
+    explained.push(explainTable({ ...source, unusable }, question.request, arrivedAtMs, publicUrl, catalog));
+  }
+  return explained;
+}
+
+/** Waits for the keys that a check needs; what was not fetched is said by the step that needs it. */
+async function keysProblem(
+  check: CheckSource | null,
+  { keySets }: Pick<Catalog, 'keySets'>,
+): Promise<string | null> {
+  if (check === null) return null;
+  const { keyUrls } = parseExpression(check.expression, { secrets: [...check.secrets.keys()] });
+  const problem = keySets.problem(keyUrls);
+  if (problem === null)
+    await keySets
+      .of(keyUrls)
+      ?.ready()
+      ?.catch(() => undefined);
+  return problem;
 }
 
 function explainTable(
-  { oid, unusable, source, answers, dedupe, ...name }: CatalogTable,
+  { oid, unusable, source, answers, dedupe, methods, ...name }: CatalogTable,
   asked: ExplainRequest,
   arrivedAtMs: number,
   knownUrl: string | null,
+  { keySets }: Pick<Catalog, 'keySets'>,
 ): ExplainedTable {
   if (unusable !== null) {
     return { oid, accepted: false, reason: `503, the table cannot be used: ${unusable}`, steps: [] };
@@ -47,7 +72,7 @@ function explainTable(
       ? { accepted: true, reason: 'the table has no VALIDATE: everybody may write', steps: [] }
       : explainExpression(
           source.expression,
-          { secrets: source.secrets, publicUrl },
+          { secrets: source.secrets, publicUrl, publishedKeys: keySets.open },
           request,
           undefined,
           asked.notKept,
@@ -59,8 +84,16 @@ function explainTable(
   const answer = first.answer ?? second.answer;
   const steps = [...first.steps, ...checked.steps, ...second.steps];
   if (answer !== null) return { oid, accepted: false, answered: true, reason: answer, steps };
-  if (answers !== null && method !== 'POST')
-    return { oid, accepted: false, reason: 'no ANSWER matches it, and only POST is stored', steps };
+  const isStored = methods === undefined ? method === 'POST' : methods.has(method);
+  if (!isStored && (answers !== null || methods !== undefined)) {
+    const stored = `only ${only(methods ?? new Set(['POST']))} stored`;
+    return {
+      oid,
+      accepted: false,
+      reason: `${answers === null ? '' : 'no ANSWER matches it, and '}${stored}`,
+      steps,
+    };
+  }
   if (checked.accepted && dedupe !== null) steps.push(deliveryStep(dedupe, request));
   return { oid, ...checked, steps };
 }

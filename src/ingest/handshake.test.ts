@@ -59,7 +59,8 @@ function arrival(change: Partial<Arrival> = {}): Arrival {
 
 async function place(known: Target | null | undefined, asked: Partial<Arrival> = {}): Promise<string | null> {
   const answer = await deps(known).handshakes.ask(arrival(asked));
-  return answer === null ? null : answer.kind === 'asked' ? answer.answer.body : answer.kind;
+  if (answer === 'stored') return answer;
+  return 'code' in answer ? null : answer.kind === 'asked' ? answer.answer.body : answer.kind;
 }
 
 test('the first rule that matches answers; one for another method is not tried', async () => {
@@ -69,6 +70,18 @@ test('the first rule that matches answers; one for another method is not tried',
   assert.equal(await place(known), '3');
   assert.equal(await place(known, { method: 'HEAD' }), '1');
   assert.equal(await place(known, { method: 'OPTIONS' }), '4');
+});
+
+test('a method that the table takes is stored, unless a rule answers it; of others the refusal names those that it takes', async () => {
+  const known = { ...target({ unchecked: [rule(1, 'a')] }), methods: new Set(['GET', 'PUT']) };
+  assert.equal(await place(known), '1');
+  const other = { target: '/webhook/dev/public/t?b' };
+  assert.equal(await place(known, other), 'stored');
+  // No sender asks with a PUT.
+  assert.equal(await place(known, { method: 'PUT' }), 'stored');
+  const refused = await deps(known).handshakes.ask(arrival({ ...other, method: 'HEAD' }));
+  assert.ok(typeof refused === 'object' && 'code' in refused);
+  assert.deepEqual([refused.code, refused.allow], ['method_not_allowed', 'GET, PUT']);
 });
 
 test('handshake rules without UNCHECKED answer only after VALIDATE', async () => {
@@ -99,11 +112,14 @@ test('a request to a table without ANSWER clauses is no handshake, and an unavai
 test('a table answers so many at once, strangers apart from those whom VALIDATE accepted', async () => {
   const known = target({ unchecked: [rule(1, 'open')], checked: [rule(2, 'signed')] }, () => true);
   const { handshakes, told, pass } = deps(known);
-  const ask = async (word: string) =>
-    (await handshakes.ask(arrival({ target: `/webhook/dev/public/t?${word}` })))?.kind;
+  const ask = async (word: string) => {
+    const answer = await handshakes.ask(arrival({ target: `/webhook/dev/public/t?${word}` }));
+    return typeof answer === 'object' && 'kind' in answer ? answer.kind : undefined;
+  };
   for (let n = 0; n < limits.handshakesBurst; n++) assert.equal(await ask('open'), 'asked');
   const tooMany = await handshakes.ask(arrival({ target: '/webhook/dev/public/t?open' }));
-  assert.ok(tooMany?.kind === 'askedTooOften' && tooMany.refusal.retryAfterSeconds === 1);
+  assert.ok(typeof tooMany === 'object' && 'kind' in tooMany && tooMany.kind === 'askedTooOften');
+  assert.equal(tooMany.refusal.retryAfterSeconds, 1);
   assert.equal(await ask('signed'), 'asked');
   pass(1_000 / limits.handshakesPerSecond);
   assert.equal(await ask('open'), 'asked');

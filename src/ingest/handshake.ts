@@ -30,6 +30,9 @@ export type HandshakeOutcome =
   | { readonly kind: 'asked'; readonly target: Target; readonly answer: HandshakeAnswer }
   | { readonly kind: 'askedTooOften'; readonly target: Target; readonly refusal: Refusal };
 
+/** What becomes of a request that is no POST, and no handshake. */
+export type NotAsked = 'stored' | Refusal;
+
 type Which = 'unchecked' | 'checked';
 
 /** Where the tables are found, who keeps what was asked, and who stores a secret that a sender brings. */
@@ -40,6 +43,9 @@ interface Around extends StageContext {
 }
 
 const { handshakeBodyBytesMax: bytesMax } = limits;
+
+/** Methods of handshakes besides POST. */
+const questions = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 export class SenderHandshakes {
   readonly #around: Around;
@@ -54,8 +60,8 @@ export class SenderHandshakes {
     return this.#around.catalog.lastKnown(name);
   }
 
-  /** A request that is no POST; null: refuse it as for any other table. */
-  async ask(arrival: Arrival): Promise<HandshakeOutcome | null> {
+  /** A request that is no POST. `stored`: its table stores such requests, too. */
+  async ask(arrival: Arrival): Promise<HandshakeOutcome | NotAsked> {
     const { catalog, clock } = this.#around;
     const sinceMs = clock();
     const read = async () => arrival.body();
@@ -64,13 +70,16 @@ export class SenderHandshakes {
       const { answers } = target;
       const { method, remoteAddress, arrivedAtMs: askedAtMs } = arrival;
       const asks =
-        answers !== undefined && (canMatch(answers.unchecked, method) || canMatch(answers.checked, method));
+        answers !== undefined &&
+        questions.has(method) &&
+        (canMatch(answers.unchecked, method) || canMatch(answers.checked, method));
       const body = asks ? await smallBody(arrival, read) : null;
       const asked =
         body === null || !asks
           ? null
           : this.#matcher.all(target, answers, requestOf(arrival, body), remoteAddress);
       if (asked !== null) return asked;
+      if (target.methods?.has(method) === true) return 'stored';
       // The clause that answers it may be a millisecond old.
       if (attempt < changedAttemptsMax && !(await isStill(target, sinceMs, catalog))) {
         target = await catalog.find(target);
@@ -87,9 +96,9 @@ export class SenderHandshakes {
           status,
           outcome: 'unmatched',
         });
-      return null;
+      return wrongMethod(target);
     }
-    return null;
+    return refusal('method_not_allowed');
   }
 
   /** A POST whose body has been read, before VALIDATE (`unchecked`) or once it has accepted; null: the request continues. */
@@ -125,6 +134,19 @@ export class SenderHandshakes {
     if (body === null) return null;
     return this.#matcher.all(target, answers, requestOf(arrival, body), arrival.remoteAddress);
   }
+}
+
+/** `GET and POST are`. */
+export function only(methods: ReadonlySet<string>): string {
+  const names = [...methods];
+  return names.length === 1 ? `${names[0]} is` : `${names.slice(0, -1).join(', ')} and ${names.at(-1)} are`;
+}
+
+/** Names the methods that the table takes. */
+export function wrongMethod({ methods }: Pick<Target, 'methods'>): Refusal {
+  if (methods === undefined) return refusal('method_not_allowed');
+  const message = `only ${only(methods)} allowed here`;
+  return { ...refusal('method_not_allowed', message), allow: [...methods].join(', ') };
 }
 
 function tell({ observe, rejects }: Around, handshake: AskedHandshake): void {

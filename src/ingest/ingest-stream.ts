@@ -23,7 +23,7 @@ import type { Refusal } from '../errors/refusals.ts';
 import { clientOf } from './stream-fence.ts';
 import type { FencedStream, StreamFence } from './stream-fence.ts';
 import { changedAttemptsMax, standing } from './confirm-refusal.ts';
-import { authenticate } from './ingest.ts';
+import { authenticated } from './ingest.ts';
 import { ingestRoute } from './routes.ts';
 import type { DirectPipeline, Pipeline } from './pipeline.ts';
 import type { Catalog } from '../catalog/catalog.ts';
@@ -82,7 +82,7 @@ export class RequestStreams {
     for (let attempt = 1; ; attempt++) {
       hooks.target(target);
       try {
-        authenticate(target, opening);
+        await authenticated(target, opening);
         refuseUnfit(target);
         break;
       } catch (error) {
@@ -250,7 +250,7 @@ class IngestStream implements Stream, FencedStream {
     entry.found = target;
     // A new version of the table may have another check or another secret, and has to accept the client, too.
     if (target !== this.#target) {
-      authenticate(target, this.#opening);
+      await authenticated(target, this.#opening);
       refuseUnfit(target);
     }
     this.#target = target;

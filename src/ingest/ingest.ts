@@ -10,7 +10,8 @@
  */
 import type { Arrival, CheckRequest, DecodeRequest, HeaderReader } from '../types/request.ts';
 import type { KeptApart, Outcome, Rows, Spooled } from '../types/rows.ts';
-import type { Target } from '../types/target.ts';
+import type { FetchedKeys, Target } from '../types/target.ts';
+import { wrongMethod } from './handshake.ts';
 import type { HandshakeOutcome, SenderHandshakes } from './handshake.ts';
 import type { Sns } from './sns.ts';
 import type { Catalog } from '../catalog/catalog.ts';
@@ -80,6 +81,7 @@ export class Ingest {
         const target = late ?? (found as Target);
         progress.target = progress.found = target;
         hooks.target(target);
+        if (!takes(target, arrival.method)) throw new Refused(wrongMethod(target));
         way.admit(target, arrival.announcedBytes ?? 0);
         const reading = progress.body ?? arrival.body(target.readsEncodedBody);
         const body = (progress.body = reading instanceof Promise ? await reading : reading);
@@ -92,7 +94,8 @@ export class Ingest {
         const before = mayLearnOrCertify(target) ? await learnOrCertify(target, stages, request) : null;
         if (before === 'again' && attempt < changedAttemptsMax) continue;
         if (before !== null && before !== 'again') return before;
-        authenticate(target, request);
+        const waits = authenticated(target, request);
+        if (waits !== null) await waits;
         progress.authenticated = true;
         const second = answerHandshake(target, stages, request, 'checked');
         if (second !== null) return second;
@@ -143,6 +146,11 @@ function nameLastKnown({ handshakes }: Stages, name: TableName, hooks: IngestHoo
 
 function begun(sinceMs: number): Progress {
   return { sinceMs, found: null, target: null, body: null, authenticated: false, submitted: false };
+}
+
+/** For a table without the option `methods` this costs one comparison. */
+function takes({ methods }: Target, method: string): boolean {
+  return methods === undefined ? method === 'POST' : methods.has(method);
 }
 
 /** The same, at once: not even in doubt. */
@@ -317,10 +325,25 @@ async function keptApart(
 }
 
 /** Runs before the body is parsed, so that a stranger learns nothing about how it would be parsed. */
-export function authenticate({ check }: Target, request: CheckRequest): void {
+function authenticate({ check }: Target, request: CheckRequest): void {
   if (check === null) return;
   if (check === 'unusable') throw new Refused('table_unusable');
   if (!check(request)) throw new Refused('signature_failed');
+}
+
+/** The same for a table whose keys may have to be fetched; null: it is authenticated. Throws Refused, or rejects with it. */
+export function authenticated(target: Target, request: CheckRequest): Promise<void> | null {
+  if (target.fetchedKeys !== undefined) return authenticateByKeys(target, target.fetchedKeys, request);
+  authenticate(target, request);
+  return null;
+}
+
+async function authenticateByKeys(target: Target, keys: FetchedKeys, request: CheckRequest): Promise<void> {
+  const { check } = target;
+  if (typeof check !== 'function') return authenticate(target, request);
+  await keys.ready();
+  if (check(request)) return;
+  if (!(await keys.renewed()) || !check(request)) throw new Refused('signature_failed');
 }
 
 /** Tells the sender of a batch which line of its body holds the row at fault. */

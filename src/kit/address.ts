@@ -38,9 +38,8 @@ export function isLoopbackHost(host: string): boolean {
   return isIP(host) === 4 && host.startsWith('127.');
 }
 
-/** The host by which a program on this machine reaches a door: the loopback address if the door listens on every address. */
-export const reachable = (host: string): string =>
-  host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+/** The host by which a program on this machine reaches a door: the loopback address if the door listens on every address, for which `::` has IPv4, too. */
+export const reachable = (host: string): string => (host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host);
 
 /** The host of a URL, in which an IPv6 address is in brackets. */
 export const hostOf = ({ hostname }: URL): string => hostname.replaceAll(/[[\]]/g, '');

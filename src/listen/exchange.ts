@@ -13,7 +13,7 @@ import type { KeptApart, Outcome, Spooled } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { Refused } from '../errors/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import type { RefusalReplies, WebhookReply } from './reply.ts';
 import {
   committedReply,
@@ -32,12 +32,16 @@ export interface WebhookContext {
   readonly handshakes: Pick<SenderHandshakes, 'ask'> | null;
   readonly observe: Observe;
   readonly bodies: BodyRules;
+  /** For GET: without a length there is no body. */
+  readonly bodiesOfGet: BodyRules;
   readonly refusalReply: RefusalReplies;
 }
 
 export class WebhookExchange extends Exchange implements Arrival {
   readonly #room: WebhookContext;
   #table: (TableName & Pick<Target, 'answers'>) | null = null;
+  /** Of a request that is no POST: whoever looks for handshakes may have read it already. */
+  #body: Buffer | Promise<Buffer> | null = null;
 
   constructor(room: WebhookContext, incoming: Incoming) {
     super(incoming);
@@ -48,6 +52,10 @@ export class WebhookExchange extends Exchange implements Arrival {
   run(): void {
     const why = this.share.take(this.context.limits.requestCostBytes);
     if (why !== null) return this.refuse(why);
+    this.#store();
+  }
+
+  #store(): void {
     this.#ingest().then(
       (outcome) => this.#decided(outcome),
       (error: unknown) => this.#refuseFor(error),
@@ -65,20 +73,26 @@ export class WebhookExchange extends Exchange implements Arrival {
   }
 
   body(keepsEncoded = false): Buffer | Promise<Buffer> {
-    return this.readBody(this.#room.bodies, keepsEncoded);
+    const { bodies, bodiesOfGet } = this.#room;
+    if (this.method === 'POST') return this.readBody(bodies, keepsEncoded);
+    return (this.#body ??= this.readBody(this.method === 'GET' ? bodiesOfGet : bodies, keepsEncoded));
   }
 
-  /** A request that is no POST: answered if its table answers such handshakes; if it does not, calls `otherwise`. */
-  ask(otherwise: () => void): void {
+  /**
+   * A request that is no POST: answered if its table answers such handshakes, stored if it takes them; if neither, calls `otherwise` with the
+   * refusal.
+   */
+  ask(otherwise: (why: Refusal) => void): void {
     const { handshakes } = this.#room;
-    if (handshakes === null) return otherwise();
+    if (handshakes === null) return otherwise(refusal('method_not_allowed'));
     const why = this.share.take(this.context.limits.requestCostBytes);
     if (why !== null) return this.refuse(why);
     handshakes.ask(this).then(
       (asked) => {
-        if (asked !== null) return this.#decided(asked);
+        if (asked === 'stored') return this.context.draining ? this.refuse(draining, true) : this.#store();
+        if ('kind' in asked) return this.#decided(asked);
         this.share.release();
-        otherwise();
+        otherwise(asked);
       },
       (error: unknown) => this.#refuseFor(error),
     );
@@ -124,7 +138,7 @@ export class WebhookExchange extends Exchange implements Arrival {
   }
 
   #answer(reply: WebhookReply, held?: string, stale?: number): void {
-    this.write(reply);
+    this.write(reply, this.method === 'GET' && reply.code !== 'handshake' ? notCached : null);
     const said = {
       kind: 'request.answered' as const,
       table: this.#table,
@@ -141,6 +155,11 @@ export class WebhookExchange extends Exchange implements Arrival {
     this.#room.observe(held === undefined ? more : { ...more, held });
   }
 }
+
+const draining = refusal('draining');
+
+/** What was answered to a GET could be answered by a cache the next time. */
+const notCached = ['Cache-Control', 'no-store'] as const;
 
 const pathCharsMax = 200;
 

@@ -100,6 +100,7 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
       handshakes: options.handshakes ?? null,
       observe,
       bodies: { bytesMax: bodyBytesMax, needsLength: true, pauseMs: null },
+      bodiesOfGet: { bytesMax: bodyBytesMax, needsLength: false, pauseMs: null },
       refusalReply: createRefusalReplies(options.random ?? Math.random, limits.retryAfterSecondsMax),
     };
     this.#mayOpen = originRule(options.websocketOrigins ?? null);
@@ -197,15 +198,14 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
   }
 }
 
-/** Only tables that answer handshakes get requests other than POST, and preflights only if these are a handshake (CloudEvents). */
+/**
+ * Requests other than POST are for tables that answer handshakes, or take such methods; preflights only if they are a handshake (CloudEvents).
+ * HEAD asks, and never stores.
+ */
 function askOrRefuse(exchange: WebhookExchange): void {
   const { method, headers } = exchange;
-  const otherwise = () =>
-    method === 'OPTIONS' ? exchange.preflight() : exchange.refuse(refusal('method_not_allowed'));
-  const asks =
-    method === 'OPTIONS'
-      ? headers['webhook-request-origin'] !== undefined
-      : method === 'GET' || method === 'HEAD';
+  const otherwise = (why: Refusal) => (method === 'OPTIONS' ? exchange.preflight() : exchange.refuse(why));
+  const asks = method !== 'OPTIONS' || headers['webhook-request-origin'] !== undefined;
   if (asks) exchange.ask(otherwise);
-  else otherwise();
+  else otherwise(refusal('method_not_allowed'));
 }

@@ -46,14 +46,18 @@ function asciiJson(value: unknown): string {
 
 /** Headers that HTTP requires in answers of that kind, names and values in turn. */
 const headersOf: { readonly [code in RefusalCode]?: readonly string[] } = {
-  method_not_allowed: ['Allow', 'POST'],
   encoding_unsupported: ['Accept-Encoding', 'gzip, deflate, br'],
   upgrade_required: ['Upgrade', 'websocket', 'Connection', 'Upgrade', 'Sec-WebSocket-Version', '13'],
 };
 
 function refusalReply(it: Refusal, extra: string[] = []): WebhookReply {
   const body = asciiJson({ error: it.message, code: it.code });
-  return reply(refusals[it.code].status, it.code, 0, body, [...(headersOf[it.code] ?? []), ...extra]);
+  const allow = it.code === 'method_not_allowed' ? ['Allow', it.allow ?? 'POST'] : [];
+  return reply(refusals[it.code].status, it.code, 0, body, [
+    ...allow,
+    ...(headersOf[it.code] ?? []),
+    ...extra,
+  ]);
 }
 
 const oneRow = often(reply(200, 'committed', 1, '{"rows":1}'));

@@ -111,6 +111,9 @@ type What =
     }
   | { readonly kind: 'sns.certificate' | 'sns.confirmed' | 'event_grid.confirmed'; readonly table: TableName }
   | { readonly kind: 'sns.failed' | 'event_grid.failed'; readonly table: TableName; readonly reason: string }
+  /** Keys of an issuer of tokens (VALIDATE with jwks). */
+  | { readonly kind: 'jwks.fetched'; readonly url: string; readonly keys: number }
+  | { readonly kind: 'jwks.failed'; readonly url: string; readonly reason: string }
   /** Requests that were answered but not stored, because their delivery is already stored. */
   | { readonly kind: 'deliveries.repeated'; readonly table: TableName; readonly deliveries: number }
   /** Requests that were not stored, because their delivery's id came before with another body: each is kept for its owner, or its sender has it still. */

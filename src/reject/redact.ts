@@ -173,14 +173,16 @@ export function rawHeadersOf(headers: Readonly<Record<string, string>>): readonl
 }
 
 /**
- * Some senders put their key into the query, so names are shown, and values are not. If the table stores the query (INCLUDE QUERY),
- * all of it is kept.
+ * Some senders put their key into the query, so names are shown, and values are not. If the table stores the query (INCLUDE QUERY, or of a
+ * GET), all of it is kept.
  */
 function shownTarget({
   requestTarget: target,
-  target: { intake },
-}: Pick<RejectedRequest, 'requestTarget' | 'target'>): string {
+  method,
+  target: { intake, methods },
+}: Pick<RejectedRequest, 'requestTarget' | 'method' | 'target'>): string {
   if (intake.includes.some(({ what }) => what === 'query')) return target;
+  if (method === 'GET' && methods?.has(method) === true) return target;
   const at = target.indexOf('?');
   if (at < 0) return target;
   const fields = target.slice(at + 1).split('&');

@@ -10,10 +10,9 @@ export const messageSignature = `starts_with(headers->>'signature-input', 'sig1=
     || E'\\n"content-digest": ' || (headers->>'content-digest')
     || E'\\n"@signature-params": ' || substr(headers->>'signature-input', 6), 'UTF8'), 'sha256'), 'base64') || ':')`;
 
-/** `keys` is the provider's JWK set. */
 export const oauthToken = `lower(left(headers->>'authorization', 7)) = 'bearer '
-  AND jwt_verify(substr(headers->>'authorization', 8), keys)->>'iss' = 'https://login.example.com/'
-  AND jwt_verify(substr(headers->>'authorization', 8), keys)->>'aud' = 'https://hooks.example.com'`;
+  AND jwt_verify(substr(headers->>'authorization', 8), jwks => 'https://login.example.com/.well-known/jwks.json',
+    issuer => 'https://login.example.com/', audience => 'https://hooks.example.com') IS NOT NULL`;
 
 export function ownChecksPage(printedFrom: string): string {
   return `# Checks for senders without an entry
@@ -35,15 +34,16 @@ digest may also be \`sha-512\`. Behind a proxy, \`@path\` has to arrive as the s
 ## OAuth bearer tokens
 
 Fireblocks, Persona, AfterShip and Twilio’s Webhook Rules, among others, can get a token from a provider of yours (client credentials) before they
-deliver. If it is a JSON Web Token, put the provider’s key set (the text at its \`jwks_uri\`) into a secret, and compare issuer and audience:
+deliver. If it is a JSON Web Token, it is checked with the keys that the provider publishes (at its \`jwks_uri\`), if \`HEADGATE_JWKS_HOSTS\` lists
+[that host](../sql/validate.md#keys-of-an-issuer):
 
 \`\`\`sql
 CREATE TABLE token_events (data JSONB) WITH (connector = 'webhook')
-VALIDATE SECRET keys AS
+VALIDATE AS
   ${oauthToken};
 \`\`\`
 
-Headgate fetches no keys: when the provider changes them, \`ALTER SECRET keys AS '…'\` with a set that has the old and the new one. Nothing of the
+Where nothing may be fetched, put the text of the key set into a secret, \`jwt_verify(…, keys)\`, compare its \`iss\` and \`aud\`, and renew it with \`ALTER SECRET\`. Nothing of the
 body is signed by such a token: if the sender also signs, check that, too. An opaque token that does not change is compared by \`USING bearer\`.
 
 ${printedFrom}`;

@@ -6,6 +6,7 @@ import { SignJWT, exportJWK, generateKeyPair } from 'jose';
 import { documented } from '../../test/support/documented-signers.ts';
 import type { Documented } from '../../test/support/documented-signers.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
+import { publishedTokenKeys } from '../validate/jwt.ts';
 import { messageSignature, oauthToken } from './custom-checks.ts';
 import { expressionOf, senders } from './senders.ts';
 import { mostUsed, missingOf, witnessTable } from './evidence-table.ts';
@@ -134,9 +135,10 @@ test('OAuth: a token of the provider for this audience is accepted, of another i
   const { privateKey, publicKey } = await generateKeyPair('RS256');
   const stranger = await generateKeyPair('RS256');
   const keys = JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: 'k1', alg: 'RS256' }] });
-  const check = parseExpression(oauthToken, { secrets: ['keys'] }).compile({
-    secrets: new Map([['keys', keys]]),
+  const check = parseExpression(oauthToken, { secrets: [] }).compile({
+    secrets: new Map(),
     publicUrl,
+    publishedKeys: () => ({ current: () => publishedTokenKeys(keys), missed: () => undefined }),
   });
   const ask = async (issuer: string, audience: string, key = privateKey) => {
     const token = await new SignJWT({})

@@ -10,11 +10,6 @@ export const unsupported: readonly { readonly name: string; readonly reason: str
     reason: 'the body is encrypted with AES, and an expression cannot decrypt.',
   },
   {
-    name: 'Google Pub/Sub, Azure Event Grid and others with tokens of an identity provider',
-    reason:
-      'the keys that sign the tokens change every few days and have to be fetched, and an expression never fetches anything. Compare a text in the URL instead: `USING google_pubsub`, `USING azure_event_grid`.',
-  },
-  {
     name: 'Alexa, Dialogflow, Google Chat and others that expect an answer computed from the request',
     reason:
       'a table stores a request and acknowledges it; an answer for a person to read or hear has to come from an application.',
@@ -35,8 +30,8 @@ export const unsupported: readonly { readonly name: string; readonly reason: str
       'it signs a JSON text that contains the body as an escaped string and the time as a number, and an expression cannot escape one.',
   },
   {
-    name: 'Neon Auth, Fireblocks (version 2), ShipEngine, Google with OIDC',
+    name: 'Neon Auth, Fireblocks (version 2), ShipEngine',
     reason:
-      'the keys are in a list (JWKS) that changes, and an expression never fetches anything: put the list into the secret, for `jwt_verify`, and renew it with `ALTER SECRET`.',
+      'the keys are in a list (JWKS) that changes, and what they sign is no whole token: put a key into the secret, for `rsa_verify` or `ed25519_verify`, and renew it with `ALTER SECRET`. Whole tokens are checked with `jwt_verify(…, jwks => …)`.',
   },
 ];

@@ -14,6 +14,8 @@ export interface Target {
   readonly oid: number;
   /** null: the table has no VALIDATE. `'unusable'`: its VALIDATE cannot be evaluated now: 503, never accepted. */
   readonly check: RequestCheck | null | 'unusable';
+  /** Keys that the check needs and that are fetched; absent: it needs none. */
+  readonly fetchedKeys?: FetchedKeys | undefined;
   /** The check reads the body as it was before it was decompressed. */
   readonly readsEncodedBody?: boolean | undefined;
   /** Why the check refuses a request; absent: there is no check, or the reason cannot be told. */
@@ -29,6 +31,8 @@ export interface Target {
   readonly shape: Shape;
   readonly code: Code;
   readonly intake: Intake;
+  /** The methods of requests that are stored; absent: only POST. */
+  readonly methods?: ReadonlySet<string> | undefined;
   readonly spool?: SpoolChoice | undefined;
   /** Absent: every request is stored, however often it is sent. */
   readonly dedupe?: Dedupe | undefined;
@@ -40,6 +44,14 @@ export interface Target {
   readonly inspected?: boolean | undefined;
   /** Absent: rows go into the table itself. */
   readonly into?: Into | undefined;
+}
+
+/** Keys of issuers of tokens, as a check needs them. */
+export interface FetchedKeys {
+  /** null: they are there. Otherwise resolves once they are; rejects with Refused if they cannot be fetched now. */
+  ready(): Promise<void> | null;
+  /** To be called at once after a check that was not true: whether keys were fetched again because a token named one that was not there. */
+  renewed(): Promise<boolean>;
 }
 
 /** What is known of a table's sender without its secret. */

@@ -102,7 +102,7 @@ function usesOf(root: Node, name: string): Use[] {
       visit(message, true, longer, mark);
       return;
     }
-    const isDigest = inDigest || role === 'hash' || role === 'verify' || role === 'token';
+    const isDigest = inDigest || ['hash', 'verify', 'token', 'issued'].includes(role ?? '');
     const known = node.kind === 'and' ? new Map([...longer, ...lengthsOf(node)]) : longer;
     const next = node.kind === 'and' ? ++facts : mark;
     for (const child of childrenOf(node)) visit(child, isDigest, known, next);
@@ -243,7 +243,7 @@ function checkShaped({ args: [value, name, max], at }: NodeOf<'call'>): void {
     throw new ExpressionError('22023', 'the shape and the length of shaped() are constants', at);
   const isMade = (node: Node): boolean =>
     node.kind === 'secret' ||
-    (node.kind === 'call' && ['mac', 'hash', 'verify', 'token'].includes(node.row.role ?? ''));
+    (node.kind === 'call' && ['mac', 'hash', 'verify', 'token', 'issued'].includes(node.row.role ?? ''));
   if (value !== undefined && holds(value, isMade))
     throw new ExpressionError(
       '22023',

@@ -8,6 +8,7 @@ import { EvaluationError } from './errors.ts';
 import { comparisons, constantTimeEquality } from './functions-comparison.ts';
 import { type HeaderSlots, allHeaders, headerText, headerValues } from './headers.ts';
 import { jsonOf } from './jsonb.ts';
+import { type PublishedKeys, verifyIssuedToken } from './jwt.ts';
 import { type Node, type NodeOf, childrenOf } from './node.ts';
 import { type Implementation, type FunctionRow } from './function-table.ts';
 import { pathOf, queryOf, urlOf } from './target.ts';
@@ -17,6 +18,8 @@ import { type Value } from './types.ts';
 export interface BoundValues {
   readonly secrets: ReadonlyMap<string, string>;
   readonly publicUrl: string | null;
+  /** The keys that are published at a URL. Absent: none are fetched here. */
+  readonly publishedKeys?: ((url: string) => PublishedKeys) | undefined;
 }
 
 /** One request under evaluation. The compiler creates one per expression; evaluation is synchronous. */
@@ -173,9 +176,23 @@ export class Compiler {
     const direct = row.name === 'encode' && this.#trace === null ? this.#encoded(node) : null;
     if (direct !== null) return direct;
     const args = node.args.map((arg) => this.#closure(arg));
+    if (row.role === 'issued') return strictCall(this.#issued(node.args), args);
     const isEquality = row.role === 'equal' || row.role === 'unequal';
     const implementation = isEquality ? this.#equality(row, node.args) : this.#prepared(row, node.args);
     return row.strict ? strictCall(implementation, args) : looseCall(implementation, args);
+  }
+
+  #issued(args: readonly Node[]): Implementation {
+    const [, url = '', issuer = '', audience = ''] = args.map((arg) =>
+      arg.kind === 'constant' && typeof arg.value === 'string' ? arg.value : '',
+    );
+    const keys = this.#values.publishedKeys?.(url);
+    if (keys === undefined)
+      return () => {
+        throw new EvaluationError('0A000', 'no keys are fetched here');
+      };
+    return (...[token, , , , now]) =>
+      verifyIssuedToken(token as string, keys, { issuer, audience }, Number(now) / 1e6);
   }
 
   /** An equality with a secret text that is the same for every request is prepared like secure_compare. */

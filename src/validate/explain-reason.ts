@@ -188,7 +188,7 @@ export class Reasons {
         'url is NULL: the public address is not known (HEADGATE_PUBLIC_URL)',
       );
     }
-    return cause.kind === 'call' && cause.row.role === 'token'
+    return isToken(cause)
       ? this.#told({ kind: 'token' }, `the token does not verify: ${this.#print(cause)} is NULL`)
       : `${this.#print(cause)} is NULL`;
   }
@@ -229,7 +229,7 @@ export class Reasons {
     const fact = `${this.#print(node)} is false${values.length === 0 ? '' : ` (${values.join(', ')})`}`;
     if (!readsClock(node)) return fact;
     // A token is verified as of now, too: what was wrong with it is not known.
-    const token = [...reachable(node)].find((part) => part.kind === 'call' && part.row.role === 'token');
+    const token = [...reachable(node)].find((part) => isToken(part));
     if (token !== undefined && this.#is(token, null)) return this.#unknown(token);
     const age = [...reachable(node)]
       .map((part) => ageOf(part, this.#evaluation.results))
@@ -332,4 +332,8 @@ function missingHeader(name: string): string {
   const lower = name.toLowerCase();
   if (name === lower) return `header '${name}' is missing`;
   return `header '${name}' is never found, because names are in lower case here: write '${lower}'`;
+}
+
+function isToken(node: Node): boolean {
+  return node.kind === 'call' && (node.row.role === 'token' || node.row.role === 'issued');
 }

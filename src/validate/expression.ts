@@ -10,7 +10,7 @@ import { checkCost } from './cost.ts';
 import { breaksLine, dropsLineBreaks } from './digest-strength.ts';
 import { ExpressionError } from './errors.ts';
 import { HeaderSlots } from './headers.ts';
-import { type Node, childrenOf } from './node.ts';
+import { type Node, type VariableName, childrenOf } from './node.ts';
 import { loadParser, parseText, tokenEnds } from './parse.ts';
 import { Safety, isKeyConstant } from './safety.ts';
 import { Typer } from './typing.ts';
@@ -35,6 +35,10 @@ export interface Expression {
   readonly secretLiterals: readonly { readonly start: number; readonly end: number }[];
   /** Whether `encoded_body` is read. */
   readonly readsEncodedBody: boolean;
+  /** Whether the body is read, and of the URL neither `query` nor `url`. */
+  readonly readsBodyAlone: boolean;
+  /** URLs at which keys are published that it needs. */
+  readonly keyUrls: readonly string[];
   readonly warnings: readonly string[];
   compile(values: BoundValues): RequestCheck;
 }
@@ -55,9 +59,14 @@ export function parseExpression(text: string, scope: ExpressionScope): Expressio
     text,
     payloadName,
     headersRead: reads.names,
-    readsAllHeaders: reads.all,
+    readsAllHeaders: reads.variables.has('headers'),
     secretLiterals: literalRanges(text, keyConstants(root, safety)),
-    readsEncodedBody: reads.encodedBody,
+    readsEncodedBody: reads.variables.has('encoded_body'),
+    readsBodyAlone:
+      (reads.variables.has('payload') || reads.variables.has('encoded_body')) &&
+      !reads.variables.has('query') &&
+      !reads.variables.has('url'),
+    keyUrls: keyUrlsOf(root),
     warnings: [...reads.names.flatMap(nameWarning), ...lineBreakWarning(root)],
     compile: (values) => compileCheck(root, values, [...safety.bound]),
   };
@@ -116,14 +125,20 @@ export function* reachable(root: Node): Generator<Node> {
   }
 }
 
-function readsOf(root: Node): { names: string[]; all: boolean; encodedBody: boolean } {
+function readsOf(root: Node): { names: string[]; variables: ReadonlySet<VariableName> } {
   const nodes = [...reachable(root)];
   const names = nodes.flatMap((node) => (node.kind === 'header' ? [node.name] : []));
-  return {
-    names: [...new Set(names)].sort(),
-    all: nodes.some((node) => node.kind === 'variable' && node.name === 'headers'),
-    encodedBody: nodes.some((node) => node.kind === 'variable' && node.name === 'encoded_body'),
-  };
+  const variables = nodes.flatMap((node) => (node.kind === 'variable' ? [node.name] : []));
+  return { names: [...new Set(names)].sort(), variables: new Set(variables) };
+}
+
+/** Each once. */
+function keyUrlsOf(root: Node): string[] {
+  const urls = [...reachable(root)].flatMap((node) => {
+    const url = node.kind === 'call' && node.row.role === 'issued' ? node.args[1] : undefined;
+    return url?.kind === 'constant' && typeof url.value === 'string' ? [url.value] : [];
+  });
+  return [...new Set(urls)];
 }
 
 function nameWarning(name: string): string[] {

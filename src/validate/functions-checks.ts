@@ -178,4 +178,17 @@ export const checkRows: readonly FunctionRow[] = [
       size: ([token]) => ({ base: (token?.base ?? 0) * 2, body: token?.body ?? 0 }),
     },
   ),
+  fn(
+    'jwt_verify',
+    ['text', 'text', 'text', 'text'],
+    'jsonb',
+    // A node whose keys are fetched (compile.ts).
+    () => null,
+    "`jwt_verify(token, jwks => 'https://…', issuer => '…', audience => '…')`: the claims of a JSON Web Token that verifies with [the keys that its issuer publishes](#keys-of-an-issuer), has this `iss`, this `aud` (or a list with it) and an `exp`, and is neither expired nor early; otherwise NULL. The three are constants.",
+    {
+      role: 'issued',
+      clock: true,
+      size: ([token]) => ({ base: (token?.base ?? 0) * 2, body: token?.body ?? 0 }),
+    },
+  ),
 ];

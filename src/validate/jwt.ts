@@ -12,6 +12,7 @@ import {
   timingSafeEqual,
 } from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
+import { limits } from '../config/limits.ts';
 import { EvaluationError } from './errors.ts';
 import { type JsonValue, parseJson } from './jsonb.ts';
 import { verifyEcdsa, verifyEd25519, verifyRsa } from './keys.ts';
@@ -19,6 +20,8 @@ import { verifyEcdsa, verifyEd25519, verifyRsa } from './keys.ts';
 interface TokenKey {
   readonly id: string | null;
   readonly key: KeyObject;
+  /** The only algorithm that it is for, as its set says; absent: what its type allows. */
+  readonly algorithm?: string;
 }
 
 export type TokenKeys = readonly TokenKey[];
@@ -72,6 +75,37 @@ function usable(keys: readonly unknown[]): TokenKeys {
   return found;
 }
 
+/** The keys of an issuer, which are fetched from the URL where it publishes them. */
+export interface PublishedKeys {
+  /** Those that were fetched last. Throws EvaluationError as long as there are none. */
+  current(): TokenKeys;
+  /** A token names a key that is not one of them. */
+  missed(): void;
+}
+
+/** The keys of a set that anybody may read, and so may have no secret ones. Throws Error if it is no set, or has none that verifies here. */
+export function publishedTokenKeys(text: string): TokenKeys {
+  const { jwksKeysMax: keysMax, jwksRsaBitsMin: rsaBitsMin } = limits;
+  const fields: unknown = JSON.parse(text);
+  if (!isFields(fields) || !Array.isArray(fields.keys)) throw new Error('it is no JWK set');
+  if (fields.keys.length > keysMax) throw new Error(`it has more than ${keysMax} keys`);
+  const found = fields.keys.filter(isFields).flatMap((one): TokenKey[] => {
+    const { kty, use, key_ops: uses, alg } = one;
+    if (kty === 'oct' || (use !== undefined && use !== 'sig')) return [];
+    if (uses !== undefined && !(Array.isArray(uses) && uses.includes('verify'))) return [];
+    try {
+      const made = jwk(one);
+      const bits = made.key.asymmetricKeyDetails?.modulusLength ?? rsaBitsMin;
+      if (bits < rsaBitsMin) return [];
+      return [typeof alg === 'string' ? { ...made, algorithm: alg } : made];
+    } catch {
+      return [];
+    }
+  });
+  if (found.length === 0) throw new Error('it has no key that verifies signatures');
+  return found;
+}
+
 /** For example the keys of a set without the set, or the certificates of an `x5c`. */
 function isJsonList(text: string): boolean {
   if (!text.trimStart().startsWith('[')) return false;
@@ -122,24 +156,76 @@ function fieldsOf(encoded: string): Fields | null {
   }
 }
 
-/** The claims, or null. `nowSeconds`: since 1970. */
-export function verifyToken(token: string, keys: TokenKeys, nowSeconds: number): JsonValue | null {
+interface ReadToken {
+  readonly header: Fields;
+  readonly algorithm: string;
+  readonly payload: string;
+  readonly signed: Buffer;
+  readonly signature: Buffer;
+}
+
+function readToken(token: string): ReadToken | null {
   const parts = token.length > tokenCharsMax ? [] : token.split('.');
   const [head = '', payload = '', signature = ''] = parts;
   if (parts.length !== 3 || !parts.every((text) => part.test(text))) return null;
   const header = fieldsOf(head);
   // An extension that must be understood (RFC 7515, 4.1.11) is not supported here.
   if (header === null || 'crit' in header || typeof header.alg !== 'string') return null;
-  const algorithm = header.alg;
-  const signed = Buffer.from(`${head}.${payload}`, 'latin1');
   const bytes = Buffer.from(signature, 'base64url');
   // Two spellings of one signature would be two tokens.
   if (bytes.toString('base64url') !== signature) return null;
-  const candidates = keys.length === 1 ? keys : keys.filter(({ id }) => id !== null && id === header.kid);
-  if (!candidates.some(({ key }) => verifies(key, algorithm, signed, bytes))) return null;
-  const claims = fieldsOf(payload);
-  if (claims === null || !isCurrent(claims, nowSeconds)) return null;
-  return parseJson(Buffer.from(payload, 'base64url').toString('utf8'));
+  const signed = Buffer.from(`${head}.${payload}`, 'latin1');
+  return { header, algorithm: header.alg, payload, signed, signature: bytes };
+}
+
+function isSigned({ algorithm, signed, signature }: ReadToken, keys: TokenKeys): boolean {
+  return keys.some(
+    ({ key, algorithm: only = algorithm }) =>
+      only === algorithm && verifies(key, algorithm, signed, signature),
+  );
+}
+
+const claimsOf = ({ payload }: ReadToken) => parseJson(Buffer.from(payload, 'base64url').toString('utf8'));
+
+/** The claims, or null. `nowSeconds`: since 1970. */
+export function verifyToken(token: string, keys: TokenKeys, nowSeconds: number): JsonValue | null {
+  const read = readToken(token);
+  if (read === null) return null;
+  const candidates =
+    keys.length === 1 ? keys : keys.filter(({ id }) => id !== null && id === read.header.kid);
+  if (!isSigned(read, candidates)) return null;
+  const claims = fieldsOf(read.payload);
+  return claims !== null && isCurrent(claims, nowSeconds) ? claimsOf(read) : null;
+}
+
+/** What a token must say besides: who has issued it, and for whom. */
+export interface Issued {
+  readonly issuer: string;
+  readonly audience: string;
+}
+
+/**
+ * The same for a token of an issuer that publishes its keys. Such keys sign for everybody who asks the issuer, so it must be meant for this audience, and it must
+ * expire. Throws EvaluationError if the keys are not there.
+ */
+export function verifyIssuedToken(
+  token: string,
+  keys: PublishedKeys,
+  { issuer, audience }: Issued,
+  nowSeconds: number,
+): JsonValue | null {
+  const read = readToken(token);
+  const claims = read === null ? null : fieldsOf(read.payload);
+  if (read === null || claims === null || claims.exp === undefined || !isCurrent(claims, nowSeconds))
+    return null;
+  const { iss, aud } = claims;
+  if (iss !== issuer || !(aud === audience || (Array.isArray(aud) && aud.includes(audience)))) return null;
+  const all = keys.current();
+  const { kid } = read.header;
+  const candidates =
+    kid === undefined && all.length === 1 ? all : all.filter(({ id }) => id !== null && id === kid);
+  if (candidates.length === 0) keys.missed();
+  return isSigned(read, candidates) ? claimsOf(read) : null;
 }
 
 function isCurrent({ exp, nbf }: Fields, nowSeconds: number): boolean {
@@ -168,7 +254,8 @@ function verifies(key: KeyObject, algorithm: string, signed: Buffer, signature: 
       return algorithm === expected && verifyEcdsa(key, signed, signature, hash, 'raw');
     }
     case 'ed25519':
-      return algorithm === 'EdDSA' && verifyEd25519(key, signed, signature);
+      // RFC 9864 has given it a name of its own.
+      return /^Ed(DSA|25519)$/.test(algorithm) && verifyEd25519(key, signed, signature);
     default:
       return false;
   }

@@ -145,8 +145,8 @@ function isSecretCall(shape: NodeDraft): boolean {
 }
 
 /** The sender wrote the claims of a token and the signature: they do not reveal the key. */
-function isPublicCall(shape: NodeDraft): boolean {
-  return shape.kind === 'call' && (shape.row.role === 'token' || shape.row.role === 'verify');
+export function isPublicCall(shape: NodeDraft): boolean {
+  return shape.kind === 'call' && ['token', 'issued', 'verify'].includes(shape.row.role ?? '');
 }
 
 export class Nodes {

@@ -29,6 +29,11 @@ function names(nodes: readonly PgNode[] | undefined): string[] {
   return (nodes ?? []).map((node) => as(node, 'String')?.sval ?? '*');
 }
 
+/** The names of the arguments of functions that may be called by them. */
+const argumentNames: Readonly<Record<string, readonly string[]>> = {
+  jwt_verify: ['token', 'jwks', 'issuer', 'audience'],
+};
+
 export class Converter {
   readonly #index: (location: number) => number;
   #depth = 0;
@@ -111,9 +116,7 @@ export class Converter {
     const path = names(node.funcname);
     if (path[0] === 'pg_catalog') path.shift();
     const name = path.join('.');
-    const named = node.args?.some((arg) => 'NamedArgExpr' in arg) ?? false;
     const special =
-      named ||
       node.agg_star ||
       node.agg_distinct ||
       node.agg_order ||
@@ -121,7 +124,19 @@ export class Converter {
       node.over ||
       node.func_variadic;
     if (special) throw this.#unknown(`this way of calling ${name}()`, at);
-    return { kind: 'call', name, args: this.#all(node.args), at };
+    return { kind: 'call', name, args: this.#all(this.#inOrder(name, node.args, at)), at };
+  }
+
+  /** Arguments by name behind those by position, as PostgreSQL has them, in the order of the function's own. */
+  #inOrder(name: string, args: FuncCall['args'], at: number): FuncCall['args'] {
+    const given = (args ?? []).flatMap((arg) => ('NamedArgExpr' in arg ? [arg.NamedArgExpr] : []));
+    if (args === undefined || given.length === 0) return args;
+    const known = argumentNames[name]?.slice(args.length - given.length) ?? [];
+    const ordered = known.flatMap((word) => given.find((arg) => arg.name === word)?.arg ?? []);
+    // PostgreSQL's parser has refused a name that is given twice.
+    if (ordered.length !== given.length || known.length !== given.length)
+      throw this.#unknown(`this way of calling ${name}()`, at);
+    return [...args.slice(0, args.length - given.length), ...ordered];
   }
 
   #type(node: PgTypeName | undefined): TypeName {

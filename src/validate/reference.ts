@@ -73,7 +73,7 @@ is compiled when the table is created. Anything that is not on this page is refu
 | name | type | what |
 | --- | --- | --- |
 | \`headers\` | jsonb | the request's headers, names in lower case, values decoded as UTF-8 (other bytes refuse the request) |
-| the JSONB column's name, or \`payload\` | bytea | the body as it arrived, decompressed |
+| the JSONB column's name, or \`payload\` | bytea | the body as it arrived, decompressed; empty for a GET, whose \`query\` or \`url\` is what is signed |
 | each bound secret | text | its value |
 | \`encoded_body\` | bytea | the body as it was sent, before its \`Content-Encoding\` was undone; the same as the body if it has none |
 | \`method\`, \`path\` | text | of the request, as received; the path without the query |
@@ -111,6 +111,30 @@ In addition to the functions and operators below: \`AND OR NOT\`, \`IS [NOT] NUL
 
 `;
 
+const keysOfAnIssuer = `
+## Keys of an issuer
+
+An identity provider signs its tokens with keys that it replaces, and publishes at a URL (a JWK set, at the provider's \`jwks_uri\`). \`jwt_verify\` with \`jwks\` takes the keys from there, if
+[\`HEADGATE_JWKS_HOSTS\`](../settings.md) lists the host; by default it lists none, and such a table cannot be created. For Google's Pub/Sub:
+
+\`\`\`sql
+-- HEADGATE_JWKS_HOSTS=www.googleapis.com:443
+CREATE TABLE pushed (data JSONB) WITH (connector = 'webhook')
+  VALIDATE AS
+    jwt_verify(substr(headers->>'authorization', 8), jwks => 'https://www.googleapis.com/oauth2/v3/certs',
+      issuer => 'https://accounts.google.com', audience => 'https://hooks.example.com/webhook/dev/public/pushed')
+    ->>'email' = 'pusher@my-project.iam.gserviceaccount.com';
+\`\`\`
+
+- The URL, the issuer and the audience are constants. A provider signs for everybody who has an account there, so the token must have this \`iss\` and this \`aud\`, and an \`exp\`. If the
+  audience is no secret of yours, compare a claim that only your sender has, as above.
+- The key decides the algorithm: RSA of ${limits.jwksRsaBitsMin} bits or more (RS256, RS384, RS512), P-256, P-384, P-521 (ES…), Ed25519 (EdDSA), and what its \`alg\` says, if it has one. Secret keys and keys for encryption are ignored.
+- The token's \`kid\` chooses the key. A set has up to ${limits.jwksKeysMax} keys and ${limits.jwksBytesMax / 1024} KiB.
+- Keys are fetched when the first request needs them, which waits up to ${limits.outgoingMs / 1_000} s for it, and again behind a request when they are ${limits.jwksFreshMs / 60_000} minutes old. A token with an unknown \`kid\` has them
+  fetched at once, but not within ${limits.jwksPauseMs / 1_000} s of the last time. If they cannot be fetched, those that are there are used for ${limits.jwksStaleMs / 3_600_000} hours; without any, requests get \`503\`, and the log says why (\`jwks.failed\`).
+- Only over TLS, to public addresses, without redirects and proxies: [what Headgate calls](../security.md#what-headgate-calls).
+`;
+
 const ownSignature = `
 ## A signature of your own
 
@@ -142,5 +166,5 @@ SELECT event, data FROM orders;
 /** The Markdown of docs/sql/validate.md. */
 export function validateReference(): string {
   const sections = (Object.keys(themes) as FunctionTheme[]).map(section);
-  return `${introduction}${sections.join('\n')}${ownSignature}\nThis page is printed from \`src/validate/function-table.ts\` and \`src/validate/functions*.ts\`.\n`;
+  return `${introduction}${sections.join('\n')}${keysOfAnIssuer}${ownSignature}\nThis page is printed from \`src/validate/function-table.ts\` and \`src/validate/functions*.ts\`.\n`;
 }

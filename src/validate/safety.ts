@@ -137,6 +137,11 @@ export class Safety {
         const verified = known || (left.sender && !right.varies && this.#key(right));
         return { whenTrue: verified, whenFalse: verified, whenKnown: verified };
       }
+      case 'issued': {
+        // The keys are an issuer's that the owner has named.
+        const verified = known || left.sender;
+        return { whenTrue: verified, whenFalse: verified, whenKnown: verified };
+      }
       default:
         return held;
     }

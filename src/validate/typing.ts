@@ -136,6 +136,7 @@ export class Typer {
     if (name === 'now') return this.#now(at);
     if (row.role === 'header') return this.#headerValues(args[0], at);
     const converted = args.map((arg, i) => this.build.coerce(arg, row.args[i] ?? 'text'));
+    if (row.role === 'issued') refuseUnpinned(converted);
     if (row.clock) converted.push(this.#now(at));
     return this.build.call(row, converted, at);
   }
@@ -404,5 +405,16 @@ export class Typer {
     return args.length === 0
       ? this.build.constant([], 'text[]', at)
       : this.build.make({ kind: 'array', args }, 'text[]', at);
+  }
+}
+
+/** Whoever sends a token must not choose whose keys it is checked with. */
+function refuseUnpinned(args: readonly Node[]): void {
+  for (const [index, name] of ['jwks', 'issuer', 'audience'].entries()) {
+    const arg = args[index + 1];
+    if (arg?.kind !== 'constant' || typeof arg.value !== 'string' || arg.value === '')
+      throw new ExpressionError('0A000', `${name} must be a constant in jwt_verify()`, arg?.at ?? null);
+    if (name === 'jwks' && !/^https?:\/\/[!-~]{1,2048}$/.test(arg.value))
+      throw new ExpressionError('22023', 'jwks must be a URL in jwt_verify()', arg.at);
   }
 }

@@ -9,6 +9,7 @@ import { createCompileAnswers } from '../../src/validate/answers.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
 import type { TestDatabase } from './postgres.ts';
+import { noKeySets } from './no-key-sets.ts';
 
 /** `VALIDATE AS secret` accepts requests whose target equals the secret s; `all` reads every header. */
 export async function openCatalog(t: TestContext, database: TestDatabase) {
@@ -27,6 +28,7 @@ export async function openCatalog(t: TestContext, database: TestDatabase) {
     keys: { make: () => Promise.resolve() },
     compiler: {
       open,
+      keySets: noKeySets,
       verifier: undefined,
       compileAnswers: createCompileAnswers(null),
       destination: (value, trusted) => destinationOf(value, ['rw:4566'], trusted),

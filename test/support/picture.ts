@@ -7,6 +7,7 @@ import { destinationOf } from '../../src/catalog/destination.ts';
 import { limits } from '../../src/config/limits.ts';
 import type { Limits } from '../../src/config/limits.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
+import { noKeySets } from './no-key-sets.ts';
 
 /** `clock`: in ms. */
 export function pictureOf(
@@ -15,6 +16,7 @@ export function pictureOf(
 ): SnapshotCache {
   const bounds = { ...limits, catalogTablesMax: 100, catalogWholeMs: Infinity, ...given };
   const compiler = {
+    keySets: noKeySets,
     verifier: undefined,
     open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
     compileAnswers: createCompileAnswers(null),

@@ -6,6 +6,7 @@ import { emptySnapshot, nextSnapshot } from '../../src/catalog/snapshot.ts';
 import type { Snapshot } from '../../src/catalog/snapshot.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 import type { Target } from '../../src/types/target.ts';
+import { noKeySets } from './no-key-sets.ts';
 
 export async function readSnapshot(client: ClientBase, before: Snapshot = emptySnapshot): Promise<Snapshot> {
   const path = await client.query<{ path: string }>(`select current_setting('search_path') as path`);
@@ -23,6 +24,7 @@ export async function readSnapshot(client: ClientBase, before: Snapshot = emptyS
     { rows, unread: [] },
     {
       open: () => '',
+      keySets: noKeySets,
       verifier: undefined,
       compileAnswers: createCompileAnswers(null),
       destination: (value, trusted) => destinationOf(value, ['rw:4566'], trusted),
