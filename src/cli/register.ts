@@ -280,7 +280,17 @@ function agentCommands({ shell, command, placed, where }: Making): void {
     .action(async (options: Placed & McpCommandOptions) => {
       const { mcpCommand } = await import('./mcp/mcp.ts');
       const at = await where(options);
-      await end(mcpCommand(at, options, shell.settings({}), shell.version(), process.stdin, shell.io()));
+      await end(
+        mcpCommand(
+          at,
+          options,
+          shell.settings({}),
+          shell.version(),
+          process.stdin,
+          process.stdout,
+          shell.io(),
+        ),
+      );
     });
 }
 

@@ -63,9 +63,10 @@ export const commandLimits = {
   mcpLineBytesMax: 1024 * 1024,
   mcpCallsMax: 8,
   mcpPendingMax: 64,
-  /** How long a call may take, and one statement of it, in ms; how long `wait` waits, in seconds. */
+  /** How long a call may take, one statement of it, and what still runs when the client is gone, in ms; how long `wait` waits, in seconds. */
   mcpCallMs: 90_000,
   mcpStatementMs: 10_000,
+  mcpEndMs: 5_000,
   mcpWaitS: 60,
   mcpWaitDefaultS: 30,
   /** Rows of a tool, of `query` and `traffic`, and ids that one call may name. */

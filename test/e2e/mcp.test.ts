@@ -1,5 +1,7 @@
 /** `headgate mcp`, spoken to by the protocol's own client in both of its eras, and by lines that no client sends. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -168,6 +170,9 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
       [`SELECT query_to_xml('SELECT pg_advisory_lock(1)', true, true, '')`, /query_to_xml is volatile/],
       [`SELECT headgate.retry_rejected(1, true)`, /retry_rejected is volatile/],
       ['SELECT pg_sleep(60)', /pg_sleep is volatile/],
+      ['SELECT (1::bigint).pg_advisory_lock', /pg_advisory_lock is volatile/],
+      [`SELECT table_to_xml('orders', true, true, '')`, /table_to_xml reads/],
+      ['SELECT 1 AS a, 2 AS a', /two columns have the name a/],
       ['SELECT', /syntax error|one SELECT/],
     ] as const) {
       const { text, isError } = await query(sql);
@@ -182,6 +187,72 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
       ).rows[0]?.['n'],
       0,
     );
+  });
+
+  await t.test('query runs no code of a role that its own is no member of', async (t) => {
+    const other = await headgate.clientAs(t, 'other');
+    await root.query('GRANT CREATE ON DATABASE dev TO other');
+    // Each says that it is immutable, and acts.
+    await other.query(
+      `CREATE SCHEMA traps; GRANT USAGE ON SCHEMA traps TO PUBLIC;
+      CREATE FUNCTION traps.trap() RETURNS int IMMUTABLE LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM pg_advisory_lock_shared(2); PERFORM pg_notify('traps', current_user); RETURN 1; END $$;
+      CREATE FUNCTION public.lower(jsonb) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT traps.trap()::text';
+      CREATE OPERATOR public.<= (LEFTARG = jsonb, RIGHTARG = text, FUNCTION = traps.below);
+      CREATE VIEW traps.view AS SELECT traps.trap() AS a;
+      CREATE VIEW traps.view_of_view AS SELECT * FROM traps.view;
+      CREATE VIEW traps.locking AS SELECT pg_advisory_lock_shared(2)::text AS a;
+      CREATE TABLE traps.secured AS SELECT 1 AS a; ALTER TABLE traps.secured ENABLE ROW LEVEL SECURITY;
+      CREATE POLICY trap ON traps.secured USING (traps.trap() = 1);
+      CREATE TABLE traps.indexed AS SELECT 1 AS a; CREATE INDEX ON traps.indexed ((a + traps.trap()));
+      CREATE TABLE traps.checked (a int CHECK (a > traps.trap()));
+      CREATE DOMAIN traps.word AS text CHECK (traps.trap() = 1);
+      CREATE TYPE traps.mood AS ENUM ('good'); CREATE TABLE traps.moods AS SELECT 'good'::traps.mood AS mood;
+      CREATE FUNCTION traps.text_of(traps.mood) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT traps.trap()::text';
+      CREATE CAST (traps.mood AS text) WITH FUNCTION traps.text_of(traps.mood);
+      CREATE TABLE traps.plain AS SELECT 1 AS a; CREATE VIEW traps.harmless AS SELECT abs(a) AS a FROM traps.plain WHERE a = 1;
+      GRANT SELECT ON ALL TABLES IN SCHEMA traps TO PUBLIC`.replace(
+        'CREATE OPERATOR',
+        `CREATE FUNCTION traps.below(jsonb, text) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT traps.trap() = 1'; CREATE OPERATOR`,
+      ),
+    );
+    const client = await connected(t, headgate, 'agent');
+    for (const sql of [
+      'SELECT traps.trap()',
+      'SELECT lower(data) FROM orders',
+      `SELECT data <= 'a'::text FROM orders`,
+      `SELECT data BETWEEN 'a'::text AND 'b'::text FROM orders`,
+      'SELECT * FROM traps.view',
+      'SELECT * FROM traps.view_of_view',
+      'SELECT * FROM traps.secured',
+      'SELECT * FROM traps.indexed WHERE a + 1 = 2',
+      'SELECT * FROM traps.checked',
+      `SELECT 'a'::traps.word`,
+      'SELECT mood::text FROM traps.moods',
+    ]) {
+      const { text, isError } = await call(client, 'query', { sql });
+      assert.equal(isError, true, sql);
+      assert.match(text, /belongs to the role other/, sql);
+    }
+    assert.match((await call(client, 'query', { sql: 'SELECT * FROM traps.locking' })).text, /is volatile/);
+    for (const table of ['plain', 'harmless'])
+      assert.deepEqual((await call(client, 'query', { sql: `SELECT x.a FROM traps.${table} x` })).rows, [
+        { a: '1' },
+      ]);
+    await other.query('DROP SCHEMA traps CASCADE');
+    await other.query('DROP FUNCTION IF EXISTS public.lower(jsonb)');
+  });
+
+  await t.test('a value of any size is cut before it is sent', async (t) => {
+    const client = await connected(t, headgate, 'agent');
+    const sql = `SELECT repeat('x', 60000000) AS "__proto__", ROW(NULL, NULL) AS r, NULL AS n, '\\x00'::bytea AS b`;
+    const { rows } = await call(client, 'query', { sql });
+    assert.deepEqual(Object.entries(rows[0] ?? {}), [
+      ['__proto__', 'x'.repeat(8192)],
+      ['r', '(,)'],
+      ['n', null],
+      ['b', '\\x00'],
+    ]);
   });
 
   await t.test('a superuser, and a role that can become one, get no query', async (t) => {
@@ -231,6 +302,23 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
     },
   );
 
+  await t.test('the process and its sessions end soon after the client is gone, whatever runs', async (t) => {
+    const child = spawn(process.execPath, [cli, 'mcp', '--dsn', dsnOf(headgate, 'agent')], {
+      stdio: ['pipe', 'pipe', 'ignore'],
+    });
+    onEnd(t, 'mcp', () => void child.kill('SIGKILL'));
+    child.stdin.write(
+      '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"wait","arguments":{"seconds":60}}}\n',
+    );
+    const waiting = `SELECT FROM pg_stat_activity WHERE usename = 'agent' AND application_name = 'headgate tail'`;
+    await until(async () => (await root.query(waiting)).rowCount === 1);
+    const began = performance.now();
+    child.stdin.destroy();
+    await once(child, 'exit');
+    assert.ok(performance.now() - began < 45_000);
+    await until(async () => (await root.query(waiting)).rowCount === 0);
+  });
+
   await t.test('lines that are no requests are answered, and the next request as ever', async () => {
     const lines = [
       'no json',
@@ -242,6 +330,10 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
       '{"jsonrpc":"2.0","id":5,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}}}',
       '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}',
       '{"jsonrpc":"2.0","id":6,"method":"ping"}',
+      '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"wait","arguments":{"seconds":1}}}',
+      '{"jsonrpc":"2.0","id":7,"method":"ping"}',
+      '{"jsonrpc":"2.0","id":{},"method":"ping"}',
+      '{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"refused","arguments":{"code":"a\\u0000"}}}',
     ];
     const ran = await run(process.execPath, [cli, 'mcp', '--dsn', dsnOf(headgate, 'agent')], {
       input: `${lines.join('\n')}\n`,
@@ -264,5 +356,14 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
     assert.equal(of(4)?.result?.isError, true);
     assert.equal(of(5)?.error?.code, -32022);
     assert.deepEqual(of(6)?.result, {});
+    assert.equal(of(8)?.result?.isError, true);
+    const twice = answers.filter(({ id }) => id === 7);
+    assert.deepEqual(
+      twice.map(({ error }) => error?.code),
+      [-32600, undefined],
+    );
+    assert.ok(
+      answers.some(({ id, error }) => typeof id === 'object' && id !== null && error?.code === -32600),
+    );
   });
 });

@@ -29,7 +29,9 @@ export function argumentsOf(given: unknown, takes: ArgumentTypes): Readonly<Reco
 
 function fits(value: unknown, type: ArgumentType): boolean {
   if (type.type === 'string')
-    return typeof value === 'string' && value !== '' && value.length <= type.maxLength;
+    return (
+      typeof value === 'string' && value !== '' && value.length <= type.maxLength && !value.includes('\0')
+    );
   if (type.type === 'integer') return isWhole(value, type.minimum, type.maximum);
   return (
     Array.isArray(value) &&
@@ -43,7 +45,7 @@ const isWhole = (value: unknown, from: number, to: number): boolean =>
   Number.isSafeInteger(value) && (value as number) >= from && (value as number) <= to;
 
 function sentenceOf(type: ArgumentType): string {
-  if (type.type === 'string') return `a text of 1 to ${type.maxLength} characters`;
+  if (type.type === 'string') return `a text of 1 to ${type.maxLength} characters, none of them NUL`;
   if (type.type === 'integer') return `a whole number from ${type.minimum} to ${type.maximum}`;
   return `1 to ${type.maxItems} whole numbers from ${type.items.minimum}`;
 }

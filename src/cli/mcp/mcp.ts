@@ -1,8 +1,10 @@
 /**
  * `headgate mcp`: the tools of an agent, over standard input and output. Ends with its input, or when it is interrupted; a line that is too
- * long is skipped and answered with an error. Returns the exit status.
+ * long is skipped and answered with an error. A client that reads no answers is read no further. Calls that run when the client is gone have a few
+ * seconds to end. Returns the exit status.
  */
-import type { Readable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
 import { limits } from '../../config/limits.ts';
 import type { Settings } from '../../config/settings.ts';
 import { plain } from '../../kit/terminal.ts';
@@ -27,6 +29,7 @@ export async function mcpCommand(
   settings: Settings,
   version: string,
   input: Readable,
+  output: Writable,
   io: CommandIo,
 ): Promise<number> {
   const why = await within(where.dsn, 'mcp', whyNoQuery);
@@ -47,7 +50,7 @@ export async function mcpCommand(
   const running = new Set<Promise<void>>();
   try {
     for await (const line of linesOf(input)) {
-      const answered = server.answer(line).then((answer) => void (answer === null || io.print(answer)));
+      const answered = server.answer(line).then((answer) => written(output, answer));
       const settled = answered.finally(() => running.delete(settled));
       running.add(settled);
       if (running.size >= limits.mcpPendingMax) await Promise.race(running);
@@ -55,10 +58,18 @@ export async function mcpCommand(
   } catch (error) {
     if (!io.signal.aborted) throw error;
   } finally {
-    await Promise.allSettled(running);
+    const late = setTimeout(() => server.close(), limits.mcpEndMs);
+    // Answers that nobody reads never end.
+    await Promise.race([Promise.allSettled(running), pause(2 * limits.mcpEndMs, undefined, { ref: false })]);
+    clearTimeout(late);
     io.signal.removeEventListener('abort', stop);
   }
   return io.signal.aborted ? interrupted : 0;
+}
+
+/** Resolves when the pipe has taken it, or is closed. */
+async function written(output: Writable, answer: string | null): Promise<void> {
+  if (answer !== null) await new Promise<void>((resolve) => output.write(answer, () => resolve()));
 }
 
 function pageAt(uri: string): string {

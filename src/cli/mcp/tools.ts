@@ -23,7 +23,7 @@ import { storedTables } from '../stored-requests.ts';
 import { tailElsewhere } from '../tail.ts';
 import type { ArgumentTypes } from './arguments.ts';
 import { fetched } from './fetched.ts';
-import { queryRows } from './query.ts';
+import { queryOf, queryRows } from './query.ts';
 import type { Tool, ToolResult } from './server.ts';
 
 export interface ToolSetting {
@@ -221,20 +221,14 @@ const pages: Tool = {
   run: async (given) => ({ rows: [{ page: pageOf(textOf(given, 'name')) }] }),
 };
 
-const querying = ({ where }: ToolSetting): Tool => ({
-  name: 'query',
-  description: `One SELECT with the rights of the role, at most ${limits.mcpQueryRowsMax} rows.`,
-  takes: {
-    sql: { type: 'string', maxLength: 100_000, description: 'one SELECT, without volatile functions' },
-  },
-  writes: false,
-  run: (given, signal) =>
-    connected(where, signal, async (session) => {
-      await beginReading(session);
-      await session.typed('SET LOCAL search_path TO DEFAULT');
-      return queryRows(session, textOf(given, 'sql'));
-    }),
-});
+const querying = (setting: ToolSetting): Tool =>
+  selecting(setting)(
+    'query',
+    `One SELECT with the rights of the role, at most ${limits.mcpQueryRowsMax} rows.`,
+    { sql: { type: 'string', maxLength: 100_000, description: 'one SELECT, without volatile functions' } },
+    (session, given) => queryOf(session, textOf(given, 'sql')),
+    (session, _, query) => queryRows(session, query),
+  );
 
 function writing({ where, io }: ToolSetting): Tool[] {
   const ids = {
