@@ -250,6 +250,10 @@ export const answering: Readonly<Record<string, Answering>> = {
     handshake: 'When the webhook is created, Mailchimp calls the URL with GET and expects 200.',
     answers: () => [checked({ when: `method = 'GET'`, status: 200 })],
   },
+  mailchimp_signed: {
+    handshake: 'When the webhook is created, Mailchimp calls the URL with GET and expects 200.',
+    answers: () => [unchecked({ when: `method = 'GET'`, status: 200 })],
+  },
   woocommerce: {
     handshake:
       'When the webhook is saved, WooCommerce POSTs an unsigned form `webhook_id=…` and activates the webhook only after a 200.',

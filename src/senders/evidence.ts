@@ -26,19 +26,30 @@ export type Source =
   /** The vendor's documentation, and the month in which it was read. */
   | { readonly page: string; readonly read: string }
   /** Code or words of somebody else. */
-  | { readonly report: string };
+  | { readonly report: string }
+  /** Somebody has looked there, and it says nothing about this. */
+  | { readonly silent: string; readonly read: string };
 
 export const ran = (name: PackageName): Source => ({ package: name });
 export const code = (file: string): Source => ({ code: file });
 export const page = (address: string, read: string): Source => ({ page: address, read });
 export const report = (what: string): Source => ({ report: what });
+export const silent = (where: string, read = 'November 2026'): Source => ({ silent: where, read });
 
 /** What distinguishes a repeated delivery from a new one. */
 export type Delivery =
   /** One per event, and the same when the sender tries again: `from` says so. `but` is a sentence of limits. */
   | { readonly kind: 'known'; readonly id: DeliveryId; readonly from: Source; readonly but?: string }
-  /** An id whose meaning nobody has looked up. null: nobody has looked for one. */
-  | { readonly kind: 'unverified'; readonly id: DeliveryId | null }
+  /**
+   * An id whose meaning nobody knows: null, if nobody has looked for one. `said` is a sentence: what `from` says of it, which is not that
+   * it stays when the sender tries again.
+   */
+  | {
+      readonly kind: 'unverified';
+      readonly id: DeliveryId | null;
+      readonly said?: string;
+      readonly from?: Source;
+    }
   /** Nothing does. `why` is a sentence, and so is `instead`: what to do. */
   | { readonly kind: 'none'; readonly why: string; readonly instead?: string; readonly from: Source };
 
@@ -49,6 +60,12 @@ export const known = (id: DeliveryId, from: Source, but?: string): Delivery => (
   ...(but === undefined ? {} : { but }),
 });
 export const unverified = (id: DeliveryId | null = null): Delivery => ({ kind: 'unverified', id });
+export const undecided = (id: DeliveryId, said: string, from: Source): Delivery => ({
+  kind: 'unverified',
+  id,
+  said,
+  from,
+});
 export const none = (why: string, from: Source, instead?: string): Delivery => ({
   kind: 'none',
   why,
@@ -72,7 +89,7 @@ export interface WantedAnswer {
   readonly from: Source;
 }
 
-/** The other things that a page says. What is missing nobody has verified. */
+/** The other things that a page says. What is missing nobody has verified. `secret`: see `secretSources`. */
 export type Evidence = Readonly<
   Partial<Record<'signature' | 'handshake' | 'rotation' | 'secret' | 'event', Source | readonly Source[]>>
 >;
@@ -87,11 +104,19 @@ export function sourceText(source: Source): string {
   }
   if ('code' in source) return `from the vendor’s source: ${source.code}`;
   if ('page' in source) return `from its documentation of ${source.read}: ${source.page}`;
-  return `by report only: ${source.report}`;
+  if ('report' in source) return `by report only: ${source.report}`;
+  return `not said in ${source.silent}, ${source.read}`;
 }
 
 function packageOf(name: PackageName): Package {
   return packages[name];
+}
+
+/** A vendor's package that signs or checks with the text of the secret as it is stored has said what its form is. */
+export function secretSources({ secret, signature }: Evidence): readonly Source[] {
+  if (secret !== undefined) return [secret].flat();
+  if (signature === undefined) return [];
+  return [signature].flat().filter((it) => 'package' in it && packageOf(it.package).others !== true);
 }
 
 export const nobody = 'nobody has verified this: tell us';

@@ -39,6 +39,8 @@ export function dedupeText({ delivery, events, name, id: sender }: Sender): Dedu
   const stays = 'fields' in id ? id.stays : undefined;
   if (delivery.kind === 'known')
     return { id: place, ...(stays === undefined ? {} : { compare: placesOf(stays) }) };
+  if (delivery.said !== undefined)
+    return { problem: delivery.said, instead: `If you know that it stays: dedupe = '${place}'. ${see}` };
   return {
     problem: `nobody has verified that the id at ${place} is one per event of ${name}, and the same when it tries again`,
     instead: `If you know that it is: dedupe = '${place}'. ${see}`,
@@ -187,7 +189,8 @@ function eachText({ delivery, events }: Sender): string {
     delivery.kind === 'none'
       ? delivery.why
       : delivery.kind === 'unverified' && delivery.id !== null && 'ofEach' in delivery.id
-        ? `Nobody has verified that \`${delivery.id.ofEach}\` is one per ${what}, and the same when it is repeated`
+        ? (delivery.said ??
+          `Nobody has verified that \`${delivery.id.ofEach}\` is one per ${what}, and the same when it is repeated`)
         : `Nobody has verified that anything identifies an ${what}`;
   return `${start}. ${why}: so this query compares everything that an ${what} says, and reads equal ones once.`;
 }

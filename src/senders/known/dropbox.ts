@@ -1,5 +1,5 @@
 /** Dropbox. */
-import { code, none, report } from '../evidence.ts';
+import { code, none } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -14,10 +14,7 @@ export const dropbox: Sender = hmacBody({
     code('dropbox/mdwebhook, app.py'),
     'Fetch the changes through the API: after a repeated notification there are none.',
   ),
-  evidence: {
-    signature: report('a public receiver’s table of signatures, read in November 2026'),
-    handshake: code('dropbox/mdwebhook, app.py'),
-  },
+  evidence: { signature: code('dropbox/mdwebhook, app.py'), handshake: code('dropbox/mdwebhook, app.py') },
   steps: ['Open the App Console → the app → Settings → Webhooks and add the URL of the table.'],
   notes: ['A notification names the accounts that changed; fetch the changes through the API.'],
   example: ({ id }) => ({

@@ -1,5 +1,5 @@
 /** Resend. */
-import { report } from '../evidence.ts';
+import { ran } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
 import { standard, whsec } from '../standard-webhooks.ts';
@@ -9,9 +9,7 @@ export const resend: Sender = standard({
   name: 'Resend',
   prefix: 'svix',
   secret: whsec('on the webhook’s page'),
-  evidence: {
-    signature: report('a public receiver’s table of signatures, read in November 2026'),
-  },
+  evidence: { signature: ran('resend') },
   steps: ['Open Webhooks → Add Webhook with the URL of the table, choose events, copy the signing secret.'],
   example: ({ id, nowMs }) => ({
     type: 'email.delivered',

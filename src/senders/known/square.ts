@@ -20,7 +20,14 @@ export const square: Sender = urlHmac({
     { fields: [['event_id']] },
     page('developer.squareup.com/docs/webhooks/overview', 'November 2026'),
   ),
-  evidence: { signature: ran('square') },
+  evidence: {
+    signature: ran('square'),
+    rotation: page('developer.squareup.com, “Update webhook subscription signature key”', 'November 2026'),
+  },
+  answer: {
+    what: 'a 2xx within 10 seconds',
+    from: page('developer.squareup.com/docs/webhooks/step4manage', 'November 2026'),
+  },
   steps: [
     'In the Developer Console open the app → Webhooks → Subscriptions → Add subscription.',
     'Notification URL: the URL of the table, exactly as Square will call it. Choose the events and save.',
