@@ -1,4 +1,5 @@
 /** Who says what of each sender, as a table: sender × fact × witness. Printed by `npm run test:verifiers`. Pure. */
+import { eventPlaces } from './events.ts';
 import { secretSources, type Source } from './evidence.ts';
 import { packages } from './packages.ts';
 import type { Sender } from './sender.ts';
@@ -60,6 +61,7 @@ const facts = [
 type Fact = (typeof facts)[number];
 
 function witnessesOf({
+  id,
   evidence,
   delivery,
   retries,
@@ -77,7 +79,7 @@ function witnessesOf({
     'clock and retries': said(retries?.from),
     answer: said(answer?.from),
     handshake: handshake === null ? 'asks nothing' : said(evidence.handshake),
-    'event type': said(evidence.event),
+    'event type': eventPlaces[id] === undefined ? 'in no one place' : said(evidence.event),
     'secret form': said(secretSources(evidence)),
     rotation: said(evidence.rotation),
   };

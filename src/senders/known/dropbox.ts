@@ -1,5 +1,5 @@
 /** Dropbox. */
-import { code, none } from '../evidence.ts';
+import { code, none, silent } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -14,7 +14,11 @@ export const dropbox: Sender = hmacBody({
     code('dropbox/mdwebhook, app.py'),
     'Fetch the changes through the API: after a repeated notification there are none.',
   ),
-  evidence: { signature: code('dropbox/mdwebhook, app.py'), handshake: code('dropbox/mdwebhook, app.py') },
+  evidence: {
+    signature: code('dropbox/mdwebhook, app.py'),
+    handshake: code('dropbox/mdwebhook, app.py'),
+    rotation: silent('dropbox/mdwebhook'),
+  },
   steps: ['Open the App Console → the app → Settings → Webhooks and add the URL of the table.'],
   notes: ['A notification names the accounts that changed; fetch the changes through the API.'],
   example: ({ id }) => ({

@@ -20,8 +20,9 @@ export const dub: Sender = hmacBody({
     secret: code('dubinc/dub 1de955f, apps/web/lib/webhook/secret.ts'),
   },
   retries: {
-    when: 'after 12 seconds, 2.5 and 30 minutes, 6 hours, then daily',
+    when: 'after 12 seconds, 2.5 and 30 minutes, 6 hours, then daily, 20 times in all',
     signed: 'as at first',
+    lastS: 16 * 86_400,
     from: code('dubinc/docs, docs/webhooks/introduction.mdx'),
   },
   answer: { what: 'a 2xx', from: code('dubinc/docs, docs/webhooks/introduction.mdx') },

@@ -1,5 +1,5 @@
 /** Meta. */
-import { code, none, page } from '../evidence.ts';
+import { code, none, page, silent } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -28,6 +28,7 @@ export const meta: Sender = hmacBody({
   evidence: {
     signature: code('fbsamples/messenger-platform-samples, messenger-api/messenger-api-and-webhooks/app.py'),
     handshake: page('developers.facebook.com, “Webhooks”', 'November 2026'),
+    rotation: silent('fbsamples/messenger-platform-samples'),
   },
   steps: [
     'In the app’s dashboard open Webhooks (or the product’s configuration) and choose the object.',

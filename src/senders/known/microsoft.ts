@@ -49,6 +49,7 @@ export const microsoft: readonly Sender[] = [
     retries: {
       when: 'for up to 4 hours, more and more rarely',
       signed: 'as at first',
+      lastS: 4 * 3_600,
       from: page('learn.microsoft.com/graph/change-notifications-delivery-webhooks', 'November 2026'),
     },
     answer: {

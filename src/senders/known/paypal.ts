@@ -1,5 +1,5 @@
 /** PayPal. */
-import { code, known, page, ran } from '../evidence.ts';
+import { code, known, page, ran, silent } from '../evidence.ts';
 import { sign } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { header, headerOperand, utf8 } from '../expressions.ts';
@@ -35,6 +35,7 @@ export const paypalSender: Sender = sender('A public key', {
   evidence: {
     signature: [ran('paypalrestsdk'), page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026')],
     event: code('paypal/PayPal-Python-SDK, paypalrestsdk/notifications.py'),
+    rotation: silent('developer.paypal.com/api/rest/webhooks'),
   },
   steps: [
     'In the Developer Dashboard open the app → Webhooks → Add Webhook with the URL of the table.',

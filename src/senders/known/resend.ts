@@ -1,5 +1,5 @@
 /** Resend. */
-import { ran } from '../evidence.ts';
+import { code, ran, report } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
 import { standard, whsec } from '../standard-webhooks.ts';
@@ -9,7 +9,14 @@ export const resend: Sender = standard({
   name: 'Resend',
   prefix: 'svix',
   secret: whsec('on the webhook’s page'),
-  evidence: { signature: ran('resend') },
+  evidence: {
+    signature: ran('resend'),
+    event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
+  },
+  answer: {
+    what: 'a 2xx within 15 seconds',
+    from: code('svix/svix-docs a3cf04a, content/receiving/introduction.mdx, by which Resend delivers'),
+  },
   steps: ['Open Webhooks → Add Webhook with the URL of the table, choose events, copy the signing secret.'],
   example: ({ id, nowMs }) => ({
     type: 'email.delivered',
