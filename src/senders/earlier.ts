@@ -27,6 +27,8 @@ export const earlierExpressions: Readonly<Record<string, readonly Expression[]>>
   supabase_auth: [standardPadded('webhook', 'v1,', 'whsec_')],
   mollie: [bodyHmac('X-Mollie-Signature', 'sha256', `'sha256=' || `)],
   nylas: [bodyHmac('X-Nylas-Signature', 'sha256')],
+  fireflies: [bodyHmac('X-Hub-Signature', 'sha256', `'sha256=' || `)],
+  attentive: [bodyHmac('x-attentive-hmac-sha256', 'sha256')],
   convoy: [bodyHmac('X-Convoy-Signature', 'sha512')],
   coinbase_cdp: [
     (s) =>
