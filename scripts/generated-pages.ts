@@ -1,7 +1,7 @@
 /** Pages generated from tables in the source, so that they cannot differ from it; and files copied into the chart. */
 import { readFileSync } from 'node:fs';
 import { refusals } from '../src/errors/refusals.ts';
-import { senderPages } from '../src/senders/page.ts';
+import { senderPages } from '../src/senders/sender-page.ts';
 import { settingsTable } from '../src/config/settings.ts';
 import { validateReference } from '../src/validate/reference.ts';
 

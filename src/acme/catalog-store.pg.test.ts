@@ -13,7 +13,7 @@ import { resealDatabase } from '../secrets/rotation.ts';
 import { createSealing } from '../secrets/sealing.ts';
 import { newKey } from './certificates.ts';
 import { storeInCatalog } from './catalog-store.ts';
-import { nothing } from './state.ts';
+import { nothing } from './certificate-state.ts';
 
 async function catalogOf(t: TestContext): Promise<Client> {
   const client = await (await testDatabase(t, { catalog: true })).connect();

@@ -7,8 +7,8 @@ import { createHash, randomUUID } from 'node:crypto';
 import { identities } from '../catalog/seals.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { limits } from '../config/limits.ts';
-import { nothing, parseState } from './state.ts';
-import type { State } from './state.ts';
+import { nothing, parseState } from './certificate-state.ts';
+import type { State } from './certificate-state.ts';
 import type { Store } from './store.ts';
 
 type Ask = (sql: string, values: readonly unknown[]) => Promise<readonly unknown[]>;

@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import { requireTool } from '../../test/support/tools.ts';
 import { certificateRequest, chainOf, challengeCertificate, newKey, placeholder } from './certificates.ts';
 import { integer, oid, octets, sequence, time } from './der.ts';
-import { nothing, parseState, renewalMs } from './state.ts';
+import { nothing, parseState, renewalMs } from './certificate-state.ts';
 
 const nowMs = Date.parse('2026-03-04T05:06:07Z');
 

@@ -10,8 +10,8 @@ import { createSecureContext } from 'node:tls';
 import type { SecureContext } from 'node:tls';
 import { challengeCertificate, placeholder } from './certificates.ts';
 import type { Certificate } from './certificates.ts';
-import { parseState } from './state.ts';
-import type { Challenge, State } from './state.ts';
+import { parseState } from './certificate-state.ts';
+import type { Challenge, State } from './certificate-state.ts';
 import type { Store } from './store.ts';
 
 const folderOf = (dataDir: string) => join(dataDir, 'acme');

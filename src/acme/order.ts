@@ -6,7 +6,7 @@ import type { Authority, Json } from './authority.ts';
 import { AcmeError, jsonOf, line, problemText, text } from './authority.ts';
 import { certificateRequest, chainOf, newKey } from './certificates.ts';
 import type { Certificate } from './certificates.ts';
-import type { Challenge } from './state.ts';
+import type { Challenge } from './certificate-state.ts';
 
 export interface Issuing {
   readonly authority: Authority;

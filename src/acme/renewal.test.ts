@@ -12,8 +12,8 @@ import { challengeCertificate, newKey } from './certificates.ts';
 import type { Certificate } from './certificates.ts';
 import { CertificateKeeper } from './renewal.ts';
 import type { KeeperOptions } from './renewal.ts';
-import { nothing } from './state.ts';
-import type { State } from './state.ts';
+import { nothing } from './certificate-state.ts';
+import type { State } from './certificate-state.ts';
 import type { Store } from './store.ts';
 
 const domains = ['a.example.com'];

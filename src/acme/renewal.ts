@@ -17,8 +17,8 @@ import type { Observe } from '../observe/observations.ts';
 import { AcmeError, line } from './authority.ts';
 import { newKey } from './certificates.ts';
 import type { Certificate } from './certificates.ts';
-import { lifetimeOf, nothing, renewalMs } from './state.ts';
-import type { Challenge, State } from './state.ts';
+import { lifetimeOf, nothing, renewalMs } from './certificate-state.ts';
+import type { Challenge, State } from './certificate-state.ts';
 import type { Store } from './store.ts';
 
 export interface KeeperOptions {

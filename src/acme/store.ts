@@ -1,7 +1,7 @@
 /**
  * Where the state of a certificate is stored, and who may ask for the next one: a folder (folder-store.ts), or a catalog that Headgates share (catalog-store.ts).
  */
-import type { State } from './state.ts';
+import type { State } from './certificate-state.ts';
 
 export interface Store {
   /** Other Headgates show what is stored here, and see it with their next look. */

@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { suite, test } from 'node:test';
-import { briefOf, spanText } from '../console/brief.ts';
-import type { ToExplain } from '../console/brief.ts';
+import { briefOf, spanText } from '../console/outcome-summary.ts';
+import type { ToExplain } from '../console/outcome-summary.ts';
 import { explain } from '../console/explained.ts';
 import { refusals } from '../errors/refusals.ts';
 import type { Keys, Sender } from '../senders/sender.ts';

@@ -16,12 +16,12 @@ import { createRetry } from '../ingest/retry.ts';
 import type { Sns } from '../ingest/sns.ts';
 import { WebhookWay } from '../ingest/spooling.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
-import { WayWithoutSpool } from '../ingest/way.ts';
-import type { Disk } from '../ingest/way.ts';
+import { WayWithoutSpool } from '../ingest/pipeline.ts';
+import type { Disk } from '../ingest/pipeline.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { ListenerOptions } from '../listen/http.ts';
 import type { StageContext } from '../observe/context.ts';
-import type { RequestsApart } from '../reject/apart.ts';
+import type { RequestsApart } from '../reject/conflicting-deliveries.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
 import type { RetryRejected } from '../types/journal.ts';
 

@@ -8,7 +8,7 @@ import { resources } from '../kit/cores.ts';
 import type { Closable } from '../kit/closer.ts';
 import { openListener } from '../listen/http.ts';
 import type { ListenerOptions } from '../listen/http.ts';
-import { commitsEnded } from './listeners/commits-ended.ts';
+import { commitsEnded } from './listeners/wait-for-commits.ts';
 import { Listeners } from './listeners/listeners.ts';
 import { listenersOf } from './listeners/resource-share.ts';
 import type { SpoolDesk } from './listeners/spool-server.ts';

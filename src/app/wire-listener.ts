@@ -25,7 +25,7 @@ import { observers } from '../observe/observations.ts';
 import type { StageContext } from '../observe/context.ts';
 import { Keeper } from '../keep/retention.ts';
 import { IntoRisingWave } from '../risingwave/into.ts';
-import { RequestsApart } from '../reject/apart.ts';
+import { RequestsApart } from '../reject/conflicting-deliveries.ts';
 import { Rejects } from '../reject/rejected-requests.ts';
 import type { RetryRejected } from '../types/journal.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';

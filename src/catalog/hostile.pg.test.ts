@@ -6,7 +6,7 @@ import { Door, rows, webhook } from '../../test/support/ddl-door.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { pinned, readSizes, readTables } from './reading.ts';
+import { pinned, readSizes, readTables } from './queries.ts';
 
 const lockModes = [
   'ACCESS SHARE',

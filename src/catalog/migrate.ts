@@ -19,7 +19,7 @@ import {
   refuseUntrusted,
   refuseWorker,
 } from './rights.ts';
-import { pinned } from './reading.ts';
+import { pinned } from './queries.ts';
 
 export interface Migrations {
   /** The version of the last numbered file. */

@@ -8,7 +8,7 @@ import { debianBin, embeddedBin, startServer } from '../../test/support/server.t
 import type { TestServer } from '../../test/support/server.ts';
 import { until } from '../../test/support/until.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { readOwned } from './reading.ts';
+import { readOwned } from './queries.ts';
 
 /** Whoever waits for a lock fails the test at once. */
 const impatient = `SET statement_timeout = '5s'`;

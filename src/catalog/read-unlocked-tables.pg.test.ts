@@ -6,7 +6,7 @@ import { pictureOf as picture, update } from '../../test/support/picture.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { readAround } from './read-unlocked-tables.ts';
-import { look, readSizes, readTables } from './reading.ts';
+import { look, readSizes, readTables } from './queries.ts';
 import { migrate, readMigrations } from './migrate.ts';
 import type { Picture } from './snapshot-cache.ts';
 

@@ -6,7 +6,7 @@ import type { ClientBase } from 'pg';
 import { faultOf, isConnectionLost, lockNotAvailable, sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
 import { ownedRowsSql, ownersRowsSql } from './catalog-rows.ts';
-import { oidsOf, pinned, readLocked } from './reading.ts';
+import { oidsOf, pinned, readLocked } from './queries.ts';
 
 /** Reads these tables, by oid. */
 type Read<T> = (oids: readonly number[]) => Promise<T>;

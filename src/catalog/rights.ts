@@ -5,7 +5,7 @@
 import type { ClientBase } from 'pg';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import { roleIsChosenSql, trustedSql } from './owner-code.ts';
-import { pinned } from './reading.ts';
+import { pinned } from './queries.ts';
 
 export class CatalogError extends Error {
   override readonly name: string = 'CatalogError';

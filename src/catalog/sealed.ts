@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import type { Client } from 'pg';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
-import { pinned } from './reading.ts';
+import { pinned } from './queries.ts';
 import { identities, oldChecksSql, sealOldCheck } from './seals.ts';
 import type { OldCheckRow } from './seals.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';

@@ -8,7 +8,7 @@ import type { Client } from 'pg';
 import type { StageContext } from '../observe/context.ts';
 import { Picture } from './snapshot-cache.ts';
 import type { Compiles } from './snapshot.ts';
-import { look } from './reading.ts';
+import { look } from './queries.ts';
 import { Refresher } from './refresher.ts';
 
 /** What is made of the tables, and who is told of it. */

@@ -6,7 +6,7 @@ import type { ClientBase } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { writerName } from '../engine/login-names.ts';
 import { makeWriterSql } from '../engine/owner-logins.ts';
-import { pinned } from './reading.ts';
+import { pinned } from './queries.ts';
 
 export async function letWriterIn(client: ClientBase, kind: Engine['kind']): Promise<void> {
   if (kind === 'embedded') {

@@ -10,7 +10,7 @@ import { interrupted } from './print.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { type CommandIo, jsonLine, painted, plain } from '../kit/terminal.ts';
 import { limits } from '../config/limits.ts';
-import { spanOf } from '../kit/span.ts';
+import { spanOf } from '../kit/duration.ts';
 import type { ApiError, TailEvent } from '../console/api.ts';
 import { isRefused, wordsOf } from '../console/outcomes.ts';
 import type { HeldRequest, TailLine } from '../observe/tail.ts';

@@ -12,7 +12,7 @@ import { bareIdentifier } from '../senders/identifier.ts';
 import { SendClient } from '../senders/send-client.ts';
 import { askOne, roundsOf } from '../senders/send-handshake.ts';
 import { SendError } from '../senders/send-options.ts';
-import { dedupeText } from '../senders/repeated.ts';
+import { dedupeText } from '../senders/dedupe.ts';
 import { hasEvent, senderTable } from '../senders/sender-table.ts';
 import type { Sender } from '../senders/sender.ts';
 import { hintForSender, senderNamed, signedRequest } from '../senders/senders.ts';

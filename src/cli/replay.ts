@@ -12,7 +12,7 @@ import type { ForwardOptions } from './forward.ts';
 import { interrupted } from './print.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import { spanOf } from '../kit/span.ts';
+import { spanOf } from '../kit/duration.ts';
 import { databaseError, rest, within } from './session.ts';
 import type { Session, Texts } from './session.ts';
 import { requestOf, storedTables } from './stored-requests.ts';

@@ -8,7 +8,7 @@
  * (certainly not stored), `table_changed` (read the catalog and try again) or, as `unknown`, with `commit_unknown`.
  * Touches the engine through its own small pool of connections per database, so that a slow SELECT elsewhere never
  * delays a group; its connections are handed out by turns of the tables' owners (owner-scheduler.ts), so that nobody's slow tables take all. Whose
- * session stores the rows is decided in session-choice.ts.
+ * session stores the rows is decided in session-role.ts.
  */
 import type { PoolClient } from 'pg';
 import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
@@ -20,7 +20,7 @@ import type { IntoRisingWave } from '../risingwave/into.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { commitCopy } from './copy-group.ts';
+import { commitCopy } from './document-group.ts';
 import { commitDecoded } from './decoded-group.ts';
 import { askOn, fateOf } from './transaction-status.ts';
 import { aborted, isSendersAffair, verdictOf } from './error-cause.ts';
@@ -32,7 +32,7 @@ import { Sharing } from './shared-transaction.ts';
 import type { Transactions } from './shared-transaction.ts';
 import { ackTimeoutOf, mayShare, sharesOf, storeTogether } from './multi-table-statement.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
-import { forRows } from './session-choice.ts';
+import { forRows } from './session-role.ts';
 import { Turns } from './owner-scheduler.ts';
 import type { Done } from './owner-scheduler.ts';
 

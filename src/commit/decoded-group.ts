@@ -11,7 +11,7 @@ import { refusal } from '../errors/refusals.ts';
 import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './error-cause.ts';
 import { withNulls } from './nulls.ts';
-import { Probes } from './probes.ts';
+import { Probes } from './value-at-fault.ts';
 import {
   documentRefusal,
   forOwner,

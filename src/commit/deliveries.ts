@@ -7,7 +7,7 @@
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
-import { askStep } from './asks.ts';
+import { askStep } from './headgate-request.ts';
 import { chainBroken } from './chains.ts';
 import { textOf } from './lock-table.ts';
 import { aborted, deliveredBefore, failedHere, isDelivered } from './error-cause.ts';

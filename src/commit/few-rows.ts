@@ -4,7 +4,7 @@
  * the transaction is sent before anything is locked. Pure: takes target and rows, returns messages.
  *
  * If it fails, the COPY is tried, so that a row is judged in the same words however many come with it; the INSERT's own
- * failure is told only if that of the COPY does not name a row (copy-group.ts).
+ * failure is told only if that of the COPY does not name a row (document-group.ts).
  */
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import type { Rows } from '../types/rows.ts';

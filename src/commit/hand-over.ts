@@ -15,7 +15,7 @@ import type { Refusal } from '../errors/refusals.ts';
 import { copyMessages, groupStatement } from './copy-message.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { isCopied, notConnected, statementTimeoutMs, tellIgnored } from './commit.ts';
-import { askSql, askStep } from './asks.ts';
+import { askSql, askStep } from './headgate-request.ts';
 import type { CommitContext } from './commit.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import { limits as allLimits } from '../config/limits.ts';
@@ -30,7 +30,7 @@ import { Session } from './session.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Step } from './table-statements.ts';
 import type { Attempt } from './interpret-reply.ts';
-import { forRows } from './session-choice.ts';
+import { forRows } from './session-role.ts';
 import { foundBy } from './interpret-reply.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
 

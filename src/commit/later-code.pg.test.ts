@@ -6,7 +6,7 @@ import { beginning, room } from '../../test/support/owners-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { embeddedBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { Probes } from './probes.ts';
+import { Probes } from './value-at-fault.ts';
 import { roundTrip } from './round-trip.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Rows } from '../types/rows.ts';

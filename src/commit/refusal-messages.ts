@@ -8,7 +8,7 @@ import { limits } from '../config/limits.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { isRaised, ours } from './error-cause.ts';
-import type { Misfit } from './probes.ts';
+import type { Misfit } from './value-at-fault.ts';
 import type { Failed } from './round-trip.ts';
 import { versionMissing } from './newest-statements.ts';
 import { keyMissing } from './statements.ts';

@@ -43,7 +43,7 @@ import {
   storeValuesStatement,
   typeOids,
 } from './statements.ts';
-import { Trials } from './trials.ts';
+import { Trials } from './counted-backoff.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
 import type { Parameter, Part } from './wire-message.ts';
 

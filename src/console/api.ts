@@ -1,7 +1,7 @@
 /** Types only: the messages between the console's page and its server. Values of rows are texts, as PostgreSQL writes them. */
 import type { TailLine } from '../observe/tail.ts';
 import type { Cause } from '../types/cause.ts';
-import type { HmacForm, TriedRequest } from './own-hmac.ts';
+import type { HmacForm, TriedRequest } from './custom-hmac.ts';
 import type { Result } from './request-filter.ts';
 import type { KeptFilter } from './request-statements.ts';
 

@@ -16,7 +16,7 @@ import type {
   SqlCall,
   TestRequest,
 } from './api.ts';
-import { isHmacForm } from './own-hmac.ts';
+import { isHmacForm } from './custom-hmac.ts';
 import type { HeldQuestion } from '../observe/tail.ts';
 import { anyKept } from './request-statements.ts';
 import type { KeptFilter } from './request-statements.ts';

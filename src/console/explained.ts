@@ -4,9 +4,9 @@
  * page shows beside it. Pure.
  */
 import type { Cause } from '../types/cause.ts';
-import { ageText, columnOf, cut, spanText } from './brief.ts';
-import type { ToExplain } from './brief.ts';
-import { sizeText } from './shown.ts';
+import { ageText, columnOf, cut, spanText } from './outcome-summary.ts';
+import type { ToExplain } from './outcome-summary.ts';
+import { sizeText } from './visible-text.ts';
 
 export interface Explained {
   readonly title: string;

@@ -2,8 +2,8 @@
  * The statements of the wizard: a table with its secret in one transaction, so that a failure leaves neither; whether its names are free; and
  * how far the endpoint has come, so that an interrupted wizard goes on. Takes what was chosen, returns SQL. Pure.
  */
-import { expressionOf } from './own-hmac.ts';
-import type { HmacForm } from './own-hmac.ts';
+import { expressionOf } from './custom-hmac.ts';
+import type { HmacForm } from './custom-hmac.ts';
 import { identifier, literal, qualified, textOf } from './quote.ts';
 import { createSecret } from './statements.ts';
 import type { TableRef } from './statements.ts';

@@ -12,7 +12,7 @@ import type { CheckSource } from '../catalog/snapshot.ts';
 import { senderOf } from '../senders/senders.ts';
 import type { SignedRequest } from '../senders/senders.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
-import { askOwn } from './own-listener.ts';
+import { askOwn } from './send-to-listener.ts';
 import { signAgain, UnsignableError } from '../senders/sign-again.ts';
 
 export interface ReplayDeps {

@@ -8,10 +8,10 @@ import { columnText, includeText, keptColumns } from '../senders/sender-table.ts
 import type { Sender } from '../senders/sender.ts';
 import { senderOf, senders, signedRequest } from '../senders/senders.ts';
 import { Refused } from '../errors/refusals.ts';
-import { dedupeText } from '../senders/repeated.ts';
+import { dedupeText } from '../senders/dedupe.ts';
 import { replayed } from './replay.ts';
 import type { ReplayDeps } from './replay.ts';
-import { askOwn } from './own-listener.ts';
+import { askOwn } from './send-to-listener.ts';
 
 /** Those that most people begin with, in this order on the page. */
 const popular =

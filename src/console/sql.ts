@@ -17,9 +17,9 @@ import { plainSession, plainTransaction } from '../kit/plain-settings.ts';
 import { limits } from '../config/limits.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
 import type { SqlAnswer, SqlCall } from './api.ts';
-import { catalogTrust, usesCatalog } from './own-catalog.ts';
-import { Reading } from './reading.ts';
-import type { ReadEnd } from './reading.ts';
+import { catalogTrust, usesCatalog } from './catalog-owner.ts';
+import { Reading } from './bounded-query.ts';
+import type { ReadEnd } from './bounded-query.ts';
 
 /** How to reach the SQL port, without credentials. */
 export interface SqlDoorAt extends Pick<ClientConfig, 'host' | 'port' | 'ssl'> {

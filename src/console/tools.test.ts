@@ -6,7 +6,7 @@ import type { Names } from './completion.ts';
 import { csvOf } from './csv.ts';
 import { diffLines } from './diff.ts';
 import { makeColumn, nameOf, pathsOf } from './paths.ts';
-import { recognised } from './recognise.ts';
+import { recognised } from './guess-sender.ts';
 
 suite('CSV', () => {
   const csv = (...cells: readonly (string | null)[]): string =>

@@ -1,11 +1,11 @@
 /**
- * Tries a form of the wizard (own-hmac.ts) on a request and a secret, and a few dozen other ways to sign it if it does not fit. Takes all three
+ * Tries a form of the wizard (custom-hmac.ts) on a request and a secret, and a few dozen other ways to sign it if it does not fit. Takes all three
  * and the time, returns what is right and what is not; keeps and tells no secret and no signature. Pure.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { HmacTrial, HmacVerdict } from './api.ts';
-import { algorithms, encodings } from './own-hmac.ts';
-import type { HmacForm, SignedPart, TriedRequest } from './own-hmac.ts';
+import { algorithms, encodings } from './custom-hmac.ts';
+import type { HmacForm, SignedPart, TriedRequest } from './custom-hmac.ts';
 
 type Steps = HmacVerdict['steps'][number][];
 

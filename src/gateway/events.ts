@@ -12,7 +12,7 @@ import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { ofCatalog } from '../errors/refusals-of-catalog.ts';
+import { ofCatalog } from '../errors/refusals-catalog.ts';
 import { EventBody } from './event-body.ts';
 import type { BodySource } from './event-body.ts';
 import type { EventAnswer, EventRequest, EventStore } from './event-store.ts';

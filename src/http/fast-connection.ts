@@ -10,7 +10,7 @@ import { PerTurn } from '../kit/per-tick.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Connection } from './connection.ts';
 import { FastAnswer } from './fast-answer.ts';
-import { readEach } from './reads.ts';
+import { readEach } from './socket-reader.ts';
 import { doubtful, more, Recogniser } from './plain-request-parser.ts';
 import { WholeRequest } from './whole-request.ts';
 

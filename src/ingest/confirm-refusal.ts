@@ -5,9 +5,9 @@
  */
 import type { Target } from '../types/target.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
-import { ofCatalog } from '../errors/refusals-of-catalog.ts';
+import { ofCatalog } from '../errors/refusals-catalog.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import type { Way } from './way.ts';
+import type { Way } from './pipeline.ts';
 
 /** How many times one request is tried while its table keeps changing. */
 export const changedAttemptsMax = 3;

@@ -25,7 +25,7 @@ import type { FencedStream, StreamFence } from './stream-fence.ts';
 import { changedAttemptsMax, standing } from './confirm-refusal.ts';
 import { authenticate } from './ingest.ts';
 import { ingestRoute } from './routes.ts';
-import type { WayWithoutSpool, Way } from './way.ts';
+import type { WayWithoutSpool, Way } from './pipeline.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { decodeItems } from '../decode/batches.ts';
 import type { ItemsRequest } from '../decode/batches.ts';

@@ -16,7 +16,7 @@ import type { Sns } from './sns.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { decode } from '../decode/decode.ts';
 import type { StageContext } from '../observe/context.ts';
-import type { RequestsApart } from '../reject/apart.ts';
+import type { RequestsApart } from '../reject/conflicting-deliveries.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
 import { freeBuffer, freeMade } from '../kit/free-buffer.ts';
 import type { TableName } from '../observe/observations.ts';
@@ -24,7 +24,7 @@ import { Refused, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { changedAttemptsMax, standing } from './confirm-refusal.ts';
 import { webhookRoute } from './routes.ts';
-import type { Way } from './way.ts';
+import type { Way } from './pipeline.ts';
 
 /** Who takes part besides the way to the table; a retry has none of the optional ones. */
 export interface Stages {

@@ -11,7 +11,7 @@ import { derived } from '../types/delivery-id.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Ingest } from './ingest.ts';
 import type { Stages } from './ingest.ts';
-import type { WayWithoutSpool, Way } from './way.ts';
+import type { WayWithoutSpool, Way } from './pipeline.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 
 type RetryWay = Pick<WayWithoutSpool, keyof Way>;

@@ -6,7 +6,7 @@ import { TableGate } from '../spool/table-order.ts';
 import type { Outcome } from '../types/rows.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import { WebhookWay } from './spooling.ts';
-import type { DiskSpool } from './way.ts';
+import type { DiskSpool } from './pipeline.ts';
 
 const target = targetOf();
 const body = Buffer.from('{}');

@@ -23,8 +23,8 @@ import { rememberedOf } from '../kit/memoize.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
-import { refuseTooMany } from './way.ts';
-import type { Destinations, DiskSpool, Way } from './way.ts';
+import { refuseTooMany } from './pipeline.ts';
+import type { Destinations, DiskSpool, Way } from './pipeline.ts';
 
 interface WebhookDestinations extends Destinations {
   readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'isWatching' | 'known' | 'doubtMs'>;

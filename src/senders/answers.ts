@@ -2,7 +2,7 @@
  * What the senders ask before they deliver, in words, and the ANSWER clauses that USING brings for it; and the answer that
  * they expect after a delivery, if that is not an empty 200. The senders' own side is in questions.ts. By id. Texts only.
  */
-import { asksFirstAnswers } from './answers-asks-first.ts';
+import { activationAnswers } from './answers-activation.ts';
 import { computedAnswers } from './answers-computed.ts';
 import {
   type Answering,
@@ -69,7 +69,7 @@ const abuseProtection = (make: typeof checked) =>
 
 export const answering: Readonly<Record<string, Answering>> = {
   ...computedAnswers,
-  ...asksFirstAnswers,
+  ...activationAnswers,
   slack: {
     handshake:
       'When the URL is saved, Slack POSTs `{"type": "url_verification", "challenge": …}`, signed like any request, and expects the challenge back within 3 seconds.',

@@ -6,9 +6,9 @@ import { SignJWT, exportJWK, generateKeyPair } from 'jose';
 import { documented } from '../../test/support/documented-signers.ts';
 import type { Documented } from '../../test/support/documented-signers.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
-import { messageSignature, oauthToken } from './own-checks.ts';
+import { messageSignature, oauthToken } from './custom-checks.ts';
 import { expressionOf, senders } from './senders.ts';
-import { mostUsed, missingOf, witnessTable } from './witnesses.ts';
+import { mostUsed, missingOf, witnessTable } from './evidence-table.ts';
 
 await loadParser();
 

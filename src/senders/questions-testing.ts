@@ -1,7 +1,7 @@
 /** Questions that test whether the receiver has the key: it must sign a challenge, or tell correct signatures from wrong ones. */
 import { createHash } from 'node:crypto';
-import { discordPing, isHex, isUuid, question, wronglySigned, xeroIntent } from './asking.ts';
-import { all, empty, get, json, status, text, type } from './judging.ts';
+import { discordPing, isHex, isUuid, question, wronglySigned, xeroIntent } from './challenges.ts';
+import { all, empty, get, json, status, text, type } from './answer-checks.ts';
 import type { Question } from './sender.ts';
 import { mac } from './signing.ts';
 

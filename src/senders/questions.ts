@@ -15,7 +15,7 @@ import {
   cloudEvents,
   refusal,
   wrongToken,
-} from './asking.ts';
+} from './challenges.ts';
 import {
   all,
   atMost,
@@ -29,15 +29,15 @@ import {
   success,
   text,
   type,
-} from './judging.ts';
-import { asksFirstQuestions } from './questions-asks-first.ts';
+} from './answer-checks.ts';
+import { activationQuestions } from './questions-activation.ts';
 import { testingQuestions } from './questions-testing.ts';
 import { type Question, formType } from './sender.ts';
 import { numeric, uuid } from './signing.ts';
 
 export const questions: Readonly<Record<string, readonly Question[]>> = {
   ...testingQuestions,
-  ...asksFirstQuestions,
+  ...activationQuestions,
   slack: [
     question({
       what: 'for `challenge` back (url_verification)',

@@ -4,7 +4,7 @@
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { eventPlaces } from './events.ts';
-import { bodyColumn, tableOptions, valueAt } from './repeated.ts';
+import { bodyColumn, tableOptions, valueAt } from './dedupe.ts';
 import type { DeliveryId } from './evidence.ts';
 import type { Sender } from './sender.ts';
 

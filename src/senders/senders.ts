@@ -4,11 +4,11 @@
  */
 import { answering } from './answers.ts';
 import { hintFor } from './brands.ts';
-import { earlierExpressions } from './earlier.ts';
+import { earlierExpressions } from './former-checks.ts';
 import { bareIdentifier } from './identifier.ts';
 import { knownSenders } from './known.ts';
 import { questions } from './questions.ts';
-import { type DedupePlace, dedupeText } from './repeated.ts';
+import { type DedupePlace, dedupeText } from './dedupe.ts';
 import type { Draft, Sender } from './sender.ts';
 
 export const senders: ReadonlyMap<string, Sender> = new Map(

@@ -2,7 +2,7 @@
 import type { Source } from './evidence.ts';
 import { type Package, type PackageName, packages } from './packages.ts';
 import type { Sender } from './sender.ts';
-import { missingOf, witnessTable } from './witnesses.ts';
+import { missingOf, witnessTable } from './evidence-table.ts';
 
 export function verifiersPage(senders: ReadonlyMap<string, Sender>): string {
   return `# Run on the vendors’ own packages

@@ -16,8 +16,8 @@ import type { SpoolFile, SpoolFiles } from './files.ts';
 import { encodeHeader, encodeRecord, headerBytes, joinPayloads, recordsEnd, recordSize } from './format.ts';
 import { segmentKey } from './format.ts';
 import type { RecordHead } from './format.ts';
-import { togetherOf } from './seal-together.ts';
-import type { Appendable } from './seal-together.ts';
+import { togetherOf } from './seal-batch.ts';
+import type { Appendable } from './seal-batch.ts';
 import { count, markPath, removeMarks, segmentPath } from './segment.ts';
 import type { Mark, Segment } from './segment.ts';
 

@@ -9,7 +9,7 @@ import { EvaluationError, ExpressionError } from './errors.ts';
 import { castRow } from './functions.ts';
 import { HeaderSlots } from './headers.ts';
 import { type Node, Nodes, type Shape, childrenOf } from './node.ts';
-import { type Row } from './table.ts';
+import { type Row } from './function-table.ts';
 import { type StaticType, type TypeName, type Value, printedType } from './types.ts';
 
 const noValues = { secrets: new Map<string, string>(), publicUrl: null };

@@ -9,7 +9,7 @@ import { comparisons, constantTimeEquality } from './functions-comparison.ts';
 import { type HeaderSlots, allHeaders, headerText, headerValues } from './headers.ts';
 import { jsonOf } from './jsonb.ts';
 import { type Node, type NodeOf, childrenOf } from './node.ts';
-import { type Implementation, type Row } from './table.ts';
+import { type Implementation, type Row } from './function-table.ts';
 import { pathOf, queryOf, urlOf } from './target.ts';
 import { timestampOfMs } from './timestamp.ts';
 import { type Value } from './types.ts';

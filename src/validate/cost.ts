@@ -5,7 +5,7 @@
 import { limits } from '../config/limits.ts';
 import { ExpressionError } from './errors.ts';
 import { type Node, childrenOf } from './node.ts';
-import { type Size, smallSize, sumSizes } from './table.ts';
+import { type Size, smallSize, sumSizes } from './function-table.ts';
 import { type Value, printedType } from './types.ts';
 
 /** Header names, `\u00XX` escapes and quotes: what JSON adds to the headers. */

@@ -2,7 +2,7 @@
 import { byteFormat, bytesToText, decodeBytes, encodeBytes, textToBytes } from './bytea.ts';
 import { substringBytes } from './text.ts';
 import { checkedInt4 } from './scalars.ts';
-import { type Row, functionsOf, operatorsOf, sumSizes, timesSize } from './table.ts';
+import { type Row, functionsOf, operatorsOf, sumSizes, timesSize } from './function-table.ts';
 import { type Value } from './types.ts';
 
 const fn = functionsOf('bytes');

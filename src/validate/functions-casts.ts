@@ -6,7 +6,7 @@ import { EvaluationError } from './errors.ts';
 import { type Json, jsonNumber, kindOf, parseJson, printJson } from './jsonb.ts';
 import * as decimal from './numeric.ts';
 import * as scalars from './scalars.ts';
-import { type Row, type Size, strict, timesSize } from './table.ts';
+import { type Row, type Size, strict, timesSize } from './function-table.ts';
 import { parseInterval, parseTimestamp, printTimestamp } from './timestamp.ts';
 import { type TypeName, type ValueOf } from './types.ts';
 

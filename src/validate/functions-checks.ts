@@ -6,7 +6,7 @@ import { hashName } from './functions-digests.ts';
 import { keyedHmac } from './hmac.ts';
 import { tokenKeys, verifyToken } from './jwt.ts';
 import { ecdsaKey, ed25519Key, rsaKey, verifyEcdsa, verifyEd25519, verifyRsa, verifyRsaPss } from './keys.ts';
-import { type Implementation, type Row, functionsOf } from './table.ts';
+import { type Implementation, type Row, functionsOf } from './function-table.ts';
 import { type Value } from './types.ts';
 
 const fn = functionsOf('checks');

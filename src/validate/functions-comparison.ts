@@ -4,7 +4,7 @@ import { sameBytes, sameText } from './constant-time.ts';
 import { equalJson } from './jsonb.ts';
 import { compareDecimals } from './numeric.ts';
 import { compareFloats } from './scalars.ts';
-import { type Implementation, type Row, strict } from './table.ts';
+import { type Implementation, type Row, strict } from './function-table.ts';
 import { compareTexts } from './text.ts';
 import { type TypeName, type ValueOf } from './types.ts';
 

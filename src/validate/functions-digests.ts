@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { EvaluationError } from './errors.ts';
-import { type Row, functionsOf } from './table.ts';
+import { type Row, functionsOf } from './function-table.ts';
 
 const fn = functionsOf('digests');
 

@@ -1,7 +1,7 @@
 /** JSONB. */
 import { limits } from '../config/limits.ts';
 import { atPath, element, jsonAsText, member } from './jsonb.ts';
-import { type Row, type Size, operatorsOf, timesSize } from './table.ts';
+import { type Row, type Size, operatorsOf, timesSize } from './function-table.ts';
 
 const op = operatorsOf('json');
 

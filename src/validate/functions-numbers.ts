@@ -2,7 +2,7 @@
 import { EvaluationError } from './errors.ts';
 import * as decimal from './numeric.ts';
 import { checkedFloat, checkedInt4, checkedInt8 } from './scalars.ts';
-import { type Row, functionsOf, operatorsOf } from './table.ts';
+import { type Row, functionsOf, operatorsOf } from './function-table.ts';
 
 const fn = functionsOf('numbers');
 const op = operatorsOf('numbers');

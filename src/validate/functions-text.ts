@@ -11,7 +11,7 @@ import {
   smallSize,
   sumSizes,
   timesSize,
-} from './table.ts';
+} from './function-table.ts';
 import * as text from './text.ts';
 import { type Value } from './types.ts';
 

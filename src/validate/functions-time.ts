@@ -1,7 +1,7 @@
 /** Time, in the time zone UTC. */
 import { EvaluationError } from './errors.ts';
 import { Decimal } from './numeric.ts';
-import { type Row, functionsOf, operatorsOf } from './table.ts';
+import { type Row, functionsOf, operatorsOf } from './function-table.ts';
 import { addInterval, subtractTimestamps, toTimestamp } from './timestamp.ts';
 
 const fn = functionsOf('time');

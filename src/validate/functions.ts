@@ -9,7 +9,7 @@ import { jsonRows } from './functions-json.ts';
 import { numberRows } from './functions-numbers.ts';
 import { textRows } from './functions-text.ts';
 import { timeRows } from './functions-time.ts';
-import { type Row } from './table.ts';
+import { type Row } from './function-table.ts';
 import { type TypeName } from './types.ts';
 
 export const rows: readonly Row[] = [

@@ -3,7 +3,7 @@
  * and subtrees of constants are computed while the tree is built, as PostgreSQL's planner does.
  */
 import { printDecimal } from './numeric.ts';
-import { type Row } from './table.ts';
+import { type Row } from './function-table.ts';
 import { type StaticType, type Value } from './types.ts';
 import { printTextArray } from './arrays.ts';
 import { Decimal } from './numeric.ts';

@@ -1,7 +1,7 @@
 /** The reference page of VALIDATE expressions, printed from the table of functions. */
 import { limits } from '../config/limits.ts';
 import { rows } from './functions.ts';
-import { type Row, type Theme, signature } from './table.ts';
+import { type Row, type Theme, signature } from './function-table.ts';
 import { printedType } from './types.ts';
 
 const themes: Readonly<Record<Theme, string>> = {
@@ -142,5 +142,5 @@ SELECT event, data FROM orders;
 /** The Markdown of docs/sql/validate.md. */
 export function validateReference(): string {
   const sections = (Object.keys(themes) as Theme[]).map(section);
-  return `${introduction}${sections.join('\n')}${ownSignature}\nThis page is printed from \`src/validate/table.ts\` and \`src/validate/functions*.ts\`.\n`;
+  return `${introduction}${sections.join('\n')}${ownSignature}\nThis page is printed from \`src/validate/function-table.ts\` and \`src/validate/functions*.ts\`.\n`;
 }

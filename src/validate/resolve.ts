@@ -4,7 +4,7 @@
  */
 import { ExpressionError } from './errors.ts';
 import { functionsByName, operatorsByName } from './functions.ts';
-import { type Row, signature } from './table.ts';
+import { type Row, signature } from './function-table.ts';
 import {
   type StaticType,
   type TypeName,

@@ -9,7 +9,7 @@ import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import type { SqlAnswer } from '../../src/console/api.ts';
-import { emptyForm } from '../../src/console/own-hmac.ts';
+import { emptyForm } from '../../src/console/custom-hmac.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { ask, cli, jsonHeaders, openBrowser, openPage, post } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';

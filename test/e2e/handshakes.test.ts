@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
 import { askOne, roundsOf } from '../../src/senders/send-handshake.ts';
 import type { Asker } from '../../src/senders/send-handshake.ts';
-import { senderPage } from '../../src/senders/page.ts';
+import { senderPage } from '../../src/senders/sender-page.ts';
 import { SendClient } from '../../src/senders/send-client.ts';
 import type { Asked, Sender } from '../../src/senders/sender.ts';
 import { senders } from '../../src/senders/senders.ts';

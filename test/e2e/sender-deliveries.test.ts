@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHmac, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { eachEvent } from '../../src/senders/repeated.ts';
+import { eachEvent } from '../../src/senders/dedupe.ts';
 import { expressionOf, senders, signedRequest } from '../../src/senders/senders.ts';
 import { sharedHeadgate } from '../support/headgate.ts';
 import { quote } from '../support/senders.ts';

@@ -1,7 +1,7 @@
 /** A picture of the catalog of database `postgres`, whose sealed values are texts in base64 and whose checks let everything pass. */
 import type { ClientBase } from 'pg';
 import { Picture } from '../../src/catalog/snapshot-cache.ts';
-import { look } from '../../src/catalog/reading.ts';
+import { look } from '../../src/catalog/queries.ts';
 import type { Snapshot } from '../../src/catalog/snapshot.ts';
 import { destinationOf } from '../../src/catalog/destination.ts';
 import { limits } from '../../src/config/limits.ts';

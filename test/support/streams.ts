@@ -5,7 +5,7 @@ import type { Target } from '../../src/types/target.ts';
 import type { Catalog } from '../../src/catalog/catalog.ts';
 import { Streams } from '../../src/ingest/ingest-stream.ts';
 import type { StreamFence } from '../../src/ingest/stream-fence.ts';
-import type { WayWithoutSpool } from '../../src/ingest/way.ts';
+import type { WayWithoutSpool } from '../../src/ingest/pipeline.ts';
 import type { TableName } from '../../src/observe/observations.ts';
 import type { Rejects } from '../../src/reject/rejected-requests.ts';
 import type { Limits } from '../../src/config/limits.ts';

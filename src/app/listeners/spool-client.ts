@@ -6,8 +6,8 @@
  */
 import { deferred } from '../../kit/deferred.ts';
 import type { Deferred } from '../../kit/deferred.ts';
-import { Openings } from '../../kit/opened-once.ts';
-import type { Disk, DiskSpool } from '../../ingest/way.ts';
+import { Openings } from '../../kit/open-once.ts';
+import type { Disk, DiskSpool } from '../../ingest/pipeline.ts';
 import { TableGate } from '../../spool/table-order.ts';
 import type { Target } from '../../types/target.ts';
 import { limits } from '../../config/limits.ts';

@@ -27,7 +27,7 @@ import { copyAdded, copyNew, copyOld, inTransaction } from './rows.ts';
 import type { MovedTable, Sides } from './rows.ts';
 import { afterRows, beforeRows, keysAndIndexes, leftOut, sequenceValues, tables } from './source-sql.ts';
 import { MoveError, runStatements } from './statements.ts';
-import { targetLacks } from './target-lacks.ts';
+import { targetLacks } from './target-check.ts';
 import type { Statement } from './statements.ts';
 
 export interface MoveOptions {

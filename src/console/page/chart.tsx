@@ -5,9 +5,9 @@
  */
 import type { JSX, RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { digitsText } from '../shown.ts';
+import { digitsText } from '../visible-text.ts';
 import type { Row } from './load.ts';
-import { dayText, minuteText } from './zone.ts';
+import { dayText, minuteText } from './time-zone.ts';
 
 export interface Bar {
   /** How many bars ago: 0 is the current one. */

@@ -1,10 +1,10 @@
 /** The database of this tab, and the others that the role may connect to: choosing one goes to its overview, with a session of its own. */
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { optionText } from '../shown.ts';
+import { optionText } from '../visible-text.ts';
 import { listDatabases } from '../statements.ts';
 import { useRows } from './load.ts';
-import { Text, Wrong } from './parts.tsx';
+import { Text, Wrong } from './components.tsx';
 import { route, to } from './route.ts';
 import { enterDatabase, me } from './server.ts';
 import type { Failure } from './server.ts';

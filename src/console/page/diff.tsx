@@ -7,7 +7,7 @@ import { prettyJson } from '../pretty.ts';
 import { readRefused } from '../statements.ts';
 import { useRows } from './load.ts';
 import type { Row } from './load.ts';
-import { Skeleton, Sql, Text, Wrong } from './parts.tsx';
+import { Skeleton, Sql, Text, Wrong } from './components.tsx';
 import { to } from './route.ts';
 import { bytesOf, textOf } from './value.tsx';
 

@@ -1,12 +1,12 @@
 /** What an endpoint is, beside its chart: its check, what happens to repeats and while the database is away, its size; and a test request. */
 import type { JSX } from 'preact';
 import type { SenderName, TestAnswer } from '../api.ts';
-import { digitsText, sizeText } from '../shown.ts';
+import { digitsText, sizeText } from '../visible-text.ts';
 import type { TableRef } from '../statements.ts';
 import { readFacts } from '../endpoint-list.ts';
 import { useAsked, useLoaded, useRows } from './load.ts';
 import type { Row } from './load.ts';
-import { Text, Wrong } from './parts.tsx';
+import { Text, Wrong } from './components.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
 

@@ -9,12 +9,12 @@ import { Monogram } from './endpoints.tsx';
 import { Facts, SendTest, useFacts } from './endpoint-facts.tsx';
 import { LiveList } from './live-list.tsx';
 import { useLoaded, useRows } from './load.ts';
-import { Action, Ago, Badge, Code, Copy, Listing, Shown, Sql, Text, timeOf } from './parts.tsx';
-import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './range.tsx';
+import { Action, Ago, Badge, Code, Copy, Listing, Shown, Sql, Text, timeOf } from './components.tsx';
+import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './time-range.tsx';
 import { go, route, to } from './route.ts';
 import { look } from './server.ts';
 import { Rows } from './rows.tsx';
-import { Trouble } from './trouble.tsx';
+import { Trouble } from './endpoint-problem.tsx';
 import { Verify } from './verify.tsx';
 
 const tabs = [

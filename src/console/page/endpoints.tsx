@@ -5,7 +5,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { SenderName } from '../api.ts';
-import { digitsText, sizeText } from '../shown.ts';
+import { digitsText, sizeText } from '../visible-text.ts';
 import { countEndpoints, endpointsPage, listEndpoints, listTraffic, shows, sorts } from '../endpoint-list.ts';
 import type { EndpointFilter } from '../endpoint-list.ts';
 import type { TableRef } from '../statements.ts';
@@ -15,10 +15,10 @@ import { FirstSteps } from './first-steps.tsx';
 import { keyOf, lastSeen } from './live.ts';
 import { useLoaded, useRows, useRowsIf, useSettled } from './load.ts';
 import type { Row } from './load.ts';
-import { Ago, Badge, Copy, Listing, Sql, timeOf } from './parts.tsx';
+import { Ago, Badge, Copy, Listing, Sql, timeOf } from './components.tsx';
 import { go, route, to } from './route.ts';
 import { call } from './server.ts';
-import { rowOf, stateOf } from './trouble.tsx';
+import { rowOf, stateOf } from './endpoint-problem.tsx';
 
 /** Kept for those who used to find it here. */
 export { urlOf } from './address.tsx';

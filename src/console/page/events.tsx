@@ -8,7 +8,7 @@ import { prettyJson } from '../pretty.ts';
 import { shellWord } from '../quote.ts';
 import { listColumns } from '../statements.ts';
 import { useRows } from './load.ts';
-import { Area, Badge, Code, Sql, Wrong } from './parts.tsx';
+import { Area, Badge, Code, Sql, Wrong } from './components.tsx';
 import { me } from './server.ts';
 
 const linesMax = 1_000;

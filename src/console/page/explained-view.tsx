@@ -1,13 +1,13 @@
 /** Why a request was refused: the sentence, how late it was, what to do, and what else had the same reason. */
 import type { JSX } from 'preact';
 import type { Cause } from '../../types/cause.ts';
-import { spanText } from '../brief.ts';
+import { spanText } from '../outcome-summary.ts';
 import type { Explained, Todo } from '../explained.ts';
 import { isKept } from '../request-filter.ts';
 import { sameReason } from '../request-statements.ts';
 import { useRowsIf } from './load.ts';
 import type { Row } from './load.ts';
-import { Text, timeOf } from './parts.tsx';
+import { Text, timeOf } from './components.tsx';
 import { clockOf, RequestTime } from './request-time.tsx';
 import { to } from './route.ts';
 

@@ -1,9 +1,9 @@
 /** The sizes of the role's tables, their growth in the last 24 hours (`headgate.traffic`), and when that fills the disk. */
 import type { JSX } from 'preact';
-import { digitsText, sizeText } from '../shown.ts';
+import { digitsText, sizeText } from '../visible-text.ts';
 import { listGrowth, listMax } from '../statements.ts';
 import { useRows } from './load.ts';
-import { Listing, Sql, Text } from './parts.tsx';
+import { Listing, Sql, Text } from './components.tsx';
 import { to } from './route.ts';
 
 /** `freeBytes`: on the disk that holds the tables; null: unknown. */

@@ -4,11 +4,11 @@
  */
 import type { JSX } from 'preact';
 import type { CertificateInfo, Health, Machine } from '../api.ts';
-import { digitsText, sizeText } from '../shown.ts';
+import { digitsText, sizeText } from '../visible-text.ts';
 import { readEngine, readWal } from '../statements.ts';
 import { Growth } from './growth.tsx';
 import { useLoaded, useRows, useRowsIf } from './load.ts';
-import { Badge, Copy, Shown, Sql, Status, Text, Wrong } from './parts.tsx';
+import { Badge, Copy, Shown, Sql, Status, Text, Wrong } from './components.tsx';
 import { Figure } from './overview.tsx';
 import { call } from './server.ts';
 

@@ -1,6 +1,6 @@
 /** The keyboard: j and k move through the rows of a list, Enter opens one, / searches, ? shows the keys. */
 import { signal } from '@preact/signals';
-import { jumping } from './jump.tsx';
+import { jumping } from './command-palette.tsx';
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { go } from './route.ts';

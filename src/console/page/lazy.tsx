@@ -1,7 +1,7 @@
 /** Screens that are loaded when they are first opened, so that the first load of the page stays small. */
 import type { FunctionComponent, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { Skeleton, Wrong } from './parts.tsx';
+import { Skeleton, Wrong } from './components.tsx';
 import { Failure } from './server.ts';
 
 /** How long until a file that could not be loaded is asked for again. */

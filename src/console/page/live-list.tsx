@@ -1,16 +1,16 @@
 /** Outcomes as they arrive, the newest on top, for one table or for all that the role may see. Can be paused. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { briefOf } from '../brief.ts';
+import { briefOf } from '../outcome-summary.ts';
 import { isRefused } from '../outcomes.ts';
 import type { TableRef } from '../statements.ts';
-import { sizeText } from '../shown.ts';
+import { sizeText } from '../visible-text.ts';
 import { connected, lines, skipped } from './live.ts';
 import type { LiveLine } from './live.ts';
-import { Status, Text } from './parts.tsx';
+import { Status, Text } from './components.tsx';
 import { to } from './route.ts';
 import { notReady } from './server.ts';
-import { clockText } from './zone.ts';
+import { clockText } from './time-zone.ts';
 
 const shownMax = 100;
 

@@ -5,7 +5,7 @@ import type { LoginInfo } from '../api.ts';
 import { shellWord } from '../quote.ts';
 import { useLoaded } from './load.ts';
 import { goTo, here } from './route.ts';
-import { Skeleton, Wrong } from './parts.tsx';
+import { Skeleton, Wrong } from './components.tsx';
 import { call, loggedOut, logIn, token } from './server.ts';
 import type { Failure } from './server.ts';
 

@@ -7,23 +7,23 @@ import { Databases, Entering, wantedDatabase } from './databases.tsx';
 import { Endpoint } from './endpoint.tsx';
 import { Endpoints } from './endpoints.tsx';
 import { Icon } from './icons.tsx';
-import { Jump, jumping } from './jump.tsx';
+import { Jump, jumping } from './command-palette.tsx';
 import { Help, watchKeys } from './keys.tsx';
 import { lazy } from './lazy.tsx';
 import { watchLive } from './live.ts';
 import { enterByLink, LoginScreen, takesLink } from './login.tsx';
 import { Overview } from './overview.tsx';
-import { Text } from './parts.tsx';
+import { Text } from './components.tsx';
 import { addressOfRefused } from '../list-address.ts';
 import { forgetLists } from './list-state.ts';
-import { watchPlaces } from './remembered-place.ts';
+import { watchPlaces } from './scroll-position.ts';
 import { goTo, route, settle, to, watchRoute } from './route.ts';
 import { isRoute } from '../routes.ts';
 import { away, call, enter, loggedOut, logOut, me, token } from './server.ts';
 import { askTabs, rememberPlace, tellTabs, watchTabs } from './tabs.ts';
 import { theme, watchTheme } from './theme.ts';
-import { watchZone } from './zone.ts';
-import { ZoneMenu } from './zone-menu.tsx';
+import { watchZone } from './time-zone.ts';
+import { ZoneMenu } from './time-zone-menu.tsx';
 import type { Me } from '../api.ts';
 
 // Those that few people open first.

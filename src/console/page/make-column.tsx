@@ -2,9 +2,9 @@
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { makeColumn, nameOf, pathsOf } from '../paths.ts';
-import { optionText } from '../shown.ts';
+import { optionText } from '../visible-text.ts';
 import type { TableRef } from '../statements.ts';
-import { Action, Code, Text } from './parts.tsx';
+import { Action, Code, Text } from './components.tsx';
 
 interface Props {
   readonly table: TableRef;

@@ -4,17 +4,17 @@
  */
 import type { JSX } from 'preact';
 import { countEndpoints, listNeeds } from '../endpoint-list.ts';
-import { digitsText } from '../shown.ts';
+import { digitsText } from '../visible-text.ts';
 import { listReasons } from '../statements.ts';
 import { Name } from './address.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { LiveList } from './live-list.tsx';
 import { useRows } from './load.ts';
 import type { Row } from './load.ts';
-import { Ago, Badge, Listing, Text, timeOf } from './parts.tsx';
-import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './range.tsx';
+import { Ago, Badge, Listing, Text, timeOf } from './components.tsx';
+import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './time-range.tsx';
 import { route, to } from './route.ts';
-import { stateOf } from './trouble.tsx';
+import { stateOf } from './endpoint-problem.tsx';
 
 export function Overview(): JSX.Element {
   const range = rangeOf(route.value.query, '24h');

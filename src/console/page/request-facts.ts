@@ -12,7 +12,7 @@ import { useLoaded } from './load.ts';
 import type { Loaded } from './load.ts';
 import { rowsOf } from './load.ts';
 import type { Row } from './load.ts';
-import { timeOf } from './parts.tsx';
+import { timeOf } from './components.tsx';
 import type { Came } from './request.tsx';
 import { call, Failure, look } from './server.ts';
 

@@ -2,13 +2,13 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ListCounts, SenderInfo } from '../api.ts';
-import { digitsText } from '../shown.ts';
+import { digitsText } from '../visible-text.ts';
 import { findTables } from '../request-statements.ts';
 import { ranges, resultWords } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
 import { useRowsIf } from './load.ts';
-import { Text } from './parts.tsx';
-import { isoOf, timeText } from './zone.ts';
+import { Text } from './components.tsx';
+import { isoOf, timeText } from './time-zone.ts';
 
 interface Props {
   readonly address: ListAddress;

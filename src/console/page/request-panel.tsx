@@ -1,6 +1,6 @@
 /** One request beside the list: next and previous, its address, its contents. Keeps its tab when the next one is opened. */
 import type { JSX } from 'preact';
-import { Copy, Shown, Sql } from './parts.tsx';
+import { Copy, Shown, Sql } from './components.tsx';
 import { useFacts } from './request-facts.ts';
 import { Actions, Contents, Heading, Retried, Verdict } from './request-view.tsx';
 

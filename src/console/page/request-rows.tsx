@@ -5,12 +5,12 @@
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { ListedRequest } from '../api.ts';
-import { briefOf } from '../brief.ts';
+import { briefOf } from '../outcome-summary.ts';
 import { resultOf } from '../request-filter.ts';
-import { sizeText } from '../shown.ts';
+import { sizeText } from '../visible-text.ts';
 import type { RequestList } from './list-state.ts';
 import { freshOf } from './list-state.ts';
-import { Badge, Text } from './parts.tsx';
+import { Badge, Text } from './components.tsx';
 import { RequestTime } from './request-time.tsx';
 
 const around = 12;

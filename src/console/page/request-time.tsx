@@ -1,7 +1,7 @@
 /** Times of requests: the time of day in a list, with its day if it is not today's, and the whole of it on hover. */
 import type { JSX } from 'preact';
-import { agoText } from '../shown.ts';
-import { clockText, dayText } from './zone.ts';
+import { agoText } from '../visible-text.ts';
+import { clockText, dayText } from './time-zone.ts';
 
 export const clockOf = (ms: number, withMs = false): string => {
   const text = clockText(ms);

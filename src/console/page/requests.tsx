@@ -12,7 +12,7 @@ import type { ListAddress } from '../list-address.ts';
 import { freshOf, listOf } from './list-state.ts';
 import type { RequestList } from './list-state.ts';
 import { connected, lines } from './live.ts';
-import { Copy, Skeleton, Sql, Text, Wrong } from './parts.tsx';
+import { Copy, Skeleton, Sql, Text, Wrong } from './components.tsx';
 import { RequestFilters } from './request-filters.tsx';
 import { RequestPanel } from './request-panel.tsx';
 import { Fresh, RequestRows } from './request-rows.tsx';

@@ -9,7 +9,7 @@ import { curlOf } from '../curl.ts';
 import type { TableRef } from '../statements.ts';
 import { urlOf } from './endpoints.tsx';
 import { useAsked } from './load.ts';
-import { Area, Badge, Code, Text, Wrong } from './parts.tsx';
+import { Area, Badge, Code, Text, Wrong } from './components.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
 import { base64Of, bytesOf, textOf } from './value.tsx';

@@ -6,7 +6,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { RetryState } from '../api.ts';
 import { useLoaded } from './load.ts';
-import { Badge, Text, Wrong } from './parts.tsx';
+import { Badge, Text, Wrong } from './components.tsx';
 import { call } from './server.ts';
 import type { Failure } from './server.ts';
 

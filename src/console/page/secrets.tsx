@@ -5,7 +5,7 @@ import { alterSecret, createSecret, dropSecret, listMax, listSecrets } from '../
 import { useRows } from './load.ts';
 import type { Row } from './load.ts';
 import { route } from './route.ts';
-import { Action, Ago, Listing, Sql, Text, timeOf } from './parts.tsx';
+import { Action, Ago, Listing, Sql, Text, timeOf } from './components.tsx';
 
 export function Secrets(): JSX.Element {
   const loaded = useRows(listSecrets, 10_000);

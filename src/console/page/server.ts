@@ -1,7 +1,7 @@
 /** The only file that talks to the server: `/console/api/…`, with the session's token, which lives as long as the tab. */
 import { computed, signal } from '@preact/signals';
 import type { ApiError, Login, LoginRequest, Me, SqlAnswer, TailEvent } from '../api.ts';
-import { zoneName } from './zone.ts';
+import { zoneName } from './time-zone.ts';
 
 const tokenKey = 'headgate-token';
 

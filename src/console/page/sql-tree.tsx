@@ -2,13 +2,13 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { identifier, qualified } from '../quote.ts';
-import { digitsText } from '../shown.ts';
+import { digitsText } from '../visible-text.ts';
 import { listTree, readColumns, treeMax } from '../statements.ts';
 import { Name } from './address.tsx';
 import { useRows, useRowsIf, useSettled } from './load.ts';
 import type { Row } from './load.ts';
-import { Skeleton, Text, Wrong } from './parts.tsx';
-import { forget, history, recall, saved } from './remembered.ts';
+import { Skeleton, Text, Wrong } from './components.tsx';
+import { forget, history, recall, saved } from './sql-history.ts';
 
 interface Props {
   /** Takes text to insert at the caret. */

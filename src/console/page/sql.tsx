@@ -2,8 +2,8 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { SqlAnswer } from '../api.ts';
-import { Copy, Text, Wrong } from './parts.tsx';
-import { draft, recall, remember, save } from './remembered.ts';
+import { Copy, Text, Wrong } from './components.tsx';
+import { draft, recall, remember, save } from './sql-history.ts';
 import { Failure, me, run } from './server.ts';
 import { Editor } from './sql-editor.tsx';
 import { SqlTree } from './sql-tree.tsx';

@@ -4,10 +4,10 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { SqlTable } from '../api.ts';
 import { csvOf } from '../csv.ts';
 import { prettyJson } from '../pretty.ts';
-import { cut, hexLines, sizeText } from '../shown.ts';
+import { cut, hexLines, sizeText } from '../visible-text.ts';
 import type { TableRef } from '../statements.ts';
 import { MakeColumn } from './make-column.tsx';
-import { Copy, Text } from './parts.tsx';
+import { Copy, Text } from './components.tsx';
 
 const firstChars = 64 * 1024;
 const cellChars = 120;

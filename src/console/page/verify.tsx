@@ -9,7 +9,7 @@ import { explainValidate } from '../statements.ts';
 import type { ExplainParts, TableRef } from '../statements.ts';
 import { rowsOf, useAsked } from './load.ts';
 import type { Row } from './load.ts';
-import { Area, Badge, Sql, Text, Wrong } from './parts.tsx';
+import { Area, Badge, Sql, Text, Wrong } from './components.tsx';
 import { look } from './server.ts';
 import { base64Of } from './value.tsx';
 

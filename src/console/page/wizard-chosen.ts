@@ -1,6 +1,6 @@
 /** Types only: what the steps of the wizard pass to each other. */
 import type { SenderInfo } from '../api.ts';
-import type { HmacForm } from '../own-hmac.ts';
+import type { HmacForm } from '../custom-hmac.ts';
 
 /** What was chosen in the first step. */
 export type Chosen =

@@ -15,12 +15,12 @@ import {
   takenNames,
 } from '../new-endpoint.ts';
 import type { NewEndpoint } from '../new-endpoint.ts';
-import { optionText } from '../shown.ts';
+import { optionText } from '../visible-text.ts';
 import { listSecrets, withoutSecrets } from '../statements.ts';
 import { CopyField, urlOf } from './address.tsx';
 import { useLoaded, useRows, useRowsIf } from './load.ts';
 import type { Row } from './load.ts';
-import { Code, Text, Wrong } from './parts.tsx';
+import { Code, Text, Wrong } from './components.tsx';
 import { go, route } from './route.ts';
 import { call, me, run } from './server.ts';
 import type { Failure } from './server.ts';

@@ -11,7 +11,7 @@ import { Name, urlOf } from './address.tsx';
 import { lines } from './live.ts';
 import { useRows, useRowsIf } from './load.ts';
 import type { Row } from './load.ts';
-import { Ago, Badge, Code, Text, timeOf, Wrong } from './parts.tsx';
+import { Ago, Badge, Code, Text, timeOf, Wrong } from './components.tsx';
 import { to } from './route.ts';
 import { call, run } from './server.ts';
 import type { Failure } from './server.ts';

@@ -2,10 +2,10 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { HmacVerdict } from '../api.ts';
-import { algorithms, encodings, expressionOf, problemOf, readRequest } from '../own-hmac.ts';
-import type { HmacForm, SignedPart } from '../own-hmac.ts';
+import { algorithms, encodings, expressionOf, problemOf, readRequest } from '../custom-hmac.ts';
+import type { HmacForm, SignedPart } from '../custom-hmac.ts';
 import { useAsked } from './load.ts';
-import { Area, Code, Text, Wrong } from './parts.tsx';
+import { Area, Code, Text, Wrong } from './components.tsx';
 import { go, route } from './route.ts';
 import { call } from './server.ts';
 import { base64Of } from './value.tsx';

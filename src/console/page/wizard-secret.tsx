@@ -12,7 +12,7 @@ import { alterSecret } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { CopyField, Reachable, urlOf } from './address.tsx';
 import { useSettled } from './load.ts';
-import { Sql, Text, Wrong } from './parts.tsx';
+import { Sql, Text, Wrong } from './components.tsx';
 import { call, me, run, token } from './server.ts';
 import type { Failure } from './server.ts';
 import type { Chosen } from './wizard-chosen.ts';

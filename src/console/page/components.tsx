@@ -1,14 +1,14 @@
 /** Building blocks of the screens. All of them show text as text, and mark invisible characters in text from strangers. */
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { agoText, cut, pieces } from '../shown.ts';
+import { agoText, cut, pieces } from '../visible-text.ts';
 import type { Loaded } from './load.ts';
 import type { Failure } from './server.ts';
 import { run } from './server.ts';
 import type { SqlAnswer } from '../api.ts';
 import { kindOf } from '../outcomes.ts';
 import { withoutSecrets } from '../statements.ts';
-import { wholeText } from './zone.ts';
+import { wholeText } from './time-zone.ts';
 
 /** Text that anybody may have written. */
 export function Text({ of, max = 10_000 }: { readonly of: string; readonly max?: number }): JSX.Element {

@@ -4,7 +4,7 @@
  */
 import type { Client } from 'pg';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
-import { pinned } from './reading.ts';
+import { pinned } from './queries.ts';
 
 /** Once this resolves, `told` is called with the purpose of each notification. */
 export async function listen(client: Client, told: (purpose: string) => void): Promise<void> {

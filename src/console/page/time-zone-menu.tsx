@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { readZone } from '../statements.ts';
 import { useRows } from './load.ts';
-import { isZone, zone, zoneText } from './zone.ts';
+import { isZone, zone, zoneText } from './time-zone.ts';
 
 export function ZoneMenu(): JSX.Element {
   const database = useRows(readZone).value?.[0]?.['setting'] ?? '';

@@ -2,7 +2,7 @@
  * What became of a request in a few words, for a line of a list: at most 28 characters. The sentence is in explained.ts. Pure.
  */
 import type { Cause } from '../types/cause.ts';
-import { sizeText } from './shown.ts';
+import { sizeText } from './visible-text.ts';
 
 export interface ToExplain {
   readonly status: number;

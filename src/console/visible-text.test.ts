@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { prettyJson } from './pretty.ts';
 import { identifier, literal, shellWord } from './quote.ts';
-import { agoText, cut, digitsText, hexLines, pieces, sizeText } from './shown.ts';
+import { agoText, cut, digitsText, hexLines, pieces, sizeText } from './visible-text.ts';
 import { createEndpoint } from './new-endpoint.ts';
 import { anyKept, listHandshakes, listKept } from './request-statements.ts';
 import { addressOf, wordsOf } from './list-address.ts';

@@ -9,7 +9,7 @@ import type { TestContext } from 'node:test';
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { until } from '../../test/support/until.ts';
-import { readEach } from './reads.ts';
+import { readEach } from './socket-reader.ts';
 
 /** Both ends of a connection; the sender's is a half that can be ended by itself. */
 interface Ends {

@@ -1,4 +1,4 @@
-/** Answers for the senders in asks-first.ts, and for those that bring their secret with the question. By id. Texts only. */
+/** Answers to the questions of questions-activation.ts. By id. Texts only. */
 import {
   type Answering,
   checked,
@@ -28,7 +28,7 @@ const bringsSecret = (handshake: string): Answering => ({
   ],
 });
 
-export const asksFirstAnswers: Readonly<Record<string, Answering>> = {
+export const activationAnswers: Readonly<Record<string, Answering>> = {
   asana: bringsSecret(
     'During the call that creates the webhook, Asana POSTs a request with the header `X-Hook-Secret`, expects the same header in the answer, and signs with that value from then on.',
   ),

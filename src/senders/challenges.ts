@@ -1,5 +1,5 @@
 /** Questions that several senders ask in the same way, and how they create their challenges. Pure. */
-import { all, challengeOf, empty, get, head, post, status, success, text, type } from './judging.ts';
+import { all, challengeOf, empty, get, head, post, status, success, text, type } from './answer-checks.ts';
 import type { Asking, Question } from './sender.ts';
 import { numeric, uuid } from './signing.ts';
 

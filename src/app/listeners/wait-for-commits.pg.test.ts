@@ -4,7 +4,7 @@ import { Client } from 'pg';
 import type { ClientConfig } from 'pg';
 import { onEnd } from '../../../test/support/cleanup.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
-import { commitsEnded } from './commits-ended.ts';
+import { commitsEnded } from './wait-for-commits.ts';
 
 test('the commits of a dead process are waited for, and no session of another role that has their name', async (t) => {
   const database = await testDatabase(t);

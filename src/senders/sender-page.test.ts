@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { senderPages } from './page.ts';
+import { senderPages } from './sender-page.ts';
 import { expressionOf, senders } from './senders.ts';
 
 test('every sender has a page that shows both statements and how to try it, and the index leads to it', () => {

@@ -1,6 +1,6 @@
-/** The questions of the senders in asks-first.ts, and of those that bring their secret with them. By id. */
-import { isNumber, isUuid, question, refusal } from './asking.ts';
-import { all, challengeOf, get, header, json, post, status, text, type } from './judging.ts';
+/** Questions with which a sender activates an endpoint, or brings it the secret. By id. */
+import { isNumber, isUuid, question, refusal } from './challenges.ts';
+import { all, challengeOf, get, header, json, post, status, text, type } from './answer-checks.ts';
 import type { Question } from './sender.ts';
 import { mac } from './signing.ts';
 
@@ -32,7 +32,7 @@ const activate = (what: string, suffix: string, judge: Question['judge']) =>
     judge,
   });
 
-export const asksFirstQuestions: Readonly<Record<string, readonly Question[]>> = {
+export const activationQuestions: Readonly<Record<string, readonly Question[]>> = {
   asana: bringsSecret,
   clio: bringsSecret,
   notion: [

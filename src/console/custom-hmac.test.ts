@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import { findTool } from '../../test/support/tools.ts';
-import { emptyForm, expressionOf, isHmacForm, problemOf, readRequest } from './own-hmac.ts';
-import type { HmacForm } from './own-hmac.ts';
+import { emptyForm, expressionOf, isHmacForm, problemOf, readRequest } from './custom-hmac.ts';
+import type { HmacForm } from './custom-hmac.ts';
 import { tryHmac } from './try-hmac.ts';
 
 const secret = 'a shared secret';

@@ -2,14 +2,14 @@
 import type { JSX } from 'preact';
 import type { SenderInfo } from '../api.ts';
 import { qualified } from '../quote.ts';
-import { recognised } from '../recognise.ts';
+import { recognised } from '../guess-sender.ts';
 import { showEndpoints } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { useLoaded, useRows } from './load.ts';
-import { Code, Text } from './parts.tsx';
+import { Code, Text } from './components.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
-import { rowOf } from './trouble.tsx';
+import { rowOf } from './endpoint-problem.tsx';
 
 interface Props {
   readonly table: TableRef;

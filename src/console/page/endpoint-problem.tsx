@@ -8,7 +8,7 @@ import { showEndpoints } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { useRows } from './load.ts';
 import type { Row } from './load.ts';
-import { Badge, Text } from './parts.tsx';
+import { Badge, Text } from './components.tsx';
 import { to } from './route.ts';
 
 export interface State {

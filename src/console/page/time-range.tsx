@@ -3,13 +3,13 @@ import type { JSX } from 'preact';
 import type { TableRef } from '../statements.ts';
 import { readTraffic } from '../endpoint-list.ts';
 import type { Span } from '../endpoint-list.ts';
-import { digitsText } from '../shown.ts';
+import { digitsText } from '../visible-text.ts';
 import { boundText, momentOf, TimeChart } from './chart.tsx';
 import { useRows } from './load.ts';
 import type { Loaded, Row } from './load.ts';
-import { Sql, Wrong } from './parts.tsx';
+import { Sql, Wrong } from './components.tsx';
 import { go, route } from './route.ts';
-import { dayText, minuteText } from './zone.ts';
+import { dayText, minuteText } from './time-zone.ts';
 
 const ranges = [
   ['15m', 'Last 15 minutes', 0.25],

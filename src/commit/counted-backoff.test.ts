@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Trials } from './trials.ts';
+import { Trials } from './counted-backoff.ts';
 
 test('what fails is tried seldom, and what passes again and again', () => {
   const never = new Trials();
