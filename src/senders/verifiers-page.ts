@@ -39,10 +39,17 @@ The best witness of each fact: a package that was run, the vendor's source or do
 page of the sender says where. “—”: nobody has verified it.
 
 ${witnessTable(senders)}
-Of the 40 most used, nobody outside has said yet: ${missingOf(senders, ['signature', 'delivery id']).join(', ')}.
+${openSentence(senders)}
 
 This page is printed from \`src/senders/\`.
 `;
+}
+
+function openSentence(senders: ReadonlyMap<string, Sender>): string {
+  const open = missingOf(senders, ['signature', 'delivery id']);
+  return open.length === 0
+    ? 'Each of the 40 most used has a witness for its signature, and for its delivery id or the sentence that there is none.'
+    : `Of the 40 most used, nobody outside has said yet: ${open.join(', ')}.`;
 }
 
 function table(senders: ReadonlyMap<string, Sender>, when: Package['when']): string {

@@ -12,7 +12,7 @@ const event: Pick<SenderSpec, 'contentType' | 'delivery' | 'answer' | 'example'>
   delivery: known(
     { fields: [['type'], ['data[id]'], ['fired_at']] },
     documented,
-    'Two changes of one contact in the same second have the same: if they differ, the second is kept as `delivery_differs`.',
+    'Two changes of one contact in the same second have the same: `dedupe` keeps the second as `delivery_differs`, a primary key does not.',
   ),
   answer: { what: 'a 200 within 10 seconds', from: documented },
   example: ({ id, nowMs }) =>
