@@ -320,6 +320,8 @@ export const answering: Readonly<Record<string, Answering>> = {
       committed({ status: 204 }),
     ],
   },
+  // It refuses a 200 that is not JSON.
+  supabase_auth: { answers: () => [committed({ status: 204 })] },
   wechat: {
     handshake:
       'When the URL is saved, WeChat calls it with GET, a signature in the query and `echostr`, and expects that back as text within 5 seconds.',

@@ -82,13 +82,13 @@ export const judges: readonly Judge[] = [
   },
   {
     package: '@hubspot/api-client',
-    senders: ['hubspot', 'hubspot_v2'],
+    senders: ['hubspot', 'hubspot_v1', 'hubspot_v2'],
     judge: async (load, { body, url, headers, secret }) => {
       const { Signature } = await load();
       const at = lower(headers);
       const v3 = at['x-hubspot-signature-v3'];
       return Signature.isValid({
-        signatureVersion: v3 === undefined ? 'v2' : 'v3',
+        signatureVersion: v3 === undefined ? at['x-hubspot-signature-version'] : 'v3',
         signature: v3 ?? at['x-hubspot-signature'],
         method: 'POST',
         clientSecret: secret,
