@@ -205,8 +205,8 @@ function report() {
   console.log([`# files ${files.length}`, ...counted, `# duration_ms ${Date.now() - started}`].join('\n'));
   const cpu = [...took.values()].reduce((sum, it) => sum + it.cpu, 0);
   console.log(`# ${cpu.toFixed(0)} s of CPU`);
-  const slowest = [...took].toSorted((a, b) => b[1].wall - a[1].wall).slice(0, 20);
-  if (files.length > 10) for (const [file, it] of slowest) console.log(`# ${file} ${said(it)}`);
+  const dearest = [...took].toSorted((a, b) => b[1].cpu - a[1].cpu).slice(0, 10);
+  if (files.length > 10) for (const [file, it] of dearest) console.log(`# ${file} ${said(it)}`);
   const behind = readdirSync(folder).filter((name) => !name.startsWith('template'));
   if (behind.length > 0) console.log(`# left behind by tests: ${behind.join(', ')}`);
   if (left.length > 0)

@@ -90,10 +90,10 @@ export class Catalog {
     return this.#databases.get(this.#engine.defaultDatabase)?.unavailable ?? null;
   }
 
-  /** Waits for the default database, at most `catalogWaitMs`. Never throws: see `unavailable`. */
-  async opened(): Promise<void> {
+  /** Waits for the default database, for a bounded time. Never throws: see `unavailable`. */
+  async opened(timeoutMs = this.#parts.limits.catalogWaitMs): Promise<void> {
     const catalog = this.#databases.get(this.#engine.defaultDatabase);
-    await catalog?.opened(this.#parts.limits.catalogWaitMs).catch(() => {});
+    await catalog?.opened(timeoutMs).catch(() => {});
   }
 
   /** Whether what is known of this database is what the engine has now. */

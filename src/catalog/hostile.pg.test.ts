@@ -272,12 +272,12 @@ function hostileOn(bin: string): void {
     await mallory.client.query(making(991, 1_000));
     await refused(mallory, "CREATE SECRET mal.more WITH (backend = 'meta') AS 'x'", '54000');
 
-    await mallory.run(webhook('mal.deep')); // With a default of 9 MB, and an expression of 40 MB that an older version has let in.
+    await mallory.run(webhook('mal.deep')); // With a default that PostgreSQL keeps as 9 MB of text, and an expression of 9 MB that an older version has let in.
     await mallory.client.query(
-      `DO $do$ BEGIN EXECUTE format('ALTER TABLE mal.deep ADD n text, ALTER n SET DEFAULT %L', repeat('y', 9000000)); END $do$`,
+      `DO $do$ BEGIN EXECUTE format('ALTER TABLE mal.deep ADD n text, ALTER n SET DEFAULT %L', repeat('y', 2300000)); END $do$`,
     );
     await root.client.query(`BEGIN; ALTER TABLE headgate.webhook_table DROP CONSTRAINT webhook_table_bounds;
-      UPDATE headgate.webhook_table SET expression = repeat('x', 40000000) WHERE relation = 'mal.own'::regclass`);
+      UPDATE headgate.webhook_table SET expression = repeat('x', 9000000) WHERE relation = 'mal.own'::regclass`);
     const all = await readSizes(root.client);
     const fitting = all.flatMap((it) => (it.fits ? it.relation : []));
     const read = await readTables(root.client, fitting);

@@ -69,6 +69,13 @@ as its second secret: VALIDATE SECRET s USING websub ANSWER SECRET topic. headga
   headgate websub 'https://www.youtube.com/xml/feeds/videos.xml?channel_id=…' --hub https://pubsubhubbub.appspot.com/ \\
     --callback https://hooks.example.com/webhook/dev/public/videos --secret-file key.txt --lease '10 days'
 Exit status: 0 success, 1 failure, 130 interrupted.`,
+  mcp: `
+For agents that speak the Model Context Protocol (docs/mcp.md). It only reads, with the rights of the role; query is there if the role is no
+superuser, and cannot become one. --allow-write adds retry, forget and create_endpoint. It takes and gives no secret, and sends nothing elsewhere. Each
+call is a line on standard error.
+
+  headgate mcp --dsn postgresql://agent@localhost:4567/dev
+${elsewhere}`,
   explain: `
 Takes the id of a row of headgate.rejected_requests; without one, it shows the newest. You see only requests to tables that you own;
 credentials were removed when the request was kept.

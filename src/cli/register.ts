@@ -11,6 +11,7 @@ import type { CommandIo } from '../kit/terminal.ts';
 import type { DeliverOptions } from './deliver.ts';
 import type { ListenOptions } from './listen.ts';
 import { pages } from './help-text.ts';
+import type { McpCommandOptions } from './mcp/mcp.ts';
 import type { ReplayOptions } from './replay.ts';
 import type { TailOptions } from './console-commands.ts';
 import type { SqlOptions } from './sql.ts';
@@ -90,6 +91,7 @@ export function registerCommands(program: Command, shell: Shell): void {
   endpointCommands(making);
   sendingCommands(making);
   readingCommands(making);
+  agentCommands(making);
   websubCommands(making);
   secretCommands(making);
   machineCommands(program, making);
@@ -269,6 +271,16 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
       const { stdin: input, stdout: output } = process;
       const typed = input.isTTY && output.isTTY;
       await end(sqlCommand(await where(options), options, { input, output, typed }, shell.io()));
+    });
+}
+
+function agentCommands({ shell, command, placed, where }: Making): void {
+  placed(command('mcp', 'give an agent tools to look at webhooks: the Model Context Protocol, over stdio'))
+    .option('--allow-write', 'with tools that retry and forget refused requests, and create endpoints')
+    .action(async (options: Placed & McpCommandOptions) => {
+      const { mcpCommand } = await import('./mcp/mcp.ts');
+      const at = await where(options);
+      await end(mcpCommand(at, options, shell.settings({}), shell.version(), process.stdin, shell.io()));
     });
 }
 

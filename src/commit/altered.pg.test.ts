@@ -103,14 +103,15 @@ suite('answers that are altered', () => {
       // A group that is cut has a hundred places.
       const isCut = members.includes('bad');
       const some = Object.entries(said).slice(isCut ? 2 : 0);
-      const step = times(isCut ? 4 : 1, 1);
+      const step = times(isCut ? 5 : 2, 1);
       const [first = 0] = sampleOf(
         Array.from({ length: step }, (_, place) => place),
         1,
       );
-      for (const [what, bytes] of some) {
+      for (const [i, [what, bytes]] of some.entries()) {
         let cuts = 0;
-        for (let place = first; ; place += step) {
+        // Each answer begins at another place.
+        for (let place = (first + i) % step; ; place += step) {
           await warm();
           proxy.replaceAfter(place, bytes, 'cut');
           const before = proxy.cuts;
@@ -123,7 +124,7 @@ suite('answers that are altered', () => {
             `${what} at ${place}: ${codes(outcomes).join()}`,
           );
         }
-        assert(cuts >= 5, `${cuts} places`);
+        assert(cuts * step >= 5, `${cuts} places`);
       }
     });
 
@@ -133,7 +134,7 @@ suite('answers that are altered', () => {
       proxy.cutAfter('server', Infinity);
       const usual = codes(await group(members));
       const places = commitPlaces(proxy.trace, name.startsWith('rows that are settled'));
-      for (const sqlstate of ['XX000', '08006', '58030', '57P01', '53100']) {
+      for (const sqlstate of sampleOf(['XX000', '08006', '58030', '57P01', '53100'], 3)) {
         for (const place of places) {
           await warm();
           proxy.replaceAfter(place, errorMessage('ERROR', sqlstate), 'ready');

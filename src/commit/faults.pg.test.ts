@@ -1,6 +1,6 @@
 /**
  * A row whose trigger, check, domain, generated column or deferred trigger fails, with any SQLSTATE there is: only that row is
- * refused, and the others in its group get 200. Each kind of row in a group of all SQLSTATEs, and some of them alone.
+ * refused, and the others in its group get 200. Kinds of rows in groups of many SQLSTATEs, and some of them alone.
  */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
@@ -133,7 +133,7 @@ function faultsOn(bin: string): void {
     await holder.query('begin; lock table locked');
     let ids = 0;
     const kinds = Object.keys(ways).flatMap((way) => Object.keys(hooks).map((hook) => [way, hook] as const));
-    for (const [way, hook] of sampleOf(kinds, bin === embeddedBin ? 9 : 4)) {
+    for (const [way, hook] of sampleOf(kinds, bin === embeddedBin ? 9 : 3)) {
       const table = `${way}_${hook}`;
       const target = await make(table, way, hook);
       const rows = (...deeds: (string | null)[]): Rows => ({
@@ -155,13 +155,14 @@ function faultsOn(bin: string): void {
         assert.deepEqual(tell(await send([rows(deed)])), [answer], `${table}: ${deed} alone`);
         honest += 3;
       }
-      const mixed = cases.flatMap(([deed]) => [rows(null), rows(deed)]);
+      const together = sampleOf(cases, 30);
+      const mixed = together.flatMap(([deed]) => [rows(null), rows(deed)]);
       assert.deepEqual(
         tell(await send(mixed)),
-        cases.flatMap(([, answer]) => [1, answer]),
-        `${table}: all of them`,
+        together.flatMap(([, answer]) => [1, answer]),
+        `${table}: ${together.map(([deed]) => deed).join()} together ${sampleSeed}`,
       );
-      honest += cases.length;
+      honest += together.length;
       const { rows: counted } = await client.query<{ n: number }>(`select count(*)::int as n from ${table}`);
       assert.equal(counted[0]?.n, honest, table);
     }

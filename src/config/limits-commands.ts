@@ -59,6 +59,25 @@ export const commandLimits = {
   /** How long a door may take to answer, in ms. */
   doctorAnswerMs: 5_000,
 
+  /** A line that a client of `mcp` sends, in bytes; calls that run at one time, and lines that wait for their answer. */
+  mcpLineBytesMax: 1024 * 1024,
+  mcpCallsMax: 8,
+  mcpPendingMax: 64,
+  /** How long a call may take, and one statement of it, in ms; how long `wait` waits, in seconds. */
+  mcpCallMs: 90_000,
+  mcpStatementMs: 10_000,
+  mcpWaitS: 60,
+  mcpWaitDefaultS: 30,
+  /** Rows of a tool, of `query` and `traffic`, and ids that one call may name. */
+  mcpRowsMax: 50,
+  mcpQueryRowsMax: 200,
+  mcpIdsMax: 100,
+  /** Characters of an answer, of one value, and of the arguments in the log; bytes of a refused body. */
+  mcpAnswerCharsMax: 256 * 1024,
+  mcpValueCharsMax: 8_192,
+  mcpLoggedCharsMax: 200,
+  mcpBodyBytesMax: 2_048,
+
   /** Lines of history that the prompt keeps. */
   promptHistoryMax: 1_000,
   /** Characters of one cell that the prompt shows. */

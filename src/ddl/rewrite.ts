@@ -50,6 +50,7 @@ function rewrite(sql: string, session: SqlSession, deps: DdlContext): Rewrite | 
     standardConformingStrings: session.standardConformingStrings,
   };
   const search = ownOf(sql, lexical, session, deps);
+  if (!deps.hasKey) return { kind: 'deferred', prepare: () => afterFirstLook(sql, session, search, deps) };
   try {
     const found = withinTurn(search, deps);
     if (found === null) return { kind: 'deferred', prepare: () => searched(sql, session, search, deps) };
@@ -68,6 +69,17 @@ function withinTurn(search: Iterator<void, Own[]>, { now }: DdlContext): Own[] |
     if (step.done === true) return step.value;
   } while (now() < until);
   return null;
+}
+
+/** A service that has just started reads the catalog, and makes its master key, after its ports are open. */
+async function afterFirstLook(
+  sql: string,
+  session: SqlSession,
+  search: Iterator<void, Own[]>,
+  deps: DdlContext,
+): Promise<Rewritten> {
+  await deps.firstLook();
+  return searched(sql, session, search, deps);
 }
 
 /** Goes on with a search, and lets others have their turn in between. */

@@ -9,6 +9,7 @@ import type { Settings } from '../config/settings.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { Refused, refusals, SqlFailure } from '../errors/refusals.ts';
 import { explainRequest } from '../ingest/explain.ts';
+import { limits } from '../config/limits.ts';
 import { SealError } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { secretForms } from '../senders/secret-forms.ts';
@@ -132,6 +133,15 @@ export class StatementContext {
   /** Whether there is a host that rows of tables may go to (WITH (into = …)). */
   get sendsElsewhere(): boolean {
     return this.#behind.settings.intoHosts.length > 0;
+  }
+
+  get hasKey(): boolean {
+    return this.#behind.sealing.hasKey();
+  }
+
+  /** The first key is made when the catalog is first read. Waits for that, for a bounded time. Never rejects. */
+  firstLook(): Promise<void> {
+    return this.#behind.catalog.opened(limits.sqlFirstLookMs);
   }
 
   /** Seals a text under the master key, bound to `identity`. Returns base64. */

@@ -58,7 +58,7 @@ test('a deferred trigger that fails at the COMMIT of a body of its own refuses i
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows(`${table};
     CREATE CONSTRAINT TRIGGER f AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION f()`);
-  const filler = 'x'.repeat(2_000_000);
+  const filler = 'x'.repeat(1_100_000);
   for (const state of ['nosuch', ...sampleOf(states, 6)]) {
     const { status, text } = await gateway.events(
       'name=t',
@@ -83,7 +83,7 @@ test('a COMMIT whose answer is lost or altered: 200 is stored, and what is not k
   await direct.rows('CREATE TABLE t (id int)');
   // The table is looked up once: a look that comes again after some seconds would meet what is meant for the rows.
   const gateway = await openTestGateway(t, through, { clock: () => 0 });
-  const filler = 'x'.repeat(2_000_000);
+  const filler = 'x'.repeat(1_100_000);
   let id = 0;
   const send = async () => {
     id += 1;

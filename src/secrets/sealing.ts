@@ -14,6 +14,8 @@ const tagBytes = 16;
 const headBytes: { readonly [version: number]: number } = { 1: 1, 2: 1 + keyIdBytes };
 
 export interface Sealing {
+  /** false: nothing was ever sealed, or the key is missing. */
+  readonly hasKey: () => boolean;
   readonly seal: (plaintext: string, identity: string) => string;
   /** Throws SealError if the key is a different one, or a bit of the text or the identity has changed. */
   readonly open: (sealed: string, identity: string) => string;
@@ -32,6 +34,7 @@ const noKey =
 export function createSealing(keys: Buffer | KeyRing): Sealing {
   const ring = Buffer.isBuffer(keys) ? fixedKeys(keys) : keys;
   return {
+    hasKey: () => ring.keys().length > 0,
     seal: (plaintext, identity) => {
       // A new key may have been put first while this process runs: the rotation would miss a text sealed with the previous one.
       ring.reread();

@@ -76,6 +76,40 @@ suite('the block of the documentation, run by the owner of the database', () => 
     });
 });
 
+test('CREATE SECRET waits for the first look at the catalog', { timeout: 120_000 }, async (t) => {
+  const it = await server(t);
+  await asBoss(it, await commandsOf(page, 'first-steps'));
+  // While it is open, nobody else can make this schema.
+  const other = new Client({
+    host: '127.0.0.1',
+    port: it.port,
+    user: 'boss',
+    password: 'boss',
+    database: 'app',
+  });
+  await other.connect();
+  onEnd(t, 'other session', () => other.end());
+  await other.query('BEGIN; CREATE SCHEMA headgate');
+  const headgate = await start(t, urlOf(it));
+  const client = new Client({
+    host: '127.0.0.1',
+    port: headgate.ports.sql.port,
+    user: 'headgate',
+    password,
+    database: 'app',
+  });
+  await client.connect();
+  onEnd(t, 'client', () => client.end());
+  const made = client.query(`CREATE SECRET s WITH (backend = 'meta') AS 'a long random key'`);
+  await other.query('ROLLBACK');
+  await made;
+  const { rows } = await client.query('SHOW SECRETS');
+  assert.deepEqual(
+    rows.map((row: { Name: string }) => row.Name),
+    ['s'],
+  );
+});
+
 test('commands by --data-dir connect as the role of the database URL', { timeout: 120_000 }, async (t) => {
   const it = await server(t);
   await asBoss(it, await commandsOf(page, 'first-steps'));

@@ -47,6 +47,8 @@ export function testRooms(): TestDeps {
   return {
     calls,
     sealed,
+    hasKey: true,
+    firstLook: async () => undefined,
     ensureCatalog: async (database) => void calls.push(`ensure ${database}`),
     releaseDatabase: async (database) => void calls.push(`release ${database}`),
     now: () => 0,

@@ -2,6 +2,8 @@
  * The sample of a long list that the suite tries: other items in every run. `npm run test:long` runs the files that import
  * this with all of it.
  */
+import { test } from 'node:test';
+import type { TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { seededRandom } from './random.ts';
 
@@ -25,3 +27,10 @@ export const times = (few: number, many: number): number => (isLong ? many : few
 
 /** The pause between two requests of a sender under load; in the long run it sends as fast as the machine can. */
 export const breath = (): Promise<void> => (isLong ? Promise.resolve() : delay(20));
+
+export type Further = (name: string, run: (t: TestContext) => Promise<void>) => unknown;
+
+/** Registers a test in the long run alone. */
+export const inLong: Further = (name, run) => {
+  if (isLong) void test(name, run);
+};

@@ -9,6 +9,8 @@ const rewriteSql = createRewriter({
   ensureCatalog: () => Promise.resolve(),
   releaseDatabase: () => Promise.resolve(),
   now: () => 0,
+  hasKey: true,
+  firstLook: () => Promise.resolve(),
   seal: (plaintext, identity) => Buffer.from(`${identity}=${plaintext}`).toString('base64'),
   parseExpression: (text) => ({ text, payloadName: null, headersRead: [], secretLiterals: [], warnings: [] }),
   parseAnswer: () => ({ payloadName: null, secretsRead: [], secretsShown: [], secretLiterals: new Map() }),
