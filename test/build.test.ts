@@ -98,7 +98,7 @@ suite('a build', () => {
     assert.deepEqual(await built.words(), ['one', 'one']);
   });
 
-  test('says nothing and does nothing where nothing has changed, in a copy of the checkout too', async (t) => {
+  test('a build without changes does and prints nothing, in a copied checkout too', async (t) => {
     assert.equal(await built.said(), '');
     assert.equal(await (await built.copy(t)).said(), '');
   });
@@ -145,7 +145,7 @@ suite('a build', () => {
     ['removed', (path: string) => rm(path, { recursive: true })],
     ['altered', (path: string) => writeFile(path, '// altered\n')],
   ] as const)
-    test(`makes again what was ${what} in dist/`, async (t) => {
+    test(`a build recreates what was ${what} in dist/`, async (t) => {
       const checkout = await built.copy(t);
       const compiled = (await readdir(checkout.path('dist/src/program/compiled')))[0] ?? assert.fail();
       for (const name of [
@@ -169,7 +169,7 @@ suite('a build', () => {
       assert.match(await checkout.said(), everything);
     });
 
-  test('fails for a wrong type, again and again until it is right', async (t) => {
+  test('a build fails for a type error until it is corrected', async (t) => {
     const checkout = await built.copy(t);
     for (const [name, wrong] of [
       ['src/kit/word.ts', 'export const word: string = 2;\n'],
@@ -197,7 +197,7 @@ suite('a build', () => {
     assert.equal(await checkout.said(), '');
   });
 
-  test('begins again where the last one was killed, even if the sources are as they were', async (t) => {
+  test('a build after a killed one runs again, even with unchanged sources', async (t) => {
     const checkout = await built.copy(t);
     for (const ms of [0, 150, 300]) {
       await checkout.write('src/kit/word.ts', two);
@@ -214,7 +214,7 @@ suite('a build', () => {
     }
   });
 
-  test('waits for another one of the same checkout, and has then nothing to do', async (t) => {
+  test('a build waits for another build of the checkout, and then has nothing to do', async (t) => {
     const checkout = await built.copy(t);
     await checkout.write('src/kit/word.ts', two);
     const said = await Promise.all([1, 2, 3].map(() => checkout.said()));
@@ -222,7 +222,7 @@ suite('a build', () => {
     assert.deepEqual(await checkout.words(), ['two', 'two']);
   });
 
-  test('for the package has no tests, and the next one has them again', async (t) => {
+  test('a build for the package leaves out tests, and the next build has them again', async (t) => {
     const checkout = await built.copy(t);
     await checkout.said('--package');
     const has = async () =>
@@ -232,7 +232,7 @@ suite('a build', () => {
     assert.equal(await has(), true);
   });
 
-  test('begins from nothing with other settings of the compiler', async (t) => {
+  test('a build with other compiler settings starts from scratch', async (t) => {
     const checkout = await built.copy(t);
     const settings = await readFile(checkout.path('tsconfig.json'), 'utf8');
     await checkout.write('tsconfig.json', settings.replace('"sourceMap": true', '"sourceMap": false'));

@@ -31,7 +31,7 @@ function anchorsOf(name: string): ReadonlySet<string> {
   return anchors;
 }
 
-test('every link of every page leads somewhere', () => {
+test('every link of every documentation page leads somewhere', () => {
   const broken: string[] = [];
   for (const page of pages) {
     const text = read(page).replaceAll(/^```[^]*?^```$/gm, '');
@@ -47,7 +47,7 @@ test('every link of every page leads somewhere', () => {
   assert.deepEqual(broken, []);
 });
 
-test('every decision that a file names by its number is there', () => {
+test('every decision named by number exists', () => {
   const known = new Set(readdirSync(join(root, 'docs/decisions')).map((name) => name.slice(0, 4)));
   const files = ['src', 'test', 'bench', 'scripts', 'deploy', 'docs'].flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })

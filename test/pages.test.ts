@@ -40,7 +40,7 @@ const unsaid: readonly [path: string, says: RegExp][] = [
   ['deploy/upgrading.md', /set every secret again/],
 ];
 
-test('what a reader needs is on the page where he looks for it', async () => {
+test('each documentation page has the facts that it must have', async () => {
   for (const [path, says] of said) assert.match(await page(path), says, path);
   for (const [path, says] of unsaid) assert.doesNotMatch(await page(path), says, path);
 });

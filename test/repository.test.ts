@@ -46,7 +46,7 @@ function roomOf(name: string): string {
 }
 
 suite('repository', () => {
-  test('imports run one way', () => {
+  test('source imports run one way', () => {
     const layerOf = (room: string) => layers.findIndex((rooms) => rooms.includes(room));
     const wrong: string[] = [];
     for (const name of code) {
@@ -75,7 +75,7 @@ suite('repository', () => {
     }
   });
 
-  test('no file imports itself, by however many others', () => {
+  test('source files have no import cycles', () => {
     const imported = new Map(
       code.map((name) => [
         name,
@@ -112,7 +112,7 @@ suite('repository', () => {
     assert.deepEqual(missing, []);
   });
 
-  test('no file is above 600 lines', () => {
+  test('no source file is above 600 lines', () => {
     const all = [...sources, ...filesBelow('test'), ...filesBelow('bench')].filter((name) =>
       name.endsWith('.ts'),
     );
@@ -123,14 +123,14 @@ suite('repository', () => {
     );
   });
 
-  test('the environment and the command line are read by cli.ts alone', () => {
+  test('process.env and process.argv are read in cli.ts only', () => {
     assert.deepEqual(
       code.filter((name) => /process\.(env|argv)\b/.test(read(name))),
       ['src/app/cli.ts'],
     );
   });
 
-  test('every room says at its door what it is', () => {
+  test('every source file has a header comment', () => {
     const silent = code.filter((name) => !/^(#!.*\n)?\/\*\*/.test(read(name)));
     assert.deepEqual(
       silent.filter((name) => !name.startsWith('src/kit/')),
@@ -138,7 +138,7 @@ suite('repository', () => {
     );
   });
 
-  test('who says at its door with which codes it refuses, names all of its own', () => {
+  test('a file header that lists refusal codes lists all codes of the file', () => {
     const codes = Object.keys(refusals);
     const wrong = code.flatMap((name) => {
       const text = read(name);
@@ -155,7 +155,7 @@ suite('repository', () => {
     assert.deepEqual(wrong, []);
   });
 
-  test('no limit is without a reader', () => {
+  test('every limit in the limits tables is used', () => {
     const tables = code.filter((name) => name.startsWith('src/config/limits'));
     const names = [
       ...tables
@@ -170,7 +170,7 @@ suite('repository', () => {
     );
   });
 
-  test('no export is without an importer, and none is there for tests alone', () => {
+  test('every export has an importer that is not a test', () => {
     const files = new Map(
       [...sources, ...['test', 'bench', 'scripts'].flatMap(filesBelow)]
         .filter((name) => /\.tsx?$/.test(name))
@@ -192,7 +192,62 @@ suite('repository', () => {
     }
     assert.deepEqual(wrong, []);
   });
+
+  test('source file names consist of glossary terms and field words', () => {
+    const terms = [...read('docs/glossary.md').matchAll(/^\| \*\*([^*]+)\*\*/gm)].flatMap(([, term = '']) =>
+      term.split(/[ -]/),
+    );
+    const known = new Set([...terms, ...read('test/field-words.txt').split(/\s+/)]);
+    // Entries of the table of senders are named by brand, and migrations by number.
+    const named = filesBelow('src').filter(
+      (name) => /\.(tsx?|cjs|css)$/.test(name) && !name.startsWith('src/senders/known/'),
+    );
+    const wrong = named.flatMap((name) =>
+      relative('src', name)
+        .replace(/(\.d|\.pg)?(\.test|\.long)?\.\w+$/, '')
+        .split(/[/-]/)
+        .filter((word) => !isForm(word, known))
+        .map(
+          (word) =>
+            `${name}: "${word}" is no glossary term and no word of PostgreSQL, HTTP, TLS, Node or TypeScript. ` +
+            'Rename the file, or add the word to docs/glossary.md (a term of Headgate) or test/field-words.txt (a word of the field).',
+        ),
+    );
+    assert.deepEqual(wrong, []);
+  });
+
+  test('every word in test/field-words.txt is used by a source file name', () => {
+    const used = new Set(filesBelow('src').flatMap((name) => name.split(/[/.-]/)));
+    assert.deepEqual(
+      read('test/field-words.txt')
+        .split(/\s+/)
+        .filter((word) => word !== '' && !used.has(word)),
+      [],
+    );
+  });
+
+  test('every exported type name is declared once', () => {
+    const declared = new Map<string, string[]>();
+    for (const name of code) {
+      for (const [, word = ''] of read(name).matchAll(
+        /^export (?:declare )?(?:abstract )?(?:type|interface|class) (\w+)/gm,
+      ))
+        declared.set(word, [...(declared.get(word) ?? []), name]);
+    }
+    assert.deepEqual(
+      [...declared]
+        .filter(([, names]) => names.length > 1)
+        .map(([word, names]) => `${word}: ${names.join(', ')}`),
+      [],
+    );
+  });
 });
+
+/** Whether a word, or its singular, is known. */
+const isForm = (word: string, known: ReadonlySet<string>) =>
+  [word, word.replace(/s$/, ''), word.replace(/es$/, ''), word.replace(/ies$/, 'y')].some((it) =>
+    known.has(it),
+  );
 
 /** What has no importer in the repository, and why. */
 const packageExports: Readonly<Record<string, string>> = {

@@ -34,7 +34,7 @@ suite('npm test', () => {
       assert.match(stdout, /a-tool-that-nobody-has is not installed/);
     });
 
-  test('a file that does not end is ended, and named', async (t) => {
+  test('a test file that does not end is killed and named', async (t) => {
     const { code, stdout } = await runSuite(t, ['hangs.test.js'], '0.02', false);
     assert.equal(code, 1, stdout);
     assert.match(stdout, /^\*\*\* dist\/hangs\.test\.js did not end within 0\.02 minutes$/m);

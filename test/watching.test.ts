@@ -163,7 +163,7 @@ suite('deploy/', () => {
     }
   });
 
-  test('what a scrape tells of a bad expression is noticed', async () => {
+  test('the check of Prometheus expressions detects invalid ones', async () => {
     const known = await knownMetrics();
     for (const bad of [
       'headgate_nothing > 0',
@@ -194,7 +194,7 @@ test('docs/operating/ explains every metric and every kind of log line', async (
   assert.deepEqual(silent, []);
 });
 
-test('100,000 unknown paths, tables and addresses make no series', async () => {
+test('100,000 unknown paths, tables and addresses create no metric series', async () => {
   const metrics = createMetrics({
     tablesMax: 100,
     lanes: () => [],

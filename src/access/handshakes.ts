@@ -4,7 +4,7 @@
  */
 import type { Socket } from 'node:net';
 
-export class Handshakes<T> {
+export class TlsHandshakes<T> {
   readonly #under = new Map<string, { readonly socket: Socket; readonly value: T }>();
 
   get size(): number {

@@ -76,17 +76,17 @@ export function createPost(bounds: Bounds): Post {
 const isDone = (status: number) => status >= 200 && status < 300;
 
 /** Any status is an answer. */
-export type Exchange = (url: URL, sent: Omit<Sent, 'good'>) => Promise<Answer>;
+export type HttpExchange = (url: URL, sent: Omit<Sent, 'good'>) => Promise<OutgoingResponse>;
 
 /** Over TLS to any host, for URLs from the settings only. */
-export function createExchange(bounds: Bounds): Exchange {
+export function createExchange(bounds: Bounds): HttpExchange {
   return (url, sent) => call(ownersNetwork(false), bounds, url, { ...sent, good: () => true });
 }
 
 /** To a host that the owner has listed; any status is an answer. */
 export const createDelivery =
   (network: Network, bounds: Bounds) =>
-  (url: URL, sent: Omit<Sent, 'good'>): Promise<Answer> =>
+  (url: URL, sent: Omit<Sent, 'good'>): Promise<OutgoingResponse> =>
     call(network, bounds, url, { ...sent, good: () => true });
 
 interface Sent {
@@ -99,7 +99,7 @@ interface Sent {
   readonly good: (status: number) => boolean;
 }
 
-export interface Answer {
+export interface OutgoingResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
@@ -112,7 +112,7 @@ export function createFetch(network: Network, bounds: Bounds): Fetch {
     (await call(network, bounds, url, { method: 'GET', good: (status) => status === 200 })).body;
 }
 
-async function call(network: Network, bounds: Bounds, url: URL, sent: Sent): Promise<Answer> {
+async function call(network: Network, bounds: Bounds, url: URL, sent: Sent): Promise<OutgoingResponse> {
   const { protocol, port, username, password, hash } = url;
   const dialled = network.port(port);
   const scheme = network.plain === true ? 'http:' : 'https:';
@@ -134,7 +134,7 @@ function ask(
   { port, ca, plain }: { readonly port: number } & Pick<Network, 'ca' | 'plain'>,
   bounds: Bounds,
   { method, headers = {}, body, signal, good }: Sent & { readonly signal: AbortSignal },
-): Promise<Answer> {
+): Promise<OutgoingResponse> {
   return new Promise((resolve, reject) => {
     const fail = (message: string) => reject(new OutgoingError(`${url.hostname}: ${message}`));
     const asked = (plain === true ? requestPlain : request)({

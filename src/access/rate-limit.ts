@@ -11,7 +11,7 @@ import type { Rate } from '../kit/rate.ts';
 import { limits } from '../config/limits.ts';
 
 /** Names, and how many passed for each. */
-export type Taken = readonly (readonly [name: string, count: number])[];
+export type RateCounts = readonly (readonly [name: string, count: number])[];
 
 export class RateLimit {
   readonly #stepMs: number;
@@ -49,14 +49,14 @@ export class RateLimit {
   }
 
   /** What was let pass since the last call, by name. */
-  told(): Taken {
+  told(): RateCounts {
     const taken = [...(this.#taken ?? [])];
     this.#taken?.clear();
     return taken;
   }
 
   /** Counts what others have let pass. */
-  charge(taken: Taken, nowMs: number): void {
+  charge(taken: RateCounts, nowMs: number): void {
     for (const [name, count] of taken) {
       const fullAt = Math.max(this.#fullAt.get(name) ?? nowMs, nowMs) + this.#stepMs * count;
       this.#fill(name, fullAt);

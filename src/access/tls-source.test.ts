@@ -87,7 +87,7 @@ test('files that change are taken up by themselves: whole pairs only, also throu
   assert.equal(await shown(), 'second');
 });
 
-test('what cannot work is refused when it is opened, without a word of the files’ content', async (t) => {
+test('a TLS source refuses unusable files when it opens, without quoting their content', async (t) => {
   const folder = folderOf(t);
   if (folder === null) return;
   const authority = makeAuthority(folder);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createPublicKey, verify } from 'node:crypto';
 import { suite, test } from 'node:test';
-import type { Answer, Exchange } from '../access/outgoing.ts';
+import type { OutgoingResponse, HttpExchange } from '../access/outgoing.ts';
 import { limits } from '../config/limits.ts';
 import { AcmeError, Authority } from './authority.ts';
 import { newKey } from './certificates.ts';
@@ -13,7 +13,7 @@ type Say = (
   path: string,
   payload: unknown,
   method: string,
-) => Partial<Omit<Answer, 'body'>> & { body?: unknown };
+) => Partial<Omit<OutgoingResponse, 'body'>> & { body?: unknown };
 
 /** An authority of a few words; `say` says what differs. */
 function stand(say: Say = () => ({})) {
@@ -30,7 +30,7 @@ function stand(say: Say = () => ({})) {
     },
     challenge: {},
   };
-  const exchange: Exchange = async (url, { method, body }) => {
+  const exchange: HttpExchange = async (url, { method, body }) => {
     const path = url.pathname.slice(1);
     asked.push(`${method} ${url.host} ${path}`);
     const jws = body === undefined ? null : (JSON.parse(body.text) as (typeof signed)[0]);
@@ -77,7 +77,7 @@ const problem = (type: string, detail: string, status = 400) => ({
 });
 
 suite('an authority', () => {
-  test('reads signed requests, each with a nonce of its own', async () => {
+  test('an ACME authority accepts signed requests, each with its own nonce', async () => {
     const { signed, options, accountKey, asked } = stand();
     const authority = await Authority.open(options());
     await authority.order(['a.example.com']);
@@ -102,7 +102,7 @@ suite('an authority', () => {
     assert.match(authority.authorization('t'), /^t\.[\w-]{43}$/);
   });
 
-  test('is not followed to another host, whatever it names', async () => {
+  test("an ACME client does not follow an authority's URL to another host", async () => {
     const elsewhere = 'https://127.0.0.1/x';
     for (const [path, body] of [
       ['dir', { newNonce: elsewhere, newAccount: elsewhere, newOrder: elsewhere }],
@@ -117,7 +117,7 @@ suite('an authority', () => {
     }
   });
 
-  test('that answers what is no answer is refused in one line', async () => {
+  test('an ACME client reports an invalid answer of the authority in one line', async () => {
     const cases: readonly (readonly [string, ReturnType<Say>, RegExp])[] = [
       ['dir', { body: Buffer.from('<html>') }, /no JSON object/],
       ['dir', { body: [] }, /no JSON object/],
@@ -172,7 +172,7 @@ suite('an authority', () => {
     }
   });
 
-  test('that never takes a nonce, never decides, or gives somebody else’s certificate costs a bounded number of requests', async () => {
+  test('an ACME authority that never accepts a nonce, never decides or issues a foreign certificate costs a bounded number of requests', async () => {
     const never = stand(at('account', problem('badNonce', 'no')));
     await assert.rejects(never.make(), /badNonce/);
     assert.equal(never.asked.length, 1 + limits.acmeNoncesMax);
@@ -197,7 +197,7 @@ suite('an authority', () => {
     await assert.rejects(wrong.make(), /gave nothing usable: what came is no certificate/);
   });
 
-  test('says when it wants to be asked again', async () => {
+  test('an ACME client honours the Retry-After of the authority', async () => {
     const busy = { ...problem('rateLimited', 'too many', 429), headers: { 'retry-after': '90' } };
     await assert.rejects(stand(at('order', busy)).make(), { name: 'AcmeError', retryMs: 90_000 });
   });

@@ -5,7 +5,7 @@
  */
 import { createHash, createHmac, createPublicKey, sign } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Answer, Exchange } from '../access/outgoing.ts';
+import type { OutgoingResponse, HttpExchange } from '../access/outgoing.ts';
 import { limits } from '../config/limits.ts';
 
 /** The message is for the log: one line, without anything that a stranger could inject. */
@@ -21,7 +21,7 @@ export class AcmeError extends Error {
 }
 
 export interface AuthorityOptions {
-  readonly exchange: Exchange;
+  readonly exchange: HttpExchange;
   readonly directory: string;
   /** PEM */
   readonly accountKey: string;
@@ -33,13 +33,13 @@ export interface AuthorityOptions {
   readonly signal: AbortSignal;
 }
 
-export type Json = Readonly<Record<string, unknown>>;
+export type AcmeJson = Readonly<Record<string, unknown>>;
 
 export class Authority {
   readonly #options: AuthorityOptions;
   readonly #origin: string;
-  readonly #publicKey: Json;
-  #directory: Json = {};
+  readonly #publicKey: AcmeJson;
+  #directory: AcmeJson = {};
   /** The URL that identifies the account, once it is known. */
   #account: string | null = null;
   #nonce: string | null = null;
@@ -65,7 +65,7 @@ export class Authority {
   }
 
   /** `null`: the URL is only read (POST-as-GET). */
-  async post(url: string, payload: Json | null): Promise<Answer> {
+  async post(url: string, payload: AcmeJson | null): Promise<OutgoingResponse> {
     for (let attempt = 1; ; attempt++) {
       const answer = await this.#call(url, 'POST', await this.#signed(url, payload));
       if (answer.status < 400) return answer;
@@ -74,14 +74,14 @@ export class Authority {
     }
   }
 
-  async order(domains: readonly string[]): Promise<{ readonly url: string; readonly order: Json }> {
+  async order(domains: readonly string[]): Promise<{ readonly url: string; readonly order: AcmeJson }> {
     const identifiers = domains.map((value) => ({ type: 'dns', value }));
     const answer = await this.post(text(this.#directory, 'newOrder'), { identifiers });
     return { url: locationOf(answer), order: jsonOf(answer) };
   }
 
   /** Polls a URL until `isDone`. */
-  async until(url: string, isDone: (found: Json) => boolean): Promise<Json> {
+  async until(url: string, isDone: (found: AcmeJson) => boolean): Promise<AcmeJson> {
     for (;;) {
       const answer = await this.post(url, null);
       const found = jsonOf(answer);
@@ -101,7 +101,7 @@ export class Authority {
     if (answer.status !== 200) throw problemOf(answer).error;
     this.#directory = jsonOf(answer);
     const url = text(this.#directory, 'newAccount');
-    const { externalAccountRequired: isExternal } = (this.#directory['meta'] ?? {}) as Json;
+    const { externalAccountRequired: isExternal } = (this.#directory['meta'] ?? {}) as AcmeJson;
     if (isExternal === true && external === null)
       throw new AcmeError('the authority asks for an account of its own: set HEADGATE_LISTEN_ACME_EAB_ID');
     const account = await this.post(url, {
@@ -113,7 +113,7 @@ export class Authority {
   }
 
   /** The account's key, signed with the key that its owner has from the authority. */
-  #bound(url: string, { id, key }: { readonly id: string; readonly key: string }): Json {
+  #bound(url: string, { id, key }: { readonly id: string; readonly key: string }): AcmeJson {
     const protected_ = encoded({ alg: 'HS256', kid: id, url });
     const payload = encoded(this.#publicKey);
     const hmac = createHmac('sha256', Buffer.from(key, 'base64url'));
@@ -124,7 +124,7 @@ export class Authority {
     };
   }
 
-  async #signed(url: string, payload: Json | null): Promise<string> {
+  async #signed(url: string, payload: AcmeJson | null): Promise<string> {
     const nonce = this.#nonce ?? (await this.#newNonce());
     this.#nonce = null;
     const who = this.#account === null ? { jwk: this.#publicKey } : { kid: this.#account };
@@ -141,7 +141,7 @@ export class Authority {
     return this.#nonce;
   }
 
-  async #call(url: string, method: 'GET' | 'HEAD' | 'POST', jws?: string): Promise<Answer> {
+  async #call(url: string, method: 'GET' | 'HEAD' | 'POST', jws?: string): Promise<OutgoingResponse> {
     const { exchange, signal } = this.#options;
     if (!URL.canParse(url) || new URL(url).origin !== this.#origin)
       throw new AcmeError('the authority names a URL of another host');
@@ -159,39 +159,39 @@ export class Authority {
 
 const badNonce = 'urn:ietf:params:acme:error:badNonce';
 
-function encoded(value: Json): string {
+function encoded(value: AcmeJson): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url');
 }
 
-export function jsonOf({ body }: Answer): Json {
+export function jsonOf({ body }: OutgoingResponse): AcmeJson {
   try {
     const found: unknown = JSON.parse(body.toString('utf8'));
-    if (typeof found === 'object' && found !== null && !Array.isArray(found)) return found as Json;
+    if (typeof found === 'object' && found !== null && !Array.isArray(found)) return found as AcmeJson;
   } catch {
     // Treated like any other answer that is not a JSON object.
   }
   throw new AcmeError('the authority answered no JSON object');
 }
 
-export function text(found: Json, name: string): string {
+export function text(found: AcmeJson, name: string): string {
   const value = found[name];
   if (typeof value !== 'string' || value === '' || value.length > limits.acmeTextCharsMax)
     throw new AcmeError(`the authority's answer has no usable ${name}`);
   return value;
 }
 
-function locationOf({ headers: { location = '' } }: Answer): string {
+function locationOf({ headers: { location = '' } }: OutgoingResponse): string {
   return text({ location }, 'location');
 }
 
 /** In ms from now, from seconds or a date; null: neither is given. */
-function retryOf({ headers }: Answer): number | null {
+function retryOf({ headers }: OutgoingResponse): number | null {
   const said = headers['retry-after'] ?? '';
   const ms = /^\d{1,9}$/.test(said) ? Number(said) * 1_000 : Date.parse(said) - Date.now();
   return Number.isFinite(ms) && ms > 0 ? ms : null;
 }
 
-function problemOf(answer: Answer): { readonly type: string; readonly error: AcmeError } {
+function problemOf(answer: OutgoingResponse): { readonly type: string; readonly error: AcmeError } {
   const found = (() => {
     try {
       return jsonOf(answer);
@@ -207,7 +207,7 @@ function problemOf(answer: Answer): { readonly type: string; readonly error: Acm
 /** What a problem document says (RFC 9457), in one line; null: nothing. */
 export function problemText(found: unknown): string | null {
   if (typeof found !== 'object' || found === null) return null;
-  const { type, detail } = found as Json;
+  const { type, detail } = found as AcmeJson;
   const [kind, said] = [type, detail].map((it) => (typeof it === 'string' ? line(it) : ''));
   const short = kind?.replace('urn:ietf:params:acme:error:', '') ?? '';
   if (short === '' && said === '') return null;

@@ -28,7 +28,7 @@ function storeOn(client: Client, key: Buffer) {
 }
 
 suite('a certificate that Headgates share', () => {
-  test('one of them asks at a time, and keeps what the others read', async (t) => {
+  test('one Headgate at a time requests the shared certificate, and the others read what it stored', async (t) => {
     const client = await catalogOf(t);
     const key = randomBytes(32);
     const [one, other] = [storeOn(client, key), storeOn(client, key)];
@@ -52,7 +52,7 @@ suite('a certificate that Headgates share', () => {
     assert(!Buffer.from(rows[0]?.sealed ?? '', 'base64').includes('KEY'));
   });
 
-  test('what this master key does not open is not written over; a new one in front of it reseals it', async (t) => {
+  test('certificate state under an unknown master key is not overwritten, and a new key in front of the old one reseals it', async (t) => {
     const client = await catalogOf(t);
     const [key, next] = [randomBytes(32), randomBytes(32)];
     const one = storeOn(client, key);
@@ -68,7 +68,7 @@ suite('a certificate that Headgates share', () => {
     assert.deepEqual(await storeOn(client, next).read(), state);
   });
 
-  test('no other role reads it, writes it, or may ask', async (t) => {
+  test('no other role reads, writes or claims the certificate state in the catalog', async (t) => {
     const database = await testDatabase(t, { catalog: true });
     const client = await database.connect();
     await migrate(client, readMigrations());

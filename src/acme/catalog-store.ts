@@ -8,7 +8,7 @@ import { identities } from '../catalog/seals.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { limits } from '../config/limits.ts';
 import { nothing, parseState } from './certificate-state.ts';
-import type { State } from './certificate-state.ts';
+import type { CertificateState } from './certificate-state.ts';
 import type { Store } from './store.ts';
 
 type Ask = (sql: string, values: readonly unknown[]) => Promise<readonly unknown[]>;
@@ -23,7 +23,7 @@ export function storeInCatalog(of: string, sealing: Pick<Sealing, 'open' | 'seal
   const asker = randomUUID();
   const name = createHash('sha256').update(of).digest('hex');
   const isDone = ([row]: readonly unknown[]) => (row as { done: boolean } | undefined)?.done === true;
-  const read = async (): Promise<State> => {
+  const read = async (): Promise<CertificateState> => {
     const [row] = (await ask(readSql, [name])) as { seal_id: string | null; sealed: string | null }[];
     if (row === undefined || row.seal_id === null || row.sealed === null) return nothing;
     return parseState(sealing.open(row.sealed, identities.acme(row.seal_id)));

@@ -12,7 +12,7 @@ export interface Challenge {
   readonly authorization: string;
 }
 
-export interface State {
+export interface CertificateState {
   /** The account's key (PEM); null: no authority was asked yet. */
   readonly account: string | null;
   readonly certificate: Certificate | null;
@@ -23,7 +23,7 @@ export interface State {
   readonly notBeforeMs: number;
 }
 
-export const nothing: State = {
+export const nothing: CertificateState = {
   account: null,
   certificate: null,
   challenges: [],
@@ -33,9 +33,9 @@ export const nothing: State = {
 };
 
 /** Written only by Headgate: a text that does not parse counts as nothing. */
-export function parseState(text: string): State {
+export function parseState(text: string): CertificateState {
   try {
-    const found = JSON.parse(text) as State;
+    const found = JSON.parse(text) as CertificateState;
     if (found.certificate !== null) lifetimeOf(found.certificate);
     return { ...nothing, ...found };
   } catch {

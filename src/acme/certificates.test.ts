@@ -10,7 +10,7 @@ import { nothing, parseState, renewalMs } from './certificate-state.ts';
 const nowMs = Date.parse('2026-03-04T05:06:07Z');
 
 suite('DER', () => {
-  test('is written as X.690 has it', () => {
+  test('DER values are encoded as X.690 specifies', () => {
     assert.equal(oid('1.2.840.10045.4.3.2').toString('hex'), '06082a8648ce3d040302');
     assert.equal(integer(2).toString('hex'), '020102');
     assert.equal(time(nowMs).toString('latin1'), '\x17\x0d260304050607Z');
@@ -49,12 +49,12 @@ suite('requests and certificates', () => {
     assert(!chain.includes(key));
   });
 
-  test('what is shown before there is one has expired', () => {
+  test('the placeholder certificate served before the first issuance has expired', () => {
     const { chain } = placeholder(nowMs);
     assert(Date.parse(new X509Certificate(chain).validTo) < nowMs);
   });
 
-  test('of an answer the certificates are taken, if they are of this key, these names and this day', () => {
+  test('an issued certificate chain is accepted only if it matches the key, the names and the date', () => {
     const { chain, key } = challengeCertificate('a.example.com', 'x', nowMs);
     const of = (answer: string, domains = ['a.example.com'], at = nowMs, whose = key) =>
       chainOf(answer, domains, whose, at);
@@ -71,7 +71,7 @@ suite('requests and certificates', () => {
 });
 
 suite('what is kept', () => {
-  test('is read again, and what is none is as nothing', () => {
+  test('stored certificate state is read back, and unreadable state counts as none', () => {
     const certificate = challengeCertificate('a.example.com', 'x', nowMs);
     const state = { ...nothing, account: newKey(), certificate, failures: 2, reason: 'no' };
     assert.deepEqual(parseState(JSON.stringify(state)), state);
@@ -84,7 +84,7 @@ suite('what is kept', () => {
       assert.deepEqual(parseState(text), nothing);
   });
 
-  test('is renewed with a third of the lifetime left, and up to a thirtieth earlier', () => {
+  test('a certificate is renewed with a third of its lifetime left, or up to a thirtieth earlier', () => {
     const certificate = challengeCertificate('a.example.com', 'x', nowMs);
     const minutes = (spread: number) => (renewalMs(certificate, spread) - nowMs) / 60_000;
     assert.deepEqual(

@@ -31,7 +31,7 @@ suite('the port that an authority asks over HTTP', () => {
       socket.on('close', () => resolve(text));
     });
 
-  test('gives what is expected, to the letter, and nothing else', async (t) => {
+  test('the HTTP-01 port serves exactly the expected challenge and nothing else', async (t) => {
     const { token, authorization } = challenge;
     const answer = (asked: string) => (asked === token ? authorization : null);
     const door = await openChallengeDoor({ host: '127.0.0.1', port: 0 }, ['a.example.com'], answer);
@@ -122,7 +122,7 @@ suite('what an authority is shown over TLS', () => {
     return { folder, file, shown, requests: () => requests };
   }
 
-  test('is shown to who asks for that name with that protocol and no other, while it is expected', async (t) => {
+  test('the TLS-ALPN-01 certificate is served only for its name and protocol, while the challenge is pending', async (t) => {
     const { folder, shown, requests } = await door(t);
     const ask = { servername: challenge.domain, ALPNProtocols: ['acme-tls/1'] };
     assert.equal(await shown(ask), 'refused');

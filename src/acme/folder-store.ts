@@ -11,7 +11,7 @@ import type { SecureContext } from 'node:tls';
 import { challengeCertificate, placeholder } from './certificates.ts';
 import type { Certificate } from './certificates.ts';
 import { parseState } from './certificate-state.ts';
-import type { Challenge, State } from './certificate-state.ts';
+import type { Challenge, CertificateState } from './certificate-state.ts';
 import type { Store } from './store.ts';
 
 const folderOf = (dataDir: string) => join(dataDir, 'acme');
@@ -55,7 +55,7 @@ export function challengeShower(dataDir: string): (domain: string) => SecureCont
 /** For a certificate that this Headgate does not share. `of`: what the certificate is for, and from whom. */
 export function storeInFolder(dataDir: string, of: string): Store {
   const path = join(folderOf(dataDir), 'state.json');
-  const read = async (): Promise<State> => {
+  const read = async (): Promise<CertificateState> => {
     const kept = await readIfThere(path);
     const [first = '', state = ''] = kept?.split('\n') ?? [];
     return parseState(first === of ? state : '');

@@ -2,7 +2,7 @@
  * One certificate of an authority, from the order to the chain (RFC 8555 §7.4). Takes an authority and the domains;
  * returns the certificate. Throws AcmeError. Through `publish`, changes what the authority finds under the domains.
  */
-import type { Authority, Json } from './authority.ts';
+import type { Authority, AcmeJson } from './authority.ts';
 import { AcmeError, jsonOf, line, problemText, text } from './authority.ts';
 import { certificateRequest, chainOf, newKey } from './certificates.ts';
 import type { Certificate } from './certificates.ts';
@@ -27,7 +27,7 @@ export async function issue({ authority, domains, ...issuing }: Issuing): Promis
     const found = await authority.until(authorization, ({ status }) => status !== 'pending');
     if (found['status'] !== 'valid') throw failed(found, challenge.domain);
   }
-  const isReady = ({ status }: Json) => status !== 'pending' && status !== 'processing';
+  const isReady = ({ status }: AcmeJson) => status !== 'pending' && status !== 'processing';
   const whole = await authority.until(url, isReady);
   if (whole['status'] !== 'ready' && whole['status'] !== 'valid') throw orderFailed(whole);
   const key = newKey();
@@ -52,7 +52,7 @@ interface Asked {
 
 /** What is still to be proven; the authority may remember domains that it validated recently. */
 async function askedOf(
-  order: Json,
+  order: AcmeJson,
   authority: Authority,
   domains: readonly string[],
   type: Issuing['challenge'],
@@ -63,28 +63,28 @@ async function askedOf(
   for (const each of urls) {
     const authorization = text({ each }, 'each');
     const found = jsonOf(await authority.post(authorization, null));
-    const domain = text((found['identifier'] ?? {}) as Json, 'value').toLowerCase();
+    const domain = text((found['identifier'] ?? {}) as AcmeJson, 'value').toLowerCase();
     if (!domains.includes(domain)) throw new AcmeError('the authority asks for other domains');
     if (found['status'] === 'valid') continue;
-    const challenge = list(found['challenges']).find((it) => (it as Json | null)?.['type'] === type);
+    const challenge = list(found['challenges']).find((it) => (it as AcmeJson | null)?.['type'] === type);
     if (found['status'] !== 'pending' || challenge === undefined)
       throw new AcmeError(`the authority offers no ${type} for ${domain}`);
-    const token = text(challenge as Json, 'token');
+    const token = text(challenge as AcmeJson, 'token');
     // The token becomes a path, and the key of an answer to strangers.
     if (!/^[\w-]{16,256}$/.test(token)) throw new AcmeError('the authority gave no usable token');
     const shown = { domain, token, authorization: authority.authorization(token) };
-    asked.push({ authorization, url: text(challenge as Json, 'url'), challenge: shown });
+    asked.push({ authorization, url: text(challenge as AcmeJson, 'url'), challenge: shown });
   }
   return asked;
 }
 
 const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
-function failed({ challenges }: Json, domain: string): AcmeError {
-  const said = list(challenges).map((it) => problemText((it as Json | null)?.['error']));
+function failed({ challenges }: AcmeJson, domain: string): AcmeError {
+  const said = list(challenges).map((it) => problemText((it as AcmeJson | null)?.['error']));
   return new AcmeError(`${domain}: ${said.find((it) => it !== null) ?? 'the authority does not say why'}`);
 }
 
-function orderFailed({ error }: Json): AcmeError {
+function orderFailed({ error }: AcmeJson): AcmeError {
   return new AcmeError(`the order failed: ${problemText(error) ?? 'the authority does not say why'}`);
 }

@@ -10,10 +10,10 @@ import type { Observation } from '../observe/observations.ts';
 import { AcmeError } from './authority.ts';
 import { challengeCertificate, newKey } from './certificates.ts';
 import type { Certificate } from './certificates.ts';
-import { CertificateKeeper } from './renewal.ts';
-import type { KeeperOptions } from './renewal.ts';
+import { CertificateRenewal } from './renewal.ts';
+import type { RenewalOptions } from './renewal.ts';
 import { nothing } from './certificate-state.ts';
-import type { State } from './certificate-state.ts';
+import type { CertificateState } from './certificate-state.ts';
 import type { Store } from './store.ts';
 
 const domains = ['a.example.com'];
@@ -21,9 +21,9 @@ const bornMs = Date.parse('2026-01-02T00:00:00Z');
 const certificateAt = (ms: number): Certificate => challengeCertificate('a.example.com', 'x', ms);
 
 interface World {
-  kept: State;
+  kept: CertificateState;
   now: number;
-  make: KeeperOptions['make'];
+  make: RenewalOptions['make'];
   store: Partial<Store>;
 }
 
@@ -47,7 +47,7 @@ function keeperOf(t: TestContext, world: Partial<World> = {}) {
     },
     ...it.store,
   };
-  const keeper = new CertificateKeeper({
+  const keeper = new CertificateRenewal({
     domains,
     store,
     make: (...args) => it.make(...args),
@@ -62,7 +62,7 @@ function keeperOf(t: TestContext, world: Partial<World> = {}) {
 }
 
 suite('the keeper of a certificate', () => {
-  test('has one made where there is none, shows what the authority asks for meanwhile, and rests', async (t) => {
+  test('certificate renewal requests a missing certificate, serves the challenges meanwhile, and then waits', async (t) => {
     const challenge = { domain: 'a.example.com', token: 't', authorization: 't.x' };
     const accounts: string[] = [];
     const { it, keeper, shown, kinds, told } = keeperOf(t, {
@@ -125,28 +125,28 @@ suite('the keeper of a certificate', () => {
     assert.equal(keeper.standing.state, 'waiting');
   });
 
-  test('where another Headgate asks, or was quicker, nobody is asked here', async (t) => {
+  test('certificate renewal makes no request while another Headgate requests or has renewed the certificate', async (t) => {
     let begun = 0;
     const busy = keeperOf(t, { store: { begin: async () => (begun++, null) } });
     await until(() => begun > 0);
     await busy.keeper.close();
     assert.deepEqual(busy.kinds(), []);
 
-    const quicker: State = { ...nothing, certificate: certificateAt(bornMs) };
+    const quicker: CertificateState = { ...nothing, certificate: certificateAt(bornMs) };
     const late = keeperOf(t, { store: { begin: async () => quicker } });
     await until(() => late.it.kept === quicker);
     await late.keeper.close();
     assert.deepEqual(late.kinds(), []);
   });
 
-  test('whose time was over keeps nothing', async (t) => {
+  test('certificate renewal stores nothing after its claim has expired', async (t) => {
     const { kinds, told, shown } = keeperOf(t, { store: { keep: async () => false } });
     await told(2);
     assert.deepEqual(kinds(), ['asked', 'failed']);
     assert(shown.every(([key]) => key === null));
   });
 
-  test('a store that cannot be read is told once, and nobody is asked', async (t) => {
+  test('certificate renewal reports an unreadable store once and requests nothing', async (t) => {
     let reads = 0;
     const read = async () => {
       reads += 1;
@@ -160,7 +160,7 @@ suite('the keeper of a certificate', () => {
     assert.deepEqual(kinds(), ['unkept']);
   });
 
-  test('a stop ends an attempt, which has not failed then', async (t) => {
+  test('certificate renewal stopped during an attempt does not count it as failed', async (t) => {
     const begun = deferred<void>();
     const { it, keeper, kinds } = keeperOf(t, {
       make: (_account, _publish, signal) =>

@@ -18,10 +18,10 @@ import { AcmeError, line } from './authority.ts';
 import { newKey } from './certificates.ts';
 import type { Certificate } from './certificates.ts';
 import { lifetimeOf, nothing, renewalMs } from './certificate-state.ts';
-import type { Challenge, State } from './certificate-state.ts';
+import type { Challenge, CertificateState } from './certificate-state.ts';
 import type { Store } from './store.ts';
 
-export interface KeeperOptions {
+export interface RenewalOptions {
   readonly domains: readonly string[];
   readonly store: Store;
   /** Requests a certificate; rejects with AcmeError. */
@@ -38,7 +38,7 @@ export interface KeeperOptions {
 type Publish = (challenges: readonly Challenge[]) => Promise<void>;
 
 /** The state of a certificate, for display. */
-export interface Standing {
+export interface CertificateStatus {
   readonly domains: readonly string[];
   readonly state: 'valid' | 'due' | 'asking' | 'waiting';
   /** null: there is no certificate yet. */
@@ -48,12 +48,12 @@ export interface Standing {
   readonly reason: string | null;
 }
 
-export class CertificateKeeper implements Closable {
-  readonly #options: KeeperOptions;
+export class CertificateRenewal implements Closable {
+  readonly #options: RenewalOptions;
   /** How much earlier than others this Headgate asks. */
   readonly #spread: number;
   readonly #closing = new AbortController();
-  #state: State = nothing;
+  #state: CertificateState = nothing;
   #asking = false;
   /** After a failure, even if the failure could not be stored. */
   #notBeforeMs = 0;
@@ -63,13 +63,13 @@ export class CertificateKeeper implements Closable {
   #woken = new AbortController();
   readonly #ran: Promise<void>;
 
-  constructor(options: KeeperOptions) {
+  constructor(options: RenewalOptions) {
     this.#options = options;
     this.#spread = options.random();
     this.#ran = this.#run();
   }
 
-  get standing(): Standing {
+  get standing(): CertificateStatus {
     const { certificate, failures, reason } = this.#state;
     const isDue = this.#dueMs(this.#state) <= this.#options.now();
     return {
@@ -117,7 +117,7 @@ export class CertificateKeeper implements Closable {
     const isImpatient = this.#isImpatient;
     this.#isImpatient = false;
     await this.#take(await store.read());
-    const isTime = (state: State) =>
+    const isTime = (state: CertificateState) =>
       this.#dueMs(state) <= now() && (Math.max(state.notBeforeMs, this.#notBeforeMs) <= now() || isImpatient);
     if (!isTime(this.#state)) return;
     const state = await store.begin();
@@ -127,10 +127,10 @@ export class CertificateKeeper implements Closable {
     else await store.keep(state, true);
   }
 
-  async #ask(before: State): Promise<void> {
+  async #ask(before: CertificateState): Promise<void> {
     const { store, domains, make, observe, now, random } = this.#options;
-    let state: State = { ...before, account: before.account ?? newKey(), challenges: [] };
-    const keep = async (next: State, ends: boolean): Promise<void> => {
+    let state: CertificateState = { ...before, account: before.account ?? newKey(), challenges: [] };
+    const keep = async (next: CertificateState, ends: boolean): Promise<void> => {
       if (!(await store.keep(next, ends))) throw new AcmeError('another Headgate asks meanwhile');
       state = next;
       await this.#take(state);
@@ -167,12 +167,12 @@ export class CertificateKeeper implements Closable {
   }
 
   /** From now on the door shows this certificate. */
-  async #take(state: State): Promise<void> {
+  async #take(state: CertificateState): Promise<void> {
     this.#state = state;
     await this.#options.show(state.certificate, state.challenges);
   }
 
-  #dueMs({ certificate }: State): number {
+  #dueMs({ certificate }: CertificateState): number {
     return certificate === null ? 0 : renewalMs(certificate, this.#spread);
   }
 

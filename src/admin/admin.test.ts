@@ -211,7 +211,7 @@ test('no text from outside makes a line, a field or a colour of its own', () => 
   assert.equal((JSON.parse(line) as { reason: string }).reason, unseen);
 });
 
-test('how severe a line of the engine is, it says itself, and not what it quotes', () => {
+test('the severity of an engine log line comes from its own field, not from text it quotes', () => {
   const levelOf = (line: string) => {
     const [logLine = '{}'] = logged('json', 'debug', { kind: 'engine.said', line });
     return (JSON.parse(logLine) as { level: string }).level;
@@ -225,7 +225,7 @@ test('how severe a line of the engine is, it says itself, and not what it quotes
   assert.equal(levelOf('[12] STATEMENT:  select 1; FATAL:  forged'), 'debug');
 });
 
-test('streams are counted while they are open', async () => {
+test('metrics count open streams', async () => {
   const { observe, text } = metrics();
   const of = { requestId: 'r', remoteAddress: '127.0.0.1' };
   observe({ kind: 'stream.opened', ...of });
@@ -291,7 +291,7 @@ test('an error is logged with its stack and its causes', () => {
   assert.equal(parsed.level, 'error');
 });
 
-test('the pretty form is short', () => {
+test('the pretty log format is one short line', () => {
   const [line] = logged('pretty', 'info', {
     kind: 'door.opened',
     door: 'webhook',

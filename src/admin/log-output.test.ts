@@ -42,7 +42,7 @@ class Slow extends Writable {
   }
 }
 
-test('what a slow reader has not read waits in memory up to its bound; lines beyond are lost and counted', async () => {
+test('log lines for a slow reader wait in memory up to a bound; lines beyond it are dropped and counted', async () => {
   const stream = new Slow();
   const output = streamOutput(stream, lost, 30);
   for (let i = 0; i < 10; i++) output.write(`line ${i}.\n`);
@@ -62,7 +62,7 @@ test('what a slow reader has not read waits in memory up to its bound; lines bey
   assert.equal(stream.seen, 'line 0.\nline 1.\nline 2.\n7 lost: its reader did not keep up\nafter\n');
 });
 
-test('a reader that is gone is no error, and nothing waits for it', async () => {
+test('a closed log reader causes no error and no waiting', async () => {
   const stream = new Slow();
   const output = streamOutput(stream, lost, 30);
   output.write('one\n');
@@ -72,7 +72,7 @@ test('a reader that is gone is no error, and nothing waits for it', async () => 
   await output.flush(60_000);
 });
 
-test('the end is not held up by a reader that never reads', async () => {
+test('shutdown does not wait for a log reader that never reads', async () => {
   const output = streamOutput(new Slow(), lost, 30);
   output.write('one\n');
   await output.flush(10);

@@ -3,11 +3,11 @@ import { test } from 'node:test';
 import type { Observation } from '../observe/observations.ts';
 import { createLog } from './log.ts';
 import type { LogLevel } from './log.ts';
-import { Thinned } from './log-throttle.ts';
+import { ThrottledLog } from './log-throttle.ts';
 
 function thinnedAt(burst: number, perSecond: number) {
   const state = { nowMs: 0, told: [] as string[], timers: [] as (() => void)[] };
-  const thinned = new Thinned({
+  const thinned = new ThrottledLog({
     burst,
     perSecond,
     clock: () => state.nowMs,

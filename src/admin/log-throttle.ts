@@ -3,7 +3,7 @@
  * counted and reported when a line of the kind may be written again. Takes the kind of a line, returns whether it may be
  * written; the clock is an argument of the constructor. Holds one small entry for each kind of observation.
  */
-export interface ThinnedOptions {
+export interface ThrottledLogOptions {
   readonly burst: number;
   readonly perSecond: number;
   /** A monotonic clock, ms. */
@@ -21,11 +21,11 @@ interface Flow {
   leftOut: number;
 }
 
-export class Thinned {
-  readonly #options: ThinnedOptions;
+export class ThrottledLog {
+  readonly #options: ThrottledLogOptions;
   readonly #flows = new Map<string, Flow>();
 
-  constructor(options: ThinnedOptions) {
+  constructor(options: ThrottledLogOptions) {
     this.#options = options;
   }
 

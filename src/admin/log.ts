@@ -9,8 +9,8 @@ import { limits } from '../config/limits.ts';
 import { isRefused, requestLines } from './request-lines.ts';
 import type { RequestLine } from './request-lines.ts';
 import type { Observation, Observe, TableName } from '../observe/observations.ts';
-import { Thinned } from './log-throttle.ts';
-import type { ThinnedOptions } from './log-throttle.ts';
+import { ThrottledLog } from './log-throttle.ts';
+import type { ThrottledLogOptions } from './log-throttle.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
@@ -22,7 +22,7 @@ export interface LogOptions {
   /** ms since 1970 */
   readonly now: () => number;
   /** null: all lines of a kind are written, however many there are. */
-  readonly thinned?: Pick<ThinnedOptions, 'clock' | 'after'> | null;
+  readonly thinned?: Pick<ThrottledLogOptions, 'clock' | 'after'> | null;
 }
 
 const severity: Record<LogLevel, number> = { debug: 20, info: 30, warn: 40, error: 50 };
@@ -136,7 +136,7 @@ export function createLog(options: LogOptions): Observe {
   const thinned =
     timing === null || options.level === 'debug'
       ? null
-      : new Thinned({
+      : new ThrottledLog({
           ...timing,
           burst: limits.logBurstMax,
           perSecond: limits.logLinesPerSecondMax,

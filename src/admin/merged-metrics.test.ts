@@ -32,7 +32,7 @@ const valueOf = (text: string, name: string) =>
   );
 const rowsOf = (text: string) => valueOf(text, 'headgate_rows_total{database="d",schema="s",table="t"}');
 
-test('what counts is summed, what everybody knows is not, what is of one process stands apart', async () => {
+test('merged metrics sum counters, keep shared gauges once, and label values of one process', async () => {
   const [main, one, two] = await Promise.all(
     [process(1, 0), process(2, 5), process(4, 6)].map((it) => it.families()),
   );
@@ -49,7 +49,7 @@ test('what counts is summed, what everybody knows is not, what is of one process
   assert.match(text, /^# TYPE headgate_rows_total counter$/m);
 });
 
-test('no counter goes backwards when a process is replaced', async () => {
+test('merged counters never decrease when a process is replaced', async () => {
   const main = await process(1, 0).families();
   const gone = await remains([], await process(5, 9).families());
   const twice = await remains(gone, await process(2, 9).families());

@@ -9,7 +9,7 @@ async function plainOf(registry: Registry): Promise<unknown> {
   return JSON.parse(text, (name, value: unknown) => (name === 'exemplar' ? undefined : value));
 }
 
-test('it says what prom-client says of the same values', async () => {
+test('PlainHistogram prints what prom-client prints for the same values', async () => {
   const given = { name: 'seconds', help: 'of requests', buckets: [0.001, 0.5, 2] };
   const values = [0, 0.001, 0.0011, 0.5, 1.99, 2, 2.01, 600];
   const [theirs, ours] = [new Registry(), new Registry()];
@@ -27,7 +27,7 @@ test('it says what prom-client says of the same values', async () => {
   }
 });
 
-test('by one label', async () => {
+test('PlainHistogram prints what prom-client prints for values with a label', async () => {
   const given = { name: 'seconds', help: 'of routes', labelNames: ['route'], buckets: [1, 2] };
   const [theirs, ours] = [new Registry(), new Registry()];
   const plain = new PlainHistogram({ ...given, registers: [ours] });

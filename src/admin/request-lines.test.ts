@@ -50,7 +50,7 @@ function sampled() {
 const kinds = (told: readonly RequestLine[]) => told.map(({ kind }) => kind);
 
 suite('request lines', () => {
-  test('few requests are told one by one, and nothing waits', () => {
+  test('the request log prints few requests one by one, at once', () => {
     const { clock, told, observe } = sampled();
     for (let i = 0; i < 40; i++) {
       observe(i % 4 === 0 ? refused : stored);
@@ -60,7 +60,7 @@ suite('request lines', () => {
     assert.equal(clock.waiting, 0);
   });
 
-  test('of many in a second five are told, then how many more there were and how many of them were refused', () => {
+  test('the request log prints five requests a second, then counts the others and the refused ones', () => {
     const { clock, told, observe } = sampled();
     for (let i = 0; i < 1_239; i++) observe(i < 1_227 ? stored : refused);
     assert.equal(told.length, 5);
@@ -72,7 +72,7 @@ suite('request lines', () => {
     assert.deepEqual(kinds(told), [...Array.from({ length: 5 }, () => 'request.answered'), 'requests.more']);
   });
 
-  test('under load of any length there are six lines a second and one timer', () => {
+  test('the request log prints at most six lines a second with one timer, however long the load lasts', () => {
     const { clock, told, observe } = sampled();
     for (let second = 0; second < 10; second++) {
       for (let i = 0; i < 100; i++) {
@@ -87,7 +87,7 @@ suite('request lines', () => {
     assert.equal(more, 1_000);
   });
 
-  test('what several processes tell becomes one, and a stop tells what is left', () => {
+  test('the request log merges the counts of several processes and prints the rest on stop', () => {
     const clock = new StandingClock();
     const told: RequestLine[] = [];
     const whole = requestLines((line) => void told.push(line), clock);
@@ -116,7 +116,7 @@ suite('request lines in the log', () => {
     return text;
   }
 
-  test('are short, say why, and name the sender of what was refused', () => {
+  test('request log lines are short, give the reason, and name the client of a refused request', () => {
     const gateway: Observation = {
       kind: 'gateway.answered',
       requestId: 'r',
@@ -139,7 +139,7 @@ suite('request lines in the log', () => {
     );
   });
 
-  test('are for people at info: JSON has none, debug has long ones, warn wants silence', () => {
+  test('request log lines appear in text logs at info only: not in JSON, long at debug, none at warn', () => {
     assert.equal(logged('json', 'info', stored, refused), '');
     assert.equal(logged('pretty', 'warn', stored, refused), '');
     assert.match(logged('pretty', 'debug', stored), /^00:00:00\.000 DEBUG request\.answered [^\n]*\n$/);

@@ -6,27 +6,27 @@
 import { limits } from '../config/limits.ts';
 import type { Observation, Observe } from '../observe/observations.ts';
 
-export type Answered = Extract<
+export type LoggedAnswer = Extract<
   Observation,
   { kind: 'request.answered' | 'gateway.answered' | 'batch.answered' }
 >;
-export type RequestLine = Answered | Extract<Observation, { kind: 'requests.more' }>;
+export type RequestLine = LoggedAnswer | Extract<Observation, { kind: 'requests.more' }>;
 
-export interface Clock {
+export interface LogTimer {
   /** ms */
   readonly now: () => number;
   /** Calls back once after this many ms, without keeping the process alive. */
   readonly later: (ms: number, run: () => void) => void;
 }
 
-const realClock: Clock = {
+const realClock: LogTimer = {
   now: () => performance.now(),
   later: (ms, run) => void setTimeout(run, ms).unref(),
 };
 
 const secondMs = 1_000;
 
-export function requestLines(tell: (line: RequestLine) => void, clock: Clock = realClock): Observe {
+export function requestLines(tell: (line: RequestLine) => void, clock: LogTimer = realClock): Observe {
   let beganMs = Number.NEGATIVE_INFINITY;
   let told = 0;
   let requests = 0;
@@ -64,11 +64,11 @@ export function requestLines(tell: (line: RequestLine) => void, clock: Clock = r
   };
 }
 
-function isAnswered(observation: Observation): observation is Observation & Answered {
+function isAnswered(observation: Observation): observation is Observation & LoggedAnswer {
   const { kind } = observation;
   return kind === 'request.answered' || kind === 'gateway.answered' || kind === 'batch.answered';
 }
 
-export function isRefused(answered: Answered): boolean {
+export function isRefused(answered: LoggedAnswer): boolean {
   return answered.kind === 'batch.answered' ? answered.code !== 'committed' : answered.status >= 400;
 }

@@ -14,7 +14,7 @@ import { createPost } from '../access/outgoing.ts';
 import { limits } from '../config/limits.ts';
 import { keptIn } from './state-file.ts';
 import { rules } from './rules.ts';
-import type { Slot, View } from './rules.ts';
+import type { ReplicationSlot, AlertInput } from './rules.ts';
 
 /** How each begins, and how it ends. */
 const conditions: readonly (readonly [string, (it: Stage) => void, (it: Stage) => void])[] = [
@@ -101,14 +101,14 @@ const conditions: readonly (readonly [string, (it: Stage) => void, (it: Stage) =
   ['HeadgateSlotUnread', (it) => follow(it, { active: false }), (it) => follow(it, { read: 8 })],
 ];
 
-function follow(it: Stage, slot: Partial<Slot>): void {
+function follow(it: Stage, slot: Partial<ReplicationSlot>): void {
   it.add('headgate_tables', { database: 'dev' });
   const labels = { database: 'dev', slot: 's' };
   it.slots = [{ labels, active: true, lost: false, heldBytes: 0, tooManyBytes: 500, read: 7, ...slot }];
 }
 
 for (const [name, begin, end] of conditions) {
-  test(`${name}: begun, told once, and over`, async (t) => {
+  test(`alert ${name} fires, is reported once, and resolves`, async (t) => {
     const it = await stage(t);
     await it.pass(minute);
     assert.deepEqual(it.told(), []);
@@ -169,9 +169,9 @@ test('every rule is tried above, and those that Prometheus has are the same ther
   }
 });
 
-test('every metric that a rule reads is there', async () => {
+test('every metric that an alert rule reads exists', async () => {
   const read = new Set<string>();
-  const view: View = {
+  const view: AlertInput = {
     of: (name) => {
       read.add(name);
       return [];
@@ -195,7 +195,7 @@ test('every metric that a rule reads is there', async () => {
   );
 });
 
-test('what comes and goes is told once, and no storm comes of a thousand', async (t) => {
+test('an alert that fires and resolves is reported once each, and a thousand alerts cause no flood of messages', async (t) => {
   const it = await stage(t);
   for (let i = 0; i < 20; i++) {
     it.notReady = i % 4 === 3 ? null : 'away';
@@ -254,7 +254,7 @@ test('a receiver that hangs, redirects, answers 500 or without end is tried agai
   assert.equal(it.said.at(-1)?.kind, 'alerts.told');
 });
 
-test('one that hangs ends with the service, and nothing is told of what began and ended meanwhile', async (t) => {
+test('an alert receiver that hangs is cut off when the service stops, and short alerts meanwhile are not reported', async (t) => {
   const it = await stage(t, { post: createPost({ ...limits, outgoingMs: 600_000 }) });
   it.answer = () => {};
   it.notReady = 'away';
@@ -268,7 +268,7 @@ test('one that hangs ends with the service, and nothing is told of what began an
   assert.deepEqual(it.said, []);
 });
 
-test('what was told before a restart is told to be over, and is not told again', async (t) => {
+test('an alert reported before a restart is not reported again, and its end is', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-alerts-'));
   onEnd(t, 'folder', () => rm(folder, { recursive: true }));
   const file = keptIn(folder);
@@ -302,7 +302,7 @@ test('what was told before a restart is told to be over, and is not told again',
   await keptIn(join(folder, 'nowhere')).write([]);
 });
 
-test('Slack reads a text, in which names are no markup', async (t) => {
+test('an alert for Slack has a text in which names are escaped', async (t) => {
   const it = await stage(t, { form: 'slack' });
   it.add('headgate_lane_rows', { ...table, table: '<!channel> & *x*\\n\u202e' }, 9_000);
   await it.pass(3 * minute);

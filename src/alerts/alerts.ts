@@ -14,33 +14,33 @@ import type { Observe } from '../observe/observations.ts';
 import { samplesOf } from '../admin/metric-samples.ts';
 import type { Sample } from '../admin/metric-samples.ts';
 import { Conditions, keyOf } from './conditions.ts';
-import type { Condition } from './conditions.ts';
+import type { AlertCondition } from './conditions.ts';
 import { Growth } from './growth.ts';
-import type { KeptFile } from './state-file.ts';
+import type { AlertStateFile } from './state-file.ts';
 import { messageFor } from './message.ts';
 import type { Receiver } from './message.ts';
 import { rules } from './rules.ts';
-import type { Labels, SilentTable, Slot, View } from './rules.ts';
-import type { Sharing } from './claims.ts';
-import type { Signs } from './observed-conditions.ts';
+import type { Labels, SilentTable, ReplicationSlot, AlertInput } from './rules.ts';
+import type { ClaimSource } from './claims.ts';
+import type { ObservedConditions } from './observed-conditions.ts';
 
 export interface AlertDeps extends Receiver {
   readonly version: string;
   readonly everyMs: number;
   readonly post: Post;
-  readonly file: KeptFile;
-  readonly signs: Pick<Signs, 'certificates' | 'unconfirmed'>;
+  readonly file: AlertStateFile;
+  readonly signs: Pick<ObservedConditions, 'certificates' | 'unconfirmed'>;
   /** The text of `/metrics`, of all processes. */
   readonly metrics: () => Promise<string>;
   readonly ready: () => string | null;
-  readonly disk: () => Promise<View['disk']>;
+  readonly disk: () => Promise<AlertInput['disk']>;
   /** null: not known at present. */
   readonly silent: (
     database: string,
     isKnown: (labels: Labels) => boolean,
   ) => Promise<readonly SilentTable[] | null>;
-  readonly slots: (database: string) => Promise<readonly Slot[] | null>;
-  readonly sharing: Sharing;
+  readonly slots: (database: string) => Promise<readonly ReplicationSlot[] | null>;
+  readonly sharing: ClaimSource;
   readonly observe: Observe;
   /** ms since 1970. */
   readonly nowMs: () => number;
@@ -64,7 +64,7 @@ export class Alerts implements Closable {
   #failure = '';
   #againAtMs = -Infinity;
   #silent: readonly SilentTable[] = [];
-  #slots: readonly Slot[] = [];
+  #slots: readonly ReplicationSlot[] = [];
   #askedAtMs = -Infinity;
 
   constructor(deps: AlertDeps) {
@@ -104,7 +104,7 @@ export class Alerts implements Closable {
   }
 
   /** One Headgate reports what several see; conditions that another one has reported are marked as told. */
-  async #ownOf(changed: readonly Condition[]): Promise<readonly Condition[]> {
+  async #ownOf(changed: readonly AlertCondition[]): Promise<readonly AlertCondition[]> {
     const { sharing, file } = this.#deps;
     const verdicts = await sharing.claim(changed);
     const told = changed.filter((_, i) => verdicts[i] === 'told');
@@ -115,7 +115,7 @@ export class Alerts implements Closable {
     return changed.filter((_, i) => verdicts[i] === 'tell');
   }
 
-  async #tell(changed: readonly Condition[]): Promise<void> {
+  async #tell(changed: readonly AlertCondition[]): Promise<void> {
     const { post, url, file, observe, version, nowMs } = this.#deps;
     try {
       const message = messageFor(this.#deps, changed, { version, host: hostname() }, nowMs());
@@ -144,7 +144,7 @@ export class Alerts implements Closable {
     this.#failure = reason;
   }
 
-  async #view(): Promise<View> {
+  async #view(): Promise<AlertInput> {
     const { metrics, ready, disk, signs, clock } = this.#deps;
     const samples = new Map<string, Sample[]>();
     for (const sample of samplesOf(await metrics().catch(() => ''))) {
@@ -178,7 +178,7 @@ export class Alerts implements Closable {
     this.#askedAtMs = clock();
     await sharing.claim(this.#conditions.standing);
     const all: SilentTable[] = [];
-    const followed: Slot[] = [];
+    const followed: ReplicationSlot[] = [];
     const known = new Set(this.#conditions.kept.map(({ rule, labels }) => keyOf(rule, labels)));
     const isKnown = (labels: Labels) => known.has(keyOf('HeadgateTableSilent', labels));
     for (const database of databases.slice(0, limits.alertDatabasesMax)) {

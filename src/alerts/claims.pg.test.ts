@@ -10,7 +10,7 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { limits } from '../config/limits.ts';
 import { Alerts } from './alerts.ts';
-import type { Kept } from './state-file.ts';
+import type { SavedCondition } from './state-file.ts';
 import type { SilentTable } from './rules.ts';
 import { SharedAlerts } from './claims.ts';
 
@@ -21,7 +21,7 @@ const silence: SilentTable = { labels, minutes: 100, usualMinutes: 10 };
 /** One of them, on a clock of the test. */
 class Member {
   silent: readonly SilentTable[] = [];
-  kept: readonly Kept[] = [];
+  kept: readonly SavedCondition[] = [];
   isDeaf = false;
   isAway = false;
   alerts: Alerts;
@@ -100,7 +100,7 @@ async function stage(t: TestContext, count: number): Promise<Stage> {
   return made;
 }
 
-test('what three see one tells, and the last one that it is over', async (t) => {
+test('an alert seen by three Headgates is reported by one, and its end by the last', async (t) => {
   const it = await stage(t, 3);
   const [first, second, third] = it.members;
   assert(first !== undefined && second !== undefined && third !== undefined);
@@ -118,7 +118,7 @@ test('what three see one tells, and the last one that it is over', async (t) => 
   assert.deepEqual(rows, [{ told: true }]);
 });
 
-test('one whose receiver does not answer, or who is gone, leaves it to the others', async (t) => {
+test('a Headgate that is gone or whose alert receiver is silent leaves its claims to the others', async (t) => {
   const it = await stage(t, 2);
   const [first, second] = it.members;
   assert(first !== undefined && second !== undefined);
@@ -152,7 +152,7 @@ test('a restart repeats nothing, and while the database is away each tells what 
   assert.deepEqual(await it.pass(20 * minute, [second]), ['HeadgateTableSilent resolved']);
 });
 
-test('what is asked is bounded, and nobody else can ask', async (t) => {
+test('the arguments of alert claims are bounded, and other roles cannot claim', async (t) => {
   const it = await stage(t, 0);
   const asks = (given: unknown) =>
     it.client.query<{ verdict: string }>('SELECT verdict FROM headgate.claim_alerts($1, $2)', [

@@ -8,26 +8,26 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { keyOf } from './conditions.ts';
-import type { Condition } from './conditions.ts';
+import type { AlertCondition } from './conditions.ts';
 import { isKept } from './state-file.ts';
-import type { Kept } from './state-file.ts';
+import type { SavedCondition } from './state-file.ts';
 
 /** `told`: another Headgate has reported it. `wait`: another one is doing so, or still sees it. */
-export type Verdict = 'tell' | 'told' | 'wait';
+export type ClaimResult = 'tell' | 'told' | 'wait';
 
-export interface Sharing {
+export interface ClaimSource {
   /**
    * A verdict for each condition. Call it now and then for reported conditions as well: this is how a Headgate says that it still sees
    * them.
    */
-  readonly claim: (conditions: readonly Condition[]) => Promise<readonly Verdict[]>;
+  readonly claim: (conditions: readonly AlertCondition[]) => Promise<readonly ClaimResult[]>;
   /** The receiver has accepted them. */
-  readonly told: (conditions: readonly Condition[]) => Promise<void>;
+  readonly told: (conditions: readonly AlertCondition[]) => Promise<void>;
   /** Conditions reported by other Headgates that are gone. */
-  readonly left: (database: string) => Promise<readonly Kept[]>;
+  readonly left: (database: string) => Promise<readonly SavedCondition[]>;
 }
 
-export class SharedAlerts implements Sharing {
+export class SharedAlerts implements ClaimSource {
   readonly #catalog: Pick<Catalog, 'asked'>;
   readonly #me = randomUUID();
 
@@ -35,11 +35,11 @@ export class SharedAlerts implements Sharing {
     this.#catalog = catalog;
   }
 
-  async claim(conditions: readonly Condition[]): Promise<readonly Verdict[]> {
-    const verdicts = new Map<string, Verdict>();
+  async claim(conditions: readonly AlertCondition[]): Promise<readonly ClaimResult[]> {
+    const verdicts = new Map<string, ClaimResult>();
     for (const [database, shared] of byDatabase(conditions)) {
       const call = `select condition, verdict from headgate.claim_alerts('${this.#me}', ${jsonOf(shared)})`;
-      for (const { condition, verdict } of await this.#rows<{ condition: string; verdict: Verdict }>(
+      for (const { condition, verdict } of await this.#rows<{ condition: string; verdict: ClaimResult }>(
         database,
         call,
       ))
@@ -48,12 +48,12 @@ export class SharedAlerts implements Sharing {
     return conditions.map(({ rule, labels }) => verdicts.get(keyOf(rule.name, labels)) ?? 'tell');
   }
 
-  async told(conditions: readonly Condition[]): Promise<void> {
+  async told(conditions: readonly AlertCondition[]): Promise<void> {
     for (const [database, shared] of byDatabase(conditions))
       await this.#rows(database, `select headgate.told_alerts('${this.#me}', ${jsonOf(shared)})`);
   }
 
-  async left(database: string): Promise<readonly Kept[]> {
+  async left(database: string): Promise<readonly SavedCondition[]> {
     const rows = await this.#rows<{ condition: string; since: string; says: string }>(
       database,
       'select condition, (extract(epoch from since) * 1000)::bigint::text as since, says from headgate.left_alerts()',
@@ -71,8 +71,8 @@ export class SharedAlerts implements Sharing {
   }
 }
 
-function byDatabase(conditions: readonly Condition[]): ReadonlyMap<string, readonly Condition[]> {
-  const found = new Map<string, Condition[]>();
+function byDatabase(conditions: readonly AlertCondition[]): ReadonlyMap<string, readonly AlertCondition[]> {
+  const found = new Map<string, AlertCondition[]>();
   for (const condition of conditions) {
     const { database } = condition.labels;
     if (condition.rule.shared !== true || database === undefined) continue;
@@ -83,7 +83,7 @@ function byDatabase(conditions: readonly Condition[]): ReadonlyMap<string, reado
   return found;
 }
 
-function jsonOf(conditions: readonly Condition[]): string {
+function jsonOf(conditions: readonly AlertCondition[]): string {
   const given = conditions.map((condition) => ({
     condition: keyOf(condition.rule.name, condition.labels),
     firing: condition.state !== 'over',

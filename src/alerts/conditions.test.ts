@@ -3,17 +3,17 @@ import { test } from 'node:test';
 import { holdsTable } from '../../test/support/state-table.ts';
 import { limits } from '../config/limits.ts';
 import { Conditions } from './conditions.ts';
-import type { Condition } from './conditions.ts';
+import type { AlertCondition } from './conditions.ts';
 import { Growth } from './growth.ts';
-import type { Rule } from './rules.ts';
+import type { AlertRule } from './rules.ts';
 
-const rule: Rule = { name: 'HeadgateX', severity: 'warning', holdMs: 100, wrong: () => [] };
+const rule: AlertRule = { name: 'HeadgateX', severity: 'warning', holdMs: 100, wrong: () => [] };
 
 /** One condition, on a clock that is moved by hand. */
 class Bench {
   readonly #conditions = new Conditions();
   #nowMs = 0;
-  #toTell: readonly Condition[] = [];
+  #toTell: readonly AlertCondition[] = [];
 
   look(isSo: boolean, laterMs: number): this {
     this.#nowMs += laterMs;
@@ -29,7 +29,7 @@ class Bench {
 
   /** What there is to tell now, and then, once that was told, in a long while without it. */
   get said(): string {
-    const of = (conditions: readonly Condition[]) => conditions.map(({ state }) => state).join() || '–';
+    const of = (conditions: readonly AlertCondition[]) => conditions.map(({ state }) => state).join() || '–';
     const now = of(this.#toTell);
     this.tell().look(false, 1);
     const then = of(this.look(false, limits.alertClearMs).#toTell);
@@ -37,7 +37,7 @@ class Bench {
   }
 }
 
-test('what is told of a condition, in each state', async () => {
+test('an alert condition reports as its state table says', async () => {
   const pending = () => new Bench().look(true, 1);
   const firing = () => pending().look(true, 100);
   const told = () => firing().tell();

@@ -10,11 +10,11 @@
  * A condition that begins and ends while nobody can be told is never told: there is no queue, only the difference from what was told.
  */
 import { limits } from '../config/limits.ts';
-import type { Kept } from './state-file.ts';
-import type { Labels, Rule, Wrong } from './rules.ts';
+import type { SavedCondition } from './state-file.ts';
+import type { Labels, AlertRule, AlertFinding } from './rules.ts';
 
-export interface Condition {
-  readonly rule: Rule;
+export interface AlertCondition {
+  readonly rule: AlertRule;
   readonly labels: Labels;
   readonly sinceMs: number;
   says: string;
@@ -31,13 +31,13 @@ export function keyOf(rule: string, labels: Labels): string {
 }
 
 export class Conditions {
-  readonly #all = new Map<string, Condition>();
+  readonly #all = new Map<string, AlertCondition>();
 
   /** Takes what is wrong at `nowMs` by all rules. Returns what is to be told, in the order in which it began. */
   step(
-    seen: readonly { readonly rule: Rule; readonly wrong: readonly Wrong[] }[],
+    seen: readonly { readonly rule: AlertRule; readonly wrong: readonly AlertFinding[] }[],
     nowMs: number,
-  ): readonly Condition[] {
+  ): readonly AlertCondition[] {
     const now = new Set<string>();
     for (const { rule, wrong } of seen) {
       for (const { labels, says } of wrong) {
@@ -62,7 +62,7 @@ export class Conditions {
   }
 
   /** Restores what was told before a restart, as if it had held until now. */
-  restore(kept: readonly Kept[], rules: readonly Rule[], nowMs: number): void {
+  restore(kept: readonly SavedCondition[], rules: readonly AlertRule[], nowMs: number): void {
     for (const { rule: name, labels, says, sinceMs } of kept) {
       const rule = rules.find((it) => it.name === name);
       const key = keyOf(name, labels);
@@ -72,29 +72,34 @@ export class Conditions {
   }
 
   /** Conditions that were told and are not over. */
-  get standing(): readonly Condition[] {
+  get standing(): readonly AlertCondition[] {
     return [...this.#all.values()].filter(({ told, state }) => told && state !== 'over');
   }
 
   /** Conditions that were told, until their end is told too. */
-  get kept(): readonly Kept[] {
+  get kept(): readonly SavedCondition[] {
     return [...this.#all.values()]
       .filter(({ told }) => told)
       .map(({ rule, labels, says, sinceMs }) => ({ rule: rule.name, labels, says, sinceMs }));
   }
 
   /** The receiver was told these in their present state. */
-  told(conditions: readonly Condition[]): void {
+  told(conditions: readonly AlertCondition[]): void {
     for (const condition of conditions) condition.told = condition.state !== 'over';
     for (const [key, { state, told }] of this.#all) if (state === 'over' && !told) this.#all.delete(key);
   }
 
   #begin(
     key: string,
-    { rule, labels, says, nowMs }: Pick<Condition, 'rule' | 'labels' | 'says'> & { readonly nowMs: number },
-  ): Condition | null {
+    {
+      rule,
+      labels,
+      says,
+      nowMs,
+    }: Pick<AlertCondition, 'rule' | 'labels' | 'says'> & { readonly nowMs: number },
+  ): AlertCondition | null {
     if (this.#all.size >= limits.alertConditionsMax) return null;
-    const condition: Condition = {
+    const condition: AlertCondition = {
       rule,
       labels,
       says,

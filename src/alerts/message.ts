@@ -4,9 +4,9 @@
  * Slack markup. Pure.
  */
 import { limits } from '../config/limits.ts';
-import type { Condition } from './conditions.ts';
+import type { AlertCondition } from './conditions.ts';
 
-export interface From {
+export interface AlertOrigin {
   readonly version: string;
   /** The host name of the machine. */
   readonly host: string;
@@ -19,8 +19,8 @@ export interface Receiver {
 
 export function messageFor(
   { url, form }: Receiver,
-  conditions: readonly Condition[],
-  from: From,
+  conditions: readonly AlertCondition[],
+  from: AlertOrigin,
   nowMs: number,
 ): string {
   const isSlack = form === 'slack' || (form === 'auto' && url.hostname === 'hooks.slack.com');
@@ -28,14 +28,18 @@ export function messageFor(
 }
 
 /** A condition that is over from the start, so that a receiver that pages people pages nobody. */
-export function trialMessage(receiver: Receiver, from: From, nowMs: number): string {
+export function trialMessage(receiver: Receiver, from: AlertOrigin, nowMs: number): string {
   const rule = { name: 'HeadgateTrial', severity: 'warning', holdMs: 0, wrong: () => [] } as const;
   const says = 'nothing is wrong: headgate doctor --alert tests whether alerts arrive here';
   const times = { sinceMs: nowMs, lastMs: nowMs };
   return messageFor(receiver, [{ rule, labels: {}, says, ...times, state: 'over', told: true }], from, nowMs);
 }
 
-function jsonMessage(conditions: readonly Condition[], { version, host }: From, nowMs: number): string {
+function jsonMessage(
+  conditions: readonly AlertCondition[],
+  { version, host }: AlertOrigin,
+  nowMs: number,
+): string {
   const told = conditions.slice(0, limits.alertToldMax);
   return JSON.stringify({
     version: 1,
@@ -55,7 +59,7 @@ function jsonMessage(conditions: readonly Condition[], { version, host }: From, 
   });
 }
 
-function slackMessage(conditions: readonly Condition[], { host }: From): string {
+function slackMessage(conditions: readonly AlertCondition[], { host }: AlertOrigin): string {
   const told = conditions.slice(0, limits.alertToldMax);
   const lines = told.map((it) => {
     const where = Object.values(it.labels).join('.');
@@ -67,9 +71,11 @@ function slackMessage(conditions: readonly Condition[], { host }: From): string 
   return JSON.stringify({ text: `Headgate on ${escaped(plain(host))}\n${lines.join('\n')}` });
 }
 
-const stateOf = ({ state }: Condition): 'firing' | 'resolved' => (state === 'over' ? 'resolved' : 'firing');
+const stateOf = ({ state }: AlertCondition): 'firing' | 'resolved' =>
+  state === 'over' ? 'resolved' : 'firing';
 
-const runbookOf = ({ rule }: Condition): string => `docs/operating/monitoring.md#${rule.name.toLowerCase()}`;
+const runbookOf = ({ rule }: AlertCondition): string =>
+  `docs/operating/monitoring.md#${rule.name.toLowerCase()}`;
 
 function plain(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?').slice(0, 500);

@@ -4,13 +4,13 @@
  */
 import { limits } from '../config/limits.ts';
 import type { Observation, TableName } from '../observe/observations.ts';
-import type { Labels, View } from './rules.ts';
+import type { Labels, AlertInput } from './rules.ts';
 
-export class Signs implements Pick<View, 'certificates' | 'unconfirmed'> {
+export class ObservedConditions implements Pick<AlertInput, 'certificates' | 'unconfirmed'> {
   readonly certificates = new Map<string, string>();
   readonly #failed = new Map<string, { readonly labels: Labels; count: number }>();
 
-  get unconfirmed(): View['unconfirmed'] {
+  get unconfirmed(): AlertInput['unconfirmed'] {
     return [...this.#failed.values()];
   }
 

@@ -7,23 +7,23 @@ import type { Sample } from '../admin/metric-samples.ts';
 
 export type Labels = Readonly<Record<string, string>>;
 
-export interface Wrong {
+export interface AlertFinding {
   readonly labels: Labels;
   readonly says: string;
 }
 
-export interface Rule {
+export interface AlertRule {
   readonly name: string;
   readonly severity: 'critical' | 'warning';
   /** How long the condition must hold before it is reported, in ms. */
   readonly holdMs: number;
   /** About the database that its labels name, not about this Headgate: one of the Headgates that see it reports it. */
   readonly shared?: boolean;
-  readonly wrong: (view: View) => readonly Wrong[];
+  readonly wrong: (view: AlertInput) => readonly AlertFinding[];
 }
 
 /** What is seen at one moment. */
-export interface View {
+export interface AlertInput {
   /** The samples of the metric of this name. */
   readonly of: (name: string) => readonly Sample[];
   /** How much a count has grown in the last `windowMs`; `id` names the count, and always goes with the same window. */
@@ -37,11 +37,11 @@ export interface View {
   /** Failed confirmations of subscriptions, by table, since the start. */
   readonly unconfirmed: readonly { readonly labels: Labels; readonly count: number }[];
   readonly silent: readonly SilentTable[];
-  readonly slots: readonly Slot[];
+  readonly slots: readonly ReplicationSlot[];
 }
 
 /** A logical slot, i.e. a position in the log that somebody follows it from. */
-export interface Slot {
+export interface ReplicationSlot {
   /** Database and slot. */
   readonly labels: Labels;
   readonly active: boolean;
@@ -64,10 +64,10 @@ export interface SilentTable {
 const minutes = (count: number): number => count * 60_000;
 const sum = (samples: readonly Sample[]): number => samples.reduce((all, { value }) => all + value, 0);
 const mebibytes = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`;
-const when = (isSo: boolean, says: string, labels: Labels = {}): readonly Wrong[] =>
+const when = (isSo: boolean, says: string, labels: Labels = {}): readonly AlertFinding[] =>
   isSo ? [{ labels, says }] : [];
 
-export const rules: readonly Rule[] = [
+export const rules: readonly AlertRule[] = [
   {
     name: 'HeadgateNotReady',
     severity: 'critical',

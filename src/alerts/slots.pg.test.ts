@@ -7,7 +7,7 @@ import { embeddedBin, startServer } from '../../test/support/server.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { slotsOf } from './slots.ts';
 
-test('who follows, how far behind, and what is lost', async (t) => {
+test('logical replication slots are reported with their lag and their loss', async (t) => {
   const server = await startServer(embeddedBin, ['wal_level=logical', 'max_slot_wal_keep_size=64MB']);
   onEnd(t, 'server', () => server.close());
   const client = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });

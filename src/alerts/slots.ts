@@ -4,9 +4,9 @@
  */
 import type { Catalog } from '../catalog/catalog.ts';
 import { limits } from '../config/limits.ts';
-import type { Slot } from './rules.ts';
+import type { ReplicationSlot } from './rules.ts';
 
-interface SlotRow extends Omit<Slot, 'labels'> {
+interface SlotRow extends Omit<ReplicationSlot, 'labels'> {
   readonly slot: string;
 }
 
@@ -25,7 +25,7 @@ const slotsSql = `
 export async function slotsOf(
   catalog: Pick<Catalog, 'asked'>,
   database: string,
-): Promise<readonly Slot[] | null> {
+): Promise<readonly ReplicationSlot[] | null> {
   const rows = await catalog.asked<SlotRow>(database, slotsSql).catch(() => null);
   return rows?.map(({ slot, ...rest }) => ({ ...rest, labels: { database, slot } })) ?? null;
 }

@@ -8,19 +8,19 @@ import { join } from 'node:path';
 import { limits } from '../config/limits.ts';
 import type { Labels } from './rules.ts';
 
-export interface Kept {
+export interface SavedCondition {
   readonly rule: string;
   readonly labels: Labels;
   readonly sinceMs: number;
   readonly says: string;
 }
 
-export interface KeptFile {
-  readonly read: () => Promise<readonly Kept[]>;
-  readonly write: (kept: readonly Kept[]) => Promise<void>;
+export interface AlertStateFile {
+  readonly read: () => Promise<readonly SavedCondition[]>;
+  readonly write: (kept: readonly SavedCondition[]) => Promise<void>;
 }
 
-export function keptIn(dataDir: string): KeptFile {
+export function keptIn(dataDir: string): AlertStateFile {
   const path = join(dataDir, 'alerts.json');
   return {
     read: () => readKept(path).catch(() => []),
@@ -36,7 +36,7 @@ export function keptIn(dataDir: string): KeptFile {
   };
 }
 
-async function readKept(path: string): Promise<readonly Kept[]> {
+async function readKept(path: string): Promise<readonly SavedCondition[]> {
   const file = await open(path, 'r');
   try {
     const { size } = await file.stat();
@@ -48,7 +48,7 @@ async function readKept(path: string): Promise<readonly Kept[]> {
   }
 }
 
-export function isKept(it: unknown): it is Kept {
+export function isKept(it: unknown): it is SavedCondition {
   const { rule, labels, sinceMs, says } = (it ?? {}) as Record<string, unknown>;
   return (
     typeof rule === 'string' &&

@@ -14,7 +14,7 @@ import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
 import { openAlerts } from './wire-alerts.ts';
 import type { AlertParts } from './wire-alerts.ts';
-import type { Signs } from '../alerts/observed-conditions.ts';
+import type { ObservedConditions } from '../alerts/observed-conditions.ts';
 import { openConsoleOf } from './console.ts';
 import type { ReplayDeps } from '../console/replay.ts';
 import { healthOf } from '../console/health.ts';
@@ -31,7 +31,7 @@ export interface AdminParts {
   readonly gateway: { readonly host: string; readonly port: number };
   readonly metrics: Metrics;
   readonly catalog: ReplayDeps['catalog'] & AlertParts['catalog'];
-  readonly signs: Signs;
+  readonly signs: ObservedConditions;
   /** Of this process only. */
   readonly tail: TailSource;
   readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;

@@ -15,8 +15,8 @@ import {
   writeTlsFile,
 } from '../acme/folder-store.ts';
 import { issue } from '../acme/order.ts';
-import { CertificateKeeper } from '../acme/renewal.ts';
-import type { KeeperOptions, Standing } from '../acme/renewal.ts';
+import { CertificateRenewal } from '../acme/renewal.ts';
+import type { RenewalOptions, CertificateStatus } from '../acme/renewal.ts';
 import { storeInCatalog } from '../acme/catalog-store.ts';
 import type { Store } from '../acme/store.ts';
 import { asked } from '../ingest/learning.ts';
@@ -48,7 +48,7 @@ export interface CertificateParts {
 
 export interface CertificateOfDomains {
   /** null: no authority issues one. */
-  readonly standing: () => Standing | null;
+  readonly standing: () => CertificateStatus | null;
   /** The port for HTTP, if the authority connects there. */
   readonly doors: { readonly challenge?: { readonly host: string; readonly port: number } };
   /** Makes the doors read their certificates again; if a certificate is being waited for, also asks for it again at once. */
@@ -63,7 +63,7 @@ export async function openCertificate(
   const { settings, observe, reload } = parts;
   const { listenAcmeDomains: domains, listenHost: host } = settings;
   const dataDir = resolve(settings.dataDir);
-  let keeper: CertificateKeeper | null = null;
+  let keeper: CertificateRenewal | null = null;
   const door =
     settings.listenAcmeChallenge === 'http-01'
       ? await openChallengeDoor(
@@ -73,7 +73,7 @@ export async function openCertificate(
         )
       : null;
   if (door !== null) closer.add('port of the authority', () => door.close());
-  const opened = new CertificateKeeper({
+  const opened = new CertificateRenewal({
     domains,
     store: storeOf(parts, dataDir),
     make: makerOf(settings),
@@ -103,7 +103,7 @@ function storeOf({ settings, engine, pools, sealing }: CertificateParts, dataDir
   return storeInCatalog(of, sealing, (sql, values) => asked(pools, engine.defaultDatabase, sql, values));
 }
 
-function makerOf(settings: Settings): KeeperOptions['make'] {
+function makerOf(settings: Settings): RenewalOptions['make'] {
   const { listenAcmeDomains: domains, listenAcmeChallenge: challenge, listenAcmeEabId: id } = settings;
   const key = settings.listenAcmeEabKey;
   const exchange = createExchange({

@@ -18,7 +18,7 @@ const asking = {
   HEADGATE_SQL_TLS_CLIENT_CA: '/a',
 };
 
-test('by itself the console is on where only this machine reaches it', () => {
+test('the console is on by default only on loopback', () => {
   assert.equal(consoleIsOn(settings({})), true);
   assert.equal(consoleIsOn(settings({ HEADGATE_ADMIN_HOST: '::1' })), true);
   assert.equal(consoleIsOn(settings({ HEADGATE_ADMIN_HOST: '0.0.0.0' })), false);
@@ -26,7 +26,7 @@ test('by itself the console is on where only this machine reaches it', () => {
   assert.equal(consoleIsOn(settings({ HEADGATE_CONSOLE: 'off' })), false);
 });
 
-test('where the SQL port lets in certificates alone there is none, and asking for it is told', () => {
+test('the console is off where the SQL port accepts certificates only, and asking for it is reported', () => {
   assert.equal(consoleIsOn(settings(asking)), false);
   assert.equal(consoleIsOn(settings({ ...asking, HEADGATE_SQL_TLS_OPTIONAL: 'true' })), true);
   assert.match(
@@ -36,7 +36,7 @@ test('where the SQL port lets in certificates alone there is none, and asking fo
   assert.equal(consoleProblem(settings({ HEADGATE_CONSOLE: 'on' })), null);
 });
 
-test('names of hosts are read as such', () => {
+test('the console setting of host names accepts host names only', () => {
   assert.deepEqual(settings({ HEADGATE_CONSOLE_HOSTS: 'A.example, [::2]:80' }).consoleHosts, [
     'a.example',
     '[::2]:80',
@@ -44,7 +44,7 @@ test('names of hosts are read as such', () => {
   assert.throws(() => settings({ HEADGATE_CONSOLE_HOSTS: 'https://a.example' }), /must contain names/);
 });
 
-test('what the metrics say, summed up', () => {
+test("the console's health page sums up the metrics", () => {
   const text = `# HELP x
 headgate_requests_total{database="a",table="t\\"} 9",status="200",code="committed"} 3
 headgate_requests_total{database="b",table="t",status="200",code="committed",listener="2"} 4

@@ -6,7 +6,7 @@ import { hkdfSync } from 'node:crypto';
 import { resolve } from 'node:path';
 import type { Engine } from '../engine/engine.ts';
 import { RolePasswords } from '../engine/role-passwords.ts';
-import { Gate } from '../access/gate.ts';
+import { Admission } from '../access/admission.ts';
 import { TlsSource } from '../access/tls-source.ts';
 import { namingFile, sqlPassword, tlsFiles } from '../host/door-settings.ts';
 import type { Door } from '../host/door-settings.ts';
@@ -21,7 +21,7 @@ import { makeVerifier, parseVerifier, saltOf } from '../wire/scram.ts';
 export interface DoorGuards {
   readonly listenTls: TlsSource | null;
   readonly sqlTls: TlsSource | null;
-  readonly gate: Gate;
+  readonly gate: Admission;
   readonly gateway: GatewayGuards;
   /** Reads all certificates again; null: no door has one. */
   readonly reload: (() => Promise<void>) | null;
@@ -31,7 +31,7 @@ export interface DoorGuards {
 
 export interface GatewayGuards {
   readonly tls: TlsSource | null;
-  readonly gate: Gate;
+  readonly gate: Admission;
 }
 
 /** Closed by `closer`, with what `passwords` opens later. `shared`: other processes enforce the same rates. */
@@ -66,7 +66,7 @@ export async function openGatewayGuards(
   const { gatewayNetworks, gatewayRateMax } = settings;
   return {
     tls: await openTls(settings, 'gateway', observe, closer),
-    gate: new Gate({
+    gate: new Admission({
       trustedProxies: networksOf(settings.trustedProxies),
       forwardedHeader: settings.forwardedHeader,
       allowed: networksOf(gatewayNetworks),
@@ -100,8 +100,8 @@ async function challengeOf({ dataDir, listenAcmeDomains, listenAcmeChallenge }: 
   return (await import('../acme/folder-store.ts')).challengeShower(resolve(dataDir));
 }
 
-function createGate(settings: Settings, shared: boolean): Gate {
-  return new Gate({
+function createGate(settings: Settings, shared: boolean): Admission {
+  return new Admission({
     trustedProxies: networksOf(settings.trustedProxies),
     forwardedHeader: settings.forwardedHeader,
     allowed: networksOf(settings.listenNetworks),

@@ -9,7 +9,7 @@ import { briefOf, spanText } from '../console/outcome-summary.ts';
 import type { ToExplain } from '../console/outcome-summary.ts';
 import { explain } from '../console/explained.ts';
 import { refusals } from '../errors/refusals.ts';
-import type { Keys, Sender } from '../senders/sender.ts';
+import type { SecretKeys, Sender } from '../senders/sender.ts';
 import { expressionOf, senders, signedRequest } from '../senders/senders.ts';
 import type { SignedRequest } from '../senders/senders.ts';
 import { tampered } from '../senders/send-changes.ts';
@@ -44,7 +44,7 @@ function randomFrom(seed: string): (size: number) => Buffer {
   return (size) => createHash('shake256', { outputLength: size }).update(`${seed}${count++}`).digest();
 }
 
-function requestOf(sender: Sender, keys: Keys, atMs = nowMs): SignedRequest {
+function requestOf(sender: Sender, keys: SecretKeys, atMs = nowMs): SignedRequest {
   const id = 'a1b2c3d4e5f60718293a4b5c6d7e8f90';
   const body = Buffer.from(sender.example({ id, nowMs: atMs }));
   return signedRequest(sender, { method: 'POST', url, body, nowMs: atMs, signingKey: keys.signingKey, id });
@@ -74,7 +74,7 @@ function said(sender: Sender, secret: string, sent: SignedRequest) {
 }
 
 suite('a refusal in a sentence', () => {
-  test('each code that a request can be refused with has one, and what to do', () => {
+  test('each refusal code of a request has an explaining sentence and advice', () => {
     for (const [code, { status }] of Object.entries(refusals)) {
       const it = { ...plain, code, status, reason: refusals[code as keyof typeof refusals].message };
       const { title, says, todo } = explain(it);
@@ -85,14 +85,14 @@ suite('a refusal in a sentence', () => {
     }
   });
 
-  test('a column that PostgreSQL names is named', () => {
+  test('the explanation of a refusal names the column that PostgreSQL names', () => {
     const reason = 'column "total": invalid input syntax for type numeric: "much"';
     const it = { ...plain, code: 'payload_undecodable', status: 422, reason };
     assert.equal(explain(it).title, 'The value for column total does not fit it.');
     assert.equal(briefOf(it), 'Column total does not fit');
   });
 
-  test('ages are said as people say them', () => {
+  test('the explanation of a refusal words ages for people', () => {
     assert.deepEqual([5, 119, 120, 300, 423, 7_200, 90_000, 400_000].map(spanText), [
       '5 s',
       '119 s',
@@ -106,7 +106,7 @@ suite('a refusal in a sentence', () => {
   });
 
   for (const sender of senders.values())
-    test(`${sender.id}: stale, tampered, unsigned, wrongly signed`, () => {
+    test(`explanations for ${sender.id}: stale, tampered, unsigned and wrongly signed requests`, () => {
       const keys = sender.makeSecret(randomFrom('one'));
       const others = sender.makeSecret(randomFrom('two'));
       const wrong = said(sender, keys.secret, requestOf(sender, others));

@@ -24,13 +24,13 @@ import type { Stopped } from './stopping.ts';
 import type { Terminal } from './terminal.ts';
 
 /** How the system called the program. */
-export interface Invoked {
+export interface Invocation {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly version: string;
 }
 
-let invoked: Invoked = { argv: [], env: {}, version: 'unknown' };
+let invoked: Invocation = { argv: [], env: {}, version: 'unknown' };
 
 const rows = Object.entries(settingsTable) as [SettingName, (typeof settingsTable)[SettingName]][];
 
@@ -460,7 +460,7 @@ function pointToOwnHelp(command: Command, path: string): void {
   for (const child of command.commands) pointToOwnHelp(child, `${path} ${child.name()}`);
 }
 
-export async function run(given: Invoked): Promise<void> {
+export async function run(given: Invocation): Promise<void> {
   invoked = given;
   program.version(given.version);
   try {

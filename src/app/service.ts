@@ -7,7 +7,7 @@ import type { Settings } from '../config/settings.ts';
 import type { Readiness } from './readiness.ts';
 import type { Stopped } from './stopping.ts';
 
-export interface Address {
+export interface BoundAddress {
   readonly host: string;
   readonly port: number;
 }
@@ -16,10 +16,10 @@ export interface Service extends Readiness {
   readonly engine: Engine;
   /** `listen` is null if the webhook listener is off. */
   readonly doors: {
-    readonly listen: Address | null;
-    readonly sql: Address;
-    readonly gateway: Address;
-    readonly admin: Address;
+    readonly listen: BoundAddress | null;
+    readonly sql: BoundAddress;
+    readonly gateway: BoundAddress;
+    readonly admin: BoundAddress;
   };
   /** On the admin port; null: it is off. */
   readonly console: Console | null;

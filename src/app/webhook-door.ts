@@ -7,21 +7,21 @@ import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Settings } from '../config/settings.ts';
 import type { DoorGuards } from './door-guards.ts';
-import { Handshakes } from '../ingest/handshake.ts';
+import { SenderHandshakes } from '../ingest/handshake.ts';
 import { Ingest } from '../ingest/ingest.ts';
 import type { Stages } from '../ingest/ingest.ts';
-import { Streams } from '../ingest/ingest-stream.ts';
+import { RequestStreams } from '../ingest/ingest-stream.ts';
 import type { Learning } from '../ingest/learning.ts';
 import { createRetry } from '../ingest/retry.ts';
 import type { Sns } from '../ingest/sns.ts';
-import { WebhookWay } from '../ingest/spooling.ts';
+import { SpoolingPipeline } from '../ingest/spooling.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
-import { WayWithoutSpool } from '../ingest/pipeline.ts';
+import { DirectPipeline } from '../ingest/pipeline.ts';
 import type { Disk } from '../ingest/pipeline.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { ListenerOptions } from '../listen/http.ts';
 import type { StageContext } from '../observe/context.ts';
-import type { RequestsApart } from '../reject/conflicting-deliveries.ts';
+import type { ConflictingDeliveries } from '../reject/conflicting-deliveries.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
 import type { RetryRejected } from '../types/journal.ts';
 
@@ -36,7 +36,7 @@ interface Parts extends StageContext {
   /** null: Headgate calls nobody over the network. */
   readonly sns: Sns | null;
   readonly rejects: Rejects;
-  readonly apart: RequestsApart;
+  readonly apart: ConflictingDeliveries;
   readonly hold: NonNullable<Stages['hold']>;
   /** null: no other process accepts streams. */
   readonly fence: StreamFence | null;
@@ -54,7 +54,7 @@ export async function openWebhooks<Door extends Closable>(
 ): Promise<Webhooks<Door>> {
   const { settings, guards, limits, observe, sns, ...others } = parts;
   const to = { ...others, gate: guards.gate };
-  const handshakes = new Handshakes(parts);
+  const handshakes = new SenderHandshakes(parts);
   const listener = await openDoor({
     ...doorAt(settings, 'listen'),
     bodyBytesMax: settings.bodyBytesMax,
@@ -67,12 +67,12 @@ export async function openWebhooks<Door extends Closable>(
     gate: guards.gate,
     ingest: new Ingest({
       ...others,
-      way: new WebhookWay(to, settings, observe),
+      way: new SpoolingPipeline(to, settings, observe),
       handshakes,
       ...(sns === null ? {} : { sns }),
     }),
     handshakes,
-    streams: new Streams({ ...others, way: new WayWithoutSpool(to, true), limits }),
+    streams: new RequestStreams({ ...others, way: new DirectPipeline(to, true), limits }),
   });
-  return { listener, retry: createRetry(new WayWithoutSpool(to, false), others) };
+  return { listener, retry: createRetry(new DirectPipeline(to, false), others) };
 }

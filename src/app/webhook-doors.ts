@@ -11,7 +11,7 @@ import type { ListenerOptions } from '../listen/http.ts';
 import { commitsEnded } from './listeners/wait-for-commits.ts';
 import { Listeners } from './listeners/listeners.ts';
 import { listenersOf } from './listeners/resource-share.ts';
-import type { SpoolDesk } from './listeners/spool-server.ts';
+import type { SpoolServer } from './listeners/spool-server.ts';
 import { settingsOfListener } from './listeners/settings-of-listener.ts';
 import { doorAt } from '../host/ports.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -45,7 +45,7 @@ interface Surroundings {
   /** Logs what listener processes report, without counting it: they have done that themselves. */
   readonly log: Observe;
   readonly observe: Observe;
-  readonly desk: SpoolDesk;
+  readonly desk: SpoolServer;
 }
 
 export function webhookDoorOf(

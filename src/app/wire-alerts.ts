@@ -12,7 +12,7 @@ import type { WebhookDoor } from './webhook-doors.ts';
 import { Alerts } from '../alerts/alerts.ts';
 import { keptIn } from '../alerts/state-file.ts';
 import { SharedAlerts } from '../alerts/claims.ts';
-import type { Signs } from '../alerts/observed-conditions.ts';
+import type { ObservedConditions } from '../alerts/observed-conditions.ts';
 import { silentTables } from '../alerts/silent-tables.ts';
 import { slotsOf } from '../alerts/slots.ts';
 
@@ -20,7 +20,7 @@ export interface AlertParts {
   readonly settings: Settings;
   readonly version: string;
   readonly catalog: Pick<Catalog, 'asked'>;
-  readonly signs: Signs;
+  readonly signs: ObservedConditions;
   readonly listener: Pick<WebhookDoor, 'listeners'>;
   readonly metrics: Metrics;
   readonly ready: () => string | null;

@@ -23,9 +23,9 @@ import type { Closable, Closer } from '../kit/closer.ts';
 import type { ListenerOptions } from '../listen/http.ts';
 import { observers } from '../observe/observations.ts';
 import type { StageContext } from '../observe/context.ts';
-import { Keeper } from '../keep/retention.ts';
+import { Retention } from '../keep/retention.ts';
 import { IntoRisingWave } from '../risingwave/into.ts';
-import { RequestsApart } from '../reject/conflicting-deliveries.ts';
+import { ConflictingDeliveries } from '../reject/conflicting-deliveries.ts';
 import { Rejects } from '../reject/rejected-requests.ts';
 import type { RetryRejected } from '../types/journal.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
@@ -34,7 +34,7 @@ import { createSealing } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import type { Settings } from '../config/settings.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
-import type { SpoolLink } from './listeners/spool-client.ts';
+import type { SpoolClient } from './listeners/spool-client.ts';
 import { rememberTables, SpoolHolder } from '../spool/spool-holder.ts';
 import type { SpoolParts } from '../spool/spool-holder.ts';
 import { openWebhooks } from './webhook-door.ts';
@@ -52,7 +52,7 @@ export interface WebhookParts<Door extends Closable> extends Omit<StageContext, 
   readonly oneOfSeveral: {
     readonly fence: StreamFence;
     readonly commitName: string;
-    readonly link: SpoolLink;
+    readonly link: SpoolClient;
   } | null;
   /** Receives what accepted requests of inspected tables held. */
   readonly hold: NonNullable<Stages['hold']>;
@@ -65,7 +65,7 @@ export interface OpenWebhooks<Door extends Closable> {
   readonly sealing: Sealing;
   readonly rejects: Rejects;
   /** null: another process removes expired rows. */
-  readonly keeper: Keeper | null;
+  readonly keeper: Retention | null;
   readonly catalog: Catalog;
   readonly logins: OwnerLogins;
   readonly pools: CommitPools;
@@ -85,7 +85,7 @@ export async function openWebhookRooms<Door extends Closable>(
   const sealing = createSealing(options.keys);
   const rejects = openRejects(options, (request) => retry(request), clock, closer);
   const { logins, verifier } = openLogins(options, closer);
-  const keeper = options.retries ? new Keeper({ engine, logins, limits, observe, clock }) : null;
+  const keeper = options.retries ? new Retention({ engine, logins, limits, observe, clock }) : null;
   closer.add('keep', () => keeper?.close());
   let confirmed: (database: string) => void = () => undefined;
   const catalog = await Catalog.open({
@@ -124,7 +124,7 @@ export async function openWebhookRooms<Door extends Closable>(
   confirmed(engine.defaultDatabase);
   const disk = spool ?? options.oneOfSeveral?.link ?? null;
   const fence = options.oneOfSeveral?.fence ?? null;
-  const apart = new RequestsApart(pools, limits);
+  const apart = new ConflictingDeliveries(pools, limits);
   const learning = new Learning(sealing, pools, catalog, observe);
   const sns = openSns(settings, learning, { observe, clock, limits });
   const kept = { rejects, apart, hold: options.hold, disk, fence };

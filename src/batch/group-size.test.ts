@@ -32,14 +32,14 @@ test('a lock that is held costs a few small groups, and nothing after them', () 
   assert.equal(pace.groupRows, 2_048);
 });
 
-test('small groups say nothing against large ones', () => {
+test('small slow groups do not reduce the size of large ones', () => {
   const pace = new Pace(limits);
   for (let i = 0; i < 10; i++) pace.record(1, 20);
   assert.equal(pace.groupRows, 2_048);
   assert(pace.waitMs(2_000) < 25);
 });
 
-test('hiccups refuse nobody who would be served', () => {
+test('short pauses of the engine do not make a lane refuse requests', () => {
   const pace = new Pace(limits);
   for (let i = 0; i < 20; i++) pace.record(256, 10);
   for (const ms of [1_200, 10, 3_000, 12, 700, 9]) {

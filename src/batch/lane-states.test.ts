@@ -8,7 +8,7 @@ import type { Deferred } from '../kit/deferred.ts';
 import type { Chain, Outcome } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { Lane } from './lane.ts';
-import type { OfAllLanes } from './lane.ts';
+import type { LaneDeps } from './lane.ts';
 import { Pace } from './group-size.ts';
 
 /** A lane of two requests, whose turns, clock and engine are moved by hand, with those that were given to it. */
@@ -29,7 +29,7 @@ class Bench {
       groupRowsMax: 4,
       groupTargetMs: 1_000,
     };
-    const options: OfAllLanes = {
+    const options: LaneDeps = {
       commit: {
         commit: async ({ members }) => {
           const done = deferred<Outcome>();
@@ -82,7 +82,7 @@ class Bench {
 const committed: Outcome = { kind: 'committed', rows: 1 };
 const refused: Outcome = { kind: 'aborted', refusal: refusal('row_refused') };
 
-test('a lane, in every state, at every event', async () => {
+test("a lane's state table holds in every state at every event", async () => {
   const gathering = () => new Bench().submit('first');
   const committing = () => gathering().endTurn();
   const starts = [new Bench(), gathering(), committing()].map(({ lane }) => lane.state);

@@ -117,7 +117,7 @@ suite('lane', () => {
     assert.equal(lane.state, 'idle');
   });
 
-  test('is full by rows and by bytes, and takes again once a group has left', async () => {
+  test('a lane is full by rows and by bytes, and accepts again after a group has left', async () => {
     const { lane, endTurn, finish } = bench();
     void lane.submit(rowsOf(one, 1));
     endTurn();
@@ -177,7 +177,7 @@ suite('lane', () => {
     ]);
   });
 
-  test('one request of any size passes an empty lane', async () => {
+  test('a lane that is empty accepts one request of any size', async () => {
     const { lane, endTurn, finish } = bench();
     const receipt = lane.submit(rowsOf(one, 5_000));
     endTurn();
@@ -204,7 +204,7 @@ suite('lane', () => {
     assert.equal(codeOf(await atEngine), 'unknown deadline');
   });
 
-  test('each request is waited for as long as it says, wherever it stands', async () => {
+  test('a lane times out each request after its own limit, wherever it is in the queue', async () => {
     const { lane, at, endTurn, finish } = bench();
     const atEngine = [lane.submit(rowsOf(one, 1, 1, 300)), lane.submit(rowsOf(one, 1, 1, 100))];
     endTurn();
@@ -265,7 +265,7 @@ suite('lane', () => {
     ]);
   });
 
-  test('has settled when the chains that were there are, whatever comes after, and late receipts too', async () => {
+  test('a lane settles when its present chains and late receipts have, whatever arrives later', async () => {
     const { lane, at, endTurn, finish } = bench();
     const chain: Chain = { broken: false };
     let settled = 0;
@@ -357,7 +357,7 @@ suite('lanes', () => {
     lanes.close();
   });
 
-  test('what a lane has learnt of its table is kept while requests come, and a minute or two behind the last', async (t) => {
+  test("a lane's measured pace is kept while requests come, and for a minute or two after the last", async (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] });
     const { options, groups, at, endTurn, finish } = bench({ groupTargetMs: 100 });
     const lanes = new Lanes(options.commit, options, options.endOfTurn);

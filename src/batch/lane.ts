@@ -42,7 +42,7 @@ import type { Pace } from './group-size.ts';
 export type LaneState = 'idle' | 'gathering' | 'committing';
 
 /** What all lanes share. */
-export interface OfAllLanes extends Pick<StageContext, 'clock' | 'limits'> {
+export interface LaneDeps extends Pick<StageContext, 'clock' | 'limits'> {
   readonly commit: GroupCommit;
   /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
   readonly endOfTurn: (run: () => void) => void;
@@ -60,7 +60,7 @@ interface Waiting {
 }
 
 export class Lane {
-  readonly #all: OfAllLanes;
+  readonly #all: LaneDeps;
   readonly #pace: Pace;
   readonly #passes: Semaphore | null;
   #state: LaneState = 'idle';
@@ -81,7 +81,7 @@ export class Lane {
   #watchers: { readonly upTo: number; readonly tell: () => void }[] = [];
 
   /** `pace`: what is known of the table's speed. `passes`: a group is committed only while it holds one of them; null: none is needed. */
-  constructor(all: OfAllLanes, pace: Pace, passes: Semaphore | null = null) {
+  constructor(all: LaneDeps, pace: Pace, passes: Semaphore | null = null) {
     this.#all = all;
     this.#pace = pace;
     this.#passes = passes;

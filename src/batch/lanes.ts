@@ -15,7 +15,7 @@ import { Refused, refusal } from '../errors/refusals.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import type { StageContext } from '../observe/context.ts';
 import { Lane } from './lane.ts';
-import type { OfAllLanes } from './lane.ts';
+import type { LaneDeps } from './lane.ts';
 import { boundsOf, Pace } from './group-size.ts';
 import { goesAside } from './large-requests.ts';
 
@@ -25,14 +25,14 @@ const sweepIntervalMs = 50;
 const sweepsToRest = 1_200;
 
 /** What is known of a request before its body is read. */
-export interface Expected {
+export interface ExpectedRequest {
   readonly bytes: number;
   /** It belongs to a chain. */
   readonly inOrder: boolean;
 }
 
 /** Of a request of which nothing is known. */
-export const nothingExpected: Expected = { bytes: 0, inOrder: false };
+export const nothingExpected: ExpectedRequest = { bytes: 0, inOrder: false };
 
 interface Open {
   readonly lane: Lane;
@@ -44,7 +44,7 @@ interface Open {
 
 export class Lanes {
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
-  readonly #ofLanes: OfAllLanes;
+  readonly #ofLanes: LaneDeps;
   readonly #lanes = new Map<string, Open>();
   /** For the large requests of all tables together. */
   readonly #passes: Semaphore;
@@ -60,7 +60,7 @@ export class Lanes {
   constructor(
     commit: GroupCommit,
     context: Pick<StageContext, 'clock' | 'limits'>,
-    endOfTurn: OfAllLanes['endOfTurn'] = setImmediate,
+    endOfTurn: LaneDeps['endOfTurn'] = setImmediate,
   ) {
     const { limits, clock } = context;
     this.#context = context;
@@ -84,7 +84,7 @@ export class Lanes {
   /** Throws Refused if a request for this table would wait in vain. Called before its body is read. */
   admit(
     target: Target,
-    expected: Expected = nothingExpected,
+    expected: ExpectedRequest = nothingExpected,
     ackTimeoutMs: number = this.#deadlineMsOf(target),
   ): void {
     if (this.#draining) throw new Refused('draining');

@@ -52,7 +52,7 @@ function bench() {
   };
 }
 
-test('what is large and has no order commits beside its table, a few of all tables at one time', async () => {
+test("large requests without a chain commit beside their table's lane, a bounded number at a time", async () => {
   const { lanes, groups, endTurn, finishAll, at } = bench();
   const tables = [one, tableOf(2), tableOf(3)];
   const large = tables.map((it) => lanes.submit(rowsOf(it, 200, 5)));

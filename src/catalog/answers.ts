@@ -3,7 +3,7 @@
  * with. Pure; opening sealed texts and compiling are passed in as functions. A clause that does not open or cannot be used
  * is skipped and reported: the table goes on accepting rows.
  */
-import type { Answers, HandshakeRule } from '../types/answers.ts';
+import type { TableAnswers, HandshakeRule } from '../types/answers.ts';
 import type { Intake } from '../types/target.ts';
 import { identities, openAnswer, openCheck } from './seals.ts';
 import type { TableCompiler } from './table-compiler.ts';
@@ -29,7 +29,7 @@ export interface AnswerSource extends SealedAnswer {
 }
 
 /** What an UNCHECKED answer is judged against, for a statement that adds one. */
-export interface TableGuard {
+export interface GuardedTable {
   readonly format: Intake['format'];
   /** null: no VALIDATE. */
   readonly validate: { readonly expression: string; readonly secrets: readonly string[] } | null;
@@ -43,7 +43,7 @@ interface TableRow extends CheckRow {
 
 interface Made {
   /** null: the table has no ANSWER. */
-  readonly made: Answers | null;
+  readonly made: TableAnswers | null;
   readonly problem: string | null;
 }
 
@@ -98,7 +98,7 @@ function learning(
 /** A secret of the check has no value yet. */
 export class StillToLearn extends Error {}
 
-export function guardOf(row: TableRow, compiler: Pick<TableCompiler, 'open'>): TableGuard {
+export function guardOf(row: TableRow, compiler: Pick<TableCompiler, 'open'>): GuardedTable {
   const format = formatOf(row.options);
   if (row.expression === null) return { format, validate: null };
   const secrets = row.secrets.map(({ alias }) => alias);

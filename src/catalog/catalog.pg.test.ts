@@ -12,7 +12,7 @@ const create = (name: string, rest = '') =>
 const notFound = /no such webhook table/;
 
 suite('catalog', () => {
-  test('two Headgates starting at once make one catalog; a later version is refused', async (t) => {
+  test('two Headgates that start at once create one catalog, and a newer catalog version is refused', async (t) => {
     const database = await testDatabase(t);
     const catalogs = await Promise.all(Array.from({ length: 4 }, () => openCatalog(t, database)));
     await Promise.all(catalogs.map(({ find }) => assert.rejects(find('t'), notFound)));
@@ -23,7 +23,7 @@ suite('catalog', () => {
     await assert.rejects(migrate(client, migrations), CatalogError);
   });
 
-  test('what one connection commits every catalog sees: create, rename, drop; and misses are looked up', async (t) => {
+  test('every catalog sees tables that another connection creates, renames or drops, and looks up unknown names', async (t) => {
     const database = await testDatabase(t, { catalog: true });
     const [a, b] = [await openCatalog(t, database), await openCatalog(t, database)];
     await assert.rejects(a.find('orders'), notFound);
@@ -47,7 +47,7 @@ suite('catalog', () => {
     await assert.rejects(a.find('bills'), notFound);
   });
 
-  test('its connection killed: the next question waits for the new one, and sees what changed meanwhile', async (t) => {
+  test('a catalog whose connection was killed answers after it reconnects, with the changes since', async (t) => {
     const database = await testDatabase(t, { catalog: true });
     const { find, spy } = await openCatalog(t, database);
     const client = await database.connect();
@@ -63,7 +63,7 @@ suite('catalog', () => {
     await assert.rejects(find('before'), notFound);
   });
 
-  test('without event triggers plain SQL is noticed by comparing', async (t) => {
+  test('a catalog without event triggers notices DDL by comparing', async (t) => {
     const database = await testDatabase(t);
     const client = await database.connect();
     await migrate(client, readMigrations());
@@ -86,7 +86,7 @@ suite('catalog', () => {
     await within(3_000, async () => assert.equal((await client.query(left)).rowCount, 0));
   });
 
-  test('what is bound to a table is carried to the one that takes its place, and nobody else may carry it', async (t) => {
+  test("a table's checks and secrets move to the table that replaces it, by its owner only", async (t) => {
     const database = await testDatabase(t, { catalog: true });
     const { find } = await openCatalog(t, database);
     const client = await database.connect();
@@ -154,7 +154,7 @@ suite('catalog', () => {
     assert.equal((await find('shape')).check, null);
   });
 
-  test('a thousand questions for nothing at once are a few reads', async (t) => {
+  test('a thousand concurrent lookups of unknown tables cost a few catalog reads', async (t) => {
     const database = await testDatabase(t, { catalog: true });
     const { find, spy } = await openCatalog(t, database);
     await assert.rejects(find('nothing'), notFound);

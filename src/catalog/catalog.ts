@@ -9,23 +9,23 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Engine } from '../engine/engine.ts';
 import { within } from '../kit/timeout.ts';
-import type { Answers } from '../types/answers.ts';
+import type { TableAnswers } from '../types/answers.ts';
 import type { Target } from '../types/target.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import { DatabaseCatalog } from './database-catalog.ts';
-import type { CatalogParts, Known } from './database-catalog.ts';
+import type { CatalogParts, DatabaseSnapshot } from './database-catalog.ts';
 import { readMigrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
 import { guardOf, makeAnswers, noAnswers } from './answers.ts';
-import type { TableGuard } from './answers.ts';
+import type { GuardedTable } from './answers.ts';
 import { dedupeOf } from '../types/delivery-id.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
 import { openSource, shapeProblem } from './snapshot.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import type { CheckSource } from './snapshot.ts';
 
-export interface SourceQuestion {
+export interface CatalogTableQuery {
   readonly database: string;
   readonly user: string;
   /** null: in any schema. */
@@ -33,7 +33,7 @@ export interface SourceQuestion {
   readonly table: string;
 }
 
-export interface Source extends TableName {
+export interface CatalogTable extends TableName {
   /** pg_class.oid */
   readonly oid: number;
   /** Why the table cannot be used; null: it can. */
@@ -41,7 +41,7 @@ export interface Source extends TableName {
   /** null: no VALIDATE, or it does not open. */
   readonly source: CheckSource | null;
   /** null: no ANSWER. */
-  readonly answers: Answers | null;
+  readonly answers: TableAnswers | null;
   /** null: every request is stored. */
   readonly dedupe: Dedupe | null;
 }
@@ -102,7 +102,7 @@ export class Catalog {
   }
 
   /** What is known of a database, whether or not the engine is up; null: it is not served, or has no catalog. */
-  known(database: string): Known | null {
+  known(database: string): DatabaseSnapshot | null {
     const catalog = this.#databases.get(database);
     return catalog === undefined || catalog.state === 'absent' || catalog.state === 'closed'
       ? null
@@ -151,7 +151,7 @@ export class Catalog {
    * The sources of the checks of all tables of that name, for EXPLAIN VALIDATE, opened for this one answer. Tables
    * whose owner `user` is not and cannot become are left out. Throws Refused, or the engine's error.
    */
-  async sources(question: SourceQuestion): Promise<readonly Source[]> {
+  async sources(question: CatalogTableQuery): Promise<readonly CatalogTable[]> {
     const { database, user, schema, table } = question;
     await this.ensure(database);
     const rows = (await this.#databases.get(database)?.ownedRows(user, schema, table)) ?? [];
@@ -178,7 +178,7 @@ export class Catalog {
     user,
     schema,
     table,
-  }: SourceQuestion & { readonly schema: string }): Promise<Signing | null> {
+  }: CatalogTableQuery & { readonly schema: string }): Promise<Signing | null> {
     await this.ensure(database);
     const catalog = this.#databases.get(database);
     const [row] = (await catalog?.ownedRows(user, schema, table)) ?? [];
@@ -191,7 +191,10 @@ export class Catalog {
   }
 
   /** The webhook tables, by oid, that `user` owns or whose owner `user` can become. Throws Refused, or the engine's error. */
-  async ownedBy({ database, user }: Pick<SourceQuestion, 'database' | 'user'>): Promise<ReadonlySet<number>> {
+  async ownedBy({
+    database,
+    user,
+  }: Pick<CatalogTableQuery, 'database' | 'user'>): Promise<ReadonlySet<number>> {
     await this.ensure(database);
     return new Set(await this.#databases.get(database)?.ownedBy(user));
   }
@@ -209,7 +212,7 @@ export class Catalog {
   }
 
   /** The checks that an UNCHECKED answer of a table is judged against. Throws Refused, or the engine's error. */
-  async guards(question: SourceQuestion): Promise<readonly TableGuard[]> {
+  async guards(question: CatalogTableQuery): Promise<readonly GuardedTable[]> {
     const { database, user, schema, table } = question;
     await this.ensure(database);
     const rows = (await this.#databases.get(database)?.ownedRows(user, schema, table)) ?? [];

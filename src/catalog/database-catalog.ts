@@ -32,8 +32,8 @@ import { catalogVersion, migrate } from './migrate.ts';
 import type { Migrations } from './migrate.ts';
 import { listen } from './notifications.ts';
 import { isRetryWaiting, pinned, readForeignSecrets, readOwned, readOwnedBy } from './queries.ts';
-import { Watcher } from './watcher.ts';
-import type { Watched } from './watcher.ts';
+import { CatalogWatcher } from './watcher.ts';
+import type { WatcherDeps } from './watcher.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
@@ -45,13 +45,13 @@ import type { Snapshot } from './snapshot.ts';
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
 
-export interface Known {
+export interface DatabaseSnapshot {
   readonly snapshot: Snapshot;
   readonly ageMs: number;
 }
 
 /** What the catalogs of all databases share. */
-export interface CatalogParts extends Watched {
+export interface CatalogParts extends WatcherDeps {
   readonly engine: Engine;
   readonly migrations: Migrations;
   readonly sealing: Pick<Sealing, 'open' | 'seal'>;
@@ -63,7 +63,7 @@ export interface CatalogParts extends Watched {
 export class DatabaseCatalog {
   readonly #database: string;
   readonly #parts: CatalogParts;
-  readonly #watcher: Watcher;
+  readonly #watcher: CatalogWatcher;
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
   #state: CatalogState = 'connecting';
@@ -86,7 +86,7 @@ export class DatabaseCatalog {
     this.#database = database;
     this.#parts = parts;
     this.#create = create;
-    this.#watcher = new Watcher(database, parts);
+    this.#watcher = new CatalogWatcher(database, parts);
     this.#ended = this.#supervise();
   }
 
@@ -110,7 +110,7 @@ export class DatabaseCatalog {
   }
 
   /** The snapshot, and how long ago the engine last confirmed it, in ms. */
-  get known(): Known {
+  get known(): DatabaseSnapshot {
     return { snapshot: this.snapshot, ageMs: this.#parts.clock() - this.#watcher.confirmedAtMs };
   }
 

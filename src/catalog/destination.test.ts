@@ -31,7 +31,7 @@ test('a connection string names an allowed host, and nothing but that', () => {
   assert.equal(new Set(keys).size, 3);
 });
 
-test('what names anything else is refused without being shown', () => {
+test('a destination that is no PostgreSQL URL is refused without being shown', () => {
   for (const [text, why] of [
     [
       'postgresql://u:secret@other.example.com:4566/dev',

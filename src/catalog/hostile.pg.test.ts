@@ -59,7 +59,7 @@ function hostileOn(bin: string): void {
     await root.client.query('RESET search_path');
   });
 
-  test('nothing in the schema can be locked or written, in any mode', async () => {
+  test('other roles can neither lock nor write anything in schema headgate, in any lock mode', async () => {
     const relations = await rows(
       root,
       `SELECT c.oid::regclass::text FROM pg_class c
@@ -100,7 +100,7 @@ function hostileOn(bin: string): void {
     );
   });
 
-  test('who asks is who he is: SET ROLE, a group, a prepared statement, and no other', async () => {
+  test('catalog functions act for the current role: with SET ROLE, membership and prepared statements', async () => {
     const drop = `INSERT INTO headgate.request (action, given)
       VALUES ('validate', jsonb_build_object('relation', 'al.t'::regclass::oid::bigint, 'validation', NULL))`;
     await root.client.query('GRANT USAGE ON SCHEMA al TO mallory');
@@ -157,7 +157,7 @@ function hostileOn(bin: string): void {
     await mallory.client.query('DROP TABLE pg_temp.pg_class; DROP DOMAIN pg_temp.regclass');
   });
 
-  test('who was given a table cannot turn its check against a secret that is not his', async () => {
+  test('the new owner of a table cannot point its check at a foreign secret', async () => {
     await root.run("CREATE SCHEMA r; CREATE SECRET r.rootsec WITH (backend = 'meta') AS 'canary'");
     await root.run(
       `CREATE TABLE mal.given (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET r.rootsec AS f(rootsec)`,
@@ -241,7 +241,7 @@ function hostileOn(bin: string): void {
     await mallory.client.query('SELECT pg_advisory_unlock_all()');
   });
 
-  test('what is too large is refused, and what is there already costs its own table alone', async () => {
+  test('oversized catalog values are refused, and existing ones cost their own table only', async () => {
     await refused(
       mallory,
       `INSERT INTO headgate.request (action, given) SELECT 'validate', jsonb_build_object(
@@ -356,7 +356,7 @@ function hostileOn(bin: string): void {
     await refused(mallory, 'SELECT * FROM headgate.rejected_requests FOR UPDATE');
   });
 
-  test('the schema of somebody who cannot be trusted is not run', async () => {
+  test('a schema headgate owned by an untrusted role is not executed', async () => {
     await root.client.query('CREATE DATABASE trap');
     await root.client.query('GRANT CREATE ON DATABASE trap TO mallory');
     const there = (user: string): Promise<Door> => {

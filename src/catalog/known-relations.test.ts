@@ -23,7 +23,7 @@ function stage() {
   return { looks, find: () => known.find('t', 'insert'), forget: () => known.forget('t') };
 }
 
-test('one lookup serves all that ask, and is remembered', async () => {
+test('concurrent lookups of a relation share one query, and its result is remembered', async () => {
   const { looks, find } = stage();
   const [early, late] = [find(), find()];
   looks[0]?.resolve(1);

@@ -87,13 +87,13 @@ END`)};
 `;
 
 /** Values of the parameters; a list is written as PostgreSQL writes arrays. */
-export type Held = Readonly<Record<keyof typeof parameters, string | null>>;
+export type LockCodeParameters = Readonly<Record<keyof typeof parameters, string | null>>;
 
 /** In their order, for `select headgate.hold_code($1, …)`. */
 export const heldNames = Object.keys(parameters) as readonly (keyof typeof parameters)[];
 
 /** The same as a block, where there is no schema `headgate`; returns nothing. Without a mark only the name and the owner are compared. */
-export function holdCodeBlock(held: Held): string {
+export function holdCodeBlock(held: LockCodeParameters): string {
   const declared = Object.entries(parameters).map(([name, type]) => {
     const value = held[name as keyof typeof parameters];
     return `${name} ${type} := ${value === null ? 'NULL' : quoteLiteral(value)};`;

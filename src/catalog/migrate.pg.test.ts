@@ -11,7 +11,7 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import { catalogVersion, migrate, readMigrations } from './migrate.ts';
 
 suite('migrate', () => {
-  test('from each version that there was, the catalog becomes what it is when it is made at once', async (t) => {
+  test('migrations from each released version give the catalog of a new installation', async (t) => {
     const client = await (await testDatabase(t)).connect();
     const migrations = readMigrations();
     assert.deepEqual(await migrate(client, migrations), { from: 0, to: migrations.version });
@@ -68,7 +68,7 @@ suite('migrate', () => {
       );
   });
 
-  test('who has read a view in a transaction of an hour holds no new version up that leaves it as it is', async (t) => {
+  test('a long transaction that has read a view does not block a migration that leaves the view unchanged', async (t) => {
     const database = await testDatabase(t);
     const client = await database.connect();
     const migrations = readMigrations();
@@ -84,7 +84,7 @@ suite('migrate', () => {
     await reader.query('commit');
   });
 
-  test('what an owner has claimed before version 71 stays known, unless it was elsewhere, and no id is written again', async (t) => {
+  test('delivery ids claimed before version 71 stay known in their own database, and none is stored twice', async (t) => {
     const client = await (await testDatabase(t)).connect();
     const migrations = readMigrations();
     await migrate(client, migrations);
@@ -127,7 +127,7 @@ suite('migrate', () => {
     await client.query('select collect from headgate.catalog_rows');
   });
 
-  test('a function of somebody else is named before anything is done', async (t) => {
+  test('migration reports a foreign function in schema headgate before it changes anything', async (t) => {
     const database = await testDatabase(t);
     const root = await database.connect();
     const role = `hg_${database.name}`;

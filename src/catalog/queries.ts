@@ -40,14 +40,14 @@ const pins = `${plainPrinting}, pg_catalog.set_config('jit', 'off', true)`;
 export type TableVersions = ReadonlyMap<number, string>;
 
 /** What identifies the state that was last looked at. */
-export interface Mark {
+export interface SnapshotMark {
   /** As pg_current_snapshot() says it: the same as long as no transaction has changed anything. */
   readonly snapshot: string;
   /** Of all versions. */
   readonly fingerprint: string;
 }
 
-export interface Look extends Mark {
+export interface SnapshotCheck extends SnapshotMark {
   /** null: the fingerprint is the same. */
   readonly versions: TableVersions | null;
   /** No dropped table has left a row behind. Such rows are part of the version of relation 0. */
@@ -58,11 +58,14 @@ interface LookRow {
   readonly snapshot: string;
   readonly seen:
     | null
-    | (Omit<Look, 'snapshot' | 'versions'> & { readonly versions: Record<string, string> | null });
+    | (Omit<SnapshotCheck, 'snapshot' | 'versions'> & { readonly versions: Record<string, string> | null });
 }
 
 /** The one question that is put again and again; null: nothing has changed. */
-export async function look(client: ClientBase, { snapshot, fingerprint }: Mark): Promise<Look | null> {
+export async function look(
+  client: ClientBase,
+  { snapshot, fingerprint }: SnapshotMark,
+): Promise<SnapshotCheck | null> {
   const [row] = await pinned<LookRow>(
     client,
     `select now.snapshot, case when now.snapshot <> ${quoteLiteral(snapshot)} then (

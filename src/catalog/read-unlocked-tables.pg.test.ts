@@ -8,7 +8,7 @@ import type { TestServer } from '../../test/support/server.ts';
 import { readAround } from './read-unlocked-tables.ts';
 import { look, readSizes, readTables } from './queries.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import type { Picture } from './snapshot-cache.ts';
+import type { SnapshotCache } from './snapshot-cache.ts';
 
 const catalogWholeMs = 60_000;
 
@@ -50,7 +50,7 @@ suite('tables that cannot be read', () => {
     await server.close();
   });
   const pictureOf = (catalogTablesMax: number) => picture({ catalogTablesMax, catalogWholeMs }, () => nowMs);
-  const unusable = (picture: Picture) => [...picture.snapshot.unusable.keys()].toSorted();
+  const unusable = (picture: SnapshotCache) => [...picture.snapshot.unusable.keys()].toSorted();
 
   test('the engine cannot print a default: that table is answered 503, and all of an owner who has several', async () => {
     const numbered = (name: string) =>
@@ -94,7 +94,7 @@ suite('tables that cannot be read', () => {
     await mallory.client.query(`DROP TABLE ${bad.join(', ')}`);
   });
 
-  test('nor does it help to spoil one after the other while they are looked for', async () => {
+  test('spoiling tables one after another does not prevent finding the unreadable ones', async () => {
     const names = ['before', 'first', 'more_0', 'more_1', 'more_2', 'more_3'];
     for (const name of names)
       await mallory.run(`CREATE TABLE mal.${name} (n int, data jsonb) WITH (connector = 'webhook')`);
@@ -112,7 +112,7 @@ suite('tables that cannot be read', () => {
     await root.client.query(`DROP TABLE ${names.map((name) => `mal.${name}`).join(', ')}`);
   });
 
-  test('what may happen to any statement is no fault of a table', async () => {
+  test('an error that any statement can meet marks no table as unreadable', async () => {
     for (const code of ['53200', '57014', '40001']) {
       let times = 0;
       const read = () => {
@@ -165,7 +165,7 @@ suite('tables that cannot be read', () => {
     await mallory.client.query('DROP TABLE mal.large');
   });
 
-  test('what makes each look at the catalog slow is bounded for each owner', async () => {
+  test("the time that an owner's tables cost each catalog read is bounded", async () => {
     await mallory.client.query(`DO $$ BEGIN FOR i IN 1 .. 130 LOOP
       EXECUTE 'CREATE TABLE mal.wide_' || i || ' (' || (SELECT string_agg('c' || n || ' int', ',') FROM generate_series(1, 1590) n) || ')';
       INSERT INTO headgate.request (action, given) VALUES ('register', jsonb_build_object(

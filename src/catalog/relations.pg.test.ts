@@ -75,7 +75,7 @@ function relationsOn(bin: string): void {
     ['seen', 'insert', 'app.seen', 'insert (n integer, m app.mood)'],
   ];
   for (const [name, way, table, expected] of found) {
-    test(`${name}: ${way}`, async () => {
+    test(`relation ${name} is found for ${way}`, async () => {
       const target = await open().find(name, way);
       assert.equal(`${target.schema}.${target.table}`, table);
       assert.equal(summary(target), expected);
@@ -109,7 +109,7 @@ function relationsOn(bin: string): void {
     ['"Odd"."Na.me"', 'upsert', 'key_missing'],
   ];
   for (const [name, way, code] of refused) {
-    test(`${JSON.stringify(name)}: ${way} is refused with ${code}`, async () => {
+    test(`relation ${JSON.stringify(name)} for ${way} is refused with ${code}`, async () => {
       await assert.rejects(
         async () => open().find(name, way),
         (error: Error & { refusal?: { code: string } }) => {
@@ -120,7 +120,7 @@ function relationsOn(bin: string): void {
     });
   }
 
-  test('what was found is remembered for a moment, bounded; what was not is looked for again', async () => {
+  test('found relations are remembered briefly and bounded, and missing ones are looked up again', async () => {
     const relations = open({ relationsMax: 2 });
     const asks = async (run: () => unknown): Promise<number> => {
       const start = asked;
@@ -149,7 +149,7 @@ function relationsOn(bin: string): void {
     assert.equal(await asks(() => relations.find('orders', 'insert')), 1, 'the oldest has made room');
   });
 
-  test('many who ask at once are one question; the ones that find nothing look again', async () => {
+  test('concurrent lookups share one query, and those that find nothing look again', async () => {
     const relations = open();
     const start = asked;
     await Promise.all(Array.from({ length: 50 }, async () => relations.find('orders', 'insert')));
@@ -162,7 +162,7 @@ function relationsOn(bin: string): void {
     assert.equal((await late).table, 'soon');
   });
 
-  test('what the role may not write is refused, and found once it may', async () => {
+  test('a relation that the role may not write is refused, and found once it may', async () => {
     await client.query('CREATE ROLE clerk; CREATE TABLE public.ledger (a int, b int)');
     await client.query('SET ROLE clerk');
     await assert.rejects(async () => open().find('ledger', 'insert'), /may not be written by the role/);
@@ -171,7 +171,7 @@ function relationsOn(bin: string): void {
     await client.query('RESET ROLE');
   });
 
-  test("trouble of the engine's is no missing table", async () => {
+  test('an engine error is not reported as a missing table', async () => {
     const refused = () => Promise.reject(Object.assign(new Error('too many connections'), { code: '53300' }));
     const lookup = new PostgresLookup('postgres', refused, false);
     const broken = new KnownRelations(lookup, { limits, clock: () => 0 });

@@ -16,7 +16,7 @@ export class UntrustedSchema extends CatalogError {
   override readonly name = 'UntrustedSchema';
 }
 
-export interface Rights {
+export interface RoleRights {
   readonly role: string;
   readonly database: string;
   readonly creates_schemas: boolean;
@@ -70,14 +70,14 @@ left join pg_class c on c.relnamespace = n.oid and c.relname = 'migration'
 left join pg_roles m on m.oid = c.relowner
 where d.datname = current_database()`;
 
-export async function readRights(client: ClientBase): Promise<Rights> {
-  const [rights] = await pinned<Rights>(client, readRightsSql);
+export async function readRights(client: ClientBase): Promise<RoleRights> {
+  const [rights] = await pinned<RoleRights>(client, readRightsSql);
   if (rights === undefined) throw new Error('the database does not know itself');
   return rights;
 }
 
 /** A role that could create a schema of that name, or own it, could otherwise run its code with the rights of Headgate's role. */
-export function refuseUntrusted(rights: Rights): void {
+export function refuseUntrusted(rights: RoleRights): void {
   const { database, superuser, schema_owner: owner } = rights;
   const role = quote(rights.role);
   if (!rights.chosen)
@@ -93,7 +93,7 @@ export function refuseUntrusted(rights: Rights): void {
   );
 }
 
-export function refuseMissing(rights: Rights): void {
+export function refuseMissing(rights: RoleRights): void {
   const role = quote(rights.role);
   if (!rights.exists) {
     if (rights.creates_schemas) return;

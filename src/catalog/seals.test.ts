@@ -33,7 +33,7 @@ test('a check is what Headgate has sealed, and nothing that was written beside i
     assert.throws(() => openCheck({ ...row, ...lie }, deps), Error, JSON.stringify(lie));
 });
 
-test('what an older Headgate has sealed is sealed anew, once', () => {
+test('values sealed by an older Headgate are resealed once', () => {
   const oldId = randomUUID();
   const old = {
     ...row,

@@ -33,14 +33,14 @@ interface SealedCheck {
   readonly secrets: readonly string[];
 }
 
-export interface Check {
+export interface StoredCheck {
   readonly expression: string;
   readonly shown: string;
   readonly payload: string | null;
   readonly secrets: readonly string[];
 }
 
-export function sealCheck(check: Check, sealId: string, { seal }: Pick<Sealing, 'seal'>): string {
+export function sealCheck(check: StoredCheck, sealId: string, { seal }: Pick<Sealing, 'seal'>): string {
   const { expression, shown, payload, secrets } = check;
   const sealed: SealedCheck = {
     expression,

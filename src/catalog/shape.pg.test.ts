@@ -82,7 +82,7 @@ suite('shapes of tables that change', () => {
     assert.equal((await find('orders')).check, 'unusable');
   });
 
-  test('INCLUDE follows its column, and ends with it', async (t) => {
+  test('INCLUDE follows a renamed column, and ends with a dropped one', async (t) => {
     const { find, change } = await room(
       t,
       `CREATE TABLE gh (data JSONB, PRIMARY KEY (id)) INCLUDE HEADER 'X-Id' AS id INCLUDE HEADERS AS h ${hook}`,
@@ -107,7 +107,7 @@ suite('shapes of tables that change', () => {
     assert.equal(summary(await find('gh')), 'copy (data jsonb) document data');
   });
 
-  test('in a database that was restored elsewhere columns are known by their names', async (t) => {
+  test('in a restored database columns are found by name', async (t) => {
     const { client, database, find, change } = await room(
       t,
       `CREATE TABLE gh (gone INT, data JSONB) INCLUDE HEADER 'x-id' AS id WITH (connector = 'webhook', document = 'data')`,
@@ -155,7 +155,7 @@ suite('shapes of tables that change', () => {
     assert.equal(summary(await find('typed')), 'insert (s public.score = 2, o integer)');
   });
 
-  test('headers that INCLUDE HEADERS leaves out', async (t) => {
+  test('the catalog stores the headers that INCLUDE HEADERS leaves out', async (t) => {
     const { find } = await room(
       t,
       `CREATE TABLE open (data JSONB) INCLUDE HEADERS AS h ${hook};

@@ -62,7 +62,7 @@ suite('the picture of a catalog', () => {
     await server.close();
   });
 
-  test('is the same by what has changed as by all', async () => {
+  test('an incremental catalog snapshot equals a complete one', async () => {
     for (const name of ['a', 'b', 'c', 'd']) await root.run(webhook(name));
     await root.run(`CREATE ROLE alice LOGIN; CREATE ROLE carol; GRANT CREATE ON SCHEMA public TO alice;
       CREATE TYPE mood AS ENUM ('x'); CREATE DOMAIN score AS int DEFAULT 1; CREATE SCHEMA other;
@@ -148,7 +148,7 @@ suite('the picture of a catalog', () => {
     ]);
   });
 
-  test('nothing is read where nothing has changed; what is doubted is; and all of it once in a while', async () => {
+  test('a catalog snapshot rereads nothing unchanged, what is in doubt, and everything periodically', async () => {
     let nowMs = 0;
     const picture = pictureOf({ catalogWholeMs: 1_000 }, () => nowMs);
     await update(picture, reader.client);

@@ -9,14 +9,14 @@ import type { StageContext } from '../observe/context.ts';
 import { readAround } from './read-unlocked-tables.ts';
 import type { LeftOut } from './read-unlocked-tables.ts';
 import { pinned, readLocked, readSizes, readTables } from './queries.ts';
-import type { Look, Mark, SizeRow, TableRows, TableVersions } from './queries.ts';
+import type { SnapshotCheck, SnapshotMark, SizeRow, TableRows, TableVersions } from './queries.ts';
 import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import type { Compiles, Snapshot } from './snapshot.ts';
 
-const nothing: Mark = { snapshot: '', fingerprint: '' };
+const nothing: SnapshotMark = { snapshot: '', fingerprint: '' };
 
-export class Picture {
+export class SnapshotCache {
   readonly #database: string;
   readonly #compiler: Compiles;
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
@@ -56,7 +56,7 @@ export class Picture {
   }
 
   /** For the next look. */
-  get mark(): Mark {
+  get mark(): SnapshotMark {
     return this.#mark;
   }
 
@@ -113,7 +113,7 @@ export class Picture {
   }
 
   /** Takes the answer to a look; null: nothing has changed. */
-  compare(seen: Look | null): void {
+  compare(seen: SnapshotCheck | null): void {
     if (seen === null) return;
     this.#mark = seen;
     this.#isSettled = seen.isSettled;

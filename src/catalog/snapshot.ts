@@ -3,7 +3,7 @@
  * whose columns no longer fit what it was created for, is in the snapshot as unusable: its requests are answered 503,
  * never accepted unchecked, and never stored in another form.
  */
-import type { Check } from '../types/request.ts';
+import type { RequestCheck } from '../types/request.ts';
 import type { Include, Intake, SnsTopics, SpoolChoice, Target } from '../types/target.ts';
 import type { Shape } from '../types/shape.ts';
 import { StillToLearn, formatOf, makeAnswers, noAnswers, openSecrets } from './answers.ts';
@@ -269,7 +269,7 @@ function snsOf({ options, secrets }: CatalogRow, compiler: Compiles): SnsTopics 
 }
 
 /** The signature proves that the message comes from SNS; the topic says whose it is. */
-function ofTopics(check: Check, { topics }: SnsTopics): Check {
+function ofTopics(check: RequestCheck, { topics }: SnsTopics): RequestCheck {
   return (request) => check(request) && topicOf(readMessage(request.body), topics) !== null;
 }
 

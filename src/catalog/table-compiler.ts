@@ -5,7 +5,7 @@
 import type { Settings } from '../config/settings.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import type { Into } from '../types/into.ts';
-import type { Check, CheckRequest, WhyRefused } from '../types/request.ts';
+import type { RequestCheck, CheckRequest, WhyRefused } from '../types/request.ts';
 import type { KnownSender } from '../types/target.ts';
 import { SenderOfCheck } from '../senders/sender-of-check.ts';
 import { createCompileAnswers } from '../validate/answers.ts';
@@ -15,7 +15,7 @@ import { destinationOf } from './destination.ts';
 import type { CodeChoice } from './shape.ts';
 
 export interface CompiledCheck {
-  readonly check: Check;
+  readonly check: RequestCheck;
   readonly why?: WhyRefused;
   readonly sender?: KnownSender;
   /** Lower-case names of the headers that it reads; null: it reads all of them. */

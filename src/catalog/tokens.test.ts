@@ -27,7 +27,7 @@ const row = (id: string | null) => ({ id, origins: [], rate: null, relations: [7
 const question = (hash: string | null, origin: string | null = null) => ({ reads: false, hash, origin });
 const hashes = (sql = '') => sql.match(/'\d+'/g)?.length ?? 0;
 
-test('whoever asks while a question is under way is in the next one, and each gets his own answer', async () => {
+test('token checks during a running query join the next query, and each gets its own answer', async () => {
   const { asked, ask } = stage();
   const first = ask('dev', question('0'));
   const count = limits.tokensAskedMax + 10;
@@ -62,7 +62,7 @@ test('whoever asks while a question is under way is in the next one, and each ge
   assert.deepEqual(await after, { grant: null, originKnown: true });
 });
 
-test('whatever an Origin holds is a text', async () => {
+test('any Origin header is passed to the token query as text', async () => {
   const { asked, ask } = stage();
   void ask('dev', question(null, `'], array['x']); drop table t --\\`));
   assert.match(asked[0]?.sql ?? '', /array\[ ?E'''\], array\[''x''\]\); drop table t --\\\\'\]/);

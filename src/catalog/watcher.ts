@@ -6,13 +6,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
 import type { StageContext } from '../observe/context.ts';
-import { Picture } from './snapshot-cache.ts';
+import { SnapshotCache } from './snapshot-cache.ts';
 import type { Compiles } from './snapshot.ts';
 import { look } from './queries.ts';
 import { Refresher } from './refresher.ts';
 
 /** What is made of the tables, and who is told of it. */
-export interface Watched extends StageContext {
+export interface WatcherDeps extends StageContext {
   readonly compiler: Compiles;
   /** Called whenever the engine has confirmed the snapshot, with no table in doubt. */
   readonly onConfirmed?: (database: string) => void;
@@ -27,14 +27,14 @@ interface Sessions {
   readonly fail: (error: unknown) => void;
 }
 
-export class Watcher {
-  readonly picture: Picture;
+export class CatalogWatcher {
+  readonly picture: SnapshotCache;
   /** When the question was put with whose answer the engine last confirmed the picture. */
   confirmedAtMs = -Infinity;
   /** A look has seen that something in the database has changed since this was last set to false. */
   hasChanged = true;
   readonly #database: string;
-  readonly #watched: Watched;
+  readonly #watched: WatcherDeps;
   readonly #looks: Refresher;
   readonly #reads: Refresher;
   #sessions: Sessions | null = null;
@@ -43,10 +43,10 @@ export class Watcher {
   /** The last snapshot that was observed. */
   #observed;
 
-  constructor(database: string, watched: Watched) {
+  constructor(database: string, watched: WatcherDeps) {
     this.#database = database;
     this.#watched = watched;
-    this.picture = new Picture(database, watched.compiler, watched);
+    this.picture = new SnapshotCache(database, watched.compiler, watched);
     this.#observed = this.picture.snapshot;
     this.#looks = new Refresher(() => this.#look(), watched.clock);
     this.#reads = new Refresher(() => this.#read(), watched.clock);

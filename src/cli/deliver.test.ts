@@ -9,7 +9,7 @@ import { keyOf, networkFor, problemOf, receiver, retryAfterOf } from './deliver.
 const bounds = { outgoingMs: 5_000, outgoingBytesMax: 65_536 };
 const body = { type: 'application/json', text: '{}' };
 
-test('only hosts that the setting lists are called', () => {
+test('headgate deliver calls only hosts that the setting lists', () => {
   const hosts = ['hooks.example.com:443', '127.0.0.1:3000', '[::1]:3000'];
   for (const good of ['https://hooks.example.com/a?b=c', 'http://127.0.0.1:3000/', 'http://[::1]:3000/'])
     assert.equal(receiver(good, hosts).href, good);
@@ -88,7 +88,7 @@ test('a name is resolved once, and one address that may not be called is enough 
   assert.equal(paths.length, 1);
 });
 
-test('a receiver that wants another protocol has answered', async (t) => {
+test('headgate deliver reports a receiver that answers 101', async (t) => {
   const server = createServer((_, response) => {
     response.writeHead(101, { connection: 'Upgrade', upgrade: 'websocket' }).flushHeaders();
   }).listen(0, '127.0.0.1');
@@ -99,7 +99,7 @@ test('a receiver that wants another protocol has answered', async (t) => {
   await assert.rejects(post(url, { method: 'POST', body }), /it answered 101/);
 });
 
-test('Retry-After is seconds or a date, and bounded', () => {
+test('headgate deliver reads Retry-After as seconds or a date, with a bound', () => {
   const of = (text: string) => retryAfterOf({ headers: { 'retry-after': text } }, Date.UTC(2026, 0, 1));
   assert.deepEqual(
     [
@@ -115,7 +115,7 @@ test('Retry-After is seconds or a date, and bounded', () => {
   );
 });
 
-test('a secret is one of Standard Webhooks', () => {
+test('headgate deliver accepts secrets of Standard Webhooks', () => {
   assert.equal(keyOf(`whsec_${Buffer.alloc(24, 1).toString('base64')}\n`).length, 24);
   for (const bad of [
     '',

@@ -11,7 +11,7 @@
  */
 import { createHmac } from 'node:crypto';
 import { createDelivery, isPublicAddress, publicNetwork } from '../access/outgoing.ts';
-import type { Answer, Network } from '../access/outgoing.ts';
+import type { OutgoingResponse, Network } from '../access/outgoing.ts';
 import { leaseOn } from '../client/lease.ts';
 import type { Lease } from '../client/lease.ts';
 import { limits } from '../config/limits.ts';
@@ -28,7 +28,7 @@ import { numberOf } from '../senders/send-options.ts';
 import type { Where } from './find-headgate.ts';
 import { interrupted } from './print.ts';
 import { rest, staying } from './session.ts';
-import type { Session, Texts } from './session.ts';
+import type { CommandSession, Texts } from './session.ts';
 
 export interface DeliverOptions {
   readonly to: string;
@@ -174,7 +174,7 @@ class Delivering {
     }
   }
 
-  async work(session: Session, begin: () => boolean): Promise<void> {
+  async work(session: CommandSession, begin: () => boolean): Promise<void> {
     const { signal } = this.#io;
     const running = new Set<Promise<void>>();
     const run = (text: string, values: readonly unknown[]): Promise<Texts[]> =>
@@ -302,7 +302,7 @@ const first = (table: string, key: string): string => `NOT EXISTS (
       AND NOT (e.attempts >= $3 AND e.run_after <= now()))`;
 
 /** Seconds, or a date: https://www.rfc-editor.org/rfc/rfc9110#field.retry-after */
-export function retryAfterOf({ headers }: Pick<Answer, 'headers'>, nowMs = Date.now()): number {
+export function retryAfterOf({ headers }: Pick<OutgoingResponse, 'headers'>, nowMs = Date.now()): number {
   const text = headers['retry-after'] ?? '';
   const seconds = /^\d{1,9}$/.test(text) ? Number(text) : (Date.parse(text) - nowMs) / 1_000;
   return Number.isFinite(seconds) ? Math.min(limits.deliverRetryAfterMaxS, Math.max(0, seconds)) : 0;

@@ -19,7 +19,7 @@ import { certificateDays } from './certificate.ts';
 import { jsonLine, painted, plain } from '../kit/terminal.ts';
 import type { CommandIo, Style } from '../kit/terminal.ts';
 import { within } from './session.ts';
-import type { Session } from './session.ts';
+import type { CommandSession } from './session.ts';
 import { portsAt } from './find-headgate.ts';
 import type { DoorAt, Where } from './find-headgate.ts';
 
@@ -143,7 +143,7 @@ async function databaseFindings(where: Where, io: CommandIo): Promise<Finding[]>
   }
 }
 
-async function versionFindings(session: Session, io: CommandIo): Promise<Finding[]> {
+async function versionFindings(session: CommandSession, io: CommandIo): Promise<Finding[]> {
   const began = io.clock();
   const [row] =
     await session.rows(`SELECT current_setting('server_version') AS server, current_setting('fsync') AS fsync,
@@ -172,7 +172,7 @@ async function versionFindings(session: Session, io: CommandIo): Promise<Finding
 }
 
 /** Tables that seem to refuse everything: they refused requests in the last day, and the statistics count no row inserted. */
-async function tableFindings(session: Session): Promise<Finding[]> {
+async function tableFindings(session: CommandSession): Promise<Finding[]> {
   const rows =
     await session.rows(`SELECT format('%I.%I', n.nspname, c.relname) AS name, w.expression IS NOT NULL AS checked,
   r.refused::text AS refused, r.reason, pg_stat_get_tuples_inserted(c.oid)::text AS inserted

@@ -5,7 +5,7 @@ import type { CommandIo } from '../kit/terminal.ts';
 import { quoteIdentifier } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { within } from './session.ts';
-import type { Session, Texts } from './session.ts';
+import type { CommandSession, Texts } from './session.ts';
 import { webhookUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
@@ -29,7 +29,7 @@ FROM ${quoteIdentifier(schema)}.${quoteIdentifier(table)} WHERE done_at IS NULL`
 
 /** A table that looks like one of them and is none has no such counts, and nor has one that cannot be read. */
 async function workOf(
-  session: Session,
+  session: CommandSession,
   { schema, table, leased }: Texts,
 ): Promise<Readonly<Record<string, number>>> {
   if (leased !== 'true') return {};

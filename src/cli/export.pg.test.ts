@@ -56,7 +56,7 @@ async function readParquet(path: string): Promise<Record<string, unknown>[]> {
 }
 
 suite('export as Parquet', { timeout: 120_000 }, () => {
-  test('every type is what it is in the table, and NULL is NULL', async (t) => {
+  test('export writes every type unchanged, and NULL as NULL', async (t) => {
     const { client, folder, name, exported } = await stage(t);
     await client.query(typesTable);
     await client.query(typesRows);
@@ -124,7 +124,7 @@ suite('export as Parquet', { timeout: 120_000 }, () => {
     assert.deepEqual(others, []);
   });
 
-  test('every moment and day that PostgreSQL can hold', async (t) => {
+  test('export writes every timestamp and date that PostgreSQL can hold', async (t) => {
     const { client, folder, exported } = await stage(t);
     await client.query(`CREATE TABLE moments AS SELECT at, at::timestamp AS local_at, at::date AS day FROM unnest(ARRAY[
       '4713-01-01 00:00 BC', '0001-12-31 23:59:59.999999 BC', '0001-01-01 00:00', '1600-02-29 01:00', '1900-02-28 23:00', '2000-02-29 00:00',
@@ -141,7 +141,7 @@ suite('export as Parquet', { timeout: 120_000 }, () => {
     );
   });
 
-  test('what a type has no place for is named, and leaves no file', async (t) => {
+  test('export as Parquet names a value that its type cannot hold, and leaves no file', async (t) => {
     const { client, folder, exported, pieces } = await stage(t);
     const output = join(folder, 'refused.parquet');
     for (const [type, value, reason] of [
@@ -256,7 +256,7 @@ test('a terminal is shown no character that it would act on, and a file gets eve
   }
 });
 
-test('with --state and --output the second export appends to the file: it is what one export of all rows writes', async (t) => {
+test('export with --state and --output appends, and the file equals one export of all rows', async (t) => {
   const { client, folder, exported } = await stage(t);
   const state = join(folder, 'position');
   for (const format of ['ndjson', 'csv']) {

@@ -11,9 +11,9 @@ import { interrupted } from './print.ts';
 import { jsonLine, plain, shownJson } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { parsePosition, writtenBetween } from '../kit/position.ts';
-import type { Cells, Column } from './parquet.ts';
+import type { Cells, ParquetColumn } from './parquet.ts';
 import { within } from './session.ts';
-import type { Session } from './session.ts';
+import type { CommandSession } from './session.ts';
 import type { Where } from './find-headgate.ts';
 
 export interface ExportOptions {
@@ -35,8 +35,8 @@ interface Format {
   readonly columns: string;
   /** `before`: how the file begins that the rows are appended to; null: a new one. */
   readonly encoder: (
-    columns: readonly Column[],
-    session: Session,
+    columns: readonly ParquetColumn[],
+    session: CommandSession,
     before: Buffer | null,
   ) => Encoder | Promise<Encoder>;
   readonly isBinary: boolean;
@@ -169,7 +169,7 @@ async function readState(file: string | undefined): Promise<bigint | null> {
 }
 
 /** The relation's name as PostgreSQL quotes it. */
-async function relationOf(session: Session, name: string, positioned: boolean): Promise<string> {
+async function relationOf(session: CommandSession, name: string, positioned: boolean): Promise<string> {
   const [row] = await session.rows(
     `SELECT format('%I.%I', n.nspname, c.relname) AS name, c.relkind::text AS kind FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`,
@@ -243,7 +243,7 @@ async function intoFile(
 
 /** Returns the number of rows; null: interrupted. */
 async function writeRows(
-  session: Session,
+  session: CommandSession,
   format: Format,
   to: Writable,
   io: CommandIo,

@@ -6,16 +6,16 @@ import { runOurs } from '../../test/support/webhook-tables.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { Following } from './follow-rows.ts';
 import { connect } from './session.ts';
-import type { Session } from './session.ts';
+import type { CommandSession } from './session.ts';
 
 /** A developer who follows, with what was saved last. */
 class Follower {
   saved = '';
   readonly got: string[] = [];
   following: Following;
-  readonly session: Session;
+  readonly session: CommandSession;
 
-  constructor(session: Session, names: readonly string[]) {
+  constructor(session: CommandSession, names: readonly string[]) {
     this.session = session;
     this.following = this.#made(names);
   }
@@ -55,7 +55,7 @@ async function stage(t: TestContext, names: readonly string[] = []) {
 }
 
 test(
-  'each row comes once, in its order, and what was cut off comes again',
+  'followed rows arrive once and in order, and a cut page is read again',
   { timeout: 60_000 },
   async (t) => {
     const { client, follower } = await stage(t);
@@ -76,7 +76,7 @@ test(
 );
 
 test(
-  'nothing is left out of space that is used again, of late transactions, of partitions and new tables',
+  'followed rows include reused space, late transactions, partitions and new tables',
   { timeout: 120_000 },
   async (t) => {
     const { client, follower, database } = await stage(t);
@@ -148,7 +148,7 @@ test('a request is as it came where the table keeps it, and as large', { timeout
   );
 });
 
-test('a place of another database is told to be one', { timeout: 60_000 }, async (t) => {
+test('a saved position of another database is reported as such', { timeout: 60_000 }, async (t) => {
   const { follower } = await stage(t);
   assert.equal(await follower.restart([]), false);
   assert.equal(await follower.restart([], '{"since":"9000000000000","places":[]}'), true);

@@ -11,14 +11,14 @@ import { encodersOf } from '../gateway/row-text.ts';
 import { SqlRefused } from '../gateway/sql-sessions.ts';
 import type { BorrowedConnection } from '../gateway/sql-sessions.ts';
 import { furthestXid, parsePlace, printPlace, wholly } from '../gateway/stream-position.ts';
-import type { Place } from '../gateway/stream-position.ts';
+import type { StreamPosition } from '../gateway/stream-position.ts';
 import { byOid, Pager, tableNow } from '../gateway/stream-read.ts';
 import { TableReader } from '../gateway/stream-table.ts';
 import { parsePosition } from '../kit/position.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { DatabaseFailure, databaseError } from './session.ts';
-import type { Session, Texts } from './session.ts';
+import type { CommandSession, Texts } from './session.ts';
 import { requestOf, storedTables } from './stored-requests.ts';
 import type { StoredRequest, StoredTable } from './stored-requests.ts';
 
@@ -44,7 +44,7 @@ export class Following {
   /** In a table without a place, rows after this position are new. null: not begun. */
   #since: bigint | null = null;
   /** Keyed by the oid of a table or partition. */
-  readonly #places = new Map<string, Place>();
+  readonly #places = new Map<string, StreamPosition>();
   readonly #readers = new Map<string, TableReader>();
 
   /** `save`: called with each place up to which rows are done. */
@@ -77,7 +77,7 @@ export class Following {
   }
 
   /** Begins on a new connection. Returns the tables, and whether the database is not the one of the place. */
-  async begin(session: Session): Promise<{ tables: readonly StoredTable[]; isAnother: boolean }> {
+  async begin(session: CommandSession): Promise<{ tables: readonly StoredTable[]; isAnother: boolean }> {
     const tables = await storedTables(session, this.#names);
     const position = await session.position();
     this.#readers.clear();
@@ -91,7 +91,7 @@ export class Following {
   }
 
   /** Looks at all tables once. A row is done when the next one is requested. */
-  async *look(session: Session): AsyncGenerator<FollowedRow, void, undefined> {
+  async *look(session: CommandSession): AsyncGenerator<FollowedRow, void, undefined> {
     const tables = await storedTables(session, this.#names);
     const position = await session.position();
     const there = new Set<string>();
@@ -105,7 +105,7 @@ export class Following {
     this.#since = position;
   }
 
-  async *#lookAt(session: Session, table: StoredTable, oid: string): AsyncGenerator<FollowedRow> {
+  async *#lookAt(session: CommandSession, table: StoredTable, oid: string): AsyncGenerator<FollowedRow> {
     const borrowed: BorrowedConnection = {
       client: session.client,
       encoders: async (fields) => encodersOf(fields, (type) => builtinTypes.get(type)) ?? [],

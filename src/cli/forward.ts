@@ -7,14 +7,14 @@
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { eventPlaces } from '../senders/events.ts';
 import { SendClient } from '../senders/send-client.ts';
-import type { Answer } from '../senders/send-client.ts';
+import type { SentAnswer } from '../senders/send-client.ts';
 import { SendError, secretOf } from '../senders/send-options.ts';
 import { hintForSender, senderNamed } from '../senders/senders.ts';
-import type { Asked, Sender } from '../senders/sender.ts';
+import type { HandshakeQuery, Sender } from '../senders/sender.ts';
 import { plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { signAgain, signedIds, UnsignableError } from '../senders/sign-again.ts';
-import type { Keeps, StoredRequest, StoredTable } from './stored-requests.ts';
+import type { KeptParts, StoredRequest, StoredTable } from './stored-requests.ts';
 
 export interface ForwardOptions {
   /** The sender whose signature the requests get. */
@@ -59,7 +59,7 @@ export class Forwarder {
     if (text !== '') this.#io.note(text);
   }
 
-  send(stored: StoredRequest, to: string, table: StoredTable): Promise<Answer> {
+  send(stored: StoredRequest, to: string, table: StoredTable): Promise<SentAnswer> {
     this.#announceOlder(stored, table);
     return this.#client.send(this.#asked(stored, to, table), this.#io.signal);
   }
@@ -72,7 +72,7 @@ export class Forwarder {
     { method, query, headers: kept, body, hasBody, hasHeaders }: StoredRequest,
     to: string,
     table: StoredTable,
-  ): Asked {
+  ): HandshakeQuery {
     const url = withQuery(to, query);
     // A body that is made from the table is of the table's form, whatever came.
     const type = table.contentType;
@@ -142,7 +142,7 @@ function missingText({ from, keeps, contentType }: StoredTable, signer: Sender |
   return plainLines(`${from} does not keep\n${lines.map((line) => `  - ${line}\n`).join('')}${alter}`);
 }
 
-function freeName({ columns }: Keeps, wanted: string): string {
+function freeName({ columns }: KeptParts, wanted: string): string {
   let name = wanted;
   for (let n = 2; columns.has(name); n++) name = `${wanted}_${n}`;
   return quoteIdentifier(name);

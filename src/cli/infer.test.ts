@@ -8,7 +8,7 @@ const inferred = (...samples: string[]) =>
     ({ name, type, key }) => `${name} ${type}${key ? ' key' : ''}`,
   );
 
-test('types hold every sample, and no number is a floating one', () => {
+test('headgate infer chooses types that hold every sample, and no floating-point type', () => {
   assert.deepEqual(
     inferred(
       '{"a":1,"b":1,"c":true,"d":"2026-01-01T00:00:00Z","e":"2026-01-01","f":{"x":1},"g":null,"h":9223372036854775808,"i":1}',
@@ -32,7 +32,7 @@ test('types hold every sample, and no number is a floating one', () => {
   );
 });
 
-test('the key is what every sample has, each its own', () => {
+test('headgate infer takes for a key what every sample has with distinct values', () => {
   assert.deepEqual(inferred('{"n":1,"id":"a"}', '{"n":2,"id":"b"}'), ['n BIGINT', 'id TEXT key']);
   assert.deepEqual(inferred('{"n":1,"id":"a"}', '{"n":2,"id":"a"}'), ['n BIGINT', 'id TEXT']);
   assert.deepEqual(inferred('{"id":"a"}', '{}'), ['id TEXT']);
@@ -44,7 +44,7 @@ test('the key is what every sample has, each its own', () => {
   ]);
 });
 
-test('names are quoted where they have to be, and what can be no column is told', () => {
+test('headgate infer quotes names where needed and reports keys that can be no column', () => {
   const columns = inferColumns([Buffer.from('{"order":1,"a b":1,"q\\"q":1,"\\u00e9":1}')]);
   assert.equal(
     statementOf('app.select', columns),
@@ -56,7 +56,7 @@ test('names are quoted where they have to be, and what can be no column is told'
   assert.throws(() => inferred(), /no samples/);
 });
 
-test('a key on which a terminal would act is not shown', () => {
+test('headgate infer does not print keys with terminal control characters', () => {
   for (const key of ['\\u001b[31m', '\\u009b2J', 'a\\u202eb', '\\u0000'])
     assert.throws(
       () => inferColumns([Buffer.from(`{"${key}":1}`)]),

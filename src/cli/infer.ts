@@ -13,7 +13,7 @@ import { limits } from '../config/limits.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { within } from './session.ts';
-import type { Session } from './session.ts';
+import type { CommandSession } from './session.ts';
 import type { Where } from './find-headgate.ts';
 
 export interface InferOptions {
@@ -71,7 +71,7 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
 }
 
 /** The columns that INCLUDE fills; none if it is not a webhook table. */
-async function includedBy(session: Session, table: string): Promise<readonly string[]> {
+async function includedBy(session: CommandSession, table: string): Promise<readonly string[]> {
   const found = await session.rows(
     `SELECT headgate.placed(w.relation, i.value)::text AS name FROM headgate.webhook_table w, jsonb_array_elements(w.includes) i
 WHERE w.relation = $1::oid`,

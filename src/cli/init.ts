@@ -20,7 +20,7 @@ import { reasonOf } from './forward.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { rest, utcText, within } from './session.ts';
-import type { Session } from './session.ts';
+import type { CommandSession } from './session.ts';
 import { interrupted } from './print.ts';
 import { webhookUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
@@ -117,7 +117,7 @@ function placeOf(text: string): Place {
 }
 
 /** Only rows of exactly this body, so a real delivery that arrives meanwhile stays. */
-async function deleteTest(session: Session, table: string, body: Buffer): Promise<number> {
+async function deleteTest(session: CommandSession, table: string, body: Buffer): Promise<number> {
   const rows = await session.typed(
     `WITH gone AS (DELETE FROM ${table} WHERE raw = pg_catalog.decode($1, 'base64') RETURNING 1)
 SELECT pg_catalog.count(*)::pg_catalog.text AS n FROM gone`,
@@ -128,7 +128,7 @@ SELECT pg_catalog.count(*)::pg_catalog.text AS n FROM gone`,
 
 /** Waits until there is a row, and shows it; false: interrupted. */
 async function firstDelivery(
-  session: Session,
+  session: CommandSession,
   table: string,
   sender: Sender,
   io: CommandIo,
@@ -184,7 +184,7 @@ async function secretFor(
 
 /** In one transaction, so that the endpoint never exists without its check. */
 async function create(
-  session: Session,
+  session: CommandSession,
   sender: Sender,
   { sql, schema, table }: Place,
   { secret }: Made,

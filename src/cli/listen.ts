@@ -12,7 +12,7 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { backoffMs } from '../kit/backoff.ts';
 import { PlainError } from '../kit/plain-error.ts';
-import type { Answer } from '../senders/send-client.ts';
+import type { SentAnswer } from '../senders/send-client.ts';
 import { SendError } from '../senders/send-options.ts';
 import { limits } from '../config/limits.ts';
 import { UnsignableError } from '../senders/sign-again.ts';
@@ -24,7 +24,7 @@ import type { CommandIo } from '../kit/terminal.ts';
 import { Following } from './follow-rows.ts';
 import type { FollowedRow } from './follow-rows.ts';
 import { rest, staying } from './session.ts';
-import type { Session } from './session.ts';
+import type { CommandSession } from './session.ts';
 import type { StoredTable } from './stored-requests.ts';
 import { httpUrl, refuseRemote } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
@@ -99,7 +99,7 @@ class Listening {
     });
   }
 
-  async #follow(session: Session): Promise<void> {
+  async #follow(session: CommandSession): Promise<void> {
     while (!this.#io.signal.aborted) {
       const began = this.#io.elapsed();
       let sent = 0;
@@ -147,7 +147,7 @@ class Listening {
     return false;
   }
 
-  #show({ schema, table }: StoredTable, bytes: number, { status, body }: Answer, tookMs: number): void {
+  #show({ schema, table }: StoredTable, bytes: number, { status, body }: SentAnswer, tookMs: number): void {
     const ms = Math.round(tookMs);
     const at = new Date(this.#io.clock()).toISOString();
     const shown = body.slice(0, limits.listenShownCharsMax);

@@ -10,7 +10,7 @@ import { PlainError } from '../kit/plain-error.ts';
 import { plain } from '../kit/terminal.ts';
 import { limits } from '../config/limits.ts';
 
-export interface Column {
+export interface ParquetColumn {
   readonly name: string;
   /** The type's oid, and its modifier, such as the precision in `numeric(10, 2)`. */
   readonly dataTypeID: number;
@@ -42,7 +42,7 @@ export class Parquet {
   #chars = 0;
 
   /** `elements`: element type by array type, as oids. */
-  constructor(columns: readonly Column[], elements: ReadonlyMap<number, number>) {
+  constructor(columns: readonly ParquetColumn[], elements: ReadonlyMap<number, number>) {
     if (columns.length === 0)
       throw new PlainError('the table has no columns: a Parquet file needs at least one');
     this.#columns = columns.map(({ name, dataTypeID, dataTypeModifier }) => {

@@ -2,7 +2,7 @@
 import { painted, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 
-export type Shown = Readonly<Record<string, string | number | boolean | null>>;
+export type PrintedRow = Readonly<Record<string, string | number | boolean | null>>;
 
 /** What is drawn on: a terminal of a width, perhaps in colours, or a file. */
 export type Screen = Pick<CommandIo, 'columns' | 'colours'>;
@@ -12,7 +12,7 @@ export type Screen = Pick<CommandIo, 'columns' | 'colours'>;
  * narrow.
  */
 export function tableOf(
-  rows: readonly Shown[],
+  rows: readonly PrintedRow[],
   columns: readonly string[],
   screen: Screen = {},
   below: string | null = null,

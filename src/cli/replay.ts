@@ -14,7 +14,7 @@ import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { spanOf } from '../kit/duration.ts';
 import { databaseError, rest, within } from './session.ts';
-import type { Session, Texts } from './session.ts';
+import type { CommandSession, Texts } from './session.ts';
 import { requestOf, storedTables } from './stored-requests.ts';
 import type { StoredTable } from './stored-requests.ts';
 import { httpUrl, refuseRemote, webhookUrl } from './find-headgate.ts';
@@ -85,7 +85,7 @@ function conditionOf(
 }
 
 async function targetOf(
-  session: Session,
+  session: CommandSession,
   where: Where,
   { to, allowRemote }: ReplayOptions,
   database: string,

@@ -5,7 +5,7 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { startServer } from '../../test/support/server.ts';
 import { until } from '../../test/support/until.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { within, Session } from './session.ts';
+import { within, CommandSession } from './session.ts';
 
 test('a position is told when the log that speaks of it is on the disk', async (t) => {
   const server = await startServer(undefined, ['wal_writer_delay=10s']);
@@ -31,8 +31,8 @@ test('a position is told when the log that speaks of it is on the disk', async (
     return behind();
   });
   let questions = 0;
-  class Counted extends Session {
-    override rows: Session['rows'] = (text, values) => {
+  class Counted extends CommandSession {
+    override rows: CommandSession['rows'] = (text, values) => {
       questions += 1;
       return super.rows(text, values);
     };

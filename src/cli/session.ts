@@ -27,7 +27,7 @@ export const utcText = (time: string): string =>
 /** The values of a row, by column. */
 export type Texts = Readonly<Record<string, string | null>>;
 
-export class Session {
+export class CommandSession {
   readonly client: Client;
   #isInTransaction = false;
   constructor(client: Client) {
@@ -124,7 +124,7 @@ export function databaseError(error: unknown): DatabaseFailure {
   return new DatabaseFailure(hint === undefined ? said : `${said}\n${hint}`, code);
 }
 
-export async function connect(dsn: string, command: string): Promise<Session> {
+export async function connect(dsn: string, command: string): Promise<CommandSession> {
   const { servers, secrets } = parseDsn(dsn);
   let why = 'the connection string names no server';
   let failed: unknown;
@@ -140,7 +140,7 @@ export async function connect(dsn: string, command: string): Promise<Session> {
     client.on('error', () => {});
     try {
       await client.connect();
-      return new Session(client);
+      return new CommandSession(client);
     } catch (error) {
       void hangUp(client);
       failed = error;
@@ -170,7 +170,7 @@ export class Unreachable extends DatabaseFailure {
 export async function within<T>(
   dsn: string,
   command: string,
-  work: (session: Session) => Promise<T>,
+  work: (session: CommandSession) => Promise<T>,
 ): Promise<T> {
   const session = await connect(dsn, command);
   try {
@@ -188,7 +188,7 @@ export async function staying(
   dsn: string,
   command: string,
   io: CommandIo,
-  work: (session: Session, begin: () => boolean) => Promise<void>,
+  work: (session: CommandSession, begin: () => boolean) => Promise<void>,
 ): Promise<void> {
   let [begun, failures] = [false, 0];
   const begin = (): boolean => {

@@ -17,7 +17,7 @@ import { goneType } from '../gateway/sql-types.ts';
 import { aligned, isoTime } from './print.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { connect } from './session.ts';
-import type { Session } from './session.ts';
+import type { CommandSession } from './session.ts';
 import { historyFile, webhookUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
@@ -77,14 +77,14 @@ const isExit = (line: string): boolean => /^\s*(?:\\q|exit|quit)\s*;?\s*$/i.test
 const isBackslash = (text: string): boolean => text.trim().startsWith('\\');
 
 class Prompt {
-  readonly #session: Session;
+  readonly #session: CommandSession;
   readonly #where: Where;
   readonly #json: boolean;
   readonly #io: CommandIo;
   #expanded = false;
   #pending = '';
 
-  constructor(session: Session, where: Where, json: boolean, io: CommandIo) {
+  constructor(session: CommandSession, where: Where, json: boolean, io: CommandIo) {
     this.#session = session;
     this.#where = where;
     this.#json = json;

@@ -6,7 +6,7 @@
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { jsonObject } from '../kit/json-object.ts';
 import { PlainError } from '../kit/plain-error.ts';
-import type { Session, Texts } from './session.ts';
+import type { CommandSession, Texts } from './session.ts';
 
 export interface StoredTable {
   readonly oid: string;
@@ -20,11 +20,11 @@ export interface StoredTable {
   readonly from: string;
   /** The column that INCLUDE TIMESTAMP fills; null: none. */
   readonly arrival: string | null;
-  readonly keeps: Keeps;
+  readonly keeps: KeptParts;
 }
 
 /** The parts of a request that a table keeps. */
-export interface Keeps {
+export interface KeptParts {
   /** Byte for byte. */
   readonly body: boolean;
   /** All headers but those that INCLUDE HEADERS leaves out. */
@@ -69,7 +69,10 @@ JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE headgate.owns_table(w.relation)`;
 
 /** `names`: as in SQL; empty: all tables that the role owns. */
-export async function storedTables(session: Session, names: readonly string[]): Promise<StoredTable[]> {
+export async function storedTables(
+  session: CommandSession,
+  names: readonly string[],
+): Promise<StoredTable[]> {
   if (names.length === 0) return (await session.rows(`${ofTables} ORDER BY 3, 4`)).map(tableOf);
   const found: StoredTable[] = [];
   for (const name of names) {

@@ -15,7 +15,7 @@ import { Following } from './follow-rows.ts';
 import type { FollowedRow } from './follow-rows.ts';
 import { interrupted } from './print.ts';
 import { rest, staying, utcText, within } from './session.ts';
-import type { Session, Texts } from './session.ts';
+import type { CommandSession, Texts } from './session.ts';
 import { requestOf } from './stored-requests.ts';
 import type { StoredTable } from './stored-requests.ts';
 import type { Where } from './find-headgate.ts';
@@ -59,7 +59,7 @@ export async function tailElsewhere(where: Where, options: TailOptions, io: Comm
 
 /** The last requests before the positions from which they are followed, oldest first. */
 async function showEarlier(
-  session: Session,
+  session: CommandSession,
   tables: readonly StoredTable[],
   { lines, seconds }: Earlier,
   until: { readonly rows: bigint; readonly refused: bigint },
@@ -101,7 +101,7 @@ const byTime = (a: { readonly at: string }, b: { readonly at: string }): number 
 
 /** A request that is retried does not count as new. */
 async function refusedBetween(
-  session: Session,
+  session: CommandSession,
   table: string | undefined,
   since: bigint,
   until: bigint,
@@ -111,7 +111,7 @@ async function refusedBetween(
 }
 
 async function refusedRows(
-  session: Session,
+  session: CommandSession,
   table: string | undefined,
   condition: string,
   order: string,

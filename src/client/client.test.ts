@@ -50,7 +50,7 @@ test('every JSON text is read as JSON.parse reads it, and digits that it loses a
   assert.deepEqual(Object.keys(fromJson('{"__proto__":12345678901234567}') as object), ['__proto__']);
 });
 
-test('what JSON cannot say by itself is written as PostgreSQL reads it', () => {
+test("the client writes values that JSON lacks in PostgreSQL's input format", () => {
   assert.equal(
     toJson({ a: 12345678901234567890n, b: new Uint8Array([0, 255]) }),
     '{"a":12345678901234567890,"b":"\\\\x00ff"}',
@@ -154,7 +154,7 @@ test('503 is tried again, within bounds; what may have taken effect only where t
   await assert.rejects(waiting, /enough/);
 });
 
-test('errors say what the gateway said, and what a proxy said', async (t) => {
+test('client errors contain the message of the gateway or of a proxy', async (t) => {
   const refusing = await answering(t, {
     status: 422,
     body: '{"error":"line 2: no","code":"row_refused","line":2}',
@@ -204,7 +204,7 @@ test('rows go in batches of so many rows or bytes, compressed where it pays', as
   assert.equal((await client.insert('t', [])).rows, 0);
 });
 
-test('the client and a real gateway', async (t) => {
+test('the client works against a real gateway', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), { token: 'key' });
   const client = createClient({ url: gateway.url, token: 'key' });
   await client.sql`CREATE TABLE t (id bigint PRIMARY KEY, v STRING, raw bytea, tags text[], doc jsonb, price numeric)`;

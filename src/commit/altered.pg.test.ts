@@ -98,7 +98,7 @@ function commitPlaces(trace: string, ownCommit: boolean): number[] {
 
 suite('answers that are altered', () => {
   for (const [name, table, make, members] of ways) {
-    test(`${name}: an ERROR is final when the engine is ready again`, async (t) => {
+    test(`altered replies, ${name}: an ERROR is final once the engine is ready again`, async (t) => {
       const { proxy, group, warm } = await room(t, table, make);
       // A group that is cut has a hundred places.
       const isCut = members.includes('bad');
@@ -160,7 +160,7 @@ suite('answers that are altered', () => {
     });
   }
 
-  test('what one server has rolled back is not known to be stored nowhere where rows are spread over several', async (t) => {
+  test('with rows on several servers, a rollback on one does not count as stored nowhere', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`create table t (id int, file text);
       create function read() returns trigger language plpgsql as $$ begin

@@ -2,7 +2,7 @@
 import type { Rows } from '../types/rows.ts';
 import { typeOids } from './statements.ts';
 import { documentCount, documentLength } from './wire-message.ts';
-import type { Parameter } from './wire-message.ts';
+import type { WireParameter } from './wire-message.ts';
 
 /** The oids of a type and of its arrays: pg_type.oid, fixed in every PostgreSQL. */
 export interface ArrayType {
@@ -26,7 +26,7 @@ export function arrayOf(
   { element: type }: ArrayType,
   elements: readonly Buffer[],
   prefix = nothing,
-): Parameter {
+): WireParameter {
   const bytes = elements.reduce((sum, element) => sum + 4 + prefix.length + element.length, 20);
   const value = Buffer.allocUnsafe(bytes);
   let at = 0;
@@ -49,7 +49,7 @@ export function numberOf(value: number): Buffer {
 }
 
 /** The documents of all rows of these requests, in order, as jsonb. */
-export function documentsOf(members: readonly Rows[]): Parameter {
+export function documentsOf(members: readonly Rows[]): WireParameter {
   const documents = members.flatMap(({ documents: of }) =>
     Array.from({ length: documentCount(of) }, (_, i) => {
       const start = of.spans?.[2 * i] ?? 0;

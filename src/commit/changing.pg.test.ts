@@ -58,7 +58,7 @@ suite('tables and connections that change', () => {
     }
   });
 
-  test('a table that is altered while rows wait for it', async (t) => {
+  test('rows that waited for an ALTER TABLE are stored in the new table or refused', async (t) => {
     const { client, database, tableOf, send } = await commitRoom(t);
     await client.query('create table t (id int primary key, v int)');
     const target = await tableOf('t');
@@ -160,7 +160,7 @@ suite('tables and connections that change', () => {
     assert.deepEqual((await client.query('select v from c')).rows, [{ v: 3 }]);
   });
 
-  test('columns that a row keeps, in order with those that do not', async (t) => {
+  test('rows that keep columns are stored in order with rows that do not', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query('create table k (id int primary key, a text, b text)');
     const target = await tableOf('k');
@@ -184,7 +184,7 @@ suite('tables and connections that change', () => {
     ]);
   });
 
-  test('a session that has forgotten its statements is told again', async (t) => {
+  test('statements are prepared again in a session that lost them', async (t) => {
     const { client, database, tableOf } = await commitRoom(t);
     await client.query('create table t (id int primary key)');
     const target = await tableOf('t');
@@ -200,7 +200,7 @@ suite('tables and connections that change', () => {
     }
   });
 
-  test('behind a pooler nothing is set for longer than a transaction', async (t) => {
+  test('commits behind a pooler set nothing beyond their transaction', async (t) => {
     const { client, database, tableOf } = await commitRoom(t);
     await client.query(`
       alter database ${database.name} set synchronous_commit = off;
@@ -239,7 +239,7 @@ suite('tables and connections that change', () => {
     assert.deepEqual(codes(await send([rowsOf(target, '{"id":3}')])), [1]);
   });
 
-  test('a group that is waited for longer may take longer', async (t) => {
+  test("a group's statement timeout follows the longest wait of its members", async (t) => {
     const {
       client,
       tableOf,
@@ -264,37 +264,43 @@ suite('tables and connections that change', () => {
     ['an older', debianBin],
   ] as const) {
     const skip = existsSync(join(bin, 'postgres')) ? false : `no PostgreSQL in ${bin}`;
-    test(`any table of ${version} PostgreSQL, where there is no schema headgate`, { skip }, async (t) => {
-      const server = await startServer(bin);
-      onEnd(t, 'server', () => server.close());
-      const engine = await openPostgresEngine({
-        databaseUrl: `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`,
-        observe: () => {},
-      });
-      onEnd(t, 'engine', () => engine.close());
-      const client = new Client(engine.clientConfig('postgres'));
-      await client.connect();
-      onEnd(t, 'client', () => client.end());
-      await client.query('create table t (id int primary key, v numeric default 1.50, at timestamptz)');
-      const row = await describeTable(client, 't');
-      assert(row !== null);
-      const shape = toShape(row, { writeMode: null, document: null, includes: [], onTypeError: 'reject' });
-      assert(typeof shape !== 'string');
-      const target = targetOf({ database: 'postgres', table: 't', oid: row.relation, shape });
-      const send = committer(t, engine, new Spy());
-      const outcomes = await send([
-        rowsOf(target, '{"id":1}', '{"id":1,"v":"2.250"}'),
-        rowsOf(target, '{"id":2,"at":"x"}'),
-        { ...rowsOf(target, '{"id":1}', '{"id":3}'), deletes: Uint8Array.of(1, 0) },
-      ]);
-      assert.deepEqual(messages(outcomes), [
-        'committed',
-        'failed to decode webhook JSON payload: column "at": invalid input syntax for type timestamp with time zone: "x" [0]',
-        'committed',
-      ]);
-      assert.deepEqual((await client.query('select id, v from t order by id')).rows, [{ id: 3, v: '1.50' }]);
-      await client.query('alter table t add column more int');
-      assert.deepEqual(codes(await send([rowsOf(target, '{"id":4}')])), ['aborted table_changed']);
-    });
+    test(
+      `commits work on any table of ${version} PostgreSQL without schema headgate`,
+      { skip },
+      async (t) => {
+        const server = await startServer(bin);
+        onEnd(t, 'server', () => server.close());
+        const engine = await openPostgresEngine({
+          databaseUrl: `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`,
+          observe: () => {},
+        });
+        onEnd(t, 'engine', () => engine.close());
+        const client = new Client(engine.clientConfig('postgres'));
+        await client.connect();
+        onEnd(t, 'client', () => client.end());
+        await client.query('create table t (id int primary key, v numeric default 1.50, at timestamptz)');
+        const row = await describeTable(client, 't');
+        assert(row !== null);
+        const shape = toShape(row, { writeMode: null, document: null, includes: [], onTypeError: 'reject' });
+        assert(typeof shape !== 'string');
+        const target = targetOf({ database: 'postgres', table: 't', oid: row.relation, shape });
+        const send = committer(t, engine, new Spy());
+        const outcomes = await send([
+          rowsOf(target, '{"id":1}', '{"id":1,"v":"2.250"}'),
+          rowsOf(target, '{"id":2,"at":"x"}'),
+          { ...rowsOf(target, '{"id":1}', '{"id":3}'), deletes: Uint8Array.of(1, 0) },
+        ]);
+        assert.deepEqual(messages(outcomes), [
+          'committed',
+          'failed to decode webhook JSON payload: column "at": invalid input syntax for type timestamp with time zone: "x" [0]',
+          'committed',
+        ]);
+        assert.deepEqual((await client.query('select id, v from t order by id')).rows, [
+          { id: 3, v: '1.50' },
+        ]);
+        await client.query('alter table t add column more int');
+        assert.deepEqual(codes(await send([rowsOf(target, '{"id":4}')])), ['aborted table_changed']);
+      },
+    );
   }
 });

@@ -17,7 +17,7 @@ import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, PoolClient } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { boundAnswers } from '../engine/close-client.ts';
-import { LeftBehind } from '../engine/orphaned-backends.ts';
+import { OrphanedBackends } from '../engine/orphaned-backends.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
 import { unservedReason } from '../engine/connection-failure.ts';
 import { backoffMs } from '../kit/backoff.ts';
@@ -31,7 +31,7 @@ import { LoginRefused } from '../engine/owner-logins.ts';
 import type { Target } from '../types/target.ts';
 import { connectionOf } from './commit-connection.ts';
 import type { PreparedStatements } from './prepared.ts';
-import { lendForCode, LentSession, lookAtSession, prepareSession } from './session-properties.ts';
+import { lendForCode, BorrowedSession, lookAtSession, prepareSession } from './session-properties.ts';
 
 type Kind = 'own' | 'writer' | 'code';
 
@@ -121,7 +121,7 @@ export class CommitPools {
       try {
         return await open.pool.connect();
       } catch (error) {
-        if (!open.shared && (refusesParameters(error) || error instanceof LentSession)) this.#share(open);
+        if (!open.shared && (refusesParameters(error) || error instanceof BorrowedSession)) this.#share(open);
         else if (sqlstateOf(error) !== '53300') throw error;
         else {
           await this.#takeAsSize(database, open, error as Error, attempt);
@@ -287,7 +287,7 @@ export class CommitPools {
     const learned = new Set<ClientBase>();
     pool.on('remove', (client) => learned.delete(client));
     // Behind a pooler the process is that of others, too.
-    if (!shared) new LeftBehind(() => this.#configOf(database, kind)).watch(database, pool);
+    if (!shared) new OrphanedBackends(() => this.#configOf(database, kind)).watch(database, pool);
     const atFirst = { warm: [], isOver: false, limitedAtMs: null, said: false, isPgpool: null };
     const open: Open = { database, kind, pool, shared, learned, ...atFirst };
     this.#pools.set(keyOf(database, kind), open);

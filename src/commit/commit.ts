@@ -20,38 +20,38 @@ import type { IntoRisingWave } from '../risingwave/into.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { commitCopy } from './document-group.ts';
+import { commitDocuments } from './document-group.ts';
 import { commitDecoded } from './decoded-group.ts';
 import { askOn, fateOf } from './transaction-status.ts';
 import { aborted, isSendersAffair, verdictOf } from './error-cause.ts';
 import type { PreparedStatements } from './prepared.ts';
 import { connectionOf } from './commit-connection.ts';
-import { Session } from './session.ts';
-import type { Fate } from './session.ts';
-import { Sharing } from './shared-transaction.ts';
-import type { Transactions } from './shared-transaction.ts';
+import { CommitSession } from './session.ts';
+import type { TransactionEnd } from './session.ts';
+import { GroupSharing } from './shared-transaction.ts';
+import type { GroupTransactions } from './shared-transaction.ts';
 import { ackTimeoutOf, mayShare, sharesOf, storeTogether } from './multi-table-statement.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 import { forRows } from './session-role.ts';
-import { Turns } from './owner-scheduler.ts';
-import type { Done } from './owner-scheduler.ts';
+import { OwnerScheduler } from './owner-scheduler.ts';
+import type { GroupResult } from './owner-scheduler.ts';
 
 export interface CommitContext extends StageContext {
   readonly pools: CommitPools;
 }
 
-export class Commit implements GroupCommit, Transactions {
+export class Commit implements GroupCommit, GroupTransactions {
   readonly #context: CommitContext;
   /** Where rows of tables with `into` go; null: there are none. */
   readonly #elsewhere: Pick<IntoRisingWave, 'commit'> | null;
-  readonly #turns: Turns;
-  readonly #sharing: Sharing;
+  readonly #turns: OwnerScheduler;
+  readonly #sharing: GroupSharing;
 
   constructor(context: CommitContext, elsewhere: Pick<IntoRisingWave, 'commit'> | null = null) {
     this.#context = context;
     this.#elsewhere = elsewhere;
-    this.#turns = new Turns(context.pools, context);
-    this.#sharing = new Sharing(this, context);
+    this.#turns = new OwnerScheduler(context.pools, context);
+    this.#sharing = new GroupSharing(this, context);
   }
 
   commit(group: Group): Promise<readonly Outcome[]> {
@@ -67,12 +67,12 @@ export class Commit implements GroupCommit, Transactions {
     return outcomes;
   }
 
-  async alone(group: Group): Promise<Done> {
+  async alone(group: Group): Promise<GroupResult> {
     const done = await this.#turns.run(group, () => commitAlone(this.#context, group));
     return done ?? tooLate(this.#context, group);
   }
 
-  together(groups: readonly Group[], boundMs: number): ReturnType<Transactions['together']> {
+  together(groups: readonly Group[], boundMs: number): ReturnType<GroupTransactions['together']> {
     return commitTogether(this.#context, groups, boundMs);
   }
 
@@ -87,7 +87,7 @@ export function isCopied({ shape, dedupe }: Target): boolean {
   return shape.writeMode === 'copy' && dedupe === undefined;
 }
 
-async function commitAlone(options: CommitContext, group: Group): Promise<Done> {
+async function commitAlone(options: CommitContext, group: Group): Promise<GroupResult> {
   const target = forRows(group);
   const { members } = group;
   const { limits, clock } = options;
@@ -95,7 +95,7 @@ async function commitAlone(options: CommitContext, group: Group): Promise<Done> 
   const [outcomes = []] = await onSession(options, [group], target, async (session, lent) => {
     started = clock();
     const settled = isCopied(target)
-      ? await commitCopy(session, target, members, limits)
+      ? await commitDocuments(session, target, members, limits)
       : await commitDecoded(session, target, members, options);
     lent.isDoubtful = settled.some((it) => it.kind === 'aborted' && it.refusal.code === 'table_changed');
     return [settled];
@@ -104,7 +104,7 @@ async function commitAlone(options: CommitContext, group: Group): Promise<Done> 
 }
 
 /** Its turn did not come in time. */
-function tooLate({ observe }: CommitContext, group: Group): Done {
+function tooLate({ observe }: CommitContext, group: Group): GroupResult {
   const outcomes = all(group, aborted(refusal('deadline')));
   tell(observe, group, outcomes, 0);
   return { outcomes, ms: null };
@@ -140,7 +140,7 @@ async function onSession<T extends readonly (readonly Outcome[] | null)[] | null
   options: CommitContext,
   groups: readonly Group[],
   only: Target | null,
-  work: (session: Session, lent: Lent) => Promise<T>,
+  work: (session: CommitSession, lent: Lent) => Promise<T>,
 ): Promise<T | readonly (readonly Outcome[])[]> {
   const { pools, limits, observe, clock } = options;
   const [first] = groups;
@@ -154,18 +154,18 @@ async function onSession<T extends readonly (readonly Outcome[] | null)[] | null
     const reason = error instanceof Error ? error.message : String(error);
     for (const { target: of, rows } of groups)
       observe({ kind: 'group.aborted', table: of, rows, sqlstate: '08001', reason });
-    return groups.map((group) => all(group, aborted(notConnected(error))));
+    return groups.map((group) => all(group, aborted(noConnection(error))));
   }
   const ackTimeoutMs = Math.max(...groups.map(ackTimeoutOf));
   const deadline = started + ackTimeoutMs;
   const leftMs = () => deadline - clock();
-  const told = (fate: Fate | null) => {
+  const told = (fate: TransactionEnd | null) => {
     for (const { target: of, rows } of groups)
       observe({ kind: 'group.settled', table: of, rows, fate: fate ?? 'unknown' });
     return fate;
   };
   const lent = new Lent(client, pools);
-  const session = new Session({
+  const session = new CommitSession({
     client,
     clock,
     deadline,
@@ -205,7 +205,7 @@ const away: Outcome = aborted(refusal('engine_unavailable'));
 const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
 
 /** Why there is no connection for rows. */
-export function notConnected(error: unknown): Refusal {
+export function noConnection(error: unknown): Refusal {
   return error instanceof LoginRefused
     ? refusal('table_unusable', error.message)
     : refusal('engine_unavailable');

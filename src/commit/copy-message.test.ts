@@ -45,7 +45,7 @@ test('the bytes are one CopyData and one CopyDone whose lengths and rows are exa
 
 const facts = { role: 'hg', path: '"$user", public', commit: 'on', apart: false };
 
-test('names are quoted, and quoted again as text', () => {
+test('COPY statements quote names, and quote them again inside text', () => {
   const { sql } = groupStatement(target, { commit: 'as it is', timeoutMs: null }, facts, false);
   assert(sql.includes(String.raw`copy "pu""blic"."o'rd\ers" ("da ta") from stdin (format binary)`), sql);
   assert(sql.includes(String.raw`headgate.confirm( E'"pu""blic"."o''rd\\ers"', 7, '750.751', 10)`), sql);
@@ -57,7 +57,7 @@ test('names are quoted, and quoted again as text', () => {
   );
 });
 
-test('where the log can be followed, each row is written into it apart', () => {
+test('with logical decoding each row is written to the log separately', () => {
   const { sql } = groupStatement(
     target,
     { commit: 'as it is', timeoutMs: null },

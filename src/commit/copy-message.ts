@@ -10,7 +10,7 @@ import { mergedBytes, Pieces } from './wire-buffer.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import { holdCodeSql, isPlain, lockSql, numberSql } from './lock-table.ts';
 import { cleanUpStatements, safePath, settingStatements } from './statements.ts';
-import type { Settings } from './table-statements.ts';
+import type { TransactionSettings } from './table-statements.ts';
 import { documentCount, documentLength } from './wire-message.ts';
 
 /** COPY's binary signature, flags and extension length: https://www.postgresql.org/docs/current/sql-copy.html */
@@ -32,7 +32,7 @@ export interface GroupStatement {
 /** The statements of a group's transaction. */
 export function groupStatement(
   target: Target,
-  { commit, timeoutMs }: Settings,
+  { commit, timeoutMs }: TransactionSettings,
   facts: SessionFacts,
   shared: boolean,
 ): GroupStatement {

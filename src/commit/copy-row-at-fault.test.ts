@@ -4,13 +4,13 @@ import fc from 'fast-check';
 import { rowsOf as membersRows, targetOf } from '../../test/support/rows.ts';
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
-import type { Attempt } from './interpret-reply.ts';
+import type { StoreAttempt } from './interpret-reply.ts';
 import { commitIsolating } from './copy-row-at-fault.ts';
 
 const target = targetOf();
 const rowsOf = (count: number): Rows => membersRows(target, ...Array.from({ length: count }, () => '1'));
 const rowRefused: Outcome = { kind: 'aborted', refusal: refusal('row_refused') };
-const failed = (line: number | null): Attempt => ({
+const failed = (line: number | null): StoreAttempt => ({
   kind: 'failed',
   sqlstate: '22P02',
   message: '',
@@ -32,7 +32,7 @@ function engineOf(bad: ReadonlySet<Rows>, names: boolean) {
   return {
     stored,
     seen,
-    attempt: (members: readonly Rows[]): Promise<Attempt> => {
+    attempt: (members: readonly Rows[]): Promise<StoreAttempt> => {
       seen.attempts++;
       let line = 0;
       for (const member of members) {
@@ -91,7 +91,7 @@ test('exactly the members with a refused row are refused, all others are stored 
   );
 });
 
-test('one named row costs one more attempt', async () => {
+test('a group whose COPY error names the row is stored with one more attempt', async () => {
   const members = Array.from({ length: 100 }, () => rowsOf(1));
   const engine = engineOf(new Set(members.slice(57, 58)), true);
   const outcomes = await commitIsolating({ ...engine, namedRefusalsMax: 3 }, members);
@@ -116,7 +116,7 @@ test('a fault of nobody is one outcome for all; a lost connection is unknown for
     members.map(() => away),
   );
 
-  const answers: Attempt[] = [failed(null), { kind: 'committed' }, { kind: 'lost', reason: 'reset' }];
+  const answers: StoreAttempt[] = [failed(null), { kind: 'committed' }, { kind: 'lost', reason: 'reset' }];
   const halves = {
     attempt: () => Promise.resolve(answers.shift() ?? failed(null)),
     lineOf,
@@ -131,7 +131,7 @@ test('a fault of nobody is one outcome for all; a lost connection is unknown for
   );
 });
 
-test('what is no row’s fault costs its rows 503 and nobody else anything, and ends soon where nothing can be stored', async () => {
+test("an error that is no row's fault gives its own rows 503, and the search ends soon if nothing can be stored", async () => {
   const away: Outcome = { kind: 'aborted', refusal: refusal('engine_unavailable') };
   const members = Array.from({ length: 2_048 }, () => rowsOf(1));
   const judge = () => Promise.resolve({ blame: 'elsewhere' as const, outcome: away });

@@ -10,11 +10,11 @@ import type { Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
-import type { Attempt } from './interpret-reply.ts';
+import type { StoreAttempt } from './interpret-reply.ts';
 
-/** A group that is stored by COPY: CopyGroup, and what tests put in its place. */
+/** A group that is stored by COPY: DocumentGroup, and what tests put in its place. */
 export interface TriedCopy {
-  attempt(members: readonly Rows[]): Promise<Attempt>;
+  attempt(members: readonly Rows[]): Promise<StoreAttempt>;
   judge(failed: Failed): Promise<Judged>;
   /** Called before rows are refused that were only suspected: null, or the outcome of them all instead. */
   stands(): Promise<Outcome | null>;

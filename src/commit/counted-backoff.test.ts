@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Trials } from './counted-backoff.ts';
+import { CountedBackoff } from './counted-backoff.ts';
 
-test('what fails is tried seldom, and what passes again and again', () => {
-  const never = new Trials();
+test('CountedBackoff attempts seldom after failures and always after successes', () => {
+  const never = new CountedBackoff();
   let tried = 0;
   for (let i = 0; i < 100_000; i++)
     if (never.next()) {
@@ -11,7 +11,7 @@ test('what fails is tried seldom, and what passes again and again', () => {
       never.failed();
     }
   assert(tried > 20 && tried < 40, `${tried}`);
-  const fine = new Trials();
+  const fine = new CountedBackoff();
   for (let i = 0; i < 10; i++) {
     assert.equal(fine.next(), true);
     fine.passed();

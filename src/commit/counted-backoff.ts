@@ -3,7 +3,7 @@
 const pauseMin = 16;
 const pauseMax = 4_096;
 
-export class Trials {
+export class CountedBackoff {
   /** How many go the long way after a failure. */
   #pause = 0;
   #left = 0;

@@ -11,7 +11,7 @@ import { refusal } from '../errors/refusals.ts';
 import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './error-cause.ts';
 import { withNulls } from './nulls.ts';
-import { Probes } from './value-at-fault.ts';
+import { ValueSearch } from './value-at-fault.ts';
 import {
   documentRefusal,
   forOwner,
@@ -20,16 +20,16 @@ import {
   rowRefusal,
 } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
-import type { Session } from './session.ts';
+import type { CommitSession } from './session.ts';
 import { settle } from './row-at-fault.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { TableStatements } from './table-statements.ts';
-import type { Attempt } from './interpret-reply.ts';
+import type { StoreAttempt } from './interpret-reply.ts';
 
 const statementsOf = rememberedOf((target: Target) => new TableStatements(target));
 
 export async function commitDecoded(
-  session: Session,
+  session: CommitSession,
   target: Target,
   members: readonly Rows[],
   options: Pick<StageContext, 'observe' | 'limits'>,
@@ -55,18 +55,22 @@ export class DecodedGroup implements TriedGroup {
   #differing = 0;
   /** Rows that were not newer than what the table has. */
   #stale = 0;
-  readonly #session: Session;
+  readonly #session: CommitSession;
   readonly #table: TableStatements;
   readonly #options: Pick<StageContext, 'observe' | 'limits'>;
-  readonly #probes: Probes;
+  readonly #probes: ValueSearch;
   /** Documents go whole into one column: no questions can be asked about their values. */
   readonly #whole: boolean;
 
-  constructor(session: Session, table: TableStatements, options: Pick<StageContext, 'observe' | 'limits'>) {
+  constructor(
+    session: CommitSession,
+    table: TableStatements,
+    options: Pick<StageContext, 'observe' | 'limits'>,
+  ) {
     this.#session = session;
     this.#table = table;
     this.#options = options;
-    this.#probes = new Probes(this.#send, table, session.facts, options.limits.groupProbesMax);
+    this.#probes = new ValueSearch(this.#send, table, session.facts, options.limits.groupProbesMax);
     this.#whole = table.target.shape.writeMode === 'copy';
   }
 
@@ -80,7 +84,7 @@ export class DecodedGroup implements TriedGroup {
     if (this.#stale > 0) observe({ kind: 'rows.stale', table, rows: this.#stale });
   }
 
-  readonly #send: Session['send'] = (messages, expected) => this.#session.send(messages, expected);
+  readonly #send: CommitSession['send'] = (messages, expected) => this.#session.send(messages, expected);
 
   refuse(member: Rows): Outcome | null {
     if (this.#table.deletes || member.deletes?.includes(1) !== true) return null;
@@ -88,23 +92,23 @@ export class DecodedGroup implements TriedGroup {
   }
 
   /** `whole`: stores none of them if one is to be set apart, because its delivery's id is that of another delivery. */
-  async store(members: readonly Rows[], whole = false): Promise<Attempt> {
+  async store(members: readonly Rows[], whole = false): Promise<StoreAttempt> {
     const store = (some: readonly Rows[]) => this.#session.store(this.#table, some);
     if (this.#table.target.dedupe === undefined) return this.#counted(await store(members));
     return this.#counted(await storeOnce(members, store, this.#count, whole));
   }
 
-  #counted(attempt: Attempt): Attempt {
+  #counted(attempt: StoreAttempt): StoreAttempt {
     if (attempt.kind === 'committed') for (const rows of attempt.stale?.values() ?? []) this.#stale += rows;
     return attempt;
   }
 
-  async storeEach(units: readonly (readonly Rows[])[]): Promise<readonly Attempt[]> {
+  async storeEach(units: readonly (readonly Rows[])[]): Promise<readonly StoreAttempt[]> {
     const { dedupe, shape } = this.#table.target;
     // A server of Citus checks deferred constraints when it commits, and a rollback to a savepoint on one of them leaves Citus without
     // two-phase commit: there each unit has a transaction of its own.
     if (shape.distributedByCitus === true) {
-      const attempts: Attempt[] = [];
+      const attempts: StoreAttempt[] = [];
       for (const unit of units) attempts.push(await this.store(unit));
       return attempts;
     }
@@ -172,7 +176,7 @@ export class DecodedGroup implements TriedGroup {
     if (this.#whole || isDelivered(failed) || !mayBeMisfit(failed) || (members.length === 1 && !nulls))
       return members;
     const questions = nulls ? this.#options.limits.groupNulledProbesMax : probesOf(members);
-    const probes = new Probes(this.#send, this.#table, this.#session.facts, questions);
+    const probes = new ValueSearch(this.#send, this.#table, this.#session.facts, questions);
     const sifted: (Rows | Outcome)[] = [...members];
     for (const i of await probes.failing(members)) {
       const member = members[i];
@@ -182,7 +186,7 @@ export class DecodedGroup implements TriedGroup {
     return sifted;
   }
 
-  async #withNulls(member: Rows, probes: Probes): Promise<Rows> {
+  async #withNulls(member: Rows, probes: ValueSearch): Promise<Rows> {
     const { document } = this.#table.target.shape;
     // The document is the row: without it nothing that was sent would be stored.
     const onTypeError = (await probes.all(member)).filter(({ column }) => column.name !== document);

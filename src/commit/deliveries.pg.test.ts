@@ -76,7 +76,7 @@ suite('deliveries that are stored once', () => {
     assert.equal(await known(), 3);
   });
 
-  test('what is refused leaves no id, among others and alone, and its copy is tried like it', async (t) => {
+  test('a refused delivery leaves no id behind, in a group or alone, and its repetition is attempted anew', async (t) => {
     const { client, columns, send, known } = await room(t);
     await client.query('create table r (id int check (id > 0), word text)');
     const target = await columns('r');
@@ -118,7 +118,7 @@ suite('deliveries that are stored once', () => {
     ]);
   });
 
-  test('of two Headgates with one delivery the second waits for the first', async (t) => {
+  test('with one delivery at two Headgates the second waits for the first', async (t) => {
     const { client, database, documents, send, known } = await room(t);
     await client.query('create table w (data jsonb)');
     const target = await documents('w');
@@ -180,7 +180,7 @@ suite('deliveries that are stored once', () => {
     assert.equal(await known(), 0);
   });
 
-  test('what comes from the disk is stored once, and what came before it is passed', async (t) => {
+  test('a delivery from the spool is stored once, and earlier ones are passed over', async (t) => {
     const { client, database, documents, send } = await room(t);
     await client.query('create table h (data jsonb)');
     const target = await documents('h');
@@ -281,7 +281,7 @@ suite('deliveries that are stored once', () => {
     }
   });
 
-  test('what is set apart breaks its chain: nothing after it takes effect', async (t) => {
+  test('a delivery that is set apart breaks its chain: no later request of it is stored', async (t) => {
     const { client, documents, send } = await room(t);
     await client.query('create table ch (data jsonb)');
     const target = await documents('ch');
@@ -300,7 +300,7 @@ suite('deliveries that are stored once', () => {
     );
   });
 
-  test('two Headgates with one id and two bodies: one is stored, the other is set apart', async (t) => {
+  test('one delivery id with two bodies at two Headgates: one is stored, the other set apart', async (t) => {
     const { client, database, documents, send } = await room(t);
     await client.query('create table tw (data jsonb)');
     const target = await documents('tw');
@@ -331,7 +331,7 @@ suite('deliveries that are stored once', () => {
     assert.equal(rows[0]?.n, 20);
   });
 
-  test('from the disk, a request with the id of another one is refused alone, and the position does not pass it unkept', async (t) => {
+  test("a spooled request with another delivery's id is refused alone, and the position passes it only once it is kept", async (t) => {
     const { client, database, documents, send } = await room(t);
     await client.query('create table hd (data jsonb)');
     const target = await documents('hd');
@@ -358,7 +358,7 @@ suite('deliveries that are stored once', () => {
     assert.equal(rows[0]?.position, '2');
   });
 
-  test('the table of ids is Headgate’s alone', async (t) => {
+  test('the table of delivery ids is accessible to Headgate only', async (t) => {
     const { client } = await room(t);
     const role = `stranger_${process.pid}`;
     await client.query(`create role ${role}`);

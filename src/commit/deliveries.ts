@@ -7,14 +7,14 @@
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
-import { askStep } from './headgate-request.ts';
+import { requestStep } from './headgate-request.ts';
 import { chainBroken } from './chains.ts';
 import { textOf } from './lock-table.ts';
 import { aborted, deliveredBefore, failedHere, isDelivered } from './error-cause.ts';
 import { toStatement } from './prepared.ts';
 import { typeOids } from './statements.ts';
-import type { Step } from './table-statements.ts';
-import type { Attempt, UnitAttempts } from './interpret-reply.ts';
+import type { StatementStep } from './table-statements.ts';
+import type { StoreAttempt, UnitAttempts } from './interpret-reply.ts';
 import { executeMessages } from './wire-message.ts';
 
 const uuids = 2951; // uuid[]
@@ -26,13 +26,15 @@ const claim = toStatement('select headgate.claim_deliveries($1, $2, $3, $4)', [
 ]);
 
 /** The steps before the rows of one attempt; none if no row has an id. */
-export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows[]): Step[] {
+export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows[]): StatementStep[] {
   const claimed = members.filter(({ delivery }) => delivery !== undefined);
   if (dedupe === undefined || claimed.length === 0) return [];
   const ids = claimed.map(({ delivery }) => delivery);
   const bodies = claimed.map(({ content = null }) => content);
   if (code.as === 'owner')
-    return [{ ...askStep('claim', { relation: oid, ids, bodies, window: dedupe.windowS }), claims: true }];
+    return [
+      { ...requestStep('claim', { relation: oid, ids, bodies, window: dedupe.windowS }), claims: true },
+    ];
   const texts = [`{${ids.join()}}`, String(dedupe.windowS), `{${bodies.map((it) => it ?? 'null').join()}}`];
   const parameters = [String(oid), ...texts].map(textOf);
   return [
@@ -44,7 +46,7 @@ export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows
 type Known = ReadonlyMap<string, string | undefined>;
 
 /** The ids that were known; null: the attempt ended in another way. */
-function knownIn(attempt: Attempt): Known | null {
+function knownIn(attempt: StoreAttempt): Known | null {
   if (attempt.kind !== 'failed' || !isDelivered(attempt)) return null;
   return new Map(
     attempt.message.split(' ').map((it) => {
@@ -89,10 +91,10 @@ function sort(members: readonly Rows[], known: Known): Sorted {
 }
 
 /** Called with what has been sorted out, when the rest is stored. */
-export type Count = (copies: number, differing: number) => void;
+export type DeliveryCount = (copies: number, differing: number) => void;
 
 /** What became of them all, if what was tried has ended so. */
-function endOf(attempt: Attempt, { copies, apart }: Sorted, count: Count): Attempt {
+function endOf(attempt: StoreAttempt, { copies, apart }: Sorted, count: DeliveryCount): StoreAttempt {
   if (attempt.kind !== 'committed') return attempt;
   count(copies, [...apart.values()].filter((outcome) => outcome === differs).length);
   return apart.size === 0 ? attempt : { ...attempt, apart };
@@ -103,10 +105,10 @@ const nothingKnown: Known = new Map();
 /** Stores those that are not known yet. `whole`: fails, as a known delivery does, if one of them is to be set apart. */
 export async function storeOnce(
   members: readonly Rows[],
-  store: (members: readonly Rows[]) => Promise<Attempt>,
-  count: Count,
+  store: (members: readonly Rows[]) => Promise<StoreAttempt>,
+  count: DeliveryCount,
   whole = false,
-): Promise<Attempt> {
+): Promise<StoreAttempt> {
   let known = nothingKnown;
   for (;;) {
     const sorted = sort(members, known);
@@ -124,8 +126,8 @@ export async function storeOnce(
 export async function storeEachOnce(
   units: readonly (readonly Rows[])[],
   storeEach: (units: readonly (readonly Rows[])[]) => Promise<UnitAttempts>,
-  count: Count,
-): Promise<readonly Attempt[]> {
+  count: DeliveryCount,
+): Promise<readonly StoreAttempt[]> {
   const sorted = units.map((unit) => sort(unit, nothingKnown));
   const { attempts, end } = await storeEach(sorted.map(({ tried }) => tried));
   return units.map((unit, i) => {

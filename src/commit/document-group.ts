@@ -8,22 +8,19 @@ import { copyMessages, copySql, groupStatement, noRowsStatement } from './copy-m
 import type { GroupStatement } from './copy-message.ts';
 import { areFew, fewRows, fewRowsOpening, fewRowsStatement } from './few-rows.ts';
 import { holdAndLook, isPlain, staysStatement } from './lock-table.ts';
-import type { Hold } from './lock-table.ts';
+import type { TableLock } from './lock-table.ts';
 import { commitIsolating } from './copy-row-at-fault.ts';
 import type { Judged, TriedCopy } from './copy-row-at-fault.ts';
 import { aborted, outcomeOf, verdictOf } from './error-cause.ts';
 import { toStatement } from './prepared.ts';
-import type { Statement } from './prepared.ts';
+import type { PreparedStatement } from './prepared.ts';
 import { documentRefusal, forOwner } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
-import type { Session } from './session.ts';
-import { foundBy, isForgotten } from './interpret-reply.ts';
-import type { Attempt } from './interpret-reply.ts';
-import type { Settings } from './table-statements.ts';
+import type { CommitSession } from './session.ts';
+import { conflictAttemptsMax, foundBy, isForgotten } from './interpret-reply.ts';
+import type { StoreAttempt } from './interpret-reply.ts';
+import type { TransactionSettings } from './table-statements.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
-
-/** Attempts of one group that the engine ended for reasons of its own (deadlock, serialization). */
-const conflictAttemptsMax = 3;
 
 interface CopyStatement extends GroupStatement {
   readonly apart: boolean;
@@ -40,21 +37,21 @@ class CopyPlan {
 
 const planOf = rememberedOf<Target, CopyPlan>(() => new CopyPlan());
 
-export async function commitCopy(
-  session: Session,
+export async function commitDocuments(
+  session: CommitSession,
   target: Target,
   members: readonly Rows[],
   limits: Pick<Limits, 'groupNamedRefusalsMax' | 'groupFruitlessMax'>,
 ): Promise<readonly Outcome[]> {
-  return commitIsolating(new CopyGroup(session, target, limits), members);
+  return commitIsolating(new DocumentGroup(session, target, limits), members);
 }
 
-class CopyGroup implements TriedCopy {
+class DocumentGroup implements TriedCopy {
   readonly namedRefusalsMax: number;
   readonly fruitlessMax: number;
-  readonly #session: Session;
+  readonly #session: CommitSession;
   readonly #target: Target;
-  readonly #settings: Settings;
+  readonly #settings: TransactionSettings;
   readonly #statement: CopyStatement;
   /** null: nothing is prepared for this group. */
   readonly #ways: Ways | null;
@@ -64,7 +61,7 @@ class CopyGroup implements TriedCopy {
   #standing: Promise<Outcome | null> | null = null;
 
   constructor(
-    session: Session,
+    session: CommitSession,
     target: Target,
     limits: Pick<Limits, 'groupNamedRefusalsMax' | 'groupFruitlessMax'>,
   ) {
@@ -81,7 +78,7 @@ class CopyGroup implements TriedCopy {
     return lineOf(failed, this.#target.table);
   }
 
-  async attempt(some: readonly Rows[]): Promise<Attempt> {
+  async attempt(some: readonly Rows[]): Promise<StoreAttempt> {
     const inserted = await this.#insert(some);
     if (inserted !== null && !isTriedAgain(inserted)) return inserted;
     const copied = await this.#copy(some);
@@ -93,7 +90,7 @@ class CopyGroup implements TriedCopy {
   }
 
   /** null: rows of this group are not stored that way. */
-  async #insert(some: readonly Rows[]): Promise<Attempt | null> {
+  async #insert(some: readonly Rows[]): Promise<StoreAttempt | null> {
     const { shape } = this.#target;
     // A server of Citus copies the rows of such a statement to the others as well.
     if (this.#ways === null || shape.distributedByCitus === true) return null;
@@ -103,7 +100,7 @@ class CopyGroup implements TriedCopy {
   }
 
   /** Repeated if the engine preferred others, as often as a group may be tried. */
-  async #copy(some: readonly Rows[]): Promise<Attempt> {
+  async #copy(some: readonly Rows[]): Promise<StoreAttempt> {
     for (;;) {
       const attempt = (await this.#preparedCopy(some)) ?? (await this.#plainCopy(some));
       const isConflict = attempt.kind === 'failed' && verdictOf(attempt) === 'conflict';
@@ -113,7 +110,7 @@ class CopyGroup implements TriedCopy {
   }
 
   /** null: rows of this group are not stored that way. */
-  async #preparedCopy(some: readonly Rows[]): Promise<Attempt | null> {
+  async #preparedCopy(some: readonly Rows[]): Promise<StoreAttempt | null> {
     if (this.#ways === null) return null;
     const { copy, stays, group } = this.#ways;
     const look = executeMessages(stays.name, []);
@@ -125,7 +122,7 @@ class CopyGroup implements TriedCopy {
     return isToCopy ? null : stored;
   }
 
-  async #plainCopy(some: readonly Rows[]): Promise<Attempt> {
+  async #plainCopy(some: readonly Rows[]): Promise<StoreAttempt> {
     const { message, count, checks } = this.#statement;
     const [reply] = await this.#session.send([message, ...copyMessages(some)], [count]);
     if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
@@ -157,12 +154,12 @@ class CopyGroup implements TriedCopy {
   }
 }
 
-function isGone(attempt: Attempt): boolean {
+function isGone(attempt: StoreAttempt): boolean {
   return attempt.kind === 'failed' && isForgotten(attempt);
 }
 
 /** Whether the COPY may store, or describe better, rows that the prepared statement did not store. */
-function isTriedAgain(attempt: Attempt): boolean {
+function isTriedAgain(attempt: StoreAttempt): boolean {
   if (attempt.kind !== 'failed') return false;
   // The COPY does not need a prepared statement that is gone.
   return isGone(attempt) || ['row', 'suspect', 'conflict'].includes(verdictOf(attempt));
@@ -176,7 +173,7 @@ function better(insert: Failed, copy: Failed): Failed {
   return verdictOf(copy) === 'suspect' ? insert : copy;
 }
 
-function statementOf(session: Session, target: Target, settings: Settings): CopyStatement {
+function statementOf(session: CommitSession, target: Target, settings: TransactionSettings): CopyStatement {
   // Almost every group has the same settings: those of the connection.
   const usual = settings.timeoutMs === null && !session.shared;
   const known = usual ? planOf(target).statement : null;
@@ -191,13 +188,13 @@ function statementOf(session: Session, target: Target, settings: Settings): Copy
 /** The prepared statements for a table that runs no code. */
 interface Ways {
   readonly apart: boolean;
-  readonly stays: Statement;
-  readonly few: Statement;
-  readonly copy: Statement;
-  readonly group: Hold;
+  readonly stays: PreparedStatement;
+  readonly few: PreparedStatement;
+  readonly copy: PreparedStatement;
+  readonly group: TableLock;
 }
 
-function waysOf(target: Target, { facts }: Session): Ways {
+function waysOf(target: Target, { facts }: CommitSession): Ways {
   const plan = planOf(target);
   const known = plan.ways;
   if (known?.apart === facts.apart) return known;
@@ -214,7 +211,7 @@ function waysOf(target: Target, { facts }: Session): Ways {
 }
 
 /** A connection of Headgate's own that has the settings that the group needs: nothing is set for its transaction. */
-function hasOwn({ commit, timeoutMs }: Settings): boolean {
+function hasOwn({ commit, timeoutMs }: TransactionSettings): boolean {
   return commit === 'as it is' && timeoutMs === null;
 }
 

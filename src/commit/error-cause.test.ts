@@ -10,7 +10,7 @@ const elsewhere = (sqlstate: string, where: string) => ({
 const raised =
   'PL/pgSQL function app.check_it(text) line 3 at RAISE\nSQL statement "SELECT app.check_it(new.c)"';
 
-test('what another server of a Citus cluster has said is the row’s where its code has raised it, whatever the SQLSTATE', () => {
+test("an error from a Citus worker is the row's fault where its code raised it, whatever the SQLSTATE", () => {
   for (const sqlstate of ['08006', '53100', '57014', '57P01', '58030', 'XX000', '40001', '22P04', 'HG001']) {
     const failed = elsewhere(sqlstate, raised);
     assert.equal(isRaised(failed), true);
@@ -19,7 +19,7 @@ test('what another server of a Citus cluster has said is the row’s where its c
   }
 });
 
-test('what that server is in trouble with itself costs the rows for it, and is in doubt at COMMIT', () => {
+test('a failing Citus worker costs the rows for it, and leaves COMMIT in doubt', () => {
   const called = 'PL/pgSQL function "line 1 at RAISE x"() line 2 at SQL statement';
   for (const where of ['', called])
     for (const [sqlstate, verdict] of [

@@ -31,7 +31,7 @@ import { strangersCode } from '../catalog/lock-code.ts';
 import { handedOn } from './round-trip.ts';
 import type { Failed } from './round-trip.ts';
 
-export type Verdict = Fault | 'table';
+export type ErrorCause = Fault | 'table';
 
 /** The table is not the one that the catalog knew; also raised by headgate.confirm(). */
 export const tableChanged = 'HG001';
@@ -46,7 +46,7 @@ const raisedThere = /^.* (?:RAISE|ASSERT)(?:\n|$)/;
 
 type Said = Pick<Failed, 'sqlstate' | 'routine'> & Partial<Pick<Failed, 'where' | 'message'>>;
 
-export function verdictOf(failed: Said): Verdict {
+export function verdictOf(failed: Said): ErrorCause {
   if (isDelivered(failed)) return 'row';
   if (failed.routine === ours) return failed.sqlstate === tableChanged ? 'table' : 'engine';
   if (isRaised(failed)) return 'row';

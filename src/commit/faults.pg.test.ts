@@ -125,7 +125,7 @@ const tell = (outcomes: readonly Outcome[]) =>
   codes(outcomes).map((it) => (it === 'aborted payload_undecodable' ? 'aborted row_refused' : it));
 
 function faultsOn(bin: string): void {
-  test('whatever a row fails with, it alone is refused', async (t) => {
+  test('a row that fails with any SQLSTATE is refused alone', async (t) => {
     const { config, client, make, send } = await roomOn(t, bin);
     const holder = new Client(config);
     await holder.connect();
@@ -168,7 +168,7 @@ function faultsOn(bin: string): void {
     }
   });
 
-  test('what is nobody’s fault is 503 for everybody, and no row is blamed for it', async (t) => {
+  test("an engine error that is no row's fault gives the whole group 503, and blames no row", async (t) => {
     const { config, client, make, spy } = await roomOn(t, bin);
     await client.query(`create role headgate login; grant usage on schema headgate to headgate;
       grant execute on function headgate.confirm(text, oid, text, oid), headgate.hold_inert(text, oid, text), headgate.stays(text, oid, text, oid) to headgate; grant select on headgate.webhook_table to headgate`);

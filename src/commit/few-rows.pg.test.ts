@@ -13,7 +13,7 @@ const count = async (client: Client, table: string) =>
   (await client.query<{ n: number }>(`select count(*)::int as n from ${table}`)).rows[0]?.n;
 
 suite('a few rows', () => {
-  test('are stored as they are among many, and refused in the same words', async (t) => {
+  test('a few rows are stored and refused exactly as among many', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     // One runs code, and the other runs none.
     for (const table of ['same', 'inert']) await runOurs(client, create(table));
@@ -61,7 +61,7 @@ suite('a few rows', () => {
     }
   });
 
-  test('know no rules, as COPY knows none', async (t) => {
+  test('a few rows are stored without rewrite rules, as by COPY', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('ruled'));
     await client.query(
@@ -75,7 +75,7 @@ suite('a few rows', () => {
     assert.deepEqual([await count(client, 'ruled'), await count(client, 'other')], [2, 0]);
   });
 
-  test('are stored through changes of their table that leave its columns as they are', async (t) => {
+  test('a few rows are stored despite changes of their table that leave its columns alone', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('kept'));
     const target = await targetOf('kept');
@@ -104,7 +104,7 @@ suite('a few rows', () => {
     );
   });
 
-  test('that have waited for a change of their table see it, and none of it runs', async (t) => {
+  test('a few rows that waited for an ALTER TABLE see it and run none of its code', async (t) => {
     const { client, database, targetOf, send } = await webhookRoom(t);
     await client.query(`create sequence ran;
       create function run() returns text language plpgsql as $$ begin return nextval('public.ran'); end $$;

@@ -11,9 +11,9 @@ import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { arrayTypes, documentsOf } from './array-parameter.ts';
 import { askedFirstSql, numberSql } from './lock-table.ts';
-import type { Hold } from './lock-table.ts';
+import type { TableLock } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
-import type { PreparedRows, Statement } from './prepared.ts';
+import type { PreparedRows, PreparedStatement } from './prepared.ts';
 import { executeMessages, flushMessage } from './wire-message.ts';
 
 /** From some thirty rows on a COPY is cheaper; below that the INSERT wins less and less (decision 0226). */
@@ -33,7 +33,7 @@ export function areFew(members: readonly Rows[]): boolean {
 }
 
 /** Stores `$1` in a table of plain rows, in order. Its plan is made again, and the table checked, when the table changes. */
-export function fewRowsStatement(target: Target): Statement {
+export function fewRowsStatement(target: Target): PreparedStatement {
   const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
   const id = `${target.oid}::pg_catalog.oid`;
   // The name could still mean another table, if a schema was renamed in spite of the lock. COPY knows no rules and no
@@ -45,7 +45,7 @@ export function fewRowsStatement(target: Target): Statement {
   return toStatement(sql, [arrayTypes.jsonb.array]);
 }
 
-export function fewRows(statement: Statement, members: readonly Rows[]): PreparedRows {
+export function fewRows(statement: PreparedStatement, members: readonly Rows[]): PreparedRows {
   const messages = executeMessages(statement.name, [documentsOf(members)]);
   return { statement, messages, count: 1, checks: [] };
 }
@@ -53,7 +53,7 @@ export function fewRows(statement: Statement, members: readonly Rows[]): Prepare
 const openingStatement = toStatement(`select ${numberSql}`, []);
 
 /** Precedes the statement, which locks the table and checks it by itself: the number, which is sent at once. */
-export const fewRowsOpening: Hold = {
+export const fewRowsOpening: TableLock = {
   statements: [openingStatement],
   messages: [...executeMessages(openingStatement.name, []), flushMessage],
   count: 1,

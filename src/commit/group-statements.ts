@@ -5,23 +5,23 @@
  */
 import type { Rows } from '../types/rows.ts';
 import { documentLength } from './wire-message.ts';
-import type { Part } from './wire-message.ts';
+import type { RowRange } from './wire-message.ts';
 
-export interface Run {
+export interface RowRun {
   /** Columns that an existing row keeps. */
   readonly kept: readonly string[];
-  readonly parts: Part[];
+  readonly parts: RowRange[];
   readonly rows: number;
   /** One byte per row, 1 if it deletes; null: none does. */
   readonly deletes: Buffer | null;
 }
 
-export interface RunBounds {
+export interface RowRunBounds {
   readonly rowsMax: number;
   readonly bytesMax: number;
 }
 
-export function toRuns(members: readonly Rows[], bounds: RunBounds): Run[] {
+export function toRuns(members: readonly Rows[], bounds: RowRunBounds): RowRun[] {
   const builder = new RunBuilder(bounds);
   for (const member of members) builder.add(member);
   return builder.end();
@@ -30,16 +30,16 @@ export function toRuns(members: readonly Rows[], bounds: RunBounds): Run[] {
 const nothing: readonly string[] = [];
 
 class RunBuilder {
-  readonly #bounds: RunBounds;
-  readonly #runs: Run[] = [];
+  readonly #bounds: RowRunBounds;
+  readonly #runs: RowRun[] = [];
   #kept = nothing;
-  #parts: Part[] = [];
+  #parts: RowRange[] = [];
   #deletes: (Uint8Array | number)[] = [];
   #removing = false;
   #rows = 0;
   #bytes = 0;
 
-  constructor(bounds: RunBounds) {
+  constructor(bounds: RowRunBounds) {
     this.#bounds = bounds;
   }
 
@@ -75,7 +75,7 @@ class RunBuilder {
     push(member.count);
   }
 
-  end(): Run[] {
+  end(): RowRun[] {
     this.#cut();
     return this.#runs;
   }

@@ -14,8 +14,8 @@ import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { copyMessages, groupStatement } from './copy-message.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { isCopied, notConnected, statementTimeoutMs, tellIgnored } from './commit.ts';
-import { askSql, askStep } from './headgate-request.ts';
+import { isCopied, noConnection, statementTimeoutMs, tellIgnored } from './commit.ts';
+import { requestSql, requestStep } from './headgate-request.ts';
 import type { CommitContext } from './commit.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import { limits as allLimits } from '../config/limits.ts';
@@ -26,16 +26,16 @@ import { ackTimeoutOf } from './multi-table-statement.ts';
 import { toStatement } from './prepared.ts';
 import type { Failed } from './round-trip.ts';
 import { aborted, outcomeOf, verdictOf } from './error-cause.ts';
-import { Session } from './session.ts';
+import { CommitSession } from './session.ts';
 import { TableStatements } from './table-statements.ts';
-import type { Step } from './table-statements.ts';
-import type { Attempt } from './interpret-reply.ts';
+import type { StatementStep } from './table-statements.ts';
+import type { StoreAttempt } from './interpret-reply.ts';
 import { forRows } from './session-role.ts';
-import { foundBy } from './interpret-reply.ts';
+import { conflictAttemptsMax, foundBy } from './interpret-reply.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
 
 /** Requests of one table that arrive together. */
-export interface Passage {
+export interface HandOverBatch {
   /** 32 hexadecimal digits. */
   readonly spool: string;
   readonly first: bigint;
@@ -58,8 +58,6 @@ export type HandedOver =
   | { readonly kind: 'refused'; readonly refusal: Refusal };
 
 const movedState = 'HG002';
-/** Attempts that the engine ended through no fault of the rows (deadlock, serialization). */
-const conflictAttemptsMax = 3;
 const typeOids = { uuid: 2950, oid: 26, int8: 20 } as const;
 const advance = toStatement('select headgate.advance($1, $2, $3, $4)', [
   typeOids.uuid,
@@ -78,14 +76,18 @@ export class SpoolCommit {
     this.#elsewhere = elsewhere;
   }
 
-  handOver(group: Group, passage: Passage): Promise<HandedOver> {
+  handOver(group: Group, passage: HandOverBatch): Promise<HandedOver> {
     if (group.target.into !== undefined && this.#elsewhere !== null)
       return this.#away(group, passage, this.#elsewhere);
     return this.#here(group, passage);
   }
 
   /** The position is written after the rows, which may be there twice. */
-  async #away(group: Group, passage: Passage, elsewhere: Pick<IntoRisingWave, 'store'>): Promise<HandedOver> {
+  async #away(
+    group: Group,
+    passage: HandOverBatch,
+    elsewhere: Pick<IntoRisingWave, 'store'>,
+  ): Promise<HandedOver> {
     const { target, members } = group;
     const stored = await elsewhere.store(group);
     if (stored.kind !== 'stored') return stored;
@@ -100,20 +102,20 @@ export class SpoolCommit {
     return { kind: 'committed' };
   }
 
-  async #here(group: Group, passage: Passage): Promise<HandedOver> {
+  async #here(group: Group, passage: HandOverBatch): Promise<HandedOver> {
     const { pools, limits, observe, clock } = this.#context;
     const target = waiting(forRows(group));
     let client: PoolClient;
     try {
       client = await pools.connectFor(target);
     } catch (error) {
-      return { kind: 'away', refusal: notConnected(error) };
+      return { kind: 'away', refusal: noConnection(error) };
     }
     const shared = pools.isShared(client);
     // As long as a group that waits for its answer would get.
     const ackTimeoutMs = ackTimeoutOf(group);
     const open = () =>
-      new Session({
+      new CommitSession({
         client,
         clock,
         deadline: clock() + ackTimeoutMs,
@@ -158,9 +160,9 @@ const waiting = rememberedOf((target: Target): Target =>
  * taken apart will find out.
  */
 async function copy(
-  session: Session,
+  session: CommitSession,
   target: Target,
-  { spool, first, last }: Passage,
+  { spool, first, last }: HandOverBatch,
   members: readonly Rows[],
 ): Promise<HandedOver | null> {
   if (!isCopied(target)) return null;
@@ -168,7 +170,7 @@ async function copy(
   const { sql, count, checks } = groupStatement(target, settings, session.facts, session.shared);
   const arrive =
     target.code.as === 'owner'
-      ? askSql('advance', { spool, relation: target.oid, first: String(first), last: String(last) })
+      ? requestSql('advance', { spool, relation: target.oid, first: String(first), last: String(last) })
       : `select headgate.advance('${spool}'::pg_catalog.uuid, ${target.oid}, ${first}, ${last})`;
   const [reply] = await session.send(
     [queryMessage(`${arrive}; ${sql}`), ...copyMessages(members)],
@@ -188,7 +190,7 @@ async function copy(
 class Passing {
   readonly #group: DecodedGroup;
 
-  constructor(session: Session, table: TableStatements, options: CommitContext) {
+  constructor(session: CommitSession, table: TableStatements, options: CommitContext) {
     this.#group = new DecodedGroup(session, table, options);
   }
 
@@ -225,7 +227,7 @@ class Passing {
     }
   }
 
-  async #store(members: readonly Rows[]): Promise<Attempt> {
+  async #store(members: readonly Rows[]): Promise<StoreAttempt> {
     for (let tries = 1; ; tries++) {
       // The position passes all of them, so all of them are stored or copies.
       const attempt = await this.#group.store(members, true);
@@ -261,27 +263,27 @@ function asEnd(outcome: Outcome): HandedOver {
 
 /** The statements of a table, after one that marks the requests as arrived. */
 class PassingStatements extends TableStatements {
-  readonly #advance: Step;
+  readonly #advance: StatementStep;
 
-  constructor(target: Target, { spool, first, last }: Passage) {
+  constructor(target: Target, { spool, first, last }: HandOverBatch) {
     super(target);
     const parameters = [spool, String(target.oid), String(first), String(last)];
     const given = { spool, relation: target.oid, first: String(first), last: String(last) };
     this.#advance =
       target.code.as === 'owner'
-        ? askStep('advance', given)
+        ? requestStep('advance', given)
         : {
             statement: advance,
             messages: (name = advance.name) => executeMessages(name, parameters.map(textOf)),
           };
   }
 
-  override before(steps: readonly Step[]): readonly Step[] {
+  override before(steps: readonly StatementStep[]): readonly StatementStep[] {
     return [this.#advance, ...super.before(steps)];
   }
 }
 
-export interface Arrived {
+export interface HandOverPosition {
   /** headgate.home(): which database has answered. */
   readonly home: string;
   /** The last request that has arrived, by the table's oid. */
@@ -294,7 +296,7 @@ export async function readArrived(
   database: string,
   spool: string,
   timeoutMs: number,
-): Promise<Arrived> {
+): Promise<HandOverPosition> {
   return lent(pools, database, async (client) => {
     const text = `select headgate.home() as home, p.relation::pg_catalog.text as relation, p.position::pg_catalog.text as position
       from (values (1)) as one left join headgate.spool_position p on p.spool operator(pg_catalog.=) $1::pg_catalog.uuid`;
@@ -317,7 +319,7 @@ interface ArrivedRow {
 export async function passWith(
   pools: CommitPools,
   { database, oid }: Pick<Target, 'database' | 'oid'>,
-  { spool, first, last }: Passage,
+  { spool, first, last }: HandOverBatch,
   statement: { readonly text: string; readonly values: unknown[] } | null,
   timeoutMs: number,
 ): Promise<void> {

@@ -6,7 +6,7 @@ import { quoteLiteral } from '../kit/sql-text.ts';
 import { textOf } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
 import { typeOids } from './statements.ts';
-import type { Step } from './table-statements.ts';
+import type { StatementStep } from './table-statements.ts';
 import { executeMessages } from './wire-message.ts';
 
 const ask = toStatement('insert into headgate.request (action, given) values ($1, $2)', [
@@ -14,12 +14,12 @@ const ask = toStatement('insert into headgate.request (action, given) values ($1
   typeOids.jsonb,
 ]);
 
-export function askStep(action: 'claim' | 'advance', given: object): Step {
+export function requestStep(action: 'claim' | 'advance', given: object): StatementStep {
   const parameters = [action, JSON.stringify(given)].map(textOf);
   return { statement: ask, messages: (name = ask.name) => executeMessages(name, parameters) };
 }
 
 /** The same as text. */
-export function askSql(action: 'claim' | 'advance', given: object): string {
+export function requestSql(action: 'claim' | 'advance', given: object): string {
   return `insert into headgate.request (action, given) values ('${action}', ${quoteLiteral(JSON.stringify(given))})`;
 }

@@ -14,11 +14,14 @@ import {
   tableChanged,
 } from './error-cause.ts';
 import { isOfProtocol } from '../engine/sqlstate.ts';
-import type { Done, Failed, Reply } from './round-trip.ts';
-import type { Step } from './table-statements.ts';
+import type { Completed, Failed, EngineReply } from './round-trip.ts';
+import type { StatementStep } from './table-statements.ts';
+
+/** Attempts of a group, or of a member alone, that the engine ended through no fault of theirs (deadlock, serialization). */
+export const conflictAttemptsMax = 3;
 
 /** The result of an attempt to store rows. */
-export type Attempt = Committed | Failed | { readonly kind: 'lost'; readonly reason: string };
+export type StoreAttempt = Committed | Failed | { readonly kind: 'lost'; readonly reason: string };
 
 export interface Committed {
   readonly kind: 'committed';
@@ -30,12 +33,12 @@ export interface Committed {
 
 /** One attempt for each unit of a transaction, and how the transaction has ended for what stored nothing in it. */
 export interface UnitAttempts {
-  readonly attempts: readonly Attempt[];
-  readonly end: Attempt;
+  readonly attempts: readonly StoreAttempt[];
+  readonly end: StoreAttempt;
 }
 
 /** Whether what the session should remember of Headgate's own is not there, or somebody else's is. */
-export function isForgotten(reply: Reply): reply is Failed {
+export function isForgotten(reply: EngineReply): reply is Failed {
   return reply.kind === 'failed' && isOfProtocol(reply.sqlstate) && !isRaised(reply);
 }
 
@@ -45,7 +48,11 @@ function claimFailed(failed: Failed): Failed {
 }
 
 /** Tells what Headgate's own statements have found out from the failure of a row's value, or code, that looks the same. */
-export function told<T extends Attempt>(attempt: T, steps: readonly Step[], before: number): T | Failed {
+export function told<T extends StoreAttempt>(
+  attempt: T,
+  steps: readonly StatementStep[],
+  before: number,
+): T | Failed {
   if (attempt.kind !== 'failed' || attempt.atCommit) return attempt;
   const step = steps[attempt.completed - before];
   if (step?.claims === true) return claimFailed(attempt);
@@ -61,25 +68,25 @@ function checkFailed({ sqlstate, message }: Failed): Failed | null {
 }
 
 /** The same if one of the statements at these places failed. */
-export function foundBy(reply: Reply, checks: readonly number[]): Failed | null {
+export function foundBy(reply: EngineReply, checks: readonly number[]): Failed | null {
   const isFound = reply.kind === 'failed' && !reply.atCommit && checks.includes(reply.completed);
   return isFound ? checkFailed(reply) : null;
 }
 
-export function standing(reply: Reply): Outcome | null {
+export function standing(reply: EngineReply): Outcome | null {
   if (reply.kind === 'done') return null;
   if (reply.kind === 'lost') return aborted(refusal('engine_unavailable'));
   return outcomeOfNoRows(reply);
 }
 
-export function asAttempt(reply: Reply | Attempt): Attempt {
+export function asAttempt(reply: EngineReply | StoreAttempt): StoreAttempt {
   return reply.kind === 'done' ? { kind: 'committed' } : reply;
 }
 
 /** The rows of these requests are committed; `before`: answers before that of the first step. */
 export function committed(
-  { stale: said }: Done,
-  steps: readonly Step[],
+  { stale: said }: Completed,
+  steps: readonly StatementStep[],
   before: number,
   members: readonly Rows[],
 ): Committed {

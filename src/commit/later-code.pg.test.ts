@@ -6,7 +6,7 @@ import { beginning, room } from '../../test/support/owners-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { embeddedBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { Probes } from './value-at-fault.ts';
+import { ValueSearch } from './value-at-fault.ts';
 import { roundTrip } from './round-trip.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Rows } from '../types/rows.ts';
@@ -50,7 +50,7 @@ suite('code that a table gets after it was read', () => {
     return rooms;
   };
 
-  test('leaves nothing in the session that other tables would use', async (t) => {
+  test('code added to a table leaves nothing in the session for other tables', async (t) => {
     const { root, owner, send, tableOf } = await roomOf(t, 'root');
     const [hers, mine] = [await tableOf('mal.t'), await tableOf('mine.t')];
     assert.deepEqual([hers.code.as, hers.code.deletesAs, mine.code.as], ['writer', 'owner', 'writer']);
@@ -66,7 +66,7 @@ suite('code that a table gets after it was read', () => {
     assert.deepEqual(rows, [{ who: 'mallory' }]);
   });
 
-  test('does not run where nobody may act for its owner', async (t) => {
+  test('code added to a table does not run where nobody may act for its owner', async (t) => {
     const { root, owner, send, tableOf } = await roomOf(t, 'hg');
     await root.query('REVOKE mallory FROM hg; ALTER ROLE hg NOCREATEROLE');
     const [hers, mine] = [await tableOf('mal.t'), await tableOf('mine.t')];
@@ -82,7 +82,7 @@ suite('code that a table gets after it was read', () => {
     await assert.rejects(tableOf('mal.t'), /CREATE ROLE headgate_as_\d+ LOGIN; GRANT .*mallory/);
   });
 
-  test('does not come with a domain that takes the name of a column’s type', async (t) => {
+  test("code does not run by way of a domain that takes the name of a column's type", async (t) => {
     const { root, owner, send, tableOf } = await roomOf(t, 'hg');
     await root.query(`REVOKE mallory FROM hg; ALTER ROLE hg NOCREATEROLE; CREATE TYPE mine.mood AS ENUM ('ok'); GRANT USAGE ON SCHEMA mine TO mallory;
       CREATE TYPE mal.lent AS ENUM ('ok')`);
@@ -101,7 +101,7 @@ suite('code that a table gets after it was read', () => {
     }
   });
 
-  test('does not run when it is asked which value does not fit', async (t) => {
+  test('code added to a table does not run during the search for the value that does not fit', async (t) => {
     const { root, owner, own, send, tableOf } = await roomOf(t, 'root');
     await owner.query(planned('root'));
     await root.query(
@@ -113,7 +113,7 @@ suite('code that a table gets after it was read', () => {
     assert.deepEqual(codes(await send([rows])), ['aborted payload_undecodable']);
     const facts = { role: 'root', path: 'public', commit: 'on', apart: false };
     const ask = () =>
-      new Probes(
+      new ValueSearch(
         (messages, counts) => roundTrip(own, messages, counts, 5_000),
         new TableStatements(target),
         facts,
@@ -129,7 +129,7 @@ suite('code that a table gets after it was read', () => {
     assert.deepEqual((await root.query('SELECT is_called FROM mal.ran_at')).rows, [{ is_called: false }]);
   });
 
-  test('is not made while rows are looked for', async (t) => {
+  test('code cannot be added to a table during the search for existing rows', async (t) => {
     const { root, owner, send, tableOf } = await roomOf(t, 'hg');
     await root.query('REVOKE mallory FROM hg; ALTER ROLE hg NOCREATEROLE');
     const hers = await tableOf('mal.t');

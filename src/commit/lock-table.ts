@@ -3,14 +3,14 @@
  * that the rows were made for. Pure: takes a target, returns statements.
  */
 import { heldNames, holdCodeBlock } from '../catalog/lock-code.ts';
-import type { Held } from '../catalog/lock-code.ts';
+import type { LockCodeParameters } from '../catalog/lock-code.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import { toStatement } from './prepared.ts';
-import type { Statement } from './prepared.ts';
+import type { PreparedStatement } from './prepared.ts';
 import { typeOids } from './statements.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
-import type { Parameter } from './wire-message.ts';
+import type { WireParameter } from './wire-message.ts';
 
 /**
  * Conflicts with every change of the table's owner, triggers, rules and columns. `ONLY`: for a partitioned table with very
@@ -55,7 +55,7 @@ export const numberSql = `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_i
 export type Privilege = 'INSERT' | 'UPDATE' | 'DELETE';
 
 /** The questions about a table that runs code (catalog/lock-code.ts). */
-function heldOf(target: Target, needs: readonly Privilege[]): Held {
+function heldOf(target: Target, needs: readonly Privilege[]): LockCodeParameters {
   const { code, shape, oid } = target;
   return {
     relation_name: relationName(target),
@@ -77,7 +77,7 @@ const holdCode = toStatement(
 );
 
 /** The statement that asks about a table that runs code; null: it is a block, which returns no number. */
-export function holdCodeStatement({ code }: Target): Statement | null {
+export function holdCodeStatement({ code }: Target): PreparedStatement | null {
   return code.functionsIn === 'headgate' ? holdCode : null;
 }
 
@@ -111,7 +111,7 @@ const holdsInert = {
 };
 
 /** For a table that runs no code: lock and number. Whether it is the right table, staysStatement asks. */
-export function holdInert({ code }: Target): Statement {
+export function holdInert({ code }: Target): PreparedStatement {
   return holdsInert[code.functionsIn ?? 'headgate'];
 }
 
@@ -125,7 +125,7 @@ export function holdInertMessages(target: Target, name = holdInert(target).name)
  * Asks what `confirm` asks, about a table that is held: the answer is true until COMMIT. The engine evaluates it when it plans the
  * statement, and it plans a statement again when a relation in it has changed; otherwise this costs only the round through the executor.
  */
-export function staysStatement(target: Target): Statement {
+export function staysStatement(target: Target): PreparedStatement {
   return toStatement(`select ${staysSql(target)}, ${target.oid}::pg_catalog.oid::pg_catalog.regclass`, []);
 }
 
@@ -144,8 +144,8 @@ export function askedFirstSql(target: Target): string {
 }
 
 /** What comes before rows that are stored by a prepared statement. */
-export interface Hold {
-  readonly statements: readonly Statement[];
+export interface TableLock {
+  readonly statements: readonly PreparedStatement[];
   readonly messages: readonly Buffer[];
   /** How many statements are executed, and which of them check the table, from 0. */
   readonly count: number;
@@ -153,11 +153,11 @@ export interface Hold {
 }
 
 /** The number is sent with the engine's next answer in between, which a COPY has. `stays`: the table's staysStatement. */
-export function holdAndLook(target: Target, stays: Statement): Hold {
+export function holdAndLook(target: Target, stays: PreparedStatement): TableLock {
   const messages = [...holdInertMessages(target), ...executeMessages(stays.name, [])];
   return { statements: [holdInert(target), stays], messages, count: 2, checks: [0, 1] };
 }
 
-export function textOf(value: string): Parameter {
+export function textOf(value: string): WireParameter {
   return { format: 0, value: Buffer.from(value) };
 }

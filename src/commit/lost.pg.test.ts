@@ -171,7 +171,7 @@ suite('lost', () => {
     assert(!spy.seen.some((o) => o.kind === 'group.committed'));
   });
 
-  test('a standby that catches up in time makes it stored after all', async (t) => {
+  test('a commit is stored if the synchronous standby catches up in time', async (t) => {
     const { client, target, send, spy } = await ownServer(t);
     const standbys = async (names: string) => {
       await client.query(`alter system set synchronous_standby_names = '${names}'`);

@@ -50,7 +50,7 @@ async function room(t: TestContext) {
 const allStored = Array(names.length).fill(1);
 
 suite('together', () => {
-  test('what comes together is one transaction, in order and as it was sent', async (t) => {
+  test('groups that arrive together are stored in one transaction, in order and unchanged', async (t) => {
     const { client, targets, send, sendAll, found } = await room(t);
     assert.deepEqual(await sendAll('{"n":1}'), allStored);
     assert.deepEqual(await found('{"n":1}'), { n: 5, transactions: 1 });
@@ -114,7 +114,7 @@ suite('together', () => {
       create index on t2 (f(data))`,
     'a schema that is called otherwise': 'alter schema public rename to was_public; create schema public',
   };
-  test('a table that is another one by now costs nobody else anything', async (t) => {
+  test('a replaced table in a shared transaction does not affect other tables', async (t) => {
     const { client, targets, targetOf, found, send } = await room(t);
     for (const [what, sql] of Object.entries(changes)) {
       await client.query('drop table if exists t2, gone cascade');
@@ -156,7 +156,7 @@ suite('together', () => {
     assert.deepEqual(rows, [{ is_called: false }]);
   });
 
-  test('a statement that has waited for a change sees it', async (t) => {
+  test('a shared statement that waited for an ALTER TABLE sees the change', async (t) => {
     const { client, database, targets } = await room(t);
     const [t0] = targets;
     assert(t0 !== undefined);
@@ -172,7 +172,7 @@ suite('together', () => {
     await stored;
   });
 
-  test('a row that is refused costs its own sender 422', async (t) => {
+  test('a refused row in a shared transaction gives its own sender 422', async (t) => {
     const { client, targets, targetOf, send, found } = await room(t);
     await client.query(`alter table t2 add check ((data->'n') is not null)`);
     const checked = await targetOf('t2');
@@ -204,7 +204,7 @@ suite('together', () => {
     assert.deepEqual(counted, [{ n: 2 }]);
   });
 
-  test('what a connection has no room for shares as well', async (t) => {
+  test("groups beyond a connection's prepared statements share a transaction as well", async (t) => {
     const { client, targets, database } = await room(t);
     const pools = new CommitPools(database.engine, limits);
     onEnd(t, 'pools', () => pools.close());

@@ -18,12 +18,12 @@ import { arrayOf, arrayTypes, documentsOf, numberOf } from './array-parameter.ts
 import type { ArrayType } from './array-parameter.ts';
 import { askedFirstSql, isPlain, numberSql, textOf } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
-import type { PreparedStatements, Statement } from './prepared.ts';
-import type { Session } from './session.ts';
+import type { PreparedStatements, PreparedStatement } from './prepared.ts';
+import type { CommitSession } from './session.ts';
 import { storeStatement, typeOids } from './statements.ts';
-import type { Attempt } from './interpret-reply.ts';
+import type { StoreAttempt } from './interpret-reply.ts';
 import { documentHead, executeDocuments, executeMessages, flushMessage } from './wire-message.ts';
-import type { Parameter } from './wire-message.ts';
+import type { WireParameter } from './wire-message.ts';
 
 /** Nothing may depend on a table's own settings or code: no code runs, no row replaces another, and COMMIT waits for the disk. */
 export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
@@ -43,7 +43,7 @@ export function ackTimeoutOf({ members }: Group): number {
 }
 
 /** How the rows of some groups are stored together, and which groups cannot be. */
-export interface Shares {
+export interface SharedStatement {
   /** By a statement of its table. */
   readonly own: readonly Group[];
   /** By one statement for all of them. */
@@ -52,7 +52,7 @@ export interface Shares {
 }
 
 /** `kept`: where the connection keeps its statements for tables. */
-export function sharesOf(groups: readonly Group[], kept: PreparedStatements | null): Shares {
+export function sharesOf(groups: readonly Group[], kept: PreparedStatements | null): SharedStatement {
   const [own, others, none]: [Group[], Group[], Set<Group>] = [[], [], new Set()];
   const statements = kept === null ? [] : groups.map(({ target }) => rowsStatement(target));
   const fit = kept?.roomFor(statements, limits.sharedStatementsRestMin);
@@ -66,11 +66,11 @@ export function sharesOf(groups: readonly Group[], kept: PreparedStatements | nu
 
 /** Stores the rows of these groups, of each in order; all of them, or none. */
 export function storeTogether(
-  session: Session,
-  { own, others }: Shares,
+  session: CommitSession,
+  { own, others }: SharedStatement,
   kept: PreparedStatements | null,
   boundMs: number,
-): Promise<Attempt> {
+): Promise<StoreAttempt> {
   const rows = ownRows(own);
   const hasOthers = others.length > 0;
   const messages = hasOthers ? executeMessages(store.name, parametersOf(others)) : [];
@@ -88,7 +88,7 @@ export function storeTogether(
  * Stores rows in a table that runs no code, if it is the one that they are for: checked when the statement is planned, and once more
  * for each row. A rule would be an error anyway. Fails if it runs too late.
  */
-const rowsStatement = rememberedOf((target: Target): Statement => {
+const rowsStatement = rememberedOf((target: Target): PreparedStatement => {
   const { oid: id, shape } = target;
   const column = quoteIdentifier(shape.columns[0]?.name ?? '');
   const isCopied = shape.writeMode === 'copy';
@@ -102,7 +102,7 @@ const rowsStatement = rememberedOf((target: Target): Statement => {
   return toStatement(sql, [isCopied ? typeOids.jsonb : typeOids.json]);
 });
 
-const headOf = rememberedOf((statement: Statement) => documentHead(statement.name));
+const headOf = rememberedOf((statement: PreparedStatement) => documentHead(statement.name));
 
 function ownRows(groups: readonly Group[]): { readonly messages: Buffer[]; readonly count: number } {
   const copied = groups.filter(({ target }) => target.shape.writeMode === 'copy');
@@ -146,7 +146,7 @@ const store = toStatement(
   [text, text, oid, text, oid, int4, jsonb].map(({ array }) => array),
 );
 
-function parametersOf(groups: readonly Group[]): Parameter[] {
+function parametersOf(groups: readonly Group[]): WireParameter[] {
   const texts = (of: (group: Group) => string) =>
     arrayOf(text, groups.map((group) => Buffer.from(of(group)))); // prettier-ignore
   const numbers = (type: ArrayType, of: (group: Group) => number) =>

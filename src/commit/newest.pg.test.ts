@@ -99,7 +99,7 @@ function newestOn(bin: string, further: Further): void {
   const columns = 'id INT PRIMARY KEY, seen BIGINT, v TEXT';
 
   for (const way of ['plain', 'code'])
-    test(`all orders of short histories end in the newest (${way})`, async (t) => {
+    test(`all orders of short histories end in the newest version (${way})`, async (t) => {
       const { client, headgate, targetOf, create, logged } = await room(t);
       await create(columns, `version = 'seen'`);
       // A table with a trigger is stored in another way.
@@ -276,7 +276,7 @@ function newestOn(bin: string, further: Further): void {
     }
   });
 
-  test('places in documents, headers, and several parts', async (t) => {
+  test('the option version reads document paths, headers and several parts', async (t) => {
     const { client, headgate, targetOf } = await room(t);
     const send = headgate();
     const key = `id TEXT GENERATED ALWAYS AS (data->>'id') STORED PRIMARY KEY`;
@@ -352,7 +352,7 @@ function newestOn(bin: string, further: Further): void {
     assert.deepEqual(outcomes, [1, 0, 0, 0, 1, 1, 1]);
   });
 
-  further('what is stale is counted for the request that sent it, whatever shares its group', async (t) => {
+  further('stale rows are counted for the request that sent them, whatever shares its group', async (t) => {
     const { headgate, create, spy } = await room(t);
     const target = await create(columns, `version = 'seen'`);
     const send = headgate();
@@ -510,7 +510,7 @@ function newestOn(bin: string, further: Further): void {
   });
 
   further(
-    'what cannot have versions is refused when it is said, and SHOW CREATE TABLE says it again',
+    'the option version is refused where it cannot work, and SHOW CREATE TABLE prints it',
     async (t) => {
       const { client, create } = await room(t);
       const refused: readonly (readonly [string, string, RegExp])[] = [

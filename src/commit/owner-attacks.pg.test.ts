@@ -98,7 +98,7 @@ for (const { version, bin } of versions) {
           assert.deepEqual(rows, []);
         });
 
-        test('what its code says at length is not kept in memory', async (t) => {
+        test("long messages of an owner's code are not kept in memory", async (t) => {
           const { writer, send, tableOf, made } = await room(t, begun, bin, role);
           const says = [
             `RAISE EXCEPTION USING MESSAGE = repeat('x', 20000000)`,

@@ -32,7 +32,7 @@ for (const { version, bin } of versions) {
         });
         after(() => begun.close());
 
-        test('runs with the rights of that owner, wherever it stands and however rows come', async (t) => {
+        test("code of another owner runs with that owner's rights, wherever it is and however rows arrive", async (t) => {
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
           for (const [i, { name, columns, after }] of codes.entries()) {
             await made(`id INT, ${columns}`, after);
@@ -57,7 +57,7 @@ for (const { version, bin } of versions) {
           }
         });
 
-        test('also where rows replace others and delete them', async (t) => {
+        test("code of another owner runs with that owner's rights where rows replace and delete others", async (t) => {
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
           for (const { name, columns, after } of codes) {
             if (name === 'a rule') continue;
@@ -77,7 +77,7 @@ for (const { version, bin } of versions) {
           }
         });
 
-        test('and where requests come from the disk: it does not move what has arrived, either', async (t) => {
+        test("code of another owner runs with that owner's rights for spooled requests, and cannot move the spool's position", async (t) => {
           const { root, handOver, tableOf, made } = await room(t, begun, bin, role);
           for (const { name, columns, after } of codes) {
             await made(`id INT, ${columns}`, after);
@@ -117,7 +117,7 @@ for (const { version, bin } of versions) {
           await nothingGained(root, 'document');
         });
 
-        test('at COMMIT too: a deferred trigger, of the table and of one that its code writes into', async (t) => {
+        test("code of another owner runs with that owner's rights at COMMIT: deferred triggers of both tables", async (t) => {
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
           const late = (table: string, name: string) => `
           CREATE FUNCTION mal.${name}() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
@@ -136,7 +136,7 @@ for (const { version, bin } of versions) {
           }
         });
 
-        test('what the role that stores rows may not do is not done with the owner’s rights', async (t) => {
+        test("an owner's rights do not serve what the role that stores rows may not do", async (t) => {
           const { root, owner, writer, send, tableOf, made } = await room(t, begun, bin, role);
           // A member of the owner has its rights; one that only may become it has not.
           if (role !== 'root') {
@@ -261,7 +261,7 @@ for (const { version, bin } of versions) {
             ]);
         });
 
-        test('is not run by Headgate’s role, or a superuser, with more rights than the owner of that code has', async (t) => {
+        test("code of another owner never runs with the rights of Headgate's role or a superuser", async (t) => {
           const { root, owner, own, send, handOver, tableOf, made } = await room(t, begun, bin, role);
           const says = /table_unusable/;
           await made('id INT PRIMARY KEY', `INSERT INTO mal.t VALUES (1), (2)`);

@@ -71,7 +71,7 @@ suite('turns of owners', () => {
     assert(spy.seen.some((it) => it.kind === 'group.aborted' && it.sqlstate === '57014'));
   });
 
-  test('nor do those of two owners together, which are stuck', async (t) => {
+  test('two owners whose groups are stuck do not keep other owners from connections', async (t) => {
     const { client, engine, tables, working } = await room(t);
     const stuck = 'perform pg_advisory_xact_lock_shared(736)';
     const all = [...(await tables('a', 10, stuck)), ...(await tables('c', 10, stuck))];

@@ -5,7 +5,7 @@ import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Group } from '../types/rows.ts';
 import { limits } from '../config/limits.ts';
-import { Turns } from './owner-scheduler.ts';
+import { OwnerScheduler } from './owner-scheduler.ts';
 
 const { ackDeadlineMs, commitStatementTimeoutMs, slowGroupMs, slowOwnerMs } = limits;
 const spareMs = ackDeadlineMs - commitStatementTimeoutMs;
@@ -14,7 +14,7 @@ const spareMs = ackDeadlineMs - commitStatementTimeoutMs;
 function room(t: TestContext, connections = 8) {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const at = { now: 1, connections };
-  const turns = new Turns({ sizeOf: () => at.connections }, { clock: () => at.now, limits });
+  const turns = new OwnerScheduler({ sizeOf: () => at.connections }, { clock: () => at.now, limits });
   const begun: string[] = [];
   const late: string[] = [];
   const ends = new Map<string, () => void>();
@@ -66,7 +66,7 @@ function room(t: TestContext, connections = 8) {
 }
 
 suite('turns', () => {
-  test('where there is one owner it has all connections, and its groups go in order', async (t) => {
+  test('a single owner gets all connections, and its groups commit in order', async (t) => {
     const { send, begun, end } = room(t, 3);
     send('a1 a2 a3 a4 a5');
     assert.equal(await begun(), 'a1 a2 a3');
@@ -76,7 +76,7 @@ suite('turns', () => {
     assert.equal(await begun(), 'a5');
   });
 
-  test('where there are several the last connections are for owners who have none', async (t) => {
+  test('with several owners the last connections are reserved for owners who have none', async (t) => {
     const { send, begun, end } = room(t);
     send('b1');
     await end('b1');
@@ -94,7 +94,7 @@ suite('turns', () => {
     assert.equal(await begun(), 'a7');
   });
 
-  test('connections are handed out by turns of the owners', async (t) => {
+  test('the owner scheduler hands out connections to owners in turn', async (t) => {
     const { send, begun, end } = room(t, 2);
     send('c0');
     await end('c0');
@@ -106,7 +106,7 @@ suite('turns', () => {
     }
   });
 
-  test('slow owners share what is not left to others in equal parts', async (t) => {
+  test('the owner scheduler divides the connections for slow owners equally', async (t) => {
     const { send, begun, end, pass } = room(t);
     send('a0 b0 c0');
     pass(slowGroupMs + 1);
@@ -159,7 +159,7 @@ suite('turns', () => {
     assert.equal(await begun(), 'c2', 'nobody is in its way any more');
   });
 
-  test('who sends very large groups is slow from the first one on', async (t) => {
+  test('an owner of very large groups is treated as slow from the first group', async (t) => {
     const { send, begun } = room(t);
     send('b1');
     send('a1 a2 a3 a4', 20_000);
@@ -181,7 +181,7 @@ suite('turns', () => {
     assert.equal(await begun(), 'c1');
   });
 
-  test('work that fails gives its connection back', async (t) => {
+  test('the owner scheduler takes a connection back from failed work', async (t) => {
     const { turns, send, begun } = room(t, 1);
     const target = targetOf();
     const member = rowsOf(target, '{}');

@@ -21,7 +21,7 @@ import type { CommitPools } from './commit-pools.ts';
 import { ackTimeoutOf } from './multi-table-statement.ts';
 
 /** What became of a group that went alone. */
-export interface Done {
+export interface GroupResult {
   /** One for each member, in order. */
   readonly outcomes: readonly Outcome[];
   /** How long it had a connection, in ms; null: it never had one, which says nothing about its table. */
@@ -57,7 +57,7 @@ interface Slow {
   readonly part: number;
 }
 
-export class Turns {
+export class OwnerScheduler {
   readonly #pools: Pick<CommitPools, 'sizeOf'>;
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   readonly #lines = new Map<string, Line>();
@@ -78,7 +78,7 @@ export class Turns {
    * Does the work when the group's turn has come; null: it did not come in time. Of a quick owner a group waits until what is left is just
    * enough for its answer; of a slow one only so long that its statement can still end in time. Rejects as the work does.
    */
-  async run(group: Group, work: () => Promise<Done>): Promise<Done | null> {
+  async run(group: Group, work: () => Promise<GroupResult>): Promise<GroupResult | null> {
     const { database, code } = group.target;
     const line = this.#lineOf(database);
     const owner = ownerOf(line, code.owner);

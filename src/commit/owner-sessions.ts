@@ -7,13 +7,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { ClientConfig, PoolClient } from 'pg';
-import { LeftBehind } from '../engine/orphaned-backends.ts';
+import { OrphanedBackends } from '../engine/orphaned-backends.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { boundAnswers, hangUp } from '../engine/close-client.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
-import { LentSession, prepareSession } from './session-properties.ts';
+import { BorrowedSession, prepareSession } from './session-properties.ts';
 
 export interface OwnerSessionsOptions {
   readonly logins: OwnerLogins;
@@ -78,7 +78,7 @@ export class OwnerSessions {
       try {
         return this.#asLent(line, owner, database, await this.#connected(config), ending);
       } catch (error) {
-        if (error instanceof LentSession || refusesParameters(error))
+        if (error instanceof BorrowedSession || refusesParameters(error))
           throw new LoginRefused(
             'rows of a table that runs code are stored in a session of its owner, which a connection pooler in between does not let Headgate open: ' +
               'let Headgate reach the server directly',
@@ -119,7 +119,7 @@ export class OwnerSessions {
   }
 
   #asLent(line: Line, owner: number, database: string, client: Client, ending: ClientConfig): PoolClient {
-    const left = new LeftBehind(() => ending);
+    const left = new OrphanedBackends(() => ending);
     let isOver = false;
     client.once('end', () => {
       isOver = true;

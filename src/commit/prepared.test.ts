@@ -5,7 +5,7 @@ import { PreparedStatements, toStatement } from './prepared.ts';
 
 const statement = (i: number) => toStatement(`select ${i}`, []);
 
-test('what can be done without is prepared while there is room, then only what comes again soon', () => {
+test('optional statements are prepared while there is room, then only those that recur soon', () => {
   const prepared = new PreparedStatements();
   const prepare = (i: number) => {
     prepared.prepare([statement(i)]);
@@ -29,7 +29,7 @@ test('what can be done without is prepared while there is room, then only what c
   assert.ok(prepared.isWorthwhile(statement(-1)));
 });
 
-test('where there is no room, what is used stays, and what was not used for long makes room', () => {
+test('a full cache of prepared statements keeps used ones and evicts the least recently used', () => {
   const prepared = new PreparedStatements(3);
   const use = (...numbers: number[]) => {
     const fit = prepared.roomFor(numbers.map(statement), 5);

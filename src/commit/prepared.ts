@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { limits } from '../config/limits.ts';
 import { closeMessage, parseMessage } from './wire-message.ts';
 
-export interface Statement {
+export interface PreparedStatement {
   readonly name: string;
   /** Prepares it, whether it exists or not. */
   readonly messages: readonly Buffer[];
@@ -19,7 +19,7 @@ export interface Statement {
 /** Rows that one statement stores in a table, and whatever is sent after it. */
 export interface PreparedRows {
   /** The statement that stores them. */
-  readonly statement: Statement;
+  readonly statement: PreparedStatement;
   readonly messages: readonly Buffer[];
   /** How many statements are executed, and which of them check the table, from 0. */
   readonly count: number;
@@ -29,17 +29,17 @@ export interface PreparedRows {
 /** Rows of several tables. */
 export interface SharedRows {
   /** Statements that are used whatever the tables are. */
-  readonly first: readonly Statement[];
+  readonly first: readonly PreparedStatement[];
   /** What is sent before anything is locked. */
   readonly opening: readonly Buffer[];
   /** Statements of the tables. */
-  readonly own: readonly Statement[];
+  readonly own: readonly PreparedStatement[];
   readonly messages: readonly Buffer[];
   /** How many statements are executed. */
   readonly count: number;
 }
 
-export function toStatement(sql: string, types: readonly number[]): Statement {
+export function toStatement(sql: string, types: readonly number[]): PreparedStatement {
   const hash = createHash('sha256')
     .update(`${types.join(' ')} ${sql}`)
     .digest('hex');
@@ -76,7 +76,7 @@ export class PreparedStatements {
    * time within as many others as the connection holds. With very many tables in turn, each would push out another that is
    * needed again as soon.
    */
-  isWorthwhile({ name }: Statement): boolean {
+  isWorthwhile({ name }: PreparedStatement): boolean {
     if (this.#known.has(name) || this.size < this.#max) return true;
     if (this.#missed.delete(name)) return true;
     this.#missed.add(name);
@@ -89,7 +89,7 @@ export class PreparedStatements {
    * The names of those that can be used together: they exist, or there is room, or others that were not used the last `restMin`
    * times make room. So if there are more tables than room, those that exist stay.
    */
-  roomFor(statements: readonly Statement[], restMin: number): ReadonlySet<string> {
+  roomFor(statements: readonly PreparedStatement[], restMin: number): ReadonlySet<string> {
     const fit = new Set(statements.map(({ name }) => name));
     const missing = [...fit].filter((name) => !this.#known.has(name));
     let room = this.#max - this.size;
@@ -107,7 +107,7 @@ export class PreparedStatements {
   }
 
   /** What has to be sent first, so that all of these can be used; `again`: even if this connection has them. */
-  prepare(statements: Iterable<Statement>, again = false): Buffer[] {
+  prepare(statements: Iterable<PreparedStatement>, again = false): Buffer[] {
     const messages: Buffer[] = [];
     const wanted = new Set<string>();
     this.#uses += 1;

@@ -8,13 +8,13 @@ import { limits } from '../config/limits.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { isRaised, ours } from './error-cause.ts';
-import type { Misfit } from './value-at-fault.ts';
+import type { ValueAtFault } from './value-at-fault.ts';
 import type { Failed } from './round-trip.ts';
 import { versionMissing } from './newest-statements.ts';
 import { keyMissing } from './statements.ts';
 
 /** A value that the engine could not decode. */
-export function misfitRefusal({ column, failed }: Misfit): Refusal {
+export function misfitRefusal({ column, failed }: ValueAtFault): Refusal {
   const { message } = refusals.payload_undecodable;
   const missing = failed.message.includes(`"${keyMissing}"`);
   if (missing)

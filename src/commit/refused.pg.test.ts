@@ -9,7 +9,7 @@ const json = (value: unknown) => JSON.stringify(value);
 const decode = 'failed to decode webhook JSON payload';
 
 suite('rows that the engine refuses', () => {
-  test('one member among many is refused alone, with row, column and reason', async (t) => {
+  test('one bad request in a group is refused alone, with row, column and reason', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`
       create domain even as int constraint is_even check (value % 2 = 0);
@@ -134,7 +134,7 @@ suite('rows that the engine refuses', () => {
     assert.deepEqual(codes(refused), ['aborted row_refused', 'aborted row_refused']);
   });
 
-  test('the words of a trigger are for the owner of the table alone', async (t) => {
+  test("a trigger's error message is shown to the table's owner only", async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`
       create table t (id int, v text);

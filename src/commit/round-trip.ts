@@ -34,9 +34,9 @@ export interface Failed {
   readonly routine: string | null;
 }
 
-export type Reply = Done | Failed | Lost;
+export type EngineReply = Completed | Failed | LostConnection;
 
-export interface Done {
+export interface Completed {
   readonly kind: 'done';
   /** The last command tag. */
   readonly tag: string;
@@ -51,7 +51,7 @@ export interface StalePlaces {
   readonly places: readonly number[];
 }
 
-export interface Lost {
+export interface LostConnection {
   readonly kind: 'lost';
   readonly reason: string;
   /** The number of the transaction, if it was received. */
@@ -70,10 +70,10 @@ export function roundTrip(
   messages: Iterable<Buffer>,
   expected: readonly number[],
   timeoutMs: number,
-): Promise<Reply[]> {
+): Promise<EngineReply[]> {
   return new Promise((resolve) => {
-    const replies: Reply[] = [];
-    const end = (reply: Reply) => {
+    const replies: EngineReply[] = [];
+    const end = (reply: EngineReply) => {
       replies.push(reply);
       // After an answer that never came, none will follow.
       if (reply.kind === 'lost') while (replies.length < expected.length) replies.push(reply);
@@ -132,7 +132,7 @@ class Answer {
   readonly #messages: Iterable<Buffer>;
   readonly #statements: number;
   readonly #isLast: boolean;
-  readonly #end: (reply: Reply) => void;
+  readonly #end: (reply: EngineReply) => void;
   #completed = 0;
   #tag = '';
   #xid: string | null = null;
@@ -151,7 +151,7 @@ class Answer {
     messages: Iterable<Buffer>,
     statements: number,
     isLast: boolean,
-    end: (reply: Reply) => void,
+    end: (reply: EngineReply) => void,
   ) {
     this.#client = client;
     this.#messages = messages;
@@ -278,7 +278,7 @@ class Answer {
     // The engine sends none during COPY FROM.
   }
 
-  #finish(reply: Reply): void {
+  #finish(reply: EngineReply): void {
     if (this.#ended) return;
     this.#ended = true;
     if (this.#error !== null) {

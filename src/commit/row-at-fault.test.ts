@@ -5,7 +5,7 @@ import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Failed } from './round-trip.ts';
-import type { Attempt } from './interpret-reply.ts';
+import type { StoreAttempt } from './interpret-reply.ts';
 import { settle } from './row-at-fault.ts';
 
 const target = targetOf({ shape: { writeMode: 'insert' } });
@@ -44,7 +44,7 @@ function engineOf(members: readonly Rows[], kinds: readonly Kind[], conflicts: n
     const needed = kind === undefined || kind.needs === 0 ? undefined : members[i - kind.needs];
     return kind?.bad !== true && (needed === undefined || before.includes(needed));
   };
-  const take = (unit: readonly Rows[]): Attempt => {
+  const take = (unit: readonly Rows[]): StoreAttempt => {
     seen.attempts++;
     if (seen.pending > 0) {
       seen.pending--;
@@ -82,7 +82,7 @@ function engineOf(members: readonly Rows[], kinds: readonly Kind[], conflicts: n
   };
 }
 
-test('what would be stored one by one is stored, and nothing else, in a bounded number of attempts', async () => {
+test('the search for the row at fault stores exactly what single commits would, in a bounded number of attempts', async () => {
   const kind = fc.record({
     bad: fc.oneof({ weight: 5, arbitrary: fc.constant(false) }, fc.boolean()),
     needs: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.integer({ min: 1, max: 30 })),
@@ -139,7 +139,7 @@ test('what would be stored one by one is stored, and nothing else, in a bounded 
   );
 });
 
-test('one bad member of two thousand costs two passes more', async () => {
+test('one bad request of two thousand costs two more passes', async () => {
   const kinds = Array.from({ length: 2_000 }, (_, i) => ({ bad: i === 777, needs: 0, chain: -1 }));
   const members = kinds.map(() => rowsOf(target, '1'));
   const engine = engineOf(members, kinds, 0);
@@ -150,7 +150,7 @@ test('one bad member of two thousand costs two passes more', async () => {
 
 test('a lost connection is unknown for what was sent, and only for that', async () => {
   const members = Array.from({ length: 4 }, () => rowsOf(target, '1'));
-  const answers: Attempt[][] = [
+  const answers: StoreAttempt[][] = [
     [{ kind: 'committed' }, failedWith('23514'), { kind: 'lost', reason: '' }, { kind: 'lost', reason: '' }],
   ];
   const outcomes = await settle(

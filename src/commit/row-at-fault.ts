@@ -12,16 +12,17 @@ import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
-import type { Attempt, Committed } from './interpret-reply.ts';
+import { conflictAttemptsMax } from './interpret-reply.ts';
+import type { StoreAttempt, Committed } from './interpret-reply.ts';
 
 /** A group whose rows the engine decodes: DecodedGroup, and what tests put in its place. */
 export interface TriedGroup {
   /** The outcome of a member that is not even tried; null: it is tried. */
   refuse(member: Rows): Outcome | null;
   /** Stores all rows, or none. */
-  store(members: readonly Rows[]): Promise<Attempt>;
+  store(members: readonly Rows[]): Promise<StoreAttempt>;
   /** Each unit on its own, in order, in one transaction. */
-  storeEach(units: readonly (readonly Rows[])[]): Promise<readonly Attempt[]>;
+  storeEach(units: readonly (readonly Rows[])[]): Promise<readonly StoreAttempt[]>;
   /**
    * What a failed attempt means: a row of it is at fault, or may be (`suspect`: it is if it fails alone, twice), or none is:
    * `again` soon, perhaps without the others (`elsewhere`), or an outcome for all.
@@ -116,7 +117,7 @@ class Settling {
   }
 
   /** Whether the attempt settles all of the members. */
-  #settleWhole(unit: Unit, attempt: Attempt): boolean {
+  #settleWhole(unit: Unit, attempt: StoreAttempt): boolean {
     if (attempt.kind === 'committed') this.#commit(unit, attempt);
     else if (attempt.kind === 'lost') this.#refuseAll(unit, lost);
     else {
@@ -138,7 +139,7 @@ class Settling {
     }
   }
 
-  async #store(unit: Unit): Promise<Attempt> {
+  async #store(unit: Unit): Promise<StoreAttempt> {
     for (let tries = 1; ; tries++) {
       const attempt = await this.#group.store(unit.map(({ rows }) => rows));
       const conflict = attempt.kind === 'failed' && this.#group.judge(attempt).blame === 'again';
@@ -190,7 +191,7 @@ class Settling {
   }
 
   /** Returns what has to be tried again of this unit; `behind`: rows before it have to be, too. */
-  async #settleUnit(unit: Unit, end: Attempt, behind: boolean): Promise<Unit[]> {
+  async #settleUnit(unit: Unit, end: StoreAttempt, behind: boolean): Promise<Unit[]> {
     if (end.kind !== 'failed') {
       this.#settleWhole(unit, end);
       return [];
@@ -238,8 +239,6 @@ class Settling {
   }
 }
 
-/** Attempts of a group, or of a member alone, that the engine ended through no fault of theirs (deadlock, serialization). */
-const conflictAttemptsMax = 3;
 /** Attempts of one member that fails alone with an error that may also be about the table. */
 const suspectAttemptsMax = 2;
 

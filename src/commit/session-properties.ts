@@ -11,8 +11,8 @@ import type { SessionFacts } from './commit-connection.ts';
 import { forCitus, safePath } from './statements.ts';
 
 /** A pooler lends this session to others, too. */
-export class LentSession extends Error {
-  override readonly name = 'LentSession';
+export class BorrowedSession extends Error {
+  override readonly name = 'BorrowedSession';
 
   constructor() {
     super('the session is lent by a pooler');
@@ -32,7 +32,7 @@ const foundSql = `select current_user as role, pg_catalog.current_setting('synch
  * In Headgate's SQL no object that others have made may take precedence over PostgreSQL's own, not even by what an owner of the
  * database has set for everybody: no operator and no cast is used before the path is set.
  *
- * Throws LentSession, and has set nothing, if a pooler that took the start-up parameters is in between: the process that
+ * Throws BorrowedSession, and has set nothing, if a pooler that took the start-up parameters is in between: the process that
  * answers is not the one that the connection was told of (BackendKeyData); also if `isOther` says that it is pgpool, which
  * resets what was set when the connection ends.
  */
@@ -44,7 +44,7 @@ export async function prepareSession(client: ClientBase, isOther: () => Promise<
        case when ${own} then pg_catalog.set_config('search_path', '${safePath}', false) end`,
     [processID ?? 0],
   );
-  if (rows[0]?.own !== true || (await isOther())) throw new LentSession();
+  if (rows[0]?.own !== true || (await isOther())) throw new BorrowedSession();
   await client.query(sessionSql, [remember(client, rows[0]).commit]);
   connectionOf(client).incarnation = await readIncarnation(client);
 }

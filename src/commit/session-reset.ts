@@ -10,14 +10,14 @@ import { cleanUpStatements, forCitus, safePath } from './statements.ts';
 import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';
 
 /** Messages that are always the same, and the number of their statements. */
-export interface Fixed {
+export interface ResetSettings {
   readonly messages: readonly Buffer[];
   readonly count: number;
 }
 
-export const nothing: Fixed = { messages: [], count: 0 };
+export const nothing: ResetSettings = { messages: [], count: 0 };
 
-function inOrder(...statements: readonly string[]): Fixed {
+function inOrder(...statements: readonly string[]): ResetSettings {
   const messages = statements.flatMap((sql) => [parseMessage('', sql, []), ...executeMessages('', [])]);
   return { messages, count: statements.length };
 }
@@ -28,7 +28,7 @@ export const pathIsSafe = inOrder(
 );
 
 /** Others use the session next: what code has left in it is removed in its own transaction. */
-export function cleanUp(commit: string): Fixed {
+export function cleanUp(commit: string): ResetSettings {
   return inOrder(...cleanUpStatements(commit));
 }
 

@@ -13,20 +13,20 @@ import { aborted, failedHere, isInDoubt, isRaised, outcomeOf } from './error-cau
 import { connectionOf } from './commit-connection.ts';
 import type { CommitConnection, SessionFacts } from './commit-connection.ts';
 import { isPlain } from './lock-table.ts';
-import type { Hold } from './lock-table.ts';
+import type { TableLock } from './lock-table.ts';
 import type { PreparedRows, PreparedStatements, SharedRows } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
-import type { Failed, Lost, Reply } from './round-trip.ts';
+import type { Failed, LostConnection, EngineReply } from './round-trip.ts';
 import { toRuns } from './group-statements.ts';
 import { executeSteps, settingSteps, statementsOf } from './table-statements.ts';
-import type { Settings, Step, TableStatements } from './table-statements.ts';
+import type { TransactionSettings, StatementStep, TableStatements } from './table-statements.ts';
 import { asAttempt, committed, foundBy, isForgotten, standing, told } from './interpret-reply.ts';
-import type { Attempt, UnitAttempts } from './interpret-reply.ts';
+import type { StoreAttempt, UnitAttempts } from './interpret-reply.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
 import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-reset.ts';
-import type { Fixed } from './session-reset.ts';
+import type { ResetSettings } from './session-reset.ts';
 
-export interface SessionOptions {
+export interface CommitSessionOptions {
   readonly client: PoolClient;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
@@ -38,23 +38,23 @@ export interface SessionOptions {
   /** Called when the engine refuses to write. */
   readonly readOnly?: () => void;
   /** The fate of a transaction whose end was lost with the connection; null: unknown. Called at most once. */
-  readonly fateOf: (xid: string) => Promise<Fate | null>;
+  readonly fateOf: (xid: string) => Promise<TransactionEnd | null>;
   /** The same, asked on this connection, which has answered. */
-  readonly fateHere: (xid: string) => Promise<Fate | null>;
+  readonly fateHere: (xid: string) => Promise<TransactionEnd | null>;
 }
 
 /** How a transaction has ended. */
-export type Fate = 'committed' | 'aborted';
+export type TransactionEnd = 'committed' | 'aborted';
 
-export class Session {
-  readonly #options: SessionOptions;
+export class CommitSession {
+  readonly #options: CommitSessionOptions;
   readonly #connection: CommitConnection;
   readonly #prepared: PreparedStatements;
   #usable = true;
   /** One row per statement: set when the engine reports that one statement met a row twice. */
   #singly = false;
 
-  constructor(options: SessionOptions) {
+  constructor(options: CommitSessionOptions) {
     this.#options = options;
     this.#connection = connectionOf(options.client);
     this.#prepared = this.#connection.prepared;
@@ -84,7 +84,7 @@ export class Session {
   }
 
   /** The settings of each transaction. */
-  settings({ waitsForDisk }: Target): Settings {
+  settings({ waitsForDisk }: Target): TransactionSettings {
     const { statementTimeoutMs: timeoutMs, shared } = this.#options;
     const commit = waitsForDisk ? (shared ? 'at least on' : 'as it is') : 'off';
     return { commit, timeoutMs };
@@ -96,7 +96,7 @@ export class Session {
   }
 
   /** Sends messages with so many answers (see roundTrip); never rejects, and fails at once when no time is left. */
-  async send(messages: Iterable<Buffer>, expected: readonly number[]): Promise<Reply[]> {
+  async send(messages: Iterable<Buffer>, expected: readonly number[]): Promise<EngineReply[]> {
     if (!this.#usable) return expected.map(() => failedHere('08003', 'the connection was lost'));
     const left = this.leftMs;
     if (left <= 0) return expected.map(() => failedHere('57014', 'deadline'));
@@ -111,7 +111,11 @@ export class Session {
   }
 
   /** What code has left in the session is removed first, in a transaction of its own. */
-  async #exchange(messages: Iterable<Buffer>, expected: readonly number[], left: number): Promise<Reply[]> {
+  async #exchange(
+    messages: Iterable<Buffer>,
+    expected: readonly number[],
+    left: number,
+  ): Promise<EngineReply[]> {
     const { client } = this.#options;
     const reset = this.#connection.takeReset();
     if (reset === null) return roundTrip(client, messages, expected, left);
@@ -122,7 +126,7 @@ export class Session {
   }
 
   /** The outcome of a transaction: if its end was lost, or left in doubt, the server is asked for it. */
-  async settled(reply: Reply): Promise<Attempt> {
+  async settled(reply: EngineReply): Promise<StoreAttempt> {
     if (reply.kind === 'done') return { kind: 'committed' };
     if (reply.kind === 'failed' && !isInDoubt(reply)) return reply;
     const fate = reply.xid === null ? null : await this.#fateOf(reply, reply.xid);
@@ -133,7 +137,7 @@ export class Session {
     return reply;
   }
 
-  #fateOf({ kind }: Reply, xid: string): Promise<Fate | null> {
+  #fateOf({ kind }: EngineReply, xid: string): Promise<TransactionEnd | null> {
     const { fateOf, fateHere } = this.#options;
     return kind === 'lost' ? fateOf(xid) : fateHere(xid);
   }
@@ -142,7 +146,7 @@ export class Session {
    * Stores rows by a prepared statement, behind `hold`. If it fails, nothing is stored, and another way of storing may tell better what
    * is wrong with the rows or the table. `'not worth it'`: nothing was sent to the engine.
    */
-  async storePrepared(rows: PreparedRows, hold: Hold): Promise<Attempt | 'not worth it'> {
+  async storePrepared(rows: PreparedRows, hold: TableLock): Promise<StoreAttempt | 'not worth it'> {
     if (this.isNameless || !this.#prepared.isWorthwhile(rows.statement)) return 'not worth it';
     const [reply = lost] = await this.send(this.#behind(hold, rows), [hold.count + rows.count]);
     if (reply.kind === 'done') this.#prepared.succeeded();
@@ -151,7 +155,7 @@ export class Session {
     return foundBy(reply, checks) ?? this.settled(reply);
   }
 
-  #behind(hold: Hold, { statement, messages }: PreparedRows): Buffer[] {
+  #behind(hold: TableLock, { statement, messages }: PreparedRows): Buffer[] {
     const prepare = this.#prepared.prepare([...hold.statements, statement]);
     // Even preparing the rows' own statement may wait for a lock on the table.
     const own = prepare.indexOf(statement.messages[0] ?? syncMessage);
@@ -163,7 +167,7 @@ export class Session {
    * Stores rows of several tables in one transaction: all of them, or none. `kept`: where the statements of `own` are kept; null:
    * there are none.
    */
-  async storeShared(rows: SharedRows, kept: PreparedStatements | null): Promise<Attempt> {
+  async storeShared(rows: SharedRows, kept: PreparedStatements | null): Promise<StoreAttempt> {
     const messages = [
       ...this.#prepared.prepare(rows.first),
       ...rows.opening,
@@ -181,7 +185,7 @@ export class Session {
   }
 
   /** Stores the rows of these members in one transaction. `mayTry`: see TableStatements.steps. */
-  async store(table: TableStatements, members: readonly Rows[], mayTry = true): Promise<Attempt> {
+  async store(table: TableStatements, members: readonly Rows[], mayTry = true): Promise<StoreAttempt> {
     const rows = this.#steps(table, members, mayTry);
     const trials = rows.find((step) => step.trials !== undefined)?.trials;
     const before = this.#before(table, rows);
@@ -227,7 +231,7 @@ export class Session {
    * the others. Returns one attempt for each, in order.
    */
   async storeEach(table: TableStatements, units: readonly (readonly Rows[])[]): Promise<UnitAttempts> {
-    const all = (end: Attempt) => ({ attempts: units.map(() => end), end });
+    const all = (end: StoreAttempt) => ({ attempts: units.map(() => end), end });
     const steps = units.map((members) => this.#steps(table, members));
     const before = this.#before(table, steps.flat());
     const after = this.#after(table);
@@ -346,24 +350,24 @@ export class Session {
   }
 
   /** The first steps of every transaction. */
-  #before(table: TableStatements, rows: readonly Step[]): Step[] {
+  #before(table: TableStatements, rows: readonly StatementStep[]): StatementStep[] {
     const { target } = table;
     return [...settingSteps(this.settings(target)), ...table.before(rows)];
   }
 
-  #after(table: TableStatements): Step[] {
+  #after(table: TableStatements): StatementStep[] {
     return table.after(this.facts);
   }
 
-  get #first(): Fixed {
+  get #first(): ResetSettings {
     return this.#options.shared ? pathIsSafe : nothing;
   }
 
-  #last(target: Target): Fixed {
+  #last(target: Target): ResetSettings {
     return this.#options.shared && !isPlain(target) ? cleanUp(this.commitOf(target)) : nothing;
   }
 
-  #steps(table: TableStatements, members: readonly Rows[], mayTry = false): Step[] {
+  #steps(table: TableStatements, members: readonly Rows[], mayTry = false): StatementStep[] {
     const rowsMax = this.#singly ? 1 : Infinity;
     const runs = toRuns(members, { rowsMax, bytesMax: limits.groupBytesMax });
     const rows = table.steps(runs, this.facts, this.commitOf(table.target), mayTry);
@@ -371,7 +375,7 @@ export class Session {
   }
 
   /** `again`: everything, because the connection may have forgotten something. */
-  #prepare(steps: readonly Step[], again = false): Buffer[] {
+  #prepare(steps: readonly StatementStep[], again = false): Buffer[] {
     return this.isNameless ? [] : this.#prepared.prepare(statementsOf(steps), again);
   }
 
@@ -381,7 +385,7 @@ export class Session {
    */
   *#opening(
     { target }: TableStatements,
-    before: readonly Step[],
+    before: readonly StatementStep[],
     prepare: readonly Buffer[],
   ): Generator<Buffer> {
     if (target.shape.newest === undefined || prepare.length === 0) {
@@ -395,7 +399,7 @@ export class Session {
     for (const message of prepare) if (!ofFirst.has(message)) yield message;
   }
 
-  #execute(steps: readonly Step[]): Iterable<Buffer> {
+  #execute(steps: readonly StatementStep[]): Iterable<Buffer> {
     return executeSteps(steps, this.isNameless);
   }
 }
@@ -408,7 +412,7 @@ const rollbackMessage = queryMessage(`rollback to savepoint ${savepoint}`);
 const commitMessage = queryMessage('commit');
 const abortMessage = queryMessage('rollback');
 
-const lost: Lost = { kind: 'lost', reason: 'no answer', xid: null };
+const lost: LostConnection = { kind: 'lost', reason: 'no answer', xid: null };
 
 function* inTurn(...parts: readonly Iterable<Buffer>[]): Generator<Buffer> {
   for (const part of parts) yield* part;

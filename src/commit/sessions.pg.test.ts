@@ -29,7 +29,7 @@ const trigger = (name: string, body: string) => `
   CREATE TRIGGER code BEFORE INSERT ON ${name} FOR EACH ROW EXECUTE FUNCTION ${name}_code()`;
 
 suite('what the code of one table leaves in its session', () => {
-  test('is not there for another table, whether its group was stored or not', async (t) => {
+  test("session state left by a table's code is gone for the next table, after commit and rollback", async (t) => {
     const { client, targetOf, tableOf, send } = await commitRoom(t, { commitConnectionsMax: 1 });
     await client.query(`
       DO $$BEGIN CREATE ROLE tenant; EXCEPTION WHEN duplicate_object THEN NULL; END$$;
@@ -72,7 +72,7 @@ suite('what the code of one table leaves in its session', () => {
     }
   });
 
-  test('does not decide whether its own rows wait for the disk', async (t) => {
+  test("session state left by a table's code does not change synchronous_commit of its rows", async (t) => {
     const { client, targetOf, tableOf, send } = await commitRoom(t, { commitConnectionsMax: 1 });
     await client.query(`
       CREATE SCHEMA headgate; CREATE FUNCTION headgate.hold_inert(text, oid, text) RETURNS text LANGUAGE sql AS $$SELECT pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())$$;
@@ -93,7 +93,7 @@ suite('what the code of one table leaves in its session', () => {
 });
 
 suite('names that others put before PostgreSQL’s own', () => {
-  test('are not found by Headgate’s statements, and the table’s own code finds what any client’s does', async (t) => {
+  test("names placed before pg_catalog are not found by Headgate's statements, and table code resolves names as for any client", async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     // What a role that may create in `public` can put there: it fits better than PostgreSQL's own.
     await client.query(`
@@ -132,7 +132,7 @@ suite('names that others put before PostgreSQL’s own', () => {
     assert.deepEqual((await client.query('SELECT word FROM helped ORDER BY word')).rows.length, 3);
   });
 
-  test('but a key whose type has an equality of its own is compared by that', async (t) => {
+  test('a key whose type has its own equality is compared by that', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     const { rows: available } = await client.query(
       `SELECT FROM pg_available_extensions WHERE name = 'citext'`,

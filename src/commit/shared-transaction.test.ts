@@ -7,8 +7,8 @@ import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import { aborted } from './error-cause.ts';
 import { limits } from '../config/limits.ts';
-import { Sharing } from './shared-transaction.ts';
-import type { Transactions } from './shared-transaction.ts';
+import { GroupSharing } from './shared-transaction.ts';
+import type { GroupTransactions } from './shared-transaction.ts';
 
 const tables = Array.from({ length: 9 }, (_, i) => targetOf({ oid: i, table: `t${i}` }));
 const tableAt = (i: number): Target => tables[i] ?? targetOf();
@@ -40,7 +40,7 @@ function room() {
     });
     return done.promise;
   };
-  const transactions: Transactions = {
+  const transactions: GroupTransactions = {
     mayShare: ({ target }) => target.code.inert,
     alone: (group) => {
       const started = at.now;
@@ -48,7 +48,7 @@ function room() {
     },
     together: (groups) => begin(groups, (isStored) => (isStored ? groups.map(stored) : null)),
   };
-  const sharing = new Sharing(transactions, {
+  const sharing = new GroupSharing(transactions, {
     clock: () => at.now,
     limits: {
       ...limits,
@@ -88,7 +88,7 @@ function room() {
 }
 
 suite('sharing', () => {
-  test('who is alone goes at once, and what comes meanwhile goes together', async () => {
+  test('a lone group commits at once, and groups arriving meanwhile share a transaction', async () => {
     const { begun, end, send } = room();
     const sent = send(groupOf(0), groupOf(1), groupOf(2, 2), groupOf(3));
     assert.deepEqual(await begun(), ['0']);
@@ -100,7 +100,7 @@ suite('sharing', () => {
     assert.deepEqual(await begun(), ['1']);
   });
 
-  test('what comes in one moment goes together', async () => {
+  test('groups of one moment share a transaction', async () => {
     const { atOnce, begun, end } = room();
     atOnce(...[0, 1, 2, 3, 4].map((i) => groupOf(i)));
     assert.deepEqual(await begun(), ['0+1+2+3']);
@@ -122,7 +122,7 @@ suite('sharing', () => {
     assert.deepEqual(await begun(), ['6']);
   });
 
-  test('of a shared transaction that fails each group goes alone, and one that refuses rows stays apart, longer each time', async () => {
+  test('after a failed shared transaction each group commits alone, and one with refused rows stays alone longer each time', async () => {
     const { at, begun, end, send } = room();
     for (const [apartMs, sharesAgain] of [
       [1_000, true],
@@ -175,7 +175,7 @@ suite('sharing', () => {
     assert.deepEqual(await begun(), ['0', '1+2']);
   });
 
-  test('where sharing fails again and again nobody is held up by it, and later it is tried again', async () => {
+  test('repeated failures to share a transaction delay nobody, and sharing is attempted again later', async () => {
     const { at, begun, end, send } = room();
     for (let i = 0; i < 4; i++) {
       void send(groupOf(0), groupOf(1), groupOf(2));
@@ -194,7 +194,7 @@ suite('sharing', () => {
     assert.deepEqual(await begun(), ['0', '1+2']);
   });
 
-  test('what is stuck holds nobody up for long', async (t) => {
+  test('a stuck shared transaction delays other groups only briefly', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     const { at, begun, end, send } = room();
     const first = send(groupOf(0), groupOf(1), groupOf(2));

@@ -25,11 +25,11 @@ import { Semaphore } from '../kit/semaphore.ts';
 import type { Group, GroupCommit, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
-import type { Done } from './owner-scheduler.ts';
+import type { GroupResult } from './owner-scheduler.ts';
 
 /** The ways to the engine, of which `Commit` (commit.ts) is the only one outside of tests. */
-export interface Transactions {
-  alone(group: Group): Promise<Done>;
+export interface GroupTransactions {
+  alone(group: Group): Promise<GroupResult>;
   /**
    * One outcome per member of each group; null: nothing is stored, of this group or of all, and it may go alone. Storing the rows of
    * a table takes `boundMs` at most, or everything fails.
@@ -96,13 +96,13 @@ const slowTimes = 4;
 const usualStep = 1.05;
 const usualStepsMax = 14;
 
-export class Sharing implements GroupCommit {
-  readonly #transactions: Transactions;
+export class GroupSharing implements GroupCommit {
+  readonly #transactions: GroupTransactions;
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   readonly #lines = new Map<string, Line>();
   readonly #tables = rememberedOf<Target, Shared>(() => ({ apart: null, wasSlow: false }));
 
-  constructor(transactions: Transactions, context: Pick<StageContext, 'clock' | 'limits'>) {
+  constructor(transactions: GroupTransactions, context: Pick<StageContext, 'clock' | 'limits'>) {
     this.#transactions = transactions;
     this.#context = context;
   }

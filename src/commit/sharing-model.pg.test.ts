@@ -4,7 +4,7 @@ import { times } from '../../test/support/sample.ts';
 import { runSharingModel } from '../../test/support/sharing-model.ts';
 
 for (const kills of [false, true]) {
-  test(`what is told of 150 tables at one time is what is stored${kills ? ', also when connections end' : ''}`, async (t) => {
+  test(`answers for 150 tables at one time match what is stored${kills ? ', also when connections end' : ''}`, async (t) => {
     const run = await runSharingModel(t, { tables: 150, requests: times(1_500, 3_000), senders: 64, kills });
     t.diagnostic(JSON.stringify(run));
     assert.deepEqual(run.wrong.slice(0, 10), []);

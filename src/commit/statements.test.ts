@@ -77,7 +77,7 @@ test('a generated key is computed from the columns; one that only the engine fil
   assert.equal(removeStatement(identity), null);
 });
 
-test('runs hold every row once and in order, with one set of kept columns each, within their bounds', () => {
+test('runs of a group hold every row once and in order, with one set of kept columns each', () => {
   const row = fc.record({
     size: fc.integer({ min: 1, max: 60 }),
     removed: fc.boolean(),
@@ -181,7 +181,7 @@ test('values become NULL without another word of the document being touched', ()
   ]);
 });
 
-test('what a connection has prepared is bounded, and never trusted after a failure', () => {
+test('prepared statements of a connection are bounded, and not trusted after a failure', () => {
   const prepared = new PreparedStatements();
   const names = (messages: readonly Buffer[]) =>
     messages.map((m) => `${m.toString('latin1', 0, 1)}${/headgate_(\w{4})/.exec(m.toString('latin1'))?.[1]}`);

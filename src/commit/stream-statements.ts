@@ -19,7 +19,7 @@ import {
   storeStatement,
 } from './statements.ts';
 import { executeMessages, parseMessage, syncMessage } from './wire-message.ts';
-import type { Part } from './wire-message.ts';
+import type { RowRange } from './wire-message.ts';
 
 export interface StreamSql {
   readonly text: string;
@@ -29,17 +29,17 @@ export interface StreamSql {
 /** A statement that takes documents: a Part is a JSON array. */
 export interface PartSql {
   readonly text: string;
-  readonly values: readonly (string | Part | null)[];
+  readonly values: readonly (string | RowRange | null)[];
 }
 
 export interface StreamStatements {
   /** After BEGIN; 22P02 or HG001: the table, or who may write to it, has changed. */
   readonly first: readonly StreamSql[];
-  readonly store: (documents: Part) => PartSql;
+  readonly store: (documents: RowRange) => PartSql;
   /** After rows that were stored. */
   readonly stored: readonly StreamSql[];
   /** Decodes one column and changes nothing. */
-  readonly probe: (column: Column, documents: Part) => PartSql;
+  readonly probe: (column: Column, documents: RowRange) => PartSql;
   /** Fails with 22P02 if the table is not the one of the target. */
   readonly confirm: StreamSql;
   /** Before COMMIT. */
@@ -67,7 +67,7 @@ export function streamStatements(target: Target, facts: SessionFacts, shared: bo
   };
   const needs: Privilege[] = shape.writeMode === 'upsert' ? ['INSERT', 'UPDATE'] : ['INSERT'];
   const setPath = (path: string): StreamSql => ({ text: settingStatements.path, values: [path] });
-  const put = (statement: string, documents: Part): PartSql => ({
+  const put = (statement: string, documents: RowRange): PartSql => ({
     text: statement,
     values: isInert ? [documents] : [documents, facts.path],
   });

@@ -27,8 +27,8 @@ import {
   storeNewestStatement,
 } from './newest-statements.ts';
 import { toStatement } from './prepared.ts';
-import type { Statement } from './prepared.ts';
-import type { Run } from './group-statements.ts';
+import type { PreparedStatement } from './prepared.ts';
+import type { RowRun } from './group-statements.ts';
 import {
   confirmCataloguedStatement,
   confirmStatement,
@@ -43,14 +43,14 @@ import {
   storeValuesStatement,
   typeOids,
 } from './statements.ts';
-import { Trials } from './counted-backoff.ts';
+import { CountedBackoff } from './counted-backoff.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
-import type { Parameter, Part } from './wire-message.ts';
+import type { WireParameter, RowRange } from './wire-message.ts';
 
 /** One statement with its parameters, as it is sent. */
-export interface Step {
+export interface StatementStep {
   /** null: it is unnamed, and parsed each time. */
-  readonly statement: Statement | null;
+  readonly statement: PreparedStatement | null;
   /** Made when they are about to be written, so that a large request is not held twice. `name`: of the prepared statement. */
   readonly messages: (name?: string) => readonly Buffer[];
   /** It stores nothing, and fails with 22P02 if the table, or what is needed for it, has changed. */
@@ -63,14 +63,14 @@ export interface Step {
   /** Which row of the transaction a place in its documents is: for a statement that says which rows were stale. */
   readonly rowAt?: (place: number) => number;
   /** It is the short statement of rows that may not be newer (newest-statements.ts). */
-  readonly trials?: Trials;
+  readonly trials?: CountedBackoff;
 }
 
 type Short = 'one' | 'many';
 
-const trialsOf = rememberedOf<Target, Readonly<Record<Short, Trials>>>(() => ({
-  one: new Trials(),
-  many: new Trials(),
+const trialsOf = rememberedOf<Target, Readonly<Record<Short, CountedBackoff>>>(() => ({
+  one: new CountedBackoff(),
+  many: new CountedBackoff(),
 }));
 
 /** A statement with the types of its parameters. */
@@ -78,20 +78,20 @@ interface Sql {
   readonly text: string;
   readonly types: readonly number[];
   /** Made when it is first used. */
-  statement: Statement | null;
+  statement: PreparedStatement | null;
 }
 
 function sql(text: string, types: readonly number[]): Sql {
   return { text, types, statement: null };
 }
 
-function named(of: Sql, parameters: readonly Parameter[]): Step {
+function named(of: Sql, parameters: readonly WireParameter[]): StatementStep {
   of.statement ??= toStatement(of.text, of.types);
   const { statement } = of;
   return { statement, messages: (name = statement.name) => executeMessages(name, parameters) };
 }
 
-function nameless({ text: of, types }: Sql, parameters: readonly Parameter[]): Step {
+function nameless({ text: of, types }: Sql, parameters: readonly WireParameter[]): StatementStep {
   return {
     statement: null,
     messages: () => [parseMessage('', of, types), ...executeMessages('', parameters)],
@@ -99,7 +99,7 @@ function nameless({ text: of, types }: Sql, parameters: readonly Parameter[]): S
 }
 
 /** A step that is always the same. */
-function fixed(step: Step): Step {
+function fixed(step: StatementStep): StatementStep {
   const made = step.messages();
   return { ...step, messages: (name) => (name === undefined ? made : step.messages(name)) };
 }
@@ -113,18 +113,18 @@ const rowTypes = [json, text, bytea];
 export class TableStatements {
   readonly target: Target;
   /** Checks whether the table is still the one of the target. */
-  readonly confirm: Step;
+  readonly confirm: StatementStep;
   /** Whether rows of this table can be deleted by their key. */
   readonly deletes: boolean;
   readonly #remove: Sql | null;
   readonly #removeProbe: Sql | null;
   readonly #store = new Map<string, Sql>();
-  readonly #locks: { readonly shared: Step; readonly alone: Step } | null;
+  readonly #locks: { readonly shared: StatementStep; readonly alone: StatementStep } | null;
   /** As confirm, and cheaper: for a table that runs no code. */
-  readonly #stays: Step | null;
+  readonly #stays: StatementStep | null;
   readonly #isNewest: boolean;
   /** Of the short statements; null: the rows are stored without. */
-  readonly #trials: Readonly<Record<Short, Trials>> | null;
+  readonly #trials: Readonly<Record<Short, CountedBackoff>> | null;
 
   constructor(target: Target) {
     this.target = target;
@@ -150,17 +150,17 @@ export class TableStatements {
   }
 
   /** Decodes these columns of some rows and discards them. */
-  probe(columns: readonly Column[], parts: readonly Part[], facts: SessionFacts): Question {
+  probe(columns: readonly Column[], parts: readonly RowRange[], facts: SessionFacts): ProbeStatement {
     return this.#probe(sql(probeStatement(this.target, columns), rowTypes), parts, facts);
   }
 
   /** Decodes the keys of rows that are to be deleted; null: none can be. */
-  removeProbe(parts: readonly Part[], facts: SessionFacts): Question | null {
+  removeProbe(parts: readonly RowRange[], facts: SessionFacts): ProbeStatement | null {
     return this.#removeProbe === null ? null : this.#probe(this.#removeProbe, parts, facts);
   }
 
   /** The first steps of a transaction that takes these steps. */
-  before(steps: readonly Step[]): readonly Step[] {
+  before(steps: readonly StatementStep[]): readonly StatementStep[] {
     const count = steps.filter(({ between, claims }) => between !== true && claims !== true).length;
     const deletes = steps.some((it) => it.deletes === true);
     // It will have the table to itself: nobody else's keys, or ids, are in its way.
@@ -169,9 +169,12 @@ export class TableStatements {
   }
 
   /** Before anything of the table runs. */
-  #hold(deletes: boolean): readonly Step[] {
+  #hold(deletes: boolean): readonly StatementStep[] {
     const { target } = this;
-    const lock = (mode?: LockMode): Step => ({ statement: null, messages: () => lockMessages(target, mode) });
+    const lock = (mode?: LockMode): StatementStep => ({
+      statement: null,
+      messages: () => lockMessages(target, mode),
+    });
     // No row that is older passes the tombstone of a deletion that is not committed yet.
     const passesNobody = deletes && this.#isNewest;
     if (!isPlain(target)) {
@@ -180,7 +183,7 @@ export class TableStatements {
       if (deletes) needs.push('DELETE');
       const statement = holdCodeStatement(target);
       const messages = (name?: string) => holdCodeMessages(target, needs, name);
-      const hold: Step = { statement, messages, checks: true };
+      const hold: StatementStep = { statement, messages, checks: true };
       const first = passesNobody ? [lock('share row exclusive')] : [];
       return [...first, hold, ...(statement === null ? [nameless(number, [])] : [])];
     }
@@ -200,17 +203,17 @@ export class TableStatements {
   }
 
   /** The step that stores no rows. */
-  noRows(facts: SessionFacts, commit: string): Step[] {
+  noRows(facts: SessionFacts, commit: string): StatementStep[] {
     return [this.#rows(this.#storing([], 0), [], null, facts), ...this.#pins(commit)];
   }
 
   /** The steps that store these rows, in order. `mayTry`: by a statement that may leave it undecided which are newer. */
-  steps(runs: readonly Run[], facts: SessionFacts, commit: string, mayTry = false): Step[] {
+  steps(runs: readonly RowRun[], facts: SessionFacts, commit: string, mayTry = false): StatementStep[] {
     const [only] = runs;
     const short = mayTry && runs.length === 1 && only !== undefined ? this.#short(only, facts) : null;
     if (short !== null) return [short];
-    const steps: Step[] = [];
-    const add = (step: Step) => steps.push(step, ...this.#pins(commit));
+    const steps: StatementStep[] = [];
+    const add = (step: StatementStep) => steps.push(step, ...this.#pins(commit));
     let before = 0;
     for (const { kept, parts, rows, deletes } of runs) {
       const first = before;
@@ -235,7 +238,7 @@ export class TableStatements {
     return steps;
   }
 
-  #short({ kept, parts, rows, deletes }: Run, facts: SessionFacts): Step | null {
+  #short({ kept, parts, rows, deletes }: RowRun, facts: SessionFacts): StatementStep | null {
     if (this.#trials === null || deletes !== null) return null;
     const short = rows === 1 ? 'one' : 'many';
     const trials = this.#trials[short];
@@ -245,7 +248,7 @@ export class TableStatements {
   }
 
   /** The last steps of a transaction. */
-  after(facts: SessionFacts): Step[] {
+  after(facts: SessionFacts): StatementStep[] {
     if (this.#stays !== null) return [this.#stays];
     // Triggers that fire at COMMIT see the same path as those before them.
     const own = isPlain(this.target) ? [] : [named(path, [textOf(facts.path)])];
@@ -253,7 +256,7 @@ export class TableStatements {
   }
 
   /** What code has set must not apply to what comes next. */
-  #pins(commit: string): Step[] {
+  #pins(commit: string): StatementStep[] {
     return isPlain(this.target) ? [] : [{ ...named(pins, [textOf(commit)]), between: true }];
   }
 
@@ -269,12 +272,12 @@ export class TableStatements {
     return storing;
   }
 
-  #rows(of: Sql, parts: readonly Part[], deletes: Buffer | null, facts: SessionFacts): Step {
+  #rows(of: Sql, parts: readonly RowRange[], deletes: Buffer | null, facts: SessionFacts): StatementStep {
     const documents = { format: 0, value: parts } as const;
     return named(of, [documents, textOf(facts.path), { format: 1, value: deletes }]);
   }
 
-  #probe(of: Sql, parts: readonly Part[], facts: SessionFacts): Question {
+  #probe(of: Sql, parts: readonly RowRange[], facts: SessionFacts): ProbeStatement {
     const documents = { format: 0, value: parts } as const;
     const parse = parseMessage('', of.text, of.types);
     const messages = executeMessages('', [documents, textOf(facts.path), { format: 1, value: null }]);
@@ -287,7 +290,7 @@ export class TableStatements {
 }
 
 /** An unnamed statement, and its execution, apart: the next question may be put with the same statement. */
-export interface Question {
+export interface ProbeStatement {
   readonly parse: Buffer;
   readonly messages: readonly Buffer[];
   /** How many statements are executed; all but the last check the table. */
@@ -296,7 +299,7 @@ export interface Question {
 
 const noMessage = Buffer.alloc(0);
 
-function staysStep(target: Target): Step | null {
+function staysStep(target: Target): StatementStep | null {
   if (!isPlain(target) || target.code.functionsIn === null) return null;
   const statement = staysStatement(target);
   return fixed({ statement, messages: (name = statement.name) => executeMessages(name, []), checks: true });
@@ -342,15 +345,15 @@ const pins = sql(settingStatements.pins, [text]);
 const number = sql(`select ${numberSql}`, []);
 
 /** Settings for one transaction only. */
-export interface Settings {
+export interface TransactionSettings {
   /** Whether COMMIT waits for the disk: never, as the session is set, or whatever the session is set to. */
   readonly commit: 'off' | 'as it is' | 'at least on';
   /** Bound on one statement; null: as the session is set. */
   readonly timeoutMs: number | null;
 }
 
-export function settingSteps({ commit, timeoutMs }: Settings): Step[] {
-  const steps: Step[] = [];
+export function settingSteps({ commit, timeoutMs }: TransactionSettings): StatementStep[] {
+  const steps: StatementStep[] = [];
   if (commit === 'off') steps.push(named(setAsynchronous, []));
   if (commit === 'at least on') steps.push(named(setDurable, []));
   if (timeoutMs !== null) steps.push(named(setTimeoutTo, [textOf(String(Math.ceil(timeoutMs)))]));
@@ -358,7 +361,7 @@ export function settingSteps({ commit, timeoutMs }: Settings): Step[] {
 }
 
 /** `isNameless`: each statement is parsed where it is executed, and depends on nothing that a session remembers. */
-export function* executeSteps(steps: readonly Step[], isNameless: boolean): Generator<Buffer> {
+export function* executeSteps(steps: readonly StatementStep[], isNameless: boolean): Generator<Buffer> {
   for (const { statement, messages } of steps) {
     if (!isNameless || statement === null) yield* messages();
     else {
@@ -368,6 +371,6 @@ export function* executeSteps(steps: readonly Step[], isNameless: boolean): Gene
   }
 }
 
-export function* statementsOf(steps: readonly Step[]): Generator<Statement> {
+export function* statementsOf(steps: readonly StatementStep[]): Generator<PreparedStatement> {
   for (const { statement } of steps) if (statement !== null) yield statement;
 }

@@ -11,7 +11,7 @@ import { limits } from '../config/limits.ts';
 import { connectionOf } from './commit-connection.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { roundTrip } from './round-trip.ts';
-import type { Fate } from './session.ts';
+import type { TransactionEnd } from './session.ts';
 import { queryMessage } from './wire-message.ts';
 
 export interface LostTransaction {
@@ -42,7 +42,11 @@ const statusSql = `select pg_catalog.pg_xact_status($1::text::pg_catalog.xid8) a
 /** Its commit ends when the standbys have everything written before it. */
 const barrier = queryMessage(`select pg_catalog.pg_logical_emit_message(true, 'headgate', '')`);
 
-export async function fateOf(lost: LostTransaction, pools: CommitPools, clock: Clock): Promise<Fate | null> {
+export async function fateOf(
+  lost: LostTransaction,
+  pools: CommitPools,
+  clock: Clock,
+): Promise<TransactionEnd | null> {
   if (lost.incarnation === null) return null;
   for (let attempt = 1; clock.leftMs() > 0; attempt++) {
     const answer = await ask(lost, pools, clock).catch(() => 'ask again' as const);
@@ -58,7 +62,7 @@ async function ask(
   lost: LostTransaction,
   pools: CommitPools,
   clock: Clock,
-): Promise<Fate | null | 'ask again'> {
+): Promise<TransactionEnd | null | 'ask again'> {
   const client = await pools.connect(lost.database);
   // First: another incarnation may never have given out this number, and the query would be an error.
   if (connectionOf(client).incarnation !== lost.incarnation) {
@@ -80,7 +84,7 @@ export async function askOn(
   client: ClientBase,
   { xid, waitsForDisk }: Pick<LostTransaction, 'xid' | 'waitsForDisk'>,
   clock: Pick<Clock, 'leftMs'>,
-): Promise<Fate | null | 'ask again'> {
+): Promise<TransactionEnd | null | 'ask again'> {
   const { status, replicated, spread } = await readStatus(client, xid, clock);
   if (status === 'in progress') return 'ask again';
   if (status === 'aborted') return spread ? null : 'aborted';

@@ -6,14 +6,14 @@
 import type { Column } from '../types/shape.ts';
 import type { Rows } from '../types/rows.ts';
 import { isValue } from './error-cause.ts';
-import type { Failed, Reply } from './round-trip.ts';
+import type { Failed, EngineReply } from './round-trip.ts';
 import type { SessionFacts } from './commit-connection.ts';
-import type { Question, TableStatements } from './table-statements.ts';
+import type { ProbeStatement, TableStatements } from './table-statements.ts';
 import { changed } from './interpret-reply.ts';
 import { syncMessage } from './wire-message.ts';
-import type { Part } from './wire-message.ts';
+import type { RowRange } from './wire-message.ts';
 
-export interface Misfit {
+export interface ValueAtFault {
   readonly row: number;
   /** null: the document itself is no JSON, or the key of a row to delete is missing. */
   readonly column: Column | null;
@@ -31,15 +31,15 @@ const partsMax = 16;
 /** Questions of one round trip. */
 const questionsMax = 256;
 
-export class Probes {
-  readonly #send: (messages: readonly Buffer[], expected: readonly number[]) => Promise<Reply[]>;
+export class ValueSearch {
+  readonly #send: (messages: readonly Buffer[], expected: readonly number[]) => Promise<EngineReply[]>;
   readonly #table: TableStatements;
   readonly #facts: SessionFacts;
   #left: number;
 
   /** `questionsLeft`: how many may be asked; after that nothing more is found. */
   constructor(
-    send: (messages: readonly Buffer[], expected: readonly number[]) => Promise<Reply[]>,
+    send: (messages: readonly Buffer[], expected: readonly number[]) => Promise<EngineReply[]>,
     table: TableStatements,
     facts: SessionFacts,
     questionsLeft: number,
@@ -56,7 +56,7 @@ export class Probes {
   }
 
   /** The first row of `rows` that the engine cannot decode, with its first such column; null: none was found. */
-  async first(rows: Rows): Promise<Misfit | null> {
+  async first(rows: Rows): Promise<ValueAtFault | null> {
     const { columns } = this.#table.target.shape;
     const removed = await this.#firstRemoved(rows);
     const found =
@@ -110,7 +110,7 @@ export class Probes {
   }
 
   /** The first row that deletes and whose key cannot be decoded, or is missing. */
-  async #firstRemoved(rows: Rows): Promise<Misfit | null> {
+  async #firstRemoved(rows: Rows): Promise<ValueAtFault | null> {
     if (rows.deletes === null || !rows.deletes.includes(1) || !this.#table.deletes) return null;
     const stays = rows.deletes.map((flag) => 1 - flag);
     const found = await this.#search(rows.count, (ranges) =>
@@ -177,7 +177,7 @@ export class Probes {
   }
 
   /** Puts each question on its own, so that its failure does not prevent the others. */
-  async #put(questions: readonly Ask[]): Promise<Reply[]> {
+  async #put(questions: readonly Ask[]): Promise<EngineReply[]> {
     const messages: Buffer[] = [];
     const counts: number[] = [];
     for (const ask of questions) {
@@ -195,9 +195,9 @@ export class Probes {
 }
 
 /** A question about some rows, made when it is put. */
-type Ask = () => Question | null;
+type Ask = () => ProbeStatement | null;
 
-function part({ documents }: Rows, { from, to }: Range, without: Uint8Array | null): Part {
+function part({ documents }: Rows, { from, to }: Range, without: Uint8Array | null): RowRange {
   return { documents, from, to, without };
 }
 

@@ -38,7 +38,7 @@ suite('values in place of a query', () => {
         }
   });
 
-  test('what does not fit is refused as by the query', async (t) => {
+  test('a value that does not fit its column is refused as by the query', async (t) => {
     const { client, tableOf } = await webhookRoom(t);
     await migrate(client, readMigrations());
     await client.query(`create domain cents as bigint check (value >= 0);

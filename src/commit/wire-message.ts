@@ -7,7 +7,7 @@ import type { Documents } from '../types/rows.ts';
 import { mergedBytes, Pieces } from './wire-buffer.ts';
 
 /** Some rows of one request. */
-export interface Part {
+export interface RowRange {
   readonly documents: Documents;
   /** First row, and the one after the last. */
   readonly from: number;
@@ -16,11 +16,11 @@ export interface Part {
   readonly without: Uint8Array | null;
 }
 
-export interface Parameter {
+export interface WireParameter {
   /** 0: text, 1: binary. */
   readonly format: 0 | 1;
   /** null: NULL. */
-  readonly value: Buffer | readonly Part[] | null;
+  readonly value: Buffer | readonly RowRange[] | null;
 }
 
 /** A Query message. */
@@ -43,7 +43,7 @@ export const syncMessage = message('S');
 export const flushMessage = message('H');
 
 /** Binds the unnamed portal to a prepared statement and executes it. */
-export function executeMessages(statement: string, parameters: readonly Parameter[]): Buffer[] {
+export function executeMessages(statement: string, parameters: readonly WireParameter[]): Buffer[] {
   const name = zeroEnded(statement);
   const sizes = parameters.map(({ value }) => sizeOfValue(value));
   const fixed = 4 + 1 + name.length + 2 + 2 * sizes.length + 2 + 4 * sizes.length + 2;
@@ -110,7 +110,7 @@ export function executeDocuments(all: readonly { readonly head: Buffer; readonly
 const executeAll = message('E', Buffer.from([0, 0, 0, 0, 0]));
 
 /** The documents of some requests' rows as one JSON array: `[doc,doc,…]`. */
-function writeArray(out: Pieces, parts: readonly Part[]): void {
+function writeArray(out: Pieces, parts: readonly RowRange[]): void {
   let separator = 0x5b;
   for (const { documents, from, to, without } of parts) {
     const { bytes, spans } = documents;
@@ -131,7 +131,7 @@ interface Size {
   readonly merged: number;
 }
 
-function sizeOfValue(value: Parameter['value']): Size {
+function sizeOfValue(value: WireParameter['value']): Size {
   if (value === null) return { bytes: 0, merged: 0 };
   return Buffer.isBuffer(value) ? whole(value) : sizeOf(value);
 }
@@ -140,7 +140,7 @@ function whole(value: Buffer): Size {
   return { bytes: value.length, merged: value.length };
 }
 
-function sizeOf(parts: readonly Part[]): Size {
+function sizeOf(parts: readonly RowRange[]): Size {
   let bytes = 0;
   let merged = 0;
   let count = 0;

@@ -10,7 +10,7 @@ const refuses = (env: Readonly<Record<string, string>>, says: RegExp) =>
   assert.throws(() => resolve(env), { name: 'SettingsError', message: says }, JSON.stringify(env));
 
 suite('settings of an authority', () => {
-  test('domains are names, each once, in small letters', () => {
+  test('ACME domains are lower-case host names without repetition', () => {
     const text = ' Hooks.Example.COM, xn--bcher-kva.example ,hooks.example.com';
     const { listenAcmeDomains, listenAcmeDirectory, listenAcmeChallenge } = resolve({
       ...agreed,
@@ -36,7 +36,7 @@ suite('settings of an authority', () => {
     refuses({ ...agreed, HEADGATE_LISTEN_ACME_DOMAIN: many }, /100 domains at most/);
   });
 
-  test('what is not meant is refused: without agreement, beside files, without a domain, half an account', () => {
+  test('contradictory ACME settings are refused: no agreement, certificate files, no domain, half an account', () => {
     refuses(domain, /set HEADGATE_LISTEN_ACME_AGREE=true if you agree/);
     refuses({ ...domain, HEADGATE_LISTEN_ACME_AGREE: 'false' }, /if you agree/);
     refuses(

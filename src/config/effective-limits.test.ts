@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { limits } from './limits.ts';
 import { boundsOf } from './effective-limits.ts';
 
-test('two of the largest bodies that are allowed fit, and groups keep a connection', () => {
+test('effective limits admit two of the largest bodies and keep a connection for groups', () => {
   const ordinary = {
     commitConnections: limits.commitConnectionsMax,
     bodyBytesMax: limits.bodyBytesMax,

@@ -5,7 +5,7 @@ import { unusableTarget } from '../catalog/snapshot.ts';
 import type { Arrival } from '../types/request.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
-import { Held } from './accepted-requests.ts';
+import { AcceptedRequests } from './accepted-requests.ts';
 
 const name = { database: 'dev', schema: 'public', table: 'hooks' };
 const targetOf = (oid: number, table = 'hooks'): Target => ({
@@ -28,11 +28,11 @@ function arrival(rawHeaders: readonly string[] = [], target = '/webhook/dev/publ
 function opened(t: TestContext, ...targets: readonly Target[]) {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const tables = new Map(targets.map((it) => [it.table, it]));
-  const held = new Held(limits, ({ table }) => tables.get(table) ?? null);
+  const held = new AcceptedRequests(limits, ({ table }) => tables.get(table) ?? null);
   return { held, tables };
 }
 
-test('what a request held is read by its name, with credentials masked and the query hidden', (t) => {
+test("an accepted request's content is read by its id, with credentials masked and the query hidden", (t) => {
   const target = { ...targetOf(7), intake: { ...targetOf(7).intake, hiddenHeaders: new Set(['x-sig']) } };
   const { held } = opened(t, target);
   const headers = [
@@ -67,7 +67,7 @@ test('what a request held is read by its name, with credentials masked and the q
   });
 });
 
-test('nobody reads it by another table, database or oid, nor when its table is another one', (t) => {
+test("an accepted request's content is not readable through another table, database or oid", (t) => {
   const target = targetOf(7);
   const { held, tables } = opened(t, target, targetOf(8, 'other'));
   const id = held.hold(target, arrival(), Buffer.from('{}'));
@@ -88,7 +88,7 @@ test('nobody reads it by another table, database or oid, nor when its table is a
   assert.equal(held.read({ ...name, held: id, oid: 7 }), null);
 });
 
-test('it is bounded by request, by table and by process, and what is forgotten gives its room back', (t) => {
+test("accepted requests' content is bounded by request, table and process, and eviction frees its room", (t) => {
   const targets = Array.from({ length: 8 }, (_, i) => targetOf(i, `t${i}`));
   const { held } = opened(t, ...targets);
   const read = (table: number, id: string) => held.read({ ...name, table: `t${table}`, held: id, oid: null });

@@ -34,7 +34,7 @@ interface Entry {
   event: string | null | undefined;
 }
 
-export class Held {
+export class AcceptedRequests {
   readonly #limits: HeldLimits;
   readonly #known: (table: TableName) => Target | null | undefined;
   /** Oldest first. */

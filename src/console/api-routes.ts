@@ -11,7 +11,7 @@ import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
 import type {
-  Check,
+  SenderCheck,
   Health,
   LoginRequest,
   Machine,
@@ -38,10 +38,10 @@ import {
 import { writeJson, writeSqlError } from './headers.ts';
 import { findRequest, listRequests } from './request-list.ts';
 import type { ListDeps } from './request-list.ts';
-import { Retrying } from './retries.ts';
+import { RunningRetry } from './retries.ts';
 import { tryHmac } from './try-hmac.ts';
 import { ownedTable } from './statements.ts';
-import type { Session, Sessions, Who } from './sessions.ts';
+import type { ConsoleSession, ConsoleSessions, ConsoleUser } from './sessions.ts';
 import { SqlRunner } from './sql.ts';
 import type { SqlDoorAt } from './sql.ts';
 import { KnownRights, streamTail } from './stream.ts';
@@ -56,7 +56,7 @@ export interface ConsoleAnswers {
   /** A secret in this sender's form; null: it cannot be generated, or no such sender exists. */
   makeSecret(sender: string, placeholder: boolean): string | null;
   /** The sender that has this check; null: none. */
-  whichSender(check: Check): SenderName | null;
+  whichSender(check: SenderCheck): SenderName | null;
   /** What a secret of this sender must be, if this is none; null: it may be one. */
   wrongSecret(sender: string, secret: string): string | null;
   /**
@@ -79,7 +79,7 @@ export interface ConsoleAnswers {
 }
 
 export interface ApiDeps {
-  readonly sessions: Sessions<SqlRunner | null>;
+  readonly sessions: ConsoleSessions<SqlRunner | null>;
   readonly linkRole: string | null;
   readonly database: string;
   readonly door: () => SqlDoorAt;
@@ -99,7 +99,7 @@ interface Asked {
 /** A session with a role. */
 interface OfRole {
   readonly runner: SqlRunner;
-  readonly who: Who & { readonly kind: 'role' };
+  readonly who: ConsoleUser & { readonly kind: 'role' };
   readonly ended: AbortSignal;
 }
 
@@ -110,7 +110,7 @@ export class ConsoleApi {
   /** Watchers by role; '': of the owner of the data directory. */
   readonly #watching = new Map<string, number>();
   /** The last retry of each session. */
-  readonly #retries = rememberedOf<SqlRunner, { last: Retrying | null }>(() => ({ last: null }));
+  readonly #retries = rememberedOf<SqlRunner, { last: RunningRetry | null }>(() => ({ last: null }));
   readonly #rights: KnownRights;
   #computed: Promise<unknown> = Promise.resolve();
 
@@ -187,7 +187,7 @@ export class ConsoleApi {
   }
 
   /** Whose login it would be; the password is not tried yet. */
-  #whoOf(login: LoginRequest, remoteAddress: string, atMs: number): Who & { readonly kind: 'role' } {
+  #whoOf(login: LoginRequest, remoteAddress: string, atMs: number): ConsoleUser & { readonly kind: 'role' } {
     const { sessions, linkRole, database } = this.#deps;
     if ('link' in login) {
       if (linkRole === null || !sessions.useLink(login.link, atMs)) throw new Refused('login_failed');
@@ -202,8 +202,8 @@ export class ConsoleApi {
   /** Answers with the token that `begin` returns, if the role can log in at the SQL port. */
   async #enter(
     response: ServerResponse,
-    who: Who & { readonly kind: 'role' },
-    begin: (who: Who, runner: SqlRunner) => string | null,
+    who: ConsoleUser & { readonly kind: 'role' },
+    begin: (who: ConsoleUser, runner: SqlRunner) => string | null,
   ): Promise<void> {
     const runner = new SqlRunner(this.#deps.door(), who, this.#running);
     try {
@@ -432,7 +432,7 @@ export class ConsoleApi {
     if (this.#retries(runner).last?.state.kind === 'running')
       throw new Refused('overloaded', 'a retry is running already: wait for it, or cancel it');
     const run = async (call: SqlCall) => (await runner.run(call, ended)).tables.at(-1);
-    const retrying = new Retrying(run, filter, force, ended);
+    const retrying = new RunningRetry(run, filter, force, ended);
     this.#retries(runner).last = retrying;
     writeJson(response, 200, retrying.state);
   }
@@ -485,7 +485,7 @@ export class ConsoleApi {
     writeJson(response, 200, await value());
   }
 
-  #session(request: IncomingMessage): Session<SqlRunner | null> {
+  #session(request: IncomingMessage): ConsoleSession<SqlRunner | null> {
     const { sessions, clock } = this.#deps;
     const counts = request.headers['x-headgate-auto'] === undefined;
     const session = sessions.find(tokenOf(request), clock(), counts);

@@ -2,7 +2,7 @@
 import type { TailLine } from '../observe/tail.ts';
 import type { Cause } from '../types/cause.ts';
 import type { HmacForm, TriedRequest } from './custom-hmac.ts';
-import type { Result } from './request-filter.ts';
+import type { RequestResult } from './request-filter.ts';
 import type { KeptFilter } from './request-statements.ts';
 
 /** GET /console/api/login: how to log in. */
@@ -58,7 +58,7 @@ export interface SqlCall {
 }
 
 /** POST /console/api/which-sender: the check of a table, and the names of its secrets there. Answered with a SenderName, or null. */
-export interface Check {
+export interface SenderCheck {
   readonly expression: string;
   readonly secrets: readonly string[];
 }
@@ -91,7 +91,7 @@ export interface SqlNotice {
   readonly hint: string | null;
 }
 
-export interface SqlAnswer {
+export interface SqlResponse {
   /** One for each statement that returns something; the last one is the answer. */
   readonly tables: readonly SqlTable[];
   readonly notices: readonly SqlNotice[];
@@ -142,7 +142,7 @@ export interface ListAnswer {
 }
 
 export interface ListCounts {
-  readonly by: Readonly<Record<Result, number>>;
+  readonly by: Readonly<Record<RequestResult, number>>;
   /** false: the text of the filter was left out. */
   readonly whole: boolean;
   /** Of the oldest; null: there is none. */

@@ -7,7 +7,7 @@ import type { IncomingMessage } from 'node:http';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import type {
-  Check,
+  SenderCheck,
   HmacTrial,
   ListCall,
   LoginRequest,
@@ -72,7 +72,7 @@ export function readSqlCall({ sql, write, own = false, zone = '' }: Members): Sq
 }
 
 /** The checks of tables, as the catalog has them. */
-export function readChecks({ checks }: Members): readonly Check[] {
+export function readChecks({ checks }: Members): readonly SenderCheck[] {
   if (!Array.isArray(checks) || checks.length > limits.consoleChecksMax)
     throw malformed(`checks is a list of at most ${limits.consoleChecksMax}`);
   return (checks as unknown[]).map((it) => {

@@ -26,7 +26,7 @@ interface Open {
   more: boolean;
 }
 
-export class Reading {
+export class BoundedQuery {
   readonly tables: SqlTable[] = [];
   readonly notices: SqlNotice[] = [];
   readonly write: boolean;

@@ -17,7 +17,7 @@ import { readAssets, writeAsset } from './assets.ts';
 import type { Assets } from './assets.ts';
 import { noStore, writeRefusal } from './headers.ts';
 import { isOwnHost } from './hosts.ts';
-import { Sessions } from './sessions.ts';
+import { ConsoleSessions } from './sessions.ts';
 import type { SqlDoorAt, SqlRunner } from './sql.ts';
 
 export interface ConsoleOptions {
@@ -56,7 +56,7 @@ const prefix = '/console';
 class TheConsole implements Console {
   readonly #options: ConsoleOptions;
   readonly #assets: Assets;
-  readonly #sessions = new Sessions<SqlRunner | null>((runner) => runner?.close());
+  readonly #sessions = new ConsoleSessions<SqlRunner | null>((runner) => runner?.close());
   readonly #api: ConsoleApi;
   readonly #sweeping: NodeJS.Timeout;
 

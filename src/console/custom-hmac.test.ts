@@ -38,7 +38,7 @@ function signedBy(text: string, algorithm = 'sha256'): string {
   return /([0-9a-f]+)\s*$/.exec(out.toString())?.[1] ?? '';
 }
 
-test('a signature of OpenSSL is accepted, and what differs is named', (t) => {
+test('the custom HMAC form accepts an OpenSSL signature and names what differs', (t) => {
   if (findTool('openssl') === null) return t.skip('openssl is missing');
   const right = `sha256=${signedBy(`${time}.${body}`)}`;
   const { steps, fits } = tryHmac(trial(timed, right), nowMs);
@@ -70,7 +70,7 @@ test('a signature of OpenSSL is accepted, and what differs is named', (t) => {
     assert.equal(tryHmac(trial(timed, signedBy(body, algorithm)), nowMs).fits?.algorithm, algorithm);
 });
 
-test('a form is SQL, whatever was typed into it', () => {
+test('the custom HMAC form gives valid SQL for any input', () => {
   assert.equal(
     expressionOf(timed, 's'),
     `abs(extract(epoch from now()) - (headers->>'x-shop-time')::bigint) <= 300

@@ -13,7 +13,7 @@ export interface HmacForm {
   /** Names of headers are in lower case. */
   readonly header: string;
   readonly algorithm: Algorithm;
-  readonly encoding: Encoding;
+  readonly encoding: SignatureEncoding;
   /** In front of the signature, such as `sha256=`; '': nothing. */
   readonly prefix: string;
   readonly signed: readonly SignedPart[];
@@ -31,7 +31,7 @@ export interface TriedRequest {
 export const algorithms = ['sha256', 'sha512', 'sha384', 'sha1'] as const;
 export type Algorithm = (typeof algorithms)[number];
 export const encodings = ['hex', 'base64'] as const;
-export type Encoding = (typeof encodings)[number];
+export type SignatureEncoding = (typeof encodings)[number];
 
 const partsMax = 8;
 const textMax = 200;

@@ -11,10 +11,10 @@ import { sizeText } from './visible-text.ts';
 export interface Explained {
   readonly title: string;
   readonly says: string;
-  readonly todo: readonly Todo[];
+  readonly todo: readonly NextStep[];
 }
 
-export interface Todo {
+export interface NextStep {
   readonly what: string;
   readonly why: string;
   /** What the page offers beside it. */
@@ -39,12 +39,12 @@ interface Checked {
   readonly cause: Cause;
   readonly header: string;
   /** The last thing to do. */
-  readonly again: Todo;
+  readonly again: NextStep;
 }
 
 function explainCheck(it: ToExplain, cause: Cause): Explained {
   const header = cause.header ?? 'its signature';
-  const again: Todo = {
+  const again: NextStep = {
     what: `Let ${it.sender ?? 'its sender'} send it once more.`,
     why: 'Headgate cannot check it again: its signature was not kept, because it may be a credential.',
   };
@@ -52,7 +52,7 @@ function explainCheck(it: ToExplain, cause: Cause): Explained {
   return made({ it, cause, header, again });
 }
 
-function explainClock(it: ToExplain, { ageS, limitS, signature }: Cause, again: Todo): Explained {
+function explainClock(it: ToExplain, { ageS, limitS, signature }: Cause, again: NextStep): Explained {
   const limit = limitS === undefined ? '' : `; ${whose(it)} is ${spanText(limitS)}`;
   const looked =
     signature === 'not looked at'
@@ -214,7 +214,7 @@ const checks: Readonly<Record<Cause['kind'], (checked: Checked) => Explained>> =
 interface Entry {
   readonly title: string;
   readonly says?: string;
-  readonly todo: readonly Todo[];
+  readonly todo: readonly NextStep[];
 }
 
 function entryOf(it: ToExplain): Entry {
@@ -245,7 +245,7 @@ function entryOf(it: ToExplain): Entry {
   };
 }
 
-const fixSender = (what: string, why: string): readonly Todo[] => [{ what, why }];
+const fixSender = (what: string, why: string): readonly NextStep[] => [{ what, why }];
 const come = (title: string, says: string): Entry => ({
   title,
   says,

@@ -3,7 +3,7 @@
  * that `12345678901234567890`, `10.00` and `1e400` are unchanged. Takes a text, returns tokens, or null if it is not
  * JSON or too deeply nested. Pure, one pass.
  */
-export interface Token {
+export interface JsonToken {
   readonly text: string;
   readonly kind: 'key' | 'string' | 'number' | 'word' | 'mark' | 'space';
 }
@@ -11,8 +11,8 @@ export interface Token {
 const depthMax = 512;
 const token = /\s+|"(?:[^"\\]|\\.)*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null|[{}[\],:]/y;
 
-export function prettyJson(text: string): readonly Token[] | null {
-  const tokens: Token[] = [];
+export function prettyJson(text: string): readonly JsonToken[] | null {
+  const tokens: JsonToken[] = [];
   const open: string[] = [];
   /** What may come next. */
   let wants: 'value' | 'first value' | 'key' | 'first key' | 'colon' | 'end' = 'value';
@@ -55,7 +55,7 @@ export function prettyJson(text: string): readonly Token[] | null {
   return open.length === 0 && tokens.length > 0 && wants === 'end' ? tokens : null;
 }
 
-function kindOf(first: string): Token['kind'] {
+function kindOf(first: string): JsonToken['kind'] {
   if (first === '"') return 'string';
   return 'tfn'.includes(first) ? 'word' : 'number';
 }

@@ -7,7 +7,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { ReplayRequest, TestAnswer } from './api.ts';
-import type { Catalog, SourceQuestion } from '../catalog/catalog.ts';
+import type { Catalog, CatalogTableQuery } from '../catalog/catalog.ts';
 import type { CheckSource } from '../catalog/snapshot.ts';
 import { senderOf } from '../senders/senders.ts';
 import type { SignedRequest } from '../senders/senders.ts';
@@ -58,7 +58,7 @@ export async function replayed(
 /** null: the table has no check. */
 async function sourceOf(
   catalog: ReplayDeps['catalog'],
-  question: SourceQuestion & { readonly schema: string },
+  question: CatalogTableQuery & { readonly schema: string },
 ): Promise<CheckSource | null> {
   const found = await catalog.signing(question).catch((error: unknown) => {
     if (error instanceof Refused) throw error;

@@ -5,11 +5,11 @@
 import type { LineFilter, TailLine } from '../observe/tail.ts';
 
 /** What became of a request. `later`: its sender was told to come again. */
-export type Result = 'stored' | 'spooled' | 'refused' | 'later' | 'handshake';
+export type RequestResult = 'stored' | 'spooled' | 'refused' | 'later' | 'handshake';
 
 type Outcome = Pick<TailLine, 'status' | 'code'>;
 
-export function resultOf({ status, code }: Outcome): Result {
+export function resultOf({ status, code }: Outcome): RequestResult {
   if (code === 'committed') return 'stored';
   if (code === 'spooled' || code === 'handshake') return code;
   return status >= 500 || status === 429 || status === 408 ? 'later' : 'refused';

@@ -8,22 +8,23 @@ import { Refused } from '../errors/refusals.ts';
 import type { Recall, TailLine, TailSource } from '../observe/tail.ts';
 import type { ListAnswer, ListCall, ListCounts, ListedRequest, SqlCall, SqlTable } from './api.ts';
 import { anyLine, byArrival, resultOf } from './request-filter.ts';
+import { handshakeRow, rejectedRow, timeOf } from './request-rows.ts';
 import { countHandshakes, countKept, findKept, listHandshakes, listKept } from './request-statements.ts';
 import type { Slice } from './request-statements.ts';
 import { maySee, withoutOid } from './tail.ts';
-import type { Rights } from './tail.ts';
+import type { TailRights } from './tail.ts';
 
 export interface ListDeps {
   readonly tail: TailSource;
   /** Reads as the session's role; null: the database does not answer. */
   ask(call: SqlCall): Promise<SqlTable | null>;
-  rights(): Promise<Rights | null>;
+  rights(): Promise<TailRights | null>;
 }
 
 type Row = Readonly<Record<string, string | null>>;
 
 /** Lines of tables that the role does not own are dropped only here, so more of them are asked for. */
-const rememberedMax = (rights: Rights, max: number): number =>
+const rememberedMax = (rights: TailRights, max: number): number =>
   rights === 'all' || rights.strays ? max : Number.MAX_SAFE_INTEGER;
 
 export async function listRequests(
@@ -42,12 +43,14 @@ export async function listRequests(
     counts ? count({ filter, from, newer, counts }, rights, deps) : null,
   ]);
   const away = kept === null || asked === null;
-  const hits = (kept ?? []).filter((row) => row['hit'] === 't').map(keptOf);
-  const questions = (asked ?? []).map(askedOf);
+  const hits = (kept ?? []).filter((row) => row['hit'] === 't').map(rejectedRow);
+  const questions = (asked ?? []).map(handshakeRow);
   // A text was looked for in a part only: what lies beyond it comes with the next page.
   const lookedAt = filter.text === '' ? undefined : kept?.at(-1);
   const end =
-    lookedAt !== undefined && Number(lookedAt['looked']) >= limits.listScannedMax ? keptOf(lookedAt) : null;
+    lookedAt !== undefined && Number(lookedAt['looked']) >= limits.listScannedMax
+      ? rejectedRow(lookedAt)
+      : null;
   const all = joined(remembered, [...hits, ...questions]).sort(byArrival);
   const within = end === null ? all : all.filter((it) => byArrival(it, end) * (newer ? -1 : 1) <= 0);
   const rows = newer ? within.slice(-max) : within.slice(0, max);
@@ -65,7 +68,7 @@ export async function listRequests(
 
 async function recall(
   of: Recall,
-  rights: Rights | null,
+  rights: TailRights | null,
   { tail }: ListDeps,
 ): Promise<readonly ListedRequest[]> {
   if (rights === null) return [];
@@ -111,7 +114,7 @@ function taken(left: Map<string, number>, key: string): boolean {
   return n > 0;
 }
 
-async function count({ filter }: ListCall, rights: Rights | null, deps: ListDeps): Promise<ListCounts> {
+async function count({ filter }: ListCall, rights: TailRights | null, deps: ListDeps): Promise<ListCounts> {
   const any = { ...filter, result: '' };
   const onlyKept = filter.stored + filter.checked + filter.cause !== '';
   const [lines, all] = await Promise.all([
@@ -136,8 +139,8 @@ async function count({ filter }: ListCall, rights: Rights | null, deps: ListDeps
     // A text is counted only where it was looked for.
     whole: filter.text === '',
     rememberedSinceMs: since === 0 ? null : since,
-    refusedSinceMs: timeOf(kept?.['since']),
-    handshakesSinceMs: timeOf(asked?.['since']),
+    refusedSinceMs: sinceMs(kept?.['since']),
+    handshakesSinceMs: sinceMs(asked?.['since']),
   };
 }
 
@@ -167,62 +170,5 @@ async function rowsOf(sql: string | null, deps: ListDeps): Promise<readonly Row[
   }
 }
 
-const timeOf = (text: string | null | undefined): number | null =>
-  text === null || text === undefined
-    ? null
-    : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
-
-const msOf = (text: string | null | undefined): number => timeOf(text) ?? 0;
-
-function keptOf(row: Row): ListedRequest {
-  const text = (name: string): string => row[name] ?? '';
-  const optional = {
-    ...((row['sender'] ?? null) === null ? {} : { sender: text('sender') }),
-    ...((row['event'] ?? null) === null ? {} : { event: text('event') }),
-  };
-  return {
-    id: `r${text('id')}`,
-    atMs: msOf(row['received_at']),
-    arrivedAtMs: msOf(row['received_at']),
-    database: '',
-    schema: text('schema_name'),
-    table: text('table_name'),
-    door: row['door'] === 'websocket' ? 'websocket' : 'http',
-    status: Number(text('status')),
-    code: text('code'),
-    rows: 0,
-    bytes: (row['body_bytes'] ?? null) === null ? null : Number(row['body_bytes']),
-    ms: 0,
-    address: text('remote_address'),
-    ...optional,
-    reason: text('reason'),
-    cause: (row['cause'] ?? null) === null ? null : (JSON.parse(text('cause')) as ListedRequest['cause']),
-    authenticated: row['authenticated'] === 't',
-    keptBytes: (row['kept_bytes'] ?? null) === null ? null : Number(row['kept_bytes']),
-    retry: row['retry_outcome'] ?? null,
-  };
-}
-
-function askedOf(row: Row): ListedRequest {
-  const text = (name: string): string => row[name] ?? '';
-  return {
-    id: `h${text('id')}`,
-    atMs: msOf(row['asked_at']),
-    arrivedAtMs: msOf(row['asked_at']),
-    database: '',
-    schema: text('schema_name'),
-    table: text('table_name'),
-    door: 'http',
-    status: Number(text('status')),
-    code: text('outcome') === 'answered' ? 'handshake' : `handshake_${text('outcome')}`,
-    rows: 0,
-    bytes: null,
-    ms: 0,
-    address: text('remote_address'),
-    reason: null,
-    cause: null,
-    authenticated: null,
-    keptBytes: null,
-    retry: null,
-  };
-}
+const sinceMs = (text: string | null | undefined): number | null =>
+  text === null || text === undefined ? null : timeOf(text);

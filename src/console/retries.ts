@@ -16,7 +16,7 @@ import { countRetried } from './statements.ts';
 
 type Run = (call: SqlCall) => Promise<SqlTable | undefined>;
 
-export class Retrying {
+export class RunningRetry {
   readonly #run: Run;
   readonly #filter: KeptFilter;
   readonly #force: boolean;

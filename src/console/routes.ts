@@ -15,6 +15,7 @@ export const routes = [
   'request',
 ] as const;
 
-export type Route = (typeof routes)[number];
+export type ConsoleRoute = (typeof routes)[number];
 
-export const isRoute = (place: string): place is Route => (routes as readonly string[]).includes(place);
+export const isRoute = (place: string): place is ConsoleRoute =>
+  (routes as readonly string[]).includes(place);

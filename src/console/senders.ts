@@ -3,7 +3,7 @@
  * and a test request. Takes ids, returns values; the test goes to this Headgate's own listener and nowhere else.
  */
 import { randomBytes } from 'node:crypto';
-import type { Check, SenderInfo, SenderName, TestAnswer, TestRequest } from './api.ts';
+import type { SenderCheck, SenderInfo, SenderName, TestAnswer, TestRequest } from './api.ts';
 import { columnText, includeText, keptColumns } from '../senders/sender-table.ts';
 import type { Sender } from '../senders/sender.ts';
 import { senderOf, senders, signedRequest } from '../senders/senders.ts';
@@ -72,7 +72,7 @@ export function makeSecret(id: string, placeholder: boolean): string | null {
 const publicHalves = new Map<string, string>();
 
 /** The sender whose check this is; null: it is an expression of its own. */
-export function whichSender({ expression, secrets }: Check): SenderName | null {
+export function whichSender({ expression, secrets }: SenderCheck): SenderName | null {
   const sender = senderOf(expression, secrets);
   return sender === null ? null : { id: sender.id, name: sender.name };
 }

@@ -2,16 +2,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../config/limits.ts';
 import { isOwnHost } from './hosts.ts';
-import { Sessions } from './sessions.ts';
+import { ConsoleSessions } from './sessions.ts';
 
 const who = { kind: 'owner' } as const;
 
 function opened() {
   const released: string[] = [];
-  return { released, sessions: new Sessions<string>((held) => void released.push(held)) };
+  return { released, sessions: new ConsoleSessions<string>((held) => void released.push(held)) };
 }
 
-test('a link is good once, for its time, and the oldest makes way', () => {
+test('a console login link works once, within its time, and the oldest is evicted', () => {
   const { sessions } = opened();
   const link = sessions.newLink(0);
   assert.equal(link.length, 43);
@@ -47,7 +47,7 @@ test('a session ends when it is idle, at its age, and at a logout; what it held 
   assert.deepEqual(released, ['a', 'b', 'c']);
 });
 
-test('one more session takes the place of the one that was used longest ago', () => {
+test('a console session beyond the bound evicts the least recently used one', () => {
   const { sessions, released } = opened();
   const tokens = Array.from(
     { length: limits.consoleSessionsMax },
@@ -61,7 +61,7 @@ test('one more session takes the place of the one that was used longest ago', ()
   assert.equal(released.length, limits.consoleSessionsMax + 1);
 });
 
-test('five attempts a minute from one network', () => {
+test('console logins are limited to five attempts a minute from one network', () => {
   const { sessions } = opened();
   for (let i = 0; i < 5; i++) assert.equal(sessions.try('192.0.2.1', i), true);
   assert.equal(sessions.try('192.0.2.1', 59_999), false);
@@ -74,7 +74,7 @@ test('five attempts a minute from one network', () => {
   assert.equal(sessions.try('192.0.2.1', 60_001), true);
 });
 
-test('names of loopback are ours, and those that are set; no others, however they are written', () => {
+test('the console accepts loopback and configured host names only, in any spelling', () => {
   const more = ['console.example.com', '10.0.0.5:4561'];
   for (const host of [
     'localhost',

@@ -10,7 +10,7 @@ import { limits } from '../config/limits.ts';
 const minuteMs = 60_000;
 
 /** The user of a session. `owner`: of the data directory, who may watch and has no role. */
-export type Who =
+export type ConsoleUser =
   | {
       readonly kind: 'role';
       readonly user: string;
@@ -23,11 +23,11 @@ export type Who =
 interface Login<Held> {
   readonly beganMs: number;
   usedMs: number;
-  readonly sessions: Set<Session<Held>>;
+  readonly sessions: Set<ConsoleSession<Held>>;
 }
 
-export interface Session<Held> {
-  readonly who: Who;
+export interface ConsoleSession<Held> {
+  readonly who: ConsoleUser;
   readonly held: Held;
   /** Aborted when it ends. */
   readonly ended: AbortController;
@@ -35,11 +35,11 @@ export interface Session<Held> {
 }
 
 interface Token<Held> {
-  readonly session: Session<Held>;
+  readonly session: ConsoleSession<Held>;
   usedMs: number;
 }
 
-export class Sessions<Held> {
+export class ConsoleSessions<Held> {
   readonly #links = new Map<string, number>();
   readonly #logins = new Set<Login<Held>>();
   /** By their digests. Each tab of a browser has one. */
@@ -100,7 +100,7 @@ export class Sessions<Held> {
   }
 
   /** The token; null: there are too many sessions. */
-  begin(who: Who, held: Held, nowMs: number): string | null {
+  begin(who: ConsoleUser, held: Held, nowMs: number): string | null {
     this.sweep(nowMs);
     if (this.#logins.size >= limits.consoleSessionsMax && !this.#endLeastUsed()) return null;
     const login: Login<Held> = { beganMs: nowMs, usedMs: nowMs, sessions: new Set() };
@@ -109,17 +109,17 @@ export class Sessions<Held> {
   }
 
   /** A token of its own for another tab. It ends with the login; when a login has too many, with the one that was used longest ago. */
-  tab(session: Session<Held>, nowMs: number): string {
+  tab(session: ConsoleSession<Held>, nowMs: number): string {
     return this.#give(session, nowMs);
   }
 
   /** A session of the same login in another database. */
-  beside({ login }: Session<Held>, who: Who, held: Held, nowMs: number): string | null {
+  beside({ login }: ConsoleSession<Held>, who: ConsoleUser, held: Held, nowMs: number): string | null {
     return this.#logins.has(login) ? this.#add(login, who, held, nowMs) : null;
   }
 
   /** `counts`: a user action; a page that refreshes itself does not keep its session alive. */
-  find(token: string, nowMs: number, counts: boolean): Session<Held> | null {
+  find(token: string, nowMs: number, counts: boolean): ConsoleSession<Held> | null {
     const found = this.#tokens.get(digest(token));
     if (found === undefined) return null;
     const { session } = found;
@@ -148,13 +148,13 @@ export class Sessions<Held> {
     for (const login of this.#logins) this.#end(login);
   }
 
-  #add(login: Login<Held>, who: Who, held: Held, nowMs: number): string {
-    const session: Session<Held> = { who, held, ended: new AbortController(), login };
+  #add(login: Login<Held>, who: ConsoleUser, held: Held, nowMs: number): string {
+    const session: ConsoleSession<Held> = { who, held, ended: new AbortController(), login };
     login.sessions.add(session);
     return this.#give(session, nowMs);
   }
 
-  #give(session: Session<Held>, nowMs: number): string {
+  #give(session: ConsoleSession<Held>, nowMs: number): string {
     const { login } = session;
     const own = [...this.#tokens].filter(([, it]) => it.session.login === login);
     const [least] = own.toSorted(([, a], [, b]) => a.usedMs - b.usedMs);
@@ -193,7 +193,7 @@ export class Sessions<Held> {
     for (const session of login.sessions) this.#endSession(session);
   }
 
-  #endSession(session: Session<Held>): void {
+  #endSession(session: ConsoleSession<Held>): void {
     if (!session.login.sessions.delete(session)) return;
     session.ended.abort();
     this.#release(session.held);

@@ -16,9 +16,9 @@ import { isConnectionLost } from '../engine/sqlstate.ts';
 import { plainSession, plainTransaction } from '../kit/plain-settings.ts';
 import { limits } from '../config/limits.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
-import type { SqlAnswer, SqlCall } from './api.ts';
+import type { SqlResponse, SqlCall } from './api.ts';
 import { catalogTrust, usesCatalog } from './catalog-owner.ts';
-import { Reading } from './bounded-query.ts';
+import { BoundedQuery } from './bounded-query.ts';
 import type { ReadEnd } from './bounded-query.ts';
 
 /** How to reach the SQL port, without credentials. */
@@ -68,14 +68,14 @@ export class SqlRunner {
   }
 
   /** Refuses with `login_required` if the role may no longer log in. */
-  async run({ sql, write, own = false, zone = '' }: SqlCall, signal: AbortSignal): Promise<SqlAnswer> {
+  async run({ sql, write, own = false, zone = '' }: SqlCall, signal: AbortSignal): Promise<SqlResponse> {
     if (this.#running.count >= limits.consoleStatementsMax) throw new Refused('overloaded');
     this.#running.count += 1;
     const started = performance.now();
     try {
       const client = (write ? undefined : this.#takeIdle()) ?? (await this.#connectAgain());
       await this.#goTo(client, zone);
-      const reading = new Reading(sql, write);
+      const reading = new BoundedQuery(sql, write);
       const end = await this.#read(client, reading, signal, own ? sql : null);
       return { ...answerOf(reading, end), ms: Math.round(performance.now() - started) };
     } finally {
@@ -129,7 +129,12 @@ export class SqlRunner {
   }
 
   /** `own`: the statement, if it is one of the console. */
-  async #read(client: Client, reading: Reading, signal: AbortSignal, own: string | null): Promise<ReadEnd> {
+  async #read(
+    client: Client,
+    reading: BoundedQuery,
+    signal: AbortSignal,
+    own: string | null,
+  ): Promise<ReadEnd> {
     const ending = new Cancellation(client, this.#config, signal, cancellation);
     let clean = false;
     try {
@@ -193,7 +198,7 @@ export class SqlRunner {
   }
 }
 
-function answerOf(reading: Reading, end: ReadEnd): Omit<SqlAnswer, 'ms'> {
+function answerOf(reading: BoundedQuery, end: ReadEnd): Omit<SqlResponse, 'ms'> {
   switch (end.kind) {
     case 'done':
       return { tables: reading.tables, notices: reading.notices };

@@ -9,10 +9,10 @@ import { Refused } from '../errors/refusals.ts';
 import type { TailSource } from '../observe/tail.ts';
 import type { TailEvent } from './api.ts';
 import { noStore } from './headers.ts';
-import type { Session } from './sessions.ts';
+import type { ConsoleSession } from './sessions.ts';
 import type { SqlRunner } from './sql.ts';
 import { tableKey, watchTail } from './tail.ts';
-import type { Rights } from './tail.ts';
+import type { TailRights } from './tail.ts';
 
 /** Whether the role is a superuser, which sees all, and which webhook tables it owns otherwise: one row for any number of them. */
 const readRights = `
@@ -27,7 +27,7 @@ const readRights = `
 /** `ready`: why no request can be accepted; null: they can. */
 export function streamTail(
   response: ServerResponse,
-  { who, held, ended }: Session<SqlRunner | null>,
+  { who, held, ended }: ConsoleSession<SqlRunner | null>,
   tail: TailSource,
   clock: () => number,
   ready: () => string | null,
@@ -68,7 +68,7 @@ export function streamTail(
 /** What each session may see: read again after `tailRightsMs`; the last known rights hold for a while if the database does not answer. */
 export class KnownRights {
   readonly #clock: () => number;
-  readonly #known = new WeakMap<SqlRunner, { readonly rights: Rights; readonly atMs: number }>();
+  readonly #known = new WeakMap<SqlRunner, { readonly rights: TailRights; readonly atMs: number }>();
 
   constructor(clock: () => number) {
     this.#clock = clock;
@@ -80,7 +80,7 @@ export class KnownRights {
     database: string,
     signal: AbortSignal,
     isAway: boolean,
-  ): Promise<Rights | null> {
+  ): Promise<TailRights | null> {
     const now = this.#clock();
     const known = this.#known.get(runner);
     if (known !== undefined && now - known.atMs < limits.tailRightsMs) return known.rights;
@@ -97,7 +97,7 @@ export class KnownRights {
   }
 }
 
-async function rightsOf(runner: SqlRunner, database: string, signal: AbortSignal): Promise<Rights> {
+async function rightsOf(runner: SqlRunner, database: string, signal: AbortSignal): Promise<TailRights> {
   const { tables } = await runner.run({ sql: readRights, write: false, own: true }, signal);
   const [superuser, owned] = tables[0]?.rows[0] ?? [];
   const names = JSON.parse(owned ?? '[]') as readonly (readonly [string, string, string])[];

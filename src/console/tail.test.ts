@@ -6,7 +6,7 @@ import type { TailBatch, TailLine } from '../observe/tail.ts';
 import type { TailEvent } from './api.ts';
 import { Ring } from './ring-buffer.ts';
 import { tableKey, watchTail } from './tail.ts';
-import type { Rights } from './tail.ts';
+import type { TailRights } from './tail.ts';
 
 function answered(
   table: string,
@@ -64,7 +64,7 @@ test('a ring remembers the last outcomes, and tells what comes while somebody wa
   assert.equal(batches.length, 2);
 });
 
-test('what was held is named in its line, and forgotten with it', () => {
+test('a tail line names the content kept of its request, which is evicted with it', () => {
   const forgotten: string[] = [];
   const ring = new Ring(
     () => 0,
@@ -102,7 +102,7 @@ const line = (table: string, over: Partial<TailLine> = {}): TailLine => ({
 });
 
 /** A watcher whose rights are what `rights` says when they are asked for. */
-function watched(rights: () => Rights | null) {
+function watched(rights: () => TailRights | null) {
   const events: TailEvent[] = [];
   const it = {
     events,
@@ -174,7 +174,7 @@ test('a watcher is told of tables that its role owns, and of no others', async (
   it.end();
 });
 
-test('while rights cannot be read nothing is told', async (t) => {
+test('tail events are withheld while rights cannot be read', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const it = watched(() => null);
   it.tell({ lines: [line('a')], skipped: 0 });
@@ -186,7 +186,7 @@ test('while rights cannot be read nothing is told', async (t) => {
 
 test('the last known rights hold for a while, lines wait for the first ones, and a role that is refused sees nothing', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  let answer: () => Rights | null = () => null;
+  let answer: () => TailRights | null = () => null;
   const it = watched(() => answer());
   const tell = async (pauseMs: number): Promise<void> => {
     it.nowMs += pauseMs;

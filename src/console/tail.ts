@@ -11,7 +11,7 @@ import type { TailEvent } from './api.ts';
 import { isRefused } from './outcomes.ts';
 
 /** What a watcher may see. `all`: everything, including requests that led to no table. */
-export type Rights =
+export type TailRights =
   | 'all'
   | {
       readonly database: string;
@@ -21,9 +21,9 @@ export type Rights =
       readonly strays: boolean;
     };
 
-export interface Watcher {
+export interface TailWatcher {
   /** Reads the rights again; null: they cannot be read at present. Rejects if the role has none any more. */
-  rights(): Promise<Rights | null>;
+  rights(): Promise<TailRights | null>;
   /** Returns whether the event was written; false: the reader does not keep up. */
   write(event: TailEvent): boolean;
   /** A monotonic clock, ms. */
@@ -33,7 +33,7 @@ export interface Watcher {
 export const tableKey = (schema: string, table: string): string => JSON.stringify([schema, table]);
 
 /** Watches until the returned function is called. */
-export function watchTail(source: TailSource, watcher: Watcher): () => void {
+export function watchTail(source: TailSource, watcher: TailWatcher): () => void {
   const watching = new Watching(watcher);
   const end = source.watch((batch) => watching.add(batch));
   return () => {
@@ -43,8 +43,8 @@ export function watchTail(source: TailSource, watcher: Watcher): () => void {
 }
 
 class Watching {
-  readonly #watcher: Watcher;
-  #rights: Rights | null = null;
+  readonly #watcher: TailWatcher;
+  #rights: TailRights | null = null;
   /** When they were asked for, and when the engine answered, the last time. */
   #askedMs = -Infinity;
   #knownMs = -Infinity;
@@ -56,7 +56,7 @@ class Watching {
   #timer: NodeJS.Timeout | null = null;
   #ended = false;
 
-  constructor(watcher: Watcher) {
+  constructor(watcher: TailWatcher) {
     this.#watcher = watcher;
   }
 
@@ -86,7 +86,7 @@ class Watching {
     this.#timer = more ? setTimeout(() => void this.#tell(), limits.tailFlushMs) : null;
   }
 
-  #write(rights: Rights): void {
+  #write(rights: TailRights): void {
     const [lines, unseen] = [this.#waiting, this.#skipped];
     [this.#waiting, this.#skipped] = [[], 0];
     // Lines of several processes arrive separately.
@@ -132,13 +132,13 @@ class Watching {
   }
 }
 
-function seesAll(rights: Rights | null): boolean {
+function seesAll(rights: TailRights | null): boolean {
   return rights === 'all' || rights?.strays === true;
 }
 
 const byTime = (a: TailLine, b: TailLine): number => a.atMs - b.atMs;
 
-export function maySee(rights: Rights, { database, schema, table, oid }: TailLine): boolean {
+export function maySee(rights: TailRights, { database, schema, table, oid }: TailLine): boolean {
   if (rights === 'all') return true;
   if (table === '') return rights.strays;
   const own = rights.tables.get(tableKey(schema, table));

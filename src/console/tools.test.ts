@@ -15,7 +15,7 @@ suite('CSV', () => {
       .slice(1, -1)
       .join('\r\n');
 
-  test('digits stay what they are, NULL is no empty text', () => {
+  test('CSV keeps every digit and distinguishes NULL from an empty text', () => {
     assert.equal(
       csv('12345678901234567890', '10.00', '1e400', '-5', '+1.5e-3', null, ''),
       '12345678901234567890,10.00,1e400,-5,+1.5e-3,,""',
@@ -23,7 +23,7 @@ suite('CSV', () => {
     assert.equal(csv('a "quoted", one', 'two\nlines', ' blank'), '"a ""quoted"", one","two\nlines"," blank"');
   });
 
-  test('nothing begins a formula', () => {
+  test('CSV fields never begin a spreadsheet formula', () => {
     const formulas = ['=1+1', '+cmd|x', '-2+3', '@SUM(A1)', '\t=1', '\r=1', '-1=1', '=HYPERLINK("http://x")'];
     for (const formula of formulas) assert.match(csv(formula), /^"?'/, formula);
     assert.match(csvOf({ columns: [{ name: '=evil()', type: 25 }], rows: [] }), /^'=evil\(\)/);
@@ -36,7 +36,7 @@ suite('two texts', () => {
       .map((line) => ({ both: line.text, first: `-${line.text}`, second: `+${line.text}` })[line.in])
       .join(' ');
 
-  test('lines that went and that came', () => {
+  test('a diff marks removed and added lines', () => {
     assert.equal(shown('abcdef', 'abxdef'), 'a b -c +x d e f');
     assert.equal(shown('abc', 'abc'), 'a b c');
     assert.equal(shown('', 'ab'), '+a +b');
@@ -44,14 +44,14 @@ suite('two texts', () => {
     assert.equal(shown('axbyc', 'abc'), 'a -x b -y c');
   });
 
-  test('large ones are bounded in time', () => {
+  test('a diff of large texts is bounded in time', () => {
     const many = (seed: number) => Array.from({ length: 50_000 }, (_, i) => String((i * seed) % 7_919));
     assert.equal(diffLines(many(3), many(5)).filter((line) => line.in === 'first').length > 0, true);
   });
 });
 
 suite('paths', () => {
-  test('of values in objects, with their kinds; digits are not read', () => {
+  test('JSON paths list values in objects with their kinds, without parsing numbers', () => {
     const found = pathsOf(
       '{"a":{"b\\u0022":1e400,"c":[{"d":1}],"e":true},"f":null,"g":"x","h":12345678901234567890}',
     );
@@ -69,7 +69,7 @@ suite('paths', () => {
     assert.equal(pathsOf(`{${Array.from({ length: 2_000 }, (_, i) => `"k${i}":1`).join(',')}}`).length, 500);
   });
 
-  test('hostile keys are quoted, and a name is a name', () => {
+  test('SQL paths quote hostile keys and names', () => {
     const sql = makeColumn(
       { schema: 'public', table: 'it"s' },
       { from: 'da"ta', keys: ["a'); DROP TABLE x; --", '}'], kind: 'number', name: 'n"; DROP TABLE y; --' },
@@ -87,7 +87,7 @@ suite('paths', () => {
   });
 });
 
-test('who it looks like: by the header of the signature, and by nothing that many have', () => {
+test('a sender is guessed by its signature header, and not by headers that many send', () => {
   const sender = (id: string, headers: readonly string[]) => ({
     id,
     name: id,
@@ -108,7 +108,7 @@ test('who it looks like: by the header of the signature, and by nothing that man
   assert.deepEqual(ids('x-many'), []);
 });
 
-test('completion: what the role sees, where it fits', () => {
+test('SQL completion offers what the role sees, where it fits', () => {
   const names: Names = {
     columns: [
       ['public', 'orders', ''],

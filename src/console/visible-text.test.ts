@@ -14,7 +14,7 @@ const shown = (text: string) =>
     .map((piece) => (piece.mark ? `[${piece.text}]` : piece.text))
     .join('');
 
-test('what nobody sees becomes a mark, and everything else stays', () => {
+test('invisible characters become marks, and all other text is unchanged', () => {
   assert.equal(shown('a\u202eb\u200bc\u0000d\u001b[31m'), 'a[U+202E]b[U+200B]c[U+0000]d[U+001B][31m');
   assert.equal(shown('\ud800 é 中 😀\n\t<b>&amp;'), '[U+D800] é 中 😀\n\t<b>&amp;');
   for (const char of '\u061c\u200e\u2028\u2029\u2066\u2069\ufeff\u00ad\u007f\u0085') {
@@ -32,7 +32,7 @@ const pretty = (text: string) =>
     ?.map((token) => token.text)
     .join('') ?? null;
 
-test('JSON is indented, and no digit of it is read', () => {
+test('pretty-printed JSON is indented with its digits unchanged', () => {
   const text = '{"a":12345678901234567890,"b":[10.00,1e400,-0],"c":{},"d":[ ],"e":"\\u0031 \\" :,{"}';
   assert.equal(
     pretty(text),
@@ -63,7 +63,7 @@ test('JSON is indented, and no digit of it is read', () => {
   assert.equal(prettyJson('['.repeat(1_000_000)), null);
 });
 
-test('it is JSON here exactly where JSON.parse takes it, and means the same', () => {
+test('pretty-printing accepts exactly what JSON.parse accepts, with the same meaning', () => {
   fc.assert(
     fc.property(fc.json(), (text) => {
       assert.deepEqual(JSON.parse(pretty(text) ?? 'nothing'), JSON.parse(text));
@@ -82,7 +82,7 @@ test('it is JSON here exactly where JSON.parse takes it, and means the same', ()
   );
 });
 
-test('sizes, times, digits and bytes for people', () => {
+test('sizes, durations and counts are formatted for people', () => {
   assert.deepEqual(
     [sizeText(0), sizeText(999), sizeText(1536), sizeText(25_000_000)],
     ['0 B', '999 B', '1.5 kB', '25.0 MB'],
@@ -95,7 +95,7 @@ test('sizes, times, digits and bytes for people', () => {
   assert.equal(hexLines(Buffer.from('a\n\xff', 'latin1')), `00000000  61 0a ff${' '.repeat(39)}  a..`);
 });
 
-test('names and texts are quoted, whatever they hold', () => {
+test('SQL and shell quoting round-trips any name and text', () => {
   assert.equal(identifier('plain_1'), 'plain_1');
   assert.equal(identifier('select'), '"select"');
   assert.equal(identifier('a"; DROP TABLE x; --'), '"a""; DROP TABLE x; --"');
@@ -104,7 +104,7 @@ test('names and texts are quoted, whatever they hold', () => {
   assert.equal(shellWord("a\u0003\n'\u009b\\"), String.raw`$'a\x03\x0a\x27\xc2\x9b\x5c'`);
 });
 
-test('filters become conditions, and only those that are set', () => {
+test('request filters become SQL conditions, only those that are set', () => {
   const slice = { from: null, newer: false, max: 10, scanned: 100 };
   assert.doesNotMatch(listKept(anyKept, slice) ?? '', /WHERE/);
   const hostile = { ...anyKept, code: "x' OR ''='", checked: 'no', text: "a'" };
@@ -168,14 +168,14 @@ test('a statement that may hold a secret is not remembered, however it is quoted
     assert.ok(!mayHoldSecret(sql), sql);
 });
 
-test('an address with any words for filters has a title', () => {
+test('a request list URL with any filters has a title', () => {
   const titleOf = (words: string): string => wordsOf(addressOf(new URLSearchParams(words)), (id) => id);
   assert.equal(titleOf('result=later&table=t'), 'told to come again, t');
   for (const word of ['constructor', '__proto__', 'x'])
     assert.equal(titleOf(`result=${word}&range=${word}`), word.toLowerCase());
 });
 
-test('headers that arrive twice stay two', () => {
+test('repeated headers are shown separately', () => {
   const parts = { body: 'e30=', url: '', method: 'POST', now: '' };
   const sql = explainValidate(
     { schema: 'public', table: 't' },

@@ -2,7 +2,7 @@
  * Makes text of strangers safe to show: characters that are invisible, or reverse the text, become marks. Takes a text,
  * returns pieces; they are only ever used as text. Pure.
  */
-export interface Piece {
+export interface TextPart {
   readonly text: string;
   /** It stands for an invisible character. */
   readonly mark: boolean;
@@ -15,8 +15,8 @@ export interface Piece {
 // oxlint-disable-next-line no-control-regex
 const unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu;
 
-export function pieces(text: string): readonly Piece[] {
-  const found: Piece[] = [];
+export function pieces(text: string): readonly TextPart[] {
+  const found: TextPart[] = [];
   let from = 0;
   for (const { 0: mark, index } of text.matchAll(unseen)) {
     if (index > from) found.push({ text: text.slice(from, index), mark: false });

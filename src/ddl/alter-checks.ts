@@ -7,8 +7,15 @@ import type { SqlSession } from '../types/sql.ts';
 import { type AnswerClause, answerFollows, parseAnswers } from './answer-clause.ts';
 import { type StoredAnswer, guardOf, sealAnswers } from './answer-sealing.ts';
 import { type Cursor, type Name, StatementError } from './cursor.ts';
-import { type Argument, type Plan, callPlan, callerSchemas, displayName, relationArgument } from './plan.ts';
-import type { DdlContext, TableGuard } from './statement-context.ts';
+import {
+  type Argument,
+  type StatementPlan,
+  callPlan,
+  callerSchemas,
+  displayName,
+  relationArgument,
+} from './plan.ts';
+import type { DdlContext, AnswerTable } from './statement-context.ts';
 import { parseValidate, sealValidation } from './validate-clause.ts';
 
 interface Altered {
@@ -19,7 +26,7 @@ interface Altered {
   readonly deps: DdlContext;
 }
 
-export function alterChecks(altered: Altered): Plan {
+export function alterChecks(altered: Altered): StatementPlan {
   const { cursor, name, ifExists, deps } = altered;
   const { text } = cursor.lexical;
   const relation = [relationArgument(name), displayName(name), ifExists];
@@ -55,11 +62,15 @@ export function alterChecks(altered: Altered): Plan {
 
 interface Steps {
   /** Throws StatementError. null: nothing is known of the table. */
-  readonly seal: (table: TableGuard | null) => readonly StoredAnswer[];
-  readonly call: (stored: Argument) => Plan;
+  readonly seal: (table: AnswerTable | null) => readonly StoredAnswer[];
+  readonly call: (stored: Argument) => StatementPlan;
 }
 
-function judged({ name, session, deps }: Altered, clauses: readonly AnswerClause[], steps: Steps): Plan {
+function judged(
+  { name, session, deps }: Altered,
+  clauses: readonly AnswerClause[],
+  steps: Steps,
+): StatementPlan {
   const { seal, call } = steps;
   // Errors in the clauses themselves are reported at once.
   const stored = seal(null);
@@ -76,7 +87,7 @@ function judged({ name, session, deps }: Altered, clauses: readonly AnswerClause
 }
 
 /** Only the client's session knows which of several tables is meant: at least one of them has to accept the clauses. */
-function acceptable(tables: readonly TableGuard[], seal: Steps['seal']): readonly StoredAnswer[] {
+function acceptable(tables: readonly AnswerTable[], seal: Steps['seal']): readonly StoredAnswer[] {
   let refused: unknown = null;
   for (const table of tables) {
     try {

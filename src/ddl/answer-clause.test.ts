@@ -17,7 +17,7 @@ async function stored(sql: string, deps = testRooms()): Promise<string[]> {
   );
 }
 
-test('clauses are told apart wherever one ends', async () => {
+test('ANSWER clauses are separated wherever one ends', async () => {
   assert.deepEqual(
     await stored(
       `${webhook} VALIDATE AS a = 'x' ANSWER UNCHECKED WHEN method = 'GET' /* key */ AND q STATUS 201 TYPE 'text/plain' ` +
@@ -46,7 +46,7 @@ test('secrets are those of the clause, and those of VALIDATE that it reads', asy
   );
 });
 
-test('keys are masked, and sealed', async () => {
+test('keys in ANSWER clauses are masked and sealed', async () => {
   const deps = testRooms();
   const [shown] = await stored(`${webhook} VALIDATE AS x ANSWER WHEN q = 'key 1' BODY 'b'`, deps);
   assert.equal(shown, `WHEN q = '********' BODY 'b'`);
@@ -107,4 +107,5 @@ const refused: [string, string, RegExp][] = [
   ],
 ];
 for (const [marked, sqlstate, message] of refused.filter(([sql]) => !sql.includes('WHERE')))
-  test(`refuses ${marked.slice(webhook.length, 150)}`, () => assertRefused(marked, sqlstate, message));
+  test(`ANSWER clauses refuse ${marked.slice(webhook.length, 150)}`, () =>
+    assertRefused(marked, sqlstate, message));

@@ -4,7 +4,7 @@
  * Takes tokens, returns clauses; answer-sealing.ts seals them. Refuses what does not belong there, with its position. Pure.
  */
 import { StatementError, Cursor, type Name } from './cursor.ts';
-import { type Source, expressionSource, optionWords } from './expression-source.ts';
+import { type ExpressionSource, expressionSource, optionWords } from './expression-source.ts';
 import { splitStatements } from './statements.ts';
 import { encodeText } from './text.ts';
 import type { Caution, DdlContext } from './statement-context.ts';
@@ -14,13 +14,13 @@ import { limits } from '../config/limits.ts';
 export interface AnswerClause {
   readonly secrets: readonly Name[];
   readonly unchecked: boolean;
-  readonly when: Source | null;
+  readonly when: ExpressionSource | null;
   readonly status: { readonly value: number; readonly start: number } | null;
   readonly type: { readonly value: string; readonly start: number } | null;
-  readonly headers: readonly { readonly name: string; readonly value: Source }[];
-  readonly body: Source | null;
+  readonly headers: readonly { readonly name: string; readonly value: ExpressionSource }[];
+  readonly body: ExpressionSource | null;
   /** The secret that takes the value that comes, while it has none. */
-  readonly learn: { readonly secret: string; readonly value: Source } | null;
+  readonly learn: { readonly secret: string; readonly value: ExpressionSource } | null;
   /** Where the clause begins; for a sender's own clause, the position of the sender's name. */
   readonly start: number;
   /** Further secrets that it may read besides those that it names: the sender's second one. */
@@ -135,9 +135,9 @@ function parseClause(cursor: Cursor, secrets: readonly Name[], start: number): A
   if (unchecked && when === null) cursor.unexpected(form);
   let status: AnswerClause['status'] = null;
   let type: AnswerClause['type'] = null;
-  let body: Source | null = null;
+  let body: ExpressionSource | null = null;
   let learn: AnswerClause['learn'] = null;
-  const headers: { name: string; value: Source }[] = [];
+  const headers: { name: string; value: ExpressionSource }[] = [];
   while (!cursor.atEnd && !answerFollows(cursor)) {
     const at = cursor.offset;
     if (status === null && cursor.accept('status')) status = { value: numberOf(cursor), start: at };

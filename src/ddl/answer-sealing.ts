@@ -8,7 +8,7 @@ import type { AnswerPart, AnswerText } from '../types/answers.ts';
 import type { AnswerClause } from './answer-clause.ts';
 import { StatementError, type Name } from './cursor.ts';
 import { maskLiterals } from './mask-literals.ts';
-import type { AnswerGuard, DdlContext, ParsedAnswer } from './statement-context.ts';
+import type { AnswerGuard, DdlContext, AnswerFacts } from './statement-context.ts';
 import type { ValidateClause } from './validate-clause.ts';
 
 /** The shape that headgate.do_answers reads. */
@@ -85,7 +85,7 @@ function parse(
   secrets: readonly Name[],
   guard: AnswerGuard | null,
   deps: DdlContext,
-): ParsedAnswer {
+): AnswerFacts {
   try {
     return deps.parseAnswer(text, { secrets: secrets.map(({ name }) => name), guard });
   } catch (error) {
@@ -125,7 +125,7 @@ function placeOf(clause: AnswerClause, { part, position }: Refusal): number {
 }
 
 /** What follows ANSWER and its secrets, in the form in which it can be parsed again. */
-function print(text: AnswerText, masks: ParsedAnswer['secretLiterals']): string {
+function print(text: AnswerText, masks: AnswerFacts['secretLiterals']): string {
   const { unchecked, when, status, type, headers, body, learn } = text;
   const shown = (part: AnswerPart, source: string) => maskLiterals(source.trimEnd(), masks.get(part) ?? []);
   return [

@@ -3,9 +3,9 @@
  * everything after a type is left to PostgreSQL. Refuses (0A000) types that have no equivalent in PostgreSQL. Pure.
  */
 import { StatementError, type Cursor } from './cursor.ts';
-import type { Token } from './scanner.ts';
+import type { SqlToken } from './scanner.ts';
 
-export interface Column {
+export interface ColumnDefinition {
   readonly name: string;
   readonly at: number;
   /** The type's name in lower case, e.g. `jsonb`, with [] for an array; if it has several words, the first one. */
@@ -24,7 +24,7 @@ export interface Rename {
 }
 
 export interface ColumnList {
-  readonly columns: readonly Column[];
+  readonly columns: readonly ColumnDefinition[];
   /** With LIKE: there are columns that only PostgreSQL knows. */
   readonly open: boolean;
   readonly start: number;
@@ -44,7 +44,7 @@ const otherNames: Readonly<Record<string, string>> = {
 /** ( element [, …] ): only the beginning of each element is read, the rest is left to PostgreSQL. */
 export function parseColumns(cursor: Cursor): ColumnList {
   const start = cursor.offset;
-  const columns: Column[] = [];
+  const columns: ColumnDefinition[] = [];
   let open = false;
   cursor.expect('(');
   if (cursor.peek() !== ')') {
@@ -65,7 +65,7 @@ function isConstraint(cursor: Cursor): boolean {
   return constraintWords.has(word) || (word === 'exclude' && ['using', '('].includes(cursor.peek(1)));
 }
 
-function parseColumn(cursor: Cursor): Column {
+function parseColumn(cursor: Cursor): ColumnDefinition {
   const at = cursor.offset;
   const name = cursor.identifier();
   const typeAt = cursor.offset;
@@ -103,8 +103,8 @@ function refuseUnequal(cursor: Cursor): void {
 }
 
 /** The tokens up to the comma or parenthesis that ends the element, without those inside its own parentheses. */
-function takeElement(cursor: Cursor): Token[] {
-  const outer: Token[] = [];
+function takeElement(cursor: Cursor): SqlToken[] {
+  const outer: SqlToken[] = [];
   for (let depth = 0; !cursor.atEnd;) {
     const sign = cursor.peek();
     if (depth === 0 && (sign === ',' || sign === ')')) break;
@@ -117,7 +117,7 @@ function takeElement(cursor: Cursor): Token[] {
 }
 
 /** Whether these keywords follow each other in the tokens. */
-function holdsWords(cursor: Cursor, tokens: readonly Token[], ...words: readonly string[]): boolean {
+function holdsWords(cursor: Cursor, tokens: readonly SqlToken[], ...words: readonly string[]): boolean {
   return tokens.some((_token, index) =>
     words.every((word, ahead) => {
       const token = tokens[index + ahead];

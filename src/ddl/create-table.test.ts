@@ -121,5 +121,5 @@ const refused: [string, string, RegExp][] = [
   ],
 ];
 for (const [marked, sqlstate, message] of refused) {
-  test(`refuses: ${marked}`, () => assertRefused(marked, sqlstate, message));
+  test(`CREATE TABLE refuses: ${marked}`, () => assertRefused(marked, sqlstate, message));
 }

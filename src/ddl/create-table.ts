@@ -13,11 +13,11 @@ import {
   windowValue,
 } from './dedupe-option.ts';
 import { refuseShards, shardsOf, waysOf } from './distribute-option.ts';
-import { type Include, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
+import { type IncludeClause, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
 import { keepIfOf, keepOf, refuseUntimedKeep } from './keep-option.ts';
 import { type Option, booleanOf, oneOf, optionOf, parseOptions, refuseUnknown } from './options.ts';
 import { privateOf } from './private-option.ts';
-import { type Piece, type Plan, callPlan, callerPath, callerSchemas } from './plan.ts';
+import { type PlanText, type StatementPlan, callPlan, callerPath, callerSchemas } from './plan.ts';
 import { answerFollows, parseAnswers } from './answer-clause.ts';
 import { guardOf, sealAnswers } from './answer-sealing.ts';
 import type { DdlContext } from './statement-context.ts';
@@ -95,7 +95,7 @@ function namesConnector(cursor: Cursor, from: number): boolean {
   return false;
 }
 
-export function createTable(cursor: Cursor, deps: DdlContext): Plan {
+export function createTable(cursor: Cursor, deps: DdlContext): StatementPlan {
   cursor.refuseForeign('CREATE TABLE');
   const { start } = cursor.statement;
   cursor.expect('create');
@@ -122,7 +122,7 @@ export function createTable(cursor: Cursor, deps: DdlContext): Plan {
   refuseUnknown(options, optionNames, 'a webhook table');
   const storable = storedOptions(options, { using: clause?.sender ?? null, context: deps });
   refuseUnusable(list, includes, options, storable);
-  const statement: Piece[] = [{ start, end: headEnd }, ' ', { start: name.start, end: name.end }, ' '];
+  const statement: PlanText[] = [{ start, end: headEnd }, ' ', { start: name.start, end: name.end }, ' '];
   statement.push(...renamedColumns(list), ...undeclared(includes, list));
   statement.push({ start: list.closeAt, end: list.closeAt + 1 });
   if (partition !== null) statement.push(' ', partition);
@@ -163,7 +163,7 @@ function refuseTemporary(cursor: Cursor): void {
 }
 
 /** PARTITION BY strategy (…), which is left to PostgreSQL; null: there is none. */
-function parsePartition(cursor: Cursor): Piece | null {
+function parsePartition(cursor: Cursor): PlanText | null {
   const start = cursor.offset;
   if (!cursor.accept('partition', 'by')) return null;
   cursor.identifier();
@@ -272,7 +272,7 @@ export function refuseHalfCollect(options: readonly Option[]): void {
 /** Refuses what cannot work, as far as the statement shows it; the rest is refused once PostgreSQL has created the table. */
 function refuseUnusable(
   list: ColumnList,
-  includes: readonly Include[],
+  includes: readonly IncludeClause[],
   options: readonly Option[],
   storable: ReturnType<typeof storedOptions>,
 ): void {
@@ -323,8 +323,8 @@ function refuseUnusable(
  * The column list, up to its closing parenthesis, with RisingWave's type names replaced; everything else keeps its
  * position in the client's text.
  */
-function renamedColumns(list: ColumnList): Piece[] {
-  const pieces: Piece[] = [];
+function renamedColumns(list: ColumnList): PlanText[] {
+  const pieces: PlanText[] = [];
   let last = list.start;
   for (const rename of list.columns.flatMap((column) => column.renames)) {
     pieces.push({ start: last, end: rename.start }, rename.to);

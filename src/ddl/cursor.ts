@@ -3,8 +3,8 @@
  * PostgreSQL's own words: 42601, `syntax error at or near "…"`, with the position. Pure.
  */
 import { literalOf, nameOf, type Lexical } from './literal.ts';
-import type { Token } from './scanner.ts';
-import type { Statement } from './statements.ts';
+import type { SqlToken } from './scanner.ts';
+import type { StatementText } from './statements.ts';
 import { Undecodable, decodeLoosely } from './text.ts';
 
 /** Refuses a statement; caught where the string is rewritten. */
@@ -38,16 +38,16 @@ export interface Name {
 }
 
 export class Cursor {
-  readonly statement: Statement;
+  readonly statement: StatementText;
   readonly lexical: Lexical;
   #index = 0;
 
-  constructor(statement: Statement, lexical: Lexical) {
+  constructor(statement: StatementText, lexical: Lexical) {
     this.statement = statement;
     this.lexical = lexical;
   }
 
-  get token(): Token | null {
+  get token(): SqlToken | null {
     return this.statement.tokens[this.#index] ?? null;
   }
 
@@ -70,7 +70,7 @@ export class Cursor {
     return this.#index + ahead === this.statement.tokens.length - 1;
   }
 
-  raw(token: Token): string {
+  raw(token: SqlToken): string {
     return this.lexical.text.slice(token.start, token.end);
   }
 
@@ -82,7 +82,7 @@ export class Cursor {
     return token.kind === 'word' && token.end - token.start < 64 ? this.raw(token).toLowerCase() : '';
   }
 
-  take(): Token {
+  take(): SqlToken {
     const token = this.token;
     if (token === null) this.unexpected();
     this.#index++;
@@ -140,7 +140,7 @@ export class Cursor {
     return value;
   }
 
-  read(token: Token, reader: (token: Token, lexical: Lexical) => string | null): string | null {
+  read(token: SqlToken, reader: (token: SqlToken, lexical: Lexical) => string | null): string | null {
     try {
       return reader(token, this.lexical);
     } catch (error) {
@@ -183,7 +183,7 @@ export class Cursor {
   }
 
   /** A literal may be a secret in the wrong place, and an unterminated token may contain one. */
-  #shown(token: Token): string {
+  #shown(token: SqlToken): string {
     const raw = this.raw(token);
     if (token.kind.endsWith('string')) return "'********'";
     if (token.kind === 'broken' && raw.length > 1)

@@ -6,7 +6,7 @@
 import type { ExplainRequest, ExplainedTable, SqlSession } from '../types/sql.ts';
 import { StatementError, type Cursor } from './cursor.ts';
 import { type Option, parseOptions, refuseUnknown } from './options.ts';
-import { type Plan, displayName, explainPlan } from './plan.ts';
+import { type StatementPlan, displayName, explainPlan } from './plan.ts';
 import type { DdlContext } from './statement-context.ts';
 import { encodeText } from './text.ts';
 
@@ -16,7 +16,7 @@ export function explainValidate(
   cursor: Cursor,
   session: SqlSession,
   context: Pick<DdlContext, 'explain'>,
-): Plan | null {
+): StatementPlan | null {
   cursor.expect('explain');
   if (!cursor.accept('validate')) return null;
   cursor.refuseForeign('EXPLAIN VALIDATE');

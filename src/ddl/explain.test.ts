@@ -56,13 +56,13 @@ test('among other statements, each in its place, once what goes before has been 
   );
 });
 
-test("EXPLAIN of anything else is PostgreSQL's", () => {
+test('EXPLAIN of other statements is left to PostgreSQL', () => {
   for (const sql of ['EXPLAIN SELECT validate FROM t', 'EXPLAIN (ANALYZE) SELECT secret FROM s', 'explain']) {
     assert.equal(createRewriter(testRooms())(sql, session), null, sql);
   }
 });
 
-test('refused where it stands', () => {
+test('EXPLAIN VALIDATE reports errors at their position', () => {
   const cases: readonly (readonly [string, string, string])[] = [
     ['EXPLAIN VALIDATE', '', '42601'],
     ['EXPLAIN VALIDATE t x', 'x', '42601'],

@@ -5,10 +5,10 @@
  */
 import { StatementError, type Cursor } from './cursor.ts';
 import { nameOf } from './literal.ts';
-import type { Token } from './scanner.ts';
+import type { SqlToken } from './scanner.ts';
 import { Undecodable, decodeText } from './text.ts';
 
-export interface Source {
+export interface ExpressionSource {
   readonly text: string;
   /** Where it starts in the client's text, in bytes. */
   readonly start: number;
@@ -26,14 +26,14 @@ export const optionWords: ReadonlySet<string> = new Set([
 /** VALIDATE is followed only by ANSWER. */
 export const answerWord: ReadonlySet<string> = new Set(['answer']);
 
-export function expressionSource(cursor: Cursor, ends: ReadonlySet<string>): Source {
+export function expressionSource(cursor: Cursor, ends: ReadonlySet<string>): ExpressionSource {
   if (cursor.atEnd) cursor.unexpected();
   const start = cursor.offset;
   const { text, encoding, standardConformingStrings } = cursor.lexical;
   let bytes = '';
   let last = start;
   let depth = 0;
-  let before: Token | null = null;
+  let before: SqlToken | null = null;
   while (cursor.token !== null) {
     if (depth === 0 && ends.has(cursor.peek()) && endsOperand(cursor, before)) break;
     const word = cursor.peek();
@@ -72,7 +72,7 @@ const unfinished = new Set(
 );
 
 /** Two operands are never adjacent: a word after one is not a name. */
-function endsOperand(cursor: Cursor, token: Token | null): boolean {
+function endsOperand(cursor: Cursor, token: SqlToken | null): boolean {
   if (token === null) return false;
   const raw = cursor.raw(token);
   if (token.kind === 'symbol') return raw === ')' || raw === ']';

@@ -6,11 +6,11 @@
 import { quoteIdentifier } from '../kit/sql-text.ts';
 import type { ColumnList } from './columns.ts';
 import { StatementError, type Cursor } from './cursor.ts';
-import type { Piece } from './plan.ts';
+import type { PlanText } from './plan.ts';
 import { encodeText } from './text.ts';
 
 /** What a column takes from the request other than from its body's keys. */
-export interface Include {
+export interface IncludeClause {
   readonly what: keyof typeof includeTypes;
   /** In lower case, as every header is looked up. */
   readonly header: string | null;
@@ -35,8 +35,8 @@ const words = ['headers', 'body', 'method', 'path', 'query'] as const;
 /** A header's name: https://www.rfc-editor.org/rfc/rfc9110#name-tokens */
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
-export function parseIncludes(cursor: Cursor): Include[] {
-  const includes: Include[] = [];
+export function parseIncludes(cursor: Cursor): IncludeClause[] {
+  const includes: IncludeClause[] = [];
   const columns = new Set<string>();
   let body = false;
   while (cursor.accept('include')) {
@@ -57,7 +57,7 @@ export function parseIncludes(cursor: Cursor): Include[] {
   return includes;
 }
 
-function parseWhat(cursor: Cursor): Include['what'] {
+function parseWhat(cursor: Cursor): IncludeClause['what'] {
   if (cursor.accept('header')) return 'header';
   if (cursor.accept('remote')) {
     cursor.expect('address');
@@ -78,7 +78,7 @@ function parseHeader(cursor: Cursor): string {
   return header.toLowerCase();
 }
 
-export function refuseGenerated(includes: readonly Include[], list: ColumnList): void {
+export function refuseGenerated(includes: readonly IncludeClause[], list: ColumnList): void {
   const generated = new Set(list.columns.filter((it) => it.generated).map(({ name }) => name));
   for (const { column, columnAt } of includes) {
     if (generated.has(column)) {
@@ -88,7 +88,7 @@ export function refuseGenerated(includes: readonly Include[], list: ColumnList):
 }
 
 /** The definitions of columns that are not declared, to be appended to those that are. */
-export function undeclared(includes: readonly Include[], list: ColumnList): Piece[] {
+export function undeclared(includes: readonly IncludeClause[], list: ColumnList): PlanText[] {
   const declared = new Set(list.columns.map(({ name }) => name));
   return includes
     .filter(({ column }) => !declared.has(column))

@@ -4,7 +4,7 @@
  */
 import { rowConditionProblem } from '../kit/row-condition.ts';
 import { StatementError } from './cursor.ts';
-import type { Include } from './includes.ts';
+import type { IncludeClause } from './includes.ts';
 import type { Option } from './options.ts';
 
 /** Bytes are counted as in PostgreSQL: a kB has 1,024. */
@@ -51,7 +51,7 @@ export function keepIfOf({ value, valueAt }: Option): string {
 }
 
 /** The age of a row is determined by its time of arrival. */
-export function refuseUntimedKeep(keep: Option | null, includes: readonly Include[]): void {
+export function refuseUntimedKeep(keep: Option | null, includes: readonly IncludeClause[]): void {
   if (
     keep === null ||
     keep.value.toLowerCase() === 'all' ||

@@ -71,7 +71,7 @@ for (const standardConformingStrings of [true, false]) {
   });
 }
 
-test('a name means what PostgreSQL says', async () => {
+test('quoted names and literals are read as PostgreSQL reads them', async () => {
   for (const name of ['Abc', '"Abc"', 'ÄÖÜé_$1', '"a""b"', '"😀 x"', '_X']) {
     const { fields } = await client.query(`SELECT 1 AS ${name}`);
     assert.equal(here(name, nameOf), fields[0]?.name);

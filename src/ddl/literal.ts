@@ -2,7 +2,7 @@
  * The value of a literal or a name. Takes one token, returns its text as PostgreSQL would read it; refuses escapes that
  * PostgreSQL would refuse. Pure.
  */
-import type { Token } from './scanner.ts';
+import type { SqlToken } from './scanner.ts';
 import { continuation, escapedEnd, plainEnd } from './quotes.ts';
 import { Undecodable, decodeText, encodeText } from './text.ts';
 
@@ -14,7 +14,7 @@ export interface Lexical {
 }
 
 /** An unquoted name is folded in ASCII only, as PostgreSQL does in UTF-8. Null: the token is not a name. */
-export function nameOf(token: Token, lexical: Lexical): string | null {
+export function nameOf(token: SqlToken, lexical: Lexical): string | null {
   const raw = lexical.text.slice(token.start, token.end);
   if (token.kind === 'word') {
     return decodeText(
@@ -27,7 +27,7 @@ export function nameOf(token: Token, lexical: Lexical): string | null {
 }
 
 /** Null: the token is not a literal of a kind that is read here. */
-export function literalOf(token: Token, lexical: Lexical): string | null {
+export function literalOf(token: SqlToken, lexical: Lexical): string | null {
   const raw = lexical.text.slice(token.start, token.end);
   switch (token.kind) {
     case 'dollar-string': {

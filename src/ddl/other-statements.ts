@@ -11,7 +11,7 @@ import { refuseShards } from './distribute-option.ts';
 import { includeTypes, parseIncludes } from './includes.ts';
 import { parseOptions, refuseUnknown } from './options.ts';
 import {
-  type Plan,
+  type StatementPlan,
   callPlan,
   callerPath,
   displayName,
@@ -24,7 +24,7 @@ import type { SqlSession } from '../types/sql.ts';
 import { alterChecks } from './alter-checks.ts';
 import type { DdlContext } from './statement-context.ts';
 
-export function alterTable(cursor: Cursor, session: SqlSession, deps: DdlContext): Plan | null {
+export function alterTable(cursor: Cursor, session: SqlSession, deps: DdlContext): StatementPlan | null {
   const { statement, lexical } = cursor;
   // PostgreSQL's own ALTER TABLE is far more frequent: it is not read beyond its name.
   cursor.expect('alter', 'table');
@@ -47,7 +47,7 @@ export function alterTable(cursor: Cursor, session: SqlSession, deps: DdlContext
   return alterChecks({ cursor, name, ifExists, session, deps });
 }
 
-function addIncludes(cursor: Cursor, name: Name, ifExists: boolean): Plan {
+function addIncludes(cursor: Cursor, name: Name, ifExists: boolean): StatementPlan {
   const added = parseIncludes(cursor).map(({ what, header, column }) => ({ what, header, column }));
   cursor.expectEnd();
   const args = [relationArgument(name), displayName(name), ifExists, { json: includeTypes }, { json: added }];
@@ -61,14 +61,14 @@ function setOptions(
   ifExists: boolean,
   { database, user }: SqlSession,
   context: DdlContext,
-): Plan {
+): StatementPlan {
   cursor.expect('set');
   const options = parseOptions(cursor);
   cursor.expectEnd();
   refuseUnknown(options, changeableOptions, 'ALTER TABLE of a webhook table');
   refuseHalfCollect(options);
   refuseShards(options, true);
-  const planOf = (using: string | null): Plan => {
+  const planOf = (using: string | null): StatementPlan => {
     const changes = {
       ...impliedCompare(options, using, context.deliveryIdOf),
       ...Object.fromEntries(
@@ -92,7 +92,7 @@ function setOptions(
 }
 
 /** RESET ( option [, …] ): as if they had never been set. PostgreSQL itself would accept any name, and do nothing. */
-function resetOptions(cursor: Cursor, name: Name, ifExists: boolean): Plan {
+function resetOptions(cursor: Cursor, name: Name, ifExists: boolean): StatementPlan {
   cursor.expect('reset', '(');
   const changes: Record<string, null> = {};
   do {
@@ -136,7 +136,7 @@ export interface ShownState {
   readonly endpoints: () => Promise<object>;
 }
 
-export function show(cursor: Cursor, state: ShownState): Plan | null {
+export function show(cursor: Cursor, state: ShownState): StatementPlan | null {
   cursor.expect('show');
   if (cursor.accept('tables')) {
     cursor.expectEnd();
@@ -162,7 +162,7 @@ export function show(cursor: Cursor, state: ShownState): Plan | null {
   return selectPlan('SHOW', `show_create_table(${relationOrError(lastName(cursor, 'SHOW CREATE TABLE'))})`);
 }
 
-export function describe(cursor: Cursor): Plan {
+export function describe(cursor: Cursor): StatementPlan {
   cursor.expect('describe');
   return selectPlan('DESCRIBE', `describe(${relationOrError(lastName(cursor, 'DESCRIBE'))})`);
 }
@@ -174,14 +174,14 @@ function lastName(cursor: Cursor, what: string): Name {
   return name;
 }
 
-export function flush(cursor: Cursor): Plan {
+export function flush(cursor: Cursor): StatementPlan {
   cursor.expect('flush');
   cursor.expectEnd();
   return callPlan('FLUSH', 'flush', [], cursor.lexical.text);
 }
 
 /** DROP DATABASE, ALTER DATABASE … RENAME TO | SET TABLESPACE, CREATE DATABASE … TEMPLATE: passed on unchanged. */
-export function databaseStatement(cursor: Cursor): Plan | null {
+export function databaseStatement(cursor: Cursor): StatementPlan | null {
   const { statement } = cursor;
   const verb = cursor.peek();
   cursor.take();

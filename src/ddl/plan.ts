@@ -7,13 +7,13 @@ import type { Name } from './cursor.ts';
 import { dollarQuote, encodeText } from './text.ts';
 
 /** Headgate's own text (bytes), optionally with the position that it stands for, or a range of the client's text, which keeps its positions. */
-export type Piece =
+export type PlanText =
   | string
   | { readonly text: string; readonly at: number }
   | { readonly start: number; readonly end: number };
 
-export interface Plan {
-  readonly pieces: readonly Piece[];
+export interface StatementPlan {
+  readonly pieces: readonly PlanText[];
   /** The command tag that replaces the engine's; null: the engine's own. */
   readonly tag: string | null;
   /** The statement calls the catalog, which has to exist. */
@@ -21,7 +21,7 @@ export interface Plan {
   /** Databases to which no connection of Headgate's may be open when it runs. */
   readonly releases: readonly string[];
   /** Returns the pieces that replace those above, once everything else has been done; throws SqlFailure. */
-  readonly later?: () => Promise<readonly Piece[]>;
+  readonly later?: () => Promise<readonly PlanText[]>;
 }
 
 export type Argument =
@@ -32,7 +32,7 @@ export type Argument =
   | { readonly sql: string }
   | Statement;
 interface Statement {
-  readonly statement: readonly Piece[];
+  readonly statement: readonly PlanText[];
 }
 
 /** The client's own settings, for procedures that set theirs. */
@@ -59,13 +59,18 @@ export function displayName(name: Name): string {
   return name.schema === null ? name.name : `${name.schema}.${name.name}`;
 }
 
-export function callPlan(tag: string, procedure: string, args: readonly Argument[], text: string): Plan {
+export function callPlan(
+  tag: string,
+  procedure: string,
+  args: readonly Argument[],
+  text: string,
+): StatementPlan {
   const pieces = callPieces(`CALL headgate.${procedure}(`, args, text);
   return { pieces, tag, needsCatalog: true, releases: [] };
 }
 
-function callPieces(head: string, args: readonly Argument[], text: string): Piece[] {
-  const pieces: Piece[] = [head];
+function callPieces(head: string, args: readonly Argument[], text: string): PlanText[] {
+  const pieces: PlanText[] = [head];
   args.forEach((arg, index) => {
     if (index > 0) pieces.push(', ');
     pieces.push(...argumentPieces(arg, text));
@@ -75,18 +80,23 @@ function callPieces(head: string, args: readonly Argument[], text: string): Piec
 }
 
 /** Calls a function once, for its effect. */
-export function answeringPlan(tag: string, called: string, args: readonly Argument[], text: string): Plan {
+export function answeringPlan(
+  tag: string,
+  called: string,
+  args: readonly Argument[],
+  text: string,
+): StatementPlan {
   const pieces = callPieces(`SELECT * FROM headgate.${called}(`, args, text);
   return { pieces, tag, needsCatalog: true, releases: [] };
 }
 
-export function selectPlan(tag: string, from: string): Plan {
+export function selectPlan(tag: string, from: string): StatementPlan {
   return { pieces: [`SELECT * FROM headgate.${from}`], tag, needsCatalog: true, releases: [] };
 }
 
 /** EXPLAIN VALIDATE: what is shown is determined when the statement is sent. */
-export function explainPlan(name: Name, shown: string, explain: () => Promise<unknown>): Plan {
-  const later = async (): Promise<readonly Piece[]> => {
+export function explainPlan(name: Name, shown: string, explain: () => Promise<unknown>): StatementPlan {
+  const later = async (): Promise<readonly PlanText[]> => {
     const lines = asciiJson(await explain());
     const args = [relationArgument(name), shown, { sql: `${dollarQuote(lines)}::pg_catalog.jsonb` }];
     return callPieces('SELECT * FROM headgate.explain_validate(', args, '');
@@ -95,8 +105,11 @@ export function explainPlan(name: Name, shown: string, explain: () => Promise<un
 }
 
 /** SHOW SPOOL, SHOW ENDPOINTS: with what this Headgate knows when the statement is sent. */
-export function statePlan(show: 'show_spool' | 'show_endpoints', state: () => Promise<object>): Plan {
-  const later = async (): Promise<readonly Piece[]> => {
+export function statePlan(
+  show: 'show_spool' | 'show_endpoints',
+  state: () => Promise<object>,
+): StatementPlan {
+  const later = async (): Promise<readonly PlanText[]> => {
     const args = [{ sql: `${dollarQuote(asciiJson(await state()))}::pg_catalog.jsonb` }];
     return callPieces(`SELECT * FROM headgate.${show}(`, args, '');
   };
@@ -111,7 +124,7 @@ function asciiJson(value: unknown): string {
   );
 }
 
-function argumentPieces(arg: Argument, text: string): readonly Piece[] {
+function argumentPieces(arg: Argument, text: string): readonly PlanText[] {
   if (arg === null) return ['NULL'];
   if (typeof arg === 'boolean') return [String(arg)];
   if (typeof arg === 'string') return [quoteText(arg)];
@@ -131,7 +144,7 @@ function quoteName({ schema, name }: Name): string {
   return schema === null ? quoteIdentifier(name) : relationName({ schema, table: name });
 }
 
-function pieceText(piece: Piece, text: string): string {
+function pieceText(piece: PlanText, text: string): string {
   if (typeof piece === 'string') return piece;
   return 'text' in piece ? piece.text : text.slice(piece.start, piece.end);
 }
@@ -142,7 +155,7 @@ export interface Assembled {
 }
 
 /** Joins the pieces. Headgate's own text maps to the client's text that follows it, or to the end of what precedes it. */
-export function assemble(text: string, pieces: readonly { piece: Piece; anchor: number }[]): Assembled {
+export function assemble(text: string, pieces: readonly { piece: PlanText; anchor: number }[]): Assembled {
   let sql = '';
   const segments: { from: number; origin: number; exact: boolean }[] = [];
   for (const { piece, anchor } of pieces) {

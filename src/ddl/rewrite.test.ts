@@ -40,7 +40,8 @@ const native = [
   "SELECT 'unterminated; CREATE SECRET s",
 ];
 for (const sql of native) {
-  test(`leaves to PostgreSQL: ${sql}`, () => assert.equal(createRewriter(testRooms())(sql, utf8), null));
+  test(`the rewriter leaves to PostgreSQL: ${sql}`, () =>
+    assert.equal(createRewriter(testRooms())(sql, utf8), null));
 }
 
 const ours: [string, (string | null)[]][] = [
@@ -74,7 +75,7 @@ const ours: [string, (string | null)[]][] = [
   ],
 ];
 for (const [sql, tags] of ours) {
-  test(`rewrites: ${sql}`, () => {
+  test(`the rewriter rewrites: ${sql}`, () => {
     const result = rewritten(sql);
     assert.deepEqual(result.tags, tags);
     assert.doesNotMatch(result.sql, /VALIDATE (SECRET|AS)|connector\s*=|CREATE SECRET/i);
@@ -123,7 +124,7 @@ const refused: [string, string, RegExp][] = [
   ['FLUSH ¶é', '42601', /at or near "é"/],
 ];
 for (const [marked, sqlstate, message] of refused) {
-  test(`refuses: ${marked}`, () => assertRefused(marked, sqlstate, message));
+  test(`the rewriter refuses: ${marked}`, () => assertRefused(marked, sqlstate, message));
 }
 
 test('a secret leaves only sealed, whatever it holds and however it is written', () => {
@@ -233,7 +234,7 @@ test('every place in the column list and in foreign statements maps back to itse
   }
 });
 
-test('random statements between ours come out unchanged', () => {
+test("the rewriter leaves random statements between Headgate's unchanged", () => {
   const filler = fc.constantFrom(
     "SELECT ';'",
     ' SELECT $$ ; FLUSH $$ ',
@@ -253,7 +254,7 @@ test('random statements between ours come out unchanged', () => {
   );
 });
 
-test('what has to happen before', async () => {
+test('a rewritten statement lists the statements that must run before it', async () => {
   const cases: [string, string[]][] = [
     ['SHOW TABLES; FLUSH', ['ensure dev']],
     ['DROP DATABASE IF EXISTS "App" WITH (FORCE)', ['release App']],
@@ -271,7 +272,7 @@ test('what has to happen before', async () => {
   }
 });
 
-test('other encodings: ASCII is read, anything else is refused where it stands', () => {
+test('in other client encodings ASCII statements are read, and other bytes are refused at their position', () => {
   const latin1 = { ...utf8, clientEncoding: 'LATIN1' };
   const rewrite = createRewriter(testRooms());
   assert.equal(
@@ -285,7 +286,7 @@ test('other encodings: ASCII is read, anything else is refused where it stands',
   assert.equal(rewrite("SELECT E'\x95\x5c'; FLUSH", japanese)?.kind, 'rewritten');
 });
 
-test('standard_conforming_strings off', () => {
+test('the rewriter reads strings with standard_conforming_strings off', () => {
   const off = { ...utf8, standardConformingStrings: false };
   const deps = testRooms();
   rewritten("SELECT '\\'; FLUSH'; CREATE SECRET s WITH (backend = 'meta') AS 'a\\'b'", off, deps);
@@ -294,7 +295,7 @@ test('standard_conforming_strings off', () => {
   assert.equal(result?.kind === 'error' && result.error.sqlstate, '0A000');
 });
 
-test('whatever the words, the answer is a rewrite, an error inside the text, or nothing', () => {
+test('any sequence of words gives a rewrite, an error inside the text, or no change', () => {
   const words =
     `CREATE TABLE UNLOGGED TEMP IF NOT EXISTS t . , ( ) ; = WITH connector 'webhook' VALIDATE SECRET s AS a USING ALTER DROP
     SHOW TABLES DESCRIBE FLUSH DATABASE TEMPLATE RENAME INCLUDE HEADER PRIMARY KEY data JSONB STRING [ ] $1 'x' E'\\' "q" U&"u" $$d$$ $$ ' /* -- \\`.split(
@@ -325,7 +326,7 @@ test('whatever the words, the answer is a rewrite, an error inside the text, or 
   );
 });
 
-test('takes linear time for a text of very many statements', () => {
+test('the rewriter takes linear time for a text of very many statements', () => {
   for (const last of ['SHOW search_path', 'SELECT rw_columns']) {
     const started = performance.now();
     assert.equal(createRewriter(testRooms())(`${';SELECT'.repeat(200_000)};${last}`, utf8), null);
@@ -333,7 +334,7 @@ test('takes linear time for a text of very many statements', () => {
   }
 });
 
-test('takes linear time for one statement of very many parts', () => {
+test('the rewriter takes linear time for one statement of very many parts', () => {
   const many = (part: (i: number) => string, count = 100_000): string =>
     Array.from({ length: count }, (_, i) => part(i)).join('');
   const table = "CREATE TABLE t (data JSONB) WITH (connector = 'webhook'";
@@ -367,7 +368,7 @@ test('a text has a thousand of Headgate’s statements, and any number of others
   await assert.rejects(long.prepare(), /too long together/);
 });
 
-test('a search that takes long rests, and finds the same', async () => {
+test('the rewriter yields during a long scan, with the same result', async () => {
   let time = 0;
   const rooms = { ...testRooms(), now: () => (time += limits.sqlSearchMs / 2) };
   const sql = `SELECT 1; ${webhook}; FLUSH; SHOW SPOOL; SELECT 2; DROP SECRET s`;

@@ -14,10 +14,10 @@ import { Cursor, StatementError } from './cursor.ts';
 import { explainValidate } from './explain-statement.ts';
 import type { Lexical } from './literal.ts';
 import { alterTable, databaseStatement, describe, flush, show } from './other-statements.ts';
-import { type Piece, type Plan, assemble } from './plan.ts';
+import { type PlanText, type StatementPlan, assemble } from './plan.ts';
 import { mayNameRwCatalog, rwCatalog } from './rw-catalog.ts';
 import { alterSecret, createSecret, dropSecret } from './secret-statements.ts';
-import { type Statement, statementsOf } from './statements.ts';
+import { type StatementText, statementsOf } from './statements.ts';
 import { lexable } from './text.ts';
 import { createToken, dropToken } from './token-statements.ts';
 import { typeNames } from './type-names.ts';
@@ -106,7 +106,7 @@ async function searched(
 
 /** One of Headgate's statements in a text. */
 interface Own {
-  readonly plan: Plan;
+  readonly plan: StatementPlan;
   /** How many statements precede it. */
   readonly index: number;
   /** After the semicolon that precedes it, its first token, and its own semicolon or the end of the text. */
@@ -150,7 +150,12 @@ function* ownOf(
 }
 
 /** Null: the statement is PostgreSQL's. */
-function planOf(statement: Statement, lexical: Lexical, session: SqlSession, deps: DdlContext): Plan | null {
+function planOf(
+  statement: StatementText,
+  lexical: Lexical,
+  session: SqlSession,
+  deps: DdlContext,
+): StatementPlan | null {
   const cursor = new Cursor(statement, lexical);
   switch (`${cursor.peek()} ${cursor.peek(1)}`) {
     case 'create secret':
@@ -234,11 +239,11 @@ const tooLong: SqlError = {
   hint: severalTexts,
 };
 
-function lengthOf(pieces: readonly Piece[]): number {
+function lengthOf(pieces: readonly PlanText[]): number {
   return pieces.reduce((sum, piece) => sum + (typeof piece === 'string' ? piece.length : 0), 0);
 }
 
-async function finish(later: NonNullable<Plan['later']>): Promise<readonly Piece[]> {
+async function finish(later: NonNullable<StatementPlan['later']>): Promise<readonly PlanText[]> {
   try {
     return await later();
   } catch (error) {
@@ -251,7 +256,7 @@ async function finish(later: NonNullable<Plan['later']>): Promise<readonly Piece
  * may contain the key that the statement itself seals.
  */
 function replaced(sql: string, found: readonly Own[]): Omit<Rewritten, 'before'> {
-  const pieces: { piece: Piece; anchor: number }[] = [];
+  const pieces: { piece: PlanText; anchor: number }[] = [];
   const tags: (string | null)[] = [];
   let last = 0;
   for (const { plan, index, after, start, until } of found) {

@@ -10,7 +10,7 @@ const sent = (sql: string): string => {
   return result?.kind === 'rewritten' ? fromBytes(result.sql) : sql;
 };
 
-test("names of RisingWave's catalog are queries, where they are tables and nobody else's", () => {
+test("RisingWave's catalog names become queries where they name tables that nobody else has", () => {
   const replaced = [
     'SELECT * FROM rw_columns',
     'select name from RW_Catalog.rw_relations r join rw_schemas on true',
@@ -31,7 +31,7 @@ test("names of RisingWave's catalog are queries, where they are tables and nobod
   for (const sql of left) assert.equal(sent(sql), sql);
 });
 
-test("they tell of the tables that are there, in RisingWave's words", async (t) => {
+test("RisingWave's catalog names list the existing tables with RisingWave's terms", async (t) => {
   const client = await (await testDatabase(t)).connect();
   await client.query('CREATE SCHEMA app');
   await client.query(

@@ -6,8 +6,8 @@
  */
 import { Cursor } from './cursor.ts';
 import type { Lexical } from './literal.ts';
-import type { Piece, Plan } from './plan.ts';
-import type { Statement } from './statements.ts';
+import type { PlanText, StatementPlan } from './plan.ts';
+import type { StatementText } from './statements.ts';
 
 /** PostgreSQL types that have other names in RisingWave. */
 const shownType = (of: string): string =>
@@ -46,12 +46,12 @@ export const mayNameRwCatalog = (sql: string): boolean =>
   sql.includes('rw_') && /\brw_(?:relations|schemas|columns)\b/i.test(sql);
 
 /** Null: the statement contains no such name. */
-export function rwCatalog(statement: Statement, lexical: Lexical): Plan | null {
+export function rwCatalog(statement: StatementText, lexical: Lexical): StatementPlan | null {
   // Its own text only: there may be a million statements.
   if (!mayNameRwCatalog(lexical.text.slice(statement.start, statement.end))) return null;
   const cursor = new Cursor(statement, lexical);
   const { tokens } = statement;
-  const pieces: Piece[] = [];
+  const pieces: PlanText[] = [];
   let last = statement.start;
   for (let at = 1; at < tokens.length; at++) {
     const before = cursor.peek(at - 1);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { loadModule, scanSync } from 'libpg-query';
-import { Scanner, type Token } from './scanner.ts';
+import { Scanner, type SqlToken } from './scanner.ts';
 
 /** Parts that begin, end or hide something, a blank between each two. */
 const visible = String.raw`' " $ ; ( ) [ ] , . : + - * / % < > = ! @ # & | ~ ? ^ '' "" $$ $a$ $1 -- /* */ \ \' \\ E' e' U&' U&"
@@ -85,7 +85,7 @@ function compare(text: fc.Arbitrary<string>, borders: (all: string[], text: stri
   assert.ok(texts > 3_000, `only ${texts} texts could be compared`);
 }
 
-test("cuts random text as PostgreSQL's own scanner does", async () => {
+test("the SQL scanner splits random text as PostgreSQL's own scanner does", async () => {
   await loadModule();
   // A bit string is one token there and two here.
   compare(
@@ -94,16 +94,16 @@ test("cuts random text as PostgreSQL's own scanner does", async () => {
   );
 });
 
-test('finds the same semicolons and parentheses among bit strings too', async () => {
+test('the SQL scanner finds semicolons and parentheses among bit strings as PostgreSQL does', async () => {
   await loadModule();
   compare(soup([...crumbs, "B'", "X'", "N'"]), (all, text) =>
     all.filter((it) => '();'.includes(text[parseInt(it)] ?? '')),
   );
 });
 
-function tokens(text: string, standardConformingStrings = true): [Token['kind'], string][] {
+function tokens(text: string, standardConformingStrings = true): [SqlToken['kind'], string][] {
   const scanner = new Scanner(text, standardConformingStrings);
-  const found: [Token['kind'], string][] = [];
+  const found: [SqlToken['kind'], string][] = [];
   for (let token = scanner.next(); token !== null; token = scanner.next()) {
     found.push([token.kind, text.slice(token.start, token.end)]);
   }
@@ -122,13 +122,13 @@ test('backslashes escape in plain literals when standard_conforming_strings is o
   ]);
 });
 
-test('what has no end reaches to the end of the text', () => {
+test('an unterminated SQL token reaches to the end of the text', () => {
   for (const text of ["'a ; b", '"a ; b', '$x$ ; $$', '/* ; /* */', "E'\\'", "U&'a", "'a'\n'b"]) {
     assert.deepEqual(tokens(text), [['broken', text]]);
   }
 });
 
-test('takes linear time for what invites backtracking', () => {
+test('the SQL scanner takes linear time for text that invites backtracking', () => {
   const n = 200_000;
   for (const text of [
     `'a'${' '.repeat(n)}`,

@@ -29,7 +29,7 @@ export type TokenKind =
   /** An unterminated string, quoted name or comment, or a character that begins no token. */
   | 'broken';
 
-export interface Token {
+export interface SqlToken {
   readonly kind: TokenKind;
   readonly start: number;
   readonly end: number;
@@ -68,14 +68,14 @@ export class Scanner {
   }
 
   /** The next token, past white space and comments; null at the end. */
-  next(): Token | null {
+  next(): SqlToken | null {
     const start = this.#skipSpace();
     if (start < 0) return this.#token('broken', this.#at, this.#text.length);
     if (start >= this.#text.length) return null;
     return this.#letter(start) ?? this.#sign(start);
   }
 
-  #token(kind: TokenKind, start: number, end: number): Token {
+  #token(kind: TokenKind, start: number, end: number): SqlToken {
     // An unterminated part extends to the end of the text.
     this.#at = end < 0 ? this.#text.length : end;
     return { kind: end < 0 ? 'broken' : kind, start, end: this.#at };
@@ -100,7 +100,7 @@ export class Scanner {
   }
 
   /** A word, or a literal that a letter introduces. */
-  #letter(start: number): Token | null {
+  #letter(start: number): SqlToken | null {
     const text = this.#text;
     const end = match(word, text, start);
     if (end < 0) return null;
@@ -117,7 +117,7 @@ export class Scanner {
     return this.#token('word', start, end);
   }
 
-  #sign(start: number): Token {
+  #sign(start: number): SqlToken {
     const text = this.#text;
     const char = text[start];
     if (char === "'") return this.#token('string', start, this.#string(start, this.#backslashes));
@@ -131,7 +131,7 @@ export class Scanner {
     return this.#token('()[],;.:'.includes(char ?? '') ? 'symbol' : 'broken', start, start + 1);
   }
 
-  #dollar(start: number): Token {
+  #dollar(start: number): SqlToken {
     const text = this.#text;
     const opened = match(dollarTag, text, start);
     if (opened >= 0) {

@@ -8,10 +8,10 @@ import { nameBytesMax } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { oneOf, parseOptions, refuseUnknown, type Option } from './options.ts';
-import { callPlan, callerSchemas, textArray, type Plan } from './plan.ts';
+import { callPlan, callerSchemas, textArray, type StatementPlan } from './plan.ts';
 import type { DdlContext } from './statement-context.ts';
 
-export function createSecret(cursor: Cursor, deps: DdlContext): Plan {
+export function createSecret(cursor: Cursor, deps: DdlContext): StatementPlan {
   cursor.refuseForeign('CREATE SECRET');
   cursor.expect('create', 'secret');
   const ifNotExists = cursor.accept('if', 'not', 'exists');
@@ -39,7 +39,7 @@ export function createSecret(cursor: Cursor, deps: DdlContext): Plan {
   return callPlan('CREATE SECRET', 'create_formed_secret', args, cursor.lexical.text);
 }
 
-export function alterSecret(cursor: Cursor, deps: DdlContext): Plan {
+export function alterSecret(cursor: Cursor, deps: DdlContext): StatementPlan {
   cursor.refuseForeign('ALTER SECRET');
   cursor.expect('alter', 'secret');
   const name = secretName(cursor);
@@ -57,7 +57,7 @@ export function alterSecret(cursor: Cursor, deps: DdlContext): Plan {
   return callPlan('ALTER SECRET', 'alter_formed_secret', args, cursor.lexical.text);
 }
 
-export function dropSecret(cursor: Cursor): Plan {
+export function dropSecret(cursor: Cursor): StatementPlan {
   cursor.refuseForeign('DROP SECRET');
   cursor.expect('drop', 'secret');
   const ifExists = cursor.accept('if', 'exists');

@@ -112,7 +112,7 @@ suite('SHOW CREATE TABLE', () => {
   };
   const target = async () => (await readSnapshot(door.client)).tables.get('public\0t');
 
-  test('makes the same table when it is run again, also of tables that were altered', async () => {
+  test('SHOW CREATE TABLE recreates the same table, also after ALTER TABLE', async () => {
     const runs = times(80, 300);
     let made = 0;
     await fc.assert(

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
-import type { Catalog, SourceQuestion } from '../catalog/catalog.ts';
+import type { Catalog, CatalogTableQuery } from '../catalog/catalog.ts';
 import type { Settings } from '../config/settings.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { Refused, refusals, SqlFailure } from '../errors/refusals.ts';
@@ -62,7 +62,7 @@ export interface Caution {
 }
 
 /** What the validate room says about a clause. */
-export interface ParsedAnswer {
+export interface AnswerFacts {
   readonly payloadName: string | null;
   readonly secretsRead: readonly string[];
   /** Those of them that the answer is computed from. */
@@ -77,7 +77,7 @@ export interface AnswerGuard {
   readonly format: 'json' | 'form' | 'text' | 'bytes';
 }
 
-export interface TableGuard {
+export interface AnswerTable {
   readonly format: AnswerGuard['format'];
   /** null: no VALIDATE. */
   readonly validate: { readonly expression: string; readonly secrets: readonly string[] } | null;
@@ -106,7 +106,7 @@ export class StatementContext {
   readonly parseAnswer: (
     text: AnswerText,
     scope: { secrets: readonly string[]; guard: AnswerGuard | null },
-  ) => ParsedAnswer = parseAnswer;
+  ) => AnswerFacts = parseAnswer;
   /** The expression of a known sender, written for the secret of this name; null: no such sender. */
   readonly expandSender: (sender: string, secret: string) => string | null = expandSender;
   /** The ANSWER clauses that USING brings, written for the secrets of these names. */
@@ -164,7 +164,7 @@ export class StatementContext {
   }
 
   /** The tables of that name that the user may own, as they are committed. */
-  guards(question: SourceQuestion): Promise<readonly TableGuard[]> {
+  guards(question: CatalogTableQuery): Promise<readonly AnswerTable[]> {
     return this.#behind.catalog.guards(question).catch(failStatement);
   }
 

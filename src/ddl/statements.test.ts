@@ -36,10 +36,10 @@ const strings: [string, string[]][] = [
 ];
 
 for (const [text, statements] of strings) {
-  test(`splits ${JSON.stringify(text)}`, () => assert.deepEqual(split(text), statements));
+  test(`statements are split in ${JSON.stringify(text)}`, () => assert.deepEqual(split(text), statements));
 }
 
-test('knows where the semicolon stands, behind comments that hold others', () => {
+test('statements end at the real semicolon, not at those in comments', () => {
   assert.deepEqual(
     splitStatements('select 1 /* ; */ ; select 2', true).map((it) => it.semicolon),
     [17, null],

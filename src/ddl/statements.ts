@@ -3,20 +3,20 @@
  * nothing. Parentheses (CREATE RULE … DO (a; b)) and the bodies of SQL-standard functions (BEGIN ATOMIC … END) may
  * contain semicolons that do not end a statement. Pure. Source of the rules: src/fe_utils/psqlscan.l.
  */
-import { Scanner, type Token } from './scanner.ts';
+import { Scanner, type SqlToken } from './scanner.ts';
 
-export interface Statement {
+export interface StatementText {
   /** First byte of the first token. */
   readonly start: number;
   /** After the last token; the semicolon is not part of it. */
   readonly end: number;
-  readonly tokens: readonly Token[];
+  readonly tokens: readonly SqlToken[];
   /** The position of its semicolon; null: it is the last statement and has none. */
   readonly semicolon: number | null;
 }
 
 /** Every statement that yields a CommandComplete: an empty one yields none, and is left out. */
-export function splitStatements(text: string, standardConformingStrings: boolean): Statement[] {
+export function splitStatements(text: string, standardConformingStrings: boolean): StatementText[] {
   return [...statementsOf(text, standardConformingStrings)];
 }
 
@@ -25,11 +25,11 @@ export function* statementsOf(
   text: string,
   standardConformingStrings: boolean,
   tokensMax = Infinity,
-): Generator<Statement> {
+): Generator<StatementText> {
   const scanner = new Scanner(text, standardConformingStrings);
-  let tokens: Token[] = [];
+  let tokens: SqlToken[] = [];
   let end = 0;
-  const finished = (semicolon: number | null): Statement[] => {
+  const finished = (semicolon: number | null): StatementText[] => {
     const [first] = tokens;
     const statement = first === undefined ? [] : [{ start: first.start, end, tokens, semicolon }];
     tokens = [];
@@ -80,7 +80,7 @@ class AtomicBody {
     this.#depth = 0;
   }
 
-  see(token: Token, index: number, parens: number): void {
+  see(token: SqlToken, index: number, parens: number): void {
     // The relevant words are short; a longer one is not extracted.
     const word = token.end - token.start > 9 ? '-' : this.#text.slice(token.start, token.end).toLowerCase();
     if (index === 0 ? word === 'create' : index < 4 && this.#head !== '') {

@@ -25,7 +25,7 @@ test('CREATE, DROP and SHOW TOKEN become calls that hold no token', () => {
   assert.equal(rewritten('SHOW TOKENS'), 'SELECT * FROM headgate.show_tokens() ⇒ SHOW');
 });
 
-test('what is no token is refused where it stands', () => {
+test('a malformed token statement is refused at its position', () => {
   const wrong: readonly (readonly [string, string, string])[] = [
     ['CREATE TOKEN', '42601', ''],
     ['CREATE TOKEN w', '42601', ''],

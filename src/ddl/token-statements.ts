@@ -7,9 +7,9 @@ import { nameBytesMax } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { parseOptions, refuseUnknown, type Option } from './options.ts';
-import { answeringPlan, callPlan, relationOrError, type Plan } from './plan.ts';
+import { answeringPlan, callPlan, relationOrError, type StatementPlan } from './plan.ts';
 
-export function createToken(cursor: Cursor): Plan {
+export function createToken(cursor: Cursor): StatementPlan {
   cursor.refuseForeign('CREATE TOKEN');
   cursor.expect('create', 'token');
   const name = tokenName(cursor);
@@ -32,7 +32,7 @@ export function createToken(cursor: Cursor): Plan {
   return answeringPlan('CREATE TOKEN', 'create_token', [...args, ...lifetime], cursor.lexical.text);
 }
 
-export function dropToken(cursor: Cursor): Plan {
+export function dropToken(cursor: Cursor): StatementPlan {
   cursor.refuseForeign('DROP TOKEN');
   cursor.expect('drop', 'token');
   const ifExists = cursor.accept('if', 'exists');

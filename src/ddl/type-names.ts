@@ -6,15 +6,15 @@
 import type { RewriteSql } from '../types/sql.ts';
 import { Cursor } from './cursor.ts';
 import type { Lexical } from './literal.ts';
-import { type Piece, type Plan, assemble } from './plan.ts';
-import type { Token } from './scanner.ts';
-import { type Statement, splitStatements } from './statements.ts';
+import { type PlanText, type StatementPlan, assemble } from './plan.ts';
+import type { SqlToken } from './scanner.ts';
+import { type StatementText, splitStatements } from './statements.ts';
 import { lexable } from './text.ts';
 
 const constraintWords = new Set(['constraint', 'primary', 'unique', 'check', 'foreign', 'exclude', 'like']);
 
 /** Null: the statement contains no such name. */
-export function typeNames(statement: Statement, lexical: Lexical): Plan | null {
+export function typeNames(statement: StatementText, lexical: Lexical): StatementPlan | null {
   const cursor = new Cursor(statement, lexical);
   const found =
     cursor.peek() === 'create' ? inCreate(cursor) : cursor.peek() === 'alter' ? inAlter(cursor) : [];
@@ -35,7 +35,7 @@ export function createTypeNameRewriter(): RewriteSql {
     const statements = splitStatements(lexable(sql, lexical.encoding), session.standardConformingStrings);
     const plans = statements.map((statement) => typeNames(statement, lexical));
     if (plans.every((plan) => plan === null)) return null;
-    const pieces: { piece: Piece; anchor: number }[] = [];
+    const pieces: { piece: PlanText; anchor: number }[] = [];
     let last = 0;
     statements.forEach((statement, index) => {
       const plan = plans[index];
@@ -49,8 +49,8 @@ export function createTypeNameRewriter(): RewriteSql {
   };
 }
 
-function renamed(statement: Statement, tokens: readonly Token[]): Piece[] {
-  const pieces: Piece[] = [];
+function renamed(statement: StatementText, tokens: readonly SqlToken[]): PlanText[] {
+  const pieces: PlanText[] = [];
   let last = statement.start;
   for (const token of tokens) {
     pieces.push({ start: last, end: token.start }, 'text');

@@ -197,7 +197,7 @@ function webhookTables(bin: string, share = <T>(all: readonly T[]): readonly T[]
   }
 
   for (const [marked, sqlstate, message] of share(refused)) {
-    test(`refuses ${marked}`, async () => {
+    test(`CREATE TABLE on a real engine refuses ${marked}`, async () => {
       const sql = `CREATE TABLE t ${marked}`;
       const failure = await door.fails(sql.replace('\u00b6', ''));
       assert.equal(failure.code, sqlstate, failure.message);

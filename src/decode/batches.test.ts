@@ -85,14 +85,14 @@ test('a batch has the id of its items together, and of one item its own', () => 
   assert.throws(() => id('[{"id":1},{}]'), /item 2: the request has no delivery id: \$\.id$/);
 });
 
-test('documents of one JSONB column are places in the frame itself', () => {
+test('documents for one JSONB column are slices of the frame', () => {
   const rows = items(targetOf(), '{"items":[{"a":1},[2], 3]}');
   assert.deepEqual(documentsOf(rows), ['{"a":1}', '[2]', '3']);
   const wrapped = targetOf({ shape: { writeMode: 'upsert', key: [{ name: 'data', generated: null }] } });
   assert.deepEqual(documentsOf(items(wrapped, '[{"a":1}]', [1])), ['{"data":{"a":1}}']);
 });
 
-test('a delete needs a value for each column of the key', () => {
+test('a delete item needs a value for each key column', () => {
   const short = 'failed to decode webhook JSON payload: deletes need the primary key';
   for (const [source, at] of [
     ['[{"tenant":1,"id":"a"},{"tenant":1}]', 1],
@@ -157,7 +157,7 @@ test('events are typed by their keys, whatever the intake of the table is', () =
   );
 });
 
-test('good lines go in, the others are told', () => {
+test('batch lines that are valid are decoded, and the others are reported', () => {
   const body = Buffer.from('{"id":"a"}\nnope\n\n{"id":"b"}\n[1]\n');
   const { rows, skipped, skippedCount } = decodeGoodLines(keyed, body, 30_000, 101);
   assert.equal(rows.count, 2);

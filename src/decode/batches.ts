@@ -5,7 +5,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { deliveryOf, together } from './delivery.ts';
-import type { Delivery } from './delivery.ts';
+import type { DeliveryDigest } from './delivery.ts';
 import { derived } from '../types/delivery-id.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
 import type { DecodeHead } from '../types/request.ts';
@@ -31,14 +31,14 @@ import {
   keyProblem,
   namesRow,
   needsWhole,
-  type Plan,
+  type RowPlan,
   planByKeys,
   planForScanned,
   planOf,
   rowGrowth,
   writeRow,
 } from './reshape.ts';
-import { Keeps, RowBytes, Spans } from './row-bytes.ts';
+import { KeptColumns, RowBytes, Spans } from './row-bytes.ts';
 
 /** One batch of a WebSocket, with the head of the request that opened it. */
 export interface ItemsRequest extends DecodeHead {
@@ -64,7 +64,7 @@ export function* itemsInSlices(target: Target, request: ItemsRequest): Generator
 function* itemsWith(
   target: Target,
   request: ItemsRequest,
-  plan: Plan,
+  plan: RowPlan,
   included: Buffer | null,
 ): Generator<void, Rows> {
   const { bytes: source, spans } = request.documents;
@@ -86,7 +86,7 @@ function* itemsWith(
 function* rowsOfItems(
   target: Target,
   request: ItemsRequest,
-  plan: Plan,
+  plan: RowPlan,
   included: Buffer | null,
   out: RowBytes | null,
 ): Generator<void, Rows> {
@@ -97,10 +97,10 @@ function* rowsOfItems(
   const source = target.intake.replaces
     ? withStorableEscapes(request.documents.bytes)
     : request.documents.bytes;
-  const items: Delivery[] = [];
+  const items: DeliveryDigest[] = [];
   const count = spans.length / 2;
   const written = out === null ? null : new Spans(count);
-  const keeps = new Keeps();
+  const keeps = new KeptColumns();
   const allUtf8 = isUtf8(source);
   let effort = 0;
   let ignored = 0;
@@ -150,7 +150,7 @@ function* rowsOfItems(
 }
 
 /** Items have no headers of their own: those of the upgrade are the same for all of them. */
-function itemOf(dedupe: Dedupe, rawHeaders: readonly string[], body: Buffer, index: number): Delivery {
+function itemOf(dedupe: Dedupe, rawHeaders: readonly string[], body: Buffer, index: number): DeliveryDigest {
   try {
     return deliveryOf(dedupe, 'json', { body, rawHeaders });
   } catch (error) {
@@ -161,7 +161,7 @@ function itemOf(dedupe: Dedupe, rawHeaders: readonly string[], body: Buffer, ind
 
 function itemProblem(
   target: Target,
-  plan: Plan,
+  plan: RowPlan,
   bytes: Buffer,
   start: number,
   end: number,
@@ -180,7 +180,7 @@ function itemProblem(
   return reason === null ? null : { reason, offset: null };
 }
 
-function deleteProblem({ shape }: Target, plan: Plan, bytes: Buffer, start: number): string | null {
+function deleteProblem({ shape }: Target, plan: RowPlan, bytes: Buffer, start: number): string | null {
   if (shape.key.length === 0) return 'deletes need the primary key, and the table has none';
   return namesRow(plan, bytes, start) ? null : 'deletes need the primary key';
 }

@@ -76,7 +76,7 @@ test('a number in a column of timestamps is the moment that it names, at every u
   }
 });
 
-test('fractions, exponents and the ends of the range', async (t) => {
+test('numbers with fractions, exponents and range limits are decoded exactly', async (t) => {
   const client = await utcClient(t);
   const target = typedTarget({ at: 'timestamptz' });
   const moments: [number: string, text: string][] = [
@@ -228,7 +228,7 @@ test('option headers say how times, moments and large numbers are written', asyn
   }
 });
 
-test('bytes, text and forms arrive as they were sent', async (t) => {
+test('bodies as bytes, text and forms are decoded unchanged', async (t) => {
   const client = await utcClient(t);
   const anyText = fc.string({ unit: anyCharacter }).filter((s) => !s.includes('\0'));
   await fc.assert(

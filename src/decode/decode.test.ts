@@ -132,7 +132,7 @@ test('a row of columns is one JSON object, and stays as it came where nothing is
   }
 });
 
-test('option headers are read for columns, and only for them', () => {
+test('option headers are read for INCLUDE columns only', () => {
   const headers = ['x-rw-webhook-encode', 'csv'];
   assert.throws(
     () => decodeRequest(typed, request('{}', headers)),
@@ -155,7 +155,7 @@ test('a batch is one document a line: blank ones are counted, CRLF and a missing
   }
 });
 
-test('a bad line refuses its batch, with its number', () => {
+test('a malformed line refuses its batch with the line number', () => {
   const batch = { batched: true };
   const cases: [Target, string | Buffer, string, string][] = [
     [
@@ -187,7 +187,7 @@ test('a bad line refuses its batch, with its number', () => {
     assert.throws(() => decodeRequest(withIntake(target, batch), request(body)), refusedWith(code, message));
 });
 
-test('a batch is what its lines are one by one', () => {
+test('a batch decodes as its lines would one by one', () => {
   const includes = [{ what: 'header', header: 'id', column: 'key' }] as const;
   const target = withIntake(typed, { includes });
   const line = fc
@@ -315,7 +315,7 @@ test('values that the sender does not have are kept, unless a later member has o
   assert.equal(decodeRequest(target, request(body)).keeps, null);
 });
 
-test('anything at all is rows that jsonb takes, or refused', () => {
+test('any body gives rows that jsonb accepts, or is refused', () => {
   const piece = fc.constantFrom(
     '{', '}', '[', ']', ',', ':', '"id"', '"at"', '"key"', '1700000000', '-0.5e3', '"__debezium_unavailable_value"',
     'null', 'true', ' ', '\n', '\r\n', '"\\u0061t"', '"', '\\', '{"id":1}', '{"at":1}', '{"at":1,"at":2}', '{}',

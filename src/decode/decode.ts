@@ -24,7 +24,7 @@ import {
   ignoredOf,
   isRow,
   keyProblem,
-  type Plan,
+  type RowPlan,
   needsWhole,
   planOf,
   rowGrowth,
@@ -133,7 +133,7 @@ export function checkDocument(body: Buffer, code: BodyCode, options: JsonScanOpt
 /** The row of a document that jsonb accepts, and that was scanned last; `raw`: the body that it was made from. */
 export function oneRow(
   target: Target,
-  plan: Plan,
+  plan: RowPlan,
   included: Buffer | null,
   body: Buffer,
   effort: number,

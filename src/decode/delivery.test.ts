@@ -4,7 +4,7 @@ import { parseCompare, parseDeliveryId } from '../types/delivery-id.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
 import { Refused } from '../errors/refusals.ts';
 import { deliveryOf, together } from './delivery.ts';
-import type { Delivery } from './delivery.ts';
+import type { DeliveryDigest } from './delivery.ts';
 
 const idOf = (...given: Parameters<typeof readDelivery>) => readDelivery(...given)?.delivery ?? null;
 
@@ -14,7 +14,7 @@ function readDelivery(
   rawHeaders: readonly string[] = [],
   format: 'json' | 'form' | 'text' = 'json',
   compare?: Dedupe['compare'],
-): Delivery | null {
+): DeliveryDigest | null {
   const parts = parseDeliveryId(place);
   assert(parts !== null, place);
   try {
@@ -28,7 +28,7 @@ function readDelivery(
   }
 }
 
-test('an id is the same wherever the document has been written anew', () => {
+test('a delivery id is the same after the document was reformatted', () => {
   const id = idOf('$.event.id', '{"event":{"id":"x"}}');
   assert.match(id ?? '', /^[0-9a-f]{32}$/);
   for (const body of [
@@ -41,13 +41,13 @@ test('an id is the same wherever the document has been written anew', () => {
   assert.equal(idOf('$.id', 'a=1&id=y&i%64=%78', [], 'form'), id);
 });
 
-test('numbers, places in lists, and several values', () => {
+test('a delivery id can be a number, a list element or several values', () => {
   assert.equal(idOf('$[1].n', '[0,{"n":12345678901234567890}]'), idOf('$.n', '{"n":"12345678901234567890"}'));
   assert.notEqual(idOf('$.a, $.b', '{"a":"1","b":"23"}'), idOf('$.a, $.b', '{"a":"12","b":"3"}'));
   assert.notEqual(idOf('$.a, $.b', '{"a":"1","b":"2"}'), idOf('$.a, $.b', '{"a":"2","b":"1"}'));
 });
 
-test('an id that is missing, empty or no text refuses the request', () => {
+test('a missing, empty or non-text delivery id refuses the request', () => {
   for (const body of ['{}', '[]', '1', '{"id":null}', '{"id":""}', '{"id":{}}', '{"id":[1]}', '{"id":true}'])
     assert.equal(idOf('$.id', body), null, body);
   assert.equal(idOf('$[1]', '[1]'), null);

@@ -20,9 +20,13 @@ import { refusal, Refused } from '../errors/refusals.ts';
 type DeliveryRequest = Pick<DecodeRequest, 'body' | 'rawHeaders' | 'header'>;
 
 /** Both have 32 hexadecimal digits. */
-export type Delivery = Required<Pick<Rows, 'delivery'>> & Pick<Rows, 'content'>;
+export type DeliveryDigest = Required<Pick<Rows, 'delivery'>> & Pick<Rows, 'content'>;
 
-export function deliveryOf(dedupe: Dedupe, format: Intake['format'], request: DeliveryRequest): Delivery {
+export function deliveryOf(
+  dedupe: Dedupe,
+  format: Intake['format'],
+  request: DeliveryRequest,
+): DeliveryDigest {
   const values = dedupe.parts.map((part) => {
     const value = valueOf(part, format, request);
     if (value === null || value === '') throw missing(dedupe);
@@ -38,7 +42,7 @@ export function deliveryOf(dedupe: Dedupe, format: Intake['format'], request: De
 }
 
 /** The delivery that a batch is: a copy of it has the same items in the same order. */
-export function together(items: readonly Delivery[]): Delivery {
+export function together(items: readonly DeliveryDigest[]): DeliveryDigest {
   const [first] = items;
   if (items.length === 1 && first !== undefined) return first;
   const delivery = digest(items.map((it) => it.delivery).join());

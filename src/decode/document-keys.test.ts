@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { limits } from '../config/limits.ts';
 import { scanJson } from './json-scan.ts';
-import { Keys } from './document-keys.ts';
+import { DocumentKeys } from './document-keys.ts';
 
-const counted = (keys: Keys, document: string): readonly number[] => {
+const counted = (keys: DocumentKeys, document: string): readonly number[] => {
   assert.equal(scanJson(Buffer.from(document), { depthMax: 512, keys }), null);
   return [keys.known, keys.unknown];
 };
@@ -27,7 +27,7 @@ test('keys are known by their characters, however they are written and in whatev
   const names = ['id', 'Id', 'a\\b', 'a"b', 'größe', '', '😀', 'tab\t'];
   const key = fc.constantFrom(...names, 'other', 'a\b', 'ID', 'a\\\\b');
   const document = fc.array(fc.tuple(key, fc.array(fc.boolean(), { maxLength: 6 })), { maxLength: 12 });
-  const keys = new Keys(names, false);
+  const keys = new DocumentKeys(names, false);
   fc.assert(
     fc.property(document, (members) => {
       const text = `{${members.map(([name, escapes]) => `${written(name, escapes)}:{"id":1}`).join(',')}}`;
@@ -37,8 +37,8 @@ test('keys are known by their characters, however they are written and in whatev
   );
 });
 
-test('only the outermost object counts, and so many unknown keys are remembered', () => {
-  const keys = new Keys(['id'], false);
+test('document keys are those of the outermost object, and a bounded number of unknown ones is remembered', () => {
+  const keys = new DocumentKeys(['id'], false);
   assert.deepEqual(counted(keys, '[{"id":1}]'), [0, 0]);
   assert.deepEqual(counted(keys, '"id"'), [0, 0]);
   const many = Array.from({ length: 1_000 }, (_, i) => `"k${i}":"id"`).join(',');
@@ -49,7 +49,7 @@ test('only the outermost object counts, and so many unknown keys are remembered'
 });
 
 test('a document without a column costs the same in a table of very many columns', () => {
-  const keys = new Keys(
+  const keys = new DocumentKeys(
     Array.from({ length: 1_600 }, (_, i) => `column_${i}`),
     false,
   );

@@ -28,7 +28,7 @@ const backslash = 0x5c;
 /** PostgreSQL's bound on a name, in bytes, and some more for keys that are no columns: longer ones are not remembered. */
 const rememberedBytesMax = 128;
 
-export class Keys implements KeySink {
+export class DocumentKeys implements KeySink {
   /** Counts for the document that was scanned last. */
   known = 0;
   unknown = 0;

@@ -45,7 +45,7 @@ test('moving the point changes nothing: fractions and exponents are the digits t
   );
 });
 
-test('what is no moment or time stays what it is', () => {
+test('a number that is no timestamp or time is left unchanged', () => {
   for (const number of ['1e19', '-1e300', '99999999999999999999', `1${'0'.repeat(131_000)}`])
     assert.equal(momentText(number, 'second'), null);
   assert.equal(timeText('-1', 'milli'), null);

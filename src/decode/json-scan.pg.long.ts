@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { prepareDifferential, runDifferential } from '../../test/support/json-differential.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 
-void test('accepts exactly what jsonb accepts, of 1,000,000 generated and broken documents', async (t) => {
+void test('the JSON scanner accepts exactly what jsonb accepts of 1,000,000 generated and broken documents', async (t) => {
   const client = await (await testDatabase(t)).connect();
   await prepareDifferential(client);
   const seed = Math.floor(Math.random() * 2 ** 30);

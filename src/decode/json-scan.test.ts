@@ -13,7 +13,7 @@ const examples = createRequire(import.meta.url)('@octokit/webhooks-examples') as
 const target = targetOf();
 const request = (body: Buffer) => ({ ...plainHead, body, rawHeaders: [] });
 
-test('the document is the body itself, byte for byte', () => {
+test('a scanned JSON document is the body itself, byte for byte', () => {
   const body = Buffer.from('{ "n" : 12345678901234567890.10 , "n":1e400 }');
   const rows = decodeRequest(target, request(body));
   assert.equal(rows.count, 1);
@@ -54,7 +54,7 @@ for (const [body, message] of refusedBodies) {
   });
 }
 
-test('what JSON.stringify makes is accepted, and every proper prefix of an object refused', () => {
+test('the JSON scanner accepts output of JSON.stringify and refuses every proper prefix of an object', () => {
   fc.assert(
     fc.property(fc.jsonValue({ noUnicodeString: true }), (value) => {
       const bytes = Buffer.from(JSON.stringify({ value }));
@@ -66,13 +66,13 @@ test('what JSON.stringify makes is accepted, and every proper prefix of an objec
   );
 });
 
-test('a million brackets are refused without recursion', () => {
+test('the JSON scanner refuses a million brackets without recursion', () => {
   assert.notEqual(scanJson(Buffer.alloc(1_000_000, '['), { depthMax: 512 }), null);
   assert.equal(scanJson(Buffer.from('[[]]'), { depthMax: 2 }), null);
   assert.notEqual(scanJson(Buffer.from('[[]]'), { depthMax: 1 }), null);
 });
 
-test('real GitHub deliveries are accepted', () => {
+test('the JSON scanner accepts real GitHub deliveries', () => {
   for (const { examples: deliveries } of examples) {
     for (const delivery of deliveries) {
       assert.equal(scanJson(Buffer.from(JSON.stringify(delivery)), { depthMax: 512 }), null);

@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { Refused } from '../errors/refusals.ts';
 import { LineSplitter } from './line-splitter.ts';
 
-test('cut anywhere, the lines are the same and so are their numbers', () => {
+test('the line splitter gives the same lines and numbers for any chunks', () => {
   const line = fc.string({ maxLength: 20 }).map((s) => s.replaceAll('\n', ' '));
   fc.assert(
     fc.property(fc.array(line, { maxLength: 12 }), fc.array(fc.nat(7)), (lines, cuts) => {

@@ -22,12 +22,12 @@ import {
   isRow,
   keyProblem,
   needsWhole,
-  type Plan,
+  type RowPlan,
   planForScanned,
   rowGrowth,
   writeRow,
 } from './reshape.ts';
-import { Keeps, RowBytes, Spans } from './row-bytes.ts';
+import { KeptColumns, RowBytes, Spans } from './row-bytes.ts';
 
 /** The lines of a body that are not blank: `next` until it returns false. */
 class Lines {
@@ -123,7 +123,7 @@ export function readLines(...given: Parameters<typeof readInSlices>): LineRows {
 /** The same with a pause for others now and then. */
 export function* readInSlices(
   body: Buffer,
-  plan: Plan,
+  plan: RowPlan,
   included: Buffer | null,
   firstLine: number,
   onProblem: OnLineProblem,
@@ -141,7 +141,7 @@ export function* readInSlices(
 
 interface Reading {
   readonly body: Buffer;
-  readonly plan: Plan;
+  readonly plan: RowPlan;
   readonly included: Buffer | null;
   readonly firstLine: number;
   readonly onProblem: OnLineProblem;
@@ -153,7 +153,7 @@ function* rowsInSlices(reading: Reading, out: RowBytes | null): Generator<void, 
   const lines = new Lines(body, reading.firstLine, plan.scan);
   let ignored = 0;
   const spans = new Spans(Math.ceil(body.length / expectedLineBytes));
-  const keeps = new Keeps();
+  const keeps = new KeptColumns();
   let sliceEnd = limits.decodeSliceBytes;
   for (;;) {
     // Before a line is scanned: what the plan knows of its keys is lost in a pause, in which other documents of the table are scanned.

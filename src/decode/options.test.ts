@@ -6,7 +6,7 @@ import { defaultOptions, readOptions } from './options.ts';
 const refusedWith = (message: string) => (error: unknown) =>
   error instanceof Refused && error.refusal.code === 'invalid_option' && error.message === message;
 
-test('requests without such headers share one set of options', () => {
+test('requests without decode option headers share one set of options', () => {
   assert.equal(readOptions([]), defaultOptions);
   assert.equal(
     readOptions(['x-rw', 'a', 'x', 'b', '', 'c', 'x-rw-webhook', 'd', 'X-Hub-Signature', 'e']),
@@ -14,7 +14,7 @@ test('requests without such headers share one set of options', () => {
   );
 });
 
-test('every option, with names in any case', () => {
+test('decode option headers are read in any letter case', () => {
   assert.deepEqual(
     readOptions([
       'X-RW-Webhook-Format', 'PLAIN', 'x-rw-webhook-encode', 'Json',
@@ -43,7 +43,7 @@ test('every option, with names in any case', () => {
   );
 });
 
-test('refusals, word for word', () => {
+test('decode option headers are refused with these messages', () => {
   const refuse = (name: string, value: string, message: string) =>
     assert.throws(() => readOptions([`x-rw-webhook-${name}`, value]), refusedWith(message), name);
   refuse('format', 'debezium', 'unsupported webhook payload format `debezium`');

@@ -13,12 +13,12 @@ import { limits } from '../config/limits.ts';
 import { conversionOf, type Convert, formConversionOf, wholeConversionOf } from './conversions.ts';
 import { bodyInclude } from './includes.ts';
 import { type JsonProblem, type JsonScanOptions, scannedFraction } from './json-scan.ts';
-import { Keys } from './document-keys.ts';
+import { DocumentKeys } from './document-keys.ts';
 import { type DecodeOptions, defaultOptions } from './options.ts';
 import type { RowBytes } from './row-bytes.ts';
 
 /** What is known of a table before any request, with the options of one. */
-export interface Plan {
+export interface RowPlan {
   /** `{"data":`; null: the document is the row. */
   readonly head: Buffer | null;
   /** The document is stored as a string that holds its text, including white space around it; see Shape.document. */
@@ -30,7 +30,7 @@ export interface Plan {
   readonly columns: readonly PlannedColumn[];
   readonly byName: ReadonlyMap<string, PlannedColumn>;
   /** Which keys of a document are columns; null: its keys fill none. */
-  readonly keys: Keys | null;
+  readonly keys: DocumentKeys | null;
   /** The column that takes members whose keys are no columns, as one object; null: no column does. */
   readonly collect: string | null;
   /** Columns of the primary key that a document itself must have to name a row; null: no document can. */
@@ -38,7 +38,7 @@ export interface Plan {
   /** What INCLUDE adds ends with the bytes that the row was made from. */
   readonly takesBytes: boolean;
   /** The same for a document with numbers that columns of integers take only as whole ones; null: there is no such column. */
-  readonly whole: Plan | null;
+  readonly whole: RowPlan | null;
 }
 
 /** A column whose members are examined. */
@@ -53,12 +53,12 @@ interface PlannedColumn {
 /** One plan per target in service, as most requests bring no option. */
 const ordinary = rememberedOf(({ shape, intake }: Target) => makePlan(shape, intake, defaultOptions));
 
-export function planOf(target: Target, options: DecodeOptions): Plan {
+export function planOf(target: Target, options: DecodeOptions): RowPlan {
   return options === defaultOptions ? ordinary(target) : makePlan(target.shape, target.intake, options);
 }
 
 /** For rows whose keys are columns whatever the table's intake says. */
-export const planByKeys = rememberedOf((shape: Shape): Plan => {
+export const planByKeys = rememberedOf((shape: Shape): RowPlan => {
   const intake = { document: null, includes: [], unknown: 'ignore', format: 'json' } as const;
   // Events of the gateway have the values of their columns.
   return { ...makePlan(shape, intake, defaultOptions), whole: null };
@@ -71,7 +71,7 @@ function makePlan(
   shape: Shape,
   { document, includes, unknown, format }: Pick<Intake, 'document' | 'includes' | 'unknown' | 'format'>,
   options: DecodeOptions,
-): Plan {
+): RowPlan {
   const included = new Set(includes.map((include) => include.column));
   const takesBytes = bodyInclude(includes) !== null;
   const key = shape.key
@@ -110,10 +110,10 @@ function makePlan(
   const names = shape.columns
     .map(({ name }) => name)
     .filter((name) => !included.has(name) && name !== collect);
-  const keys = new Keys(names, unknown === 'reject');
+  const keys = new DocumentKeys(names, unknown === 'reject');
   const scan = { depthMax: limits.jsonDepthMax, keys };
   const shared = { head: null, asText: false, scan, typed: true, keys, collect, key, takesBytes };
-  const withColumns = (columns: PlannedColumn[], whole: Plan | null): Plan => ({
+  const withColumns = (columns: PlannedColumn[], whole: RowPlan | null): RowPlan => ({
     ...shared,
     columns,
     byName: new Map(columns.map((it) => [it.column, it])),
@@ -127,23 +127,23 @@ function makePlan(
 }
 
 /** Whether every row of this plan is its document as received. */
-export function changesNothing(plan: Plan, included: Buffer | null): boolean {
+export function changesNothing(plan: RowPlan, included: Buffer | null): boolean {
   return plan.head === null && included === null && plan.columns.length === 0 && plan.collect === null;
 }
 
 /** What is wrong with the keys of the document that was scanned last and begins at `start`. */
-export function keyProblem({ keys, collect }: Plan, bytes: Buffer, start: number): JsonProblem | null {
+export function keyProblem({ keys, collect }: RowPlan, bytes: Buffer, start: number): JsonProblem | null {
   return keys === null || keys.unknown === 0 ? null : keys.problem(bytes, start, collect !== null);
 }
 
 /** What was not stored of so many documents. */
-export function ignoredOf({ keys, collect }: Plan, documents: number): Ignored | null {
+export function ignoredOf({ keys, collect }: RowPlan, documents: number): Ignored | null {
   if (keys === null || collect !== null || documents === 0) return null;
   return { documents, keys: keys.remembered };
 }
 
 /** By how much a row is longer than its document, in bytes, without what conversions add. */
-export function rowGrowth(plan: Plan, included: Buffer | null): number {
+export function rowGrowth(plan: RowPlan, included: Buffer | null): number {
   return (plan.head?.length ?? 0) + (included?.length ?? 0) + 2;
 }
 
@@ -157,7 +157,7 @@ const comma = 0x2c;
  */
 export function writeRow(
   out: RowBytes,
-  plan: Plan,
+  plan: RowPlan,
   included: Buffer | null,
   bytes: Buffer,
   start: number,
@@ -199,13 +199,19 @@ export function writeRow(
   return keptColumns(plan);
 }
 
-function keptColumns({ columns }: Plan): readonly string[] | null {
+function keptColumns({ columns }: RowPlan): readonly string[] | null {
   if (kept.size === 0) return null;
   return columns.filter(({ column }) => kept.has(column)).map(({ column }) => column);
 }
 
 /** The document without its closing brace: its columns' members, and all others as one object in a column. */
-function writeCollected(out: RowBytes, plan: Plan, keys: Keys, bytes: Buffer, start: number): void {
+function writeCollected(
+  out: RowBytes,
+  plan: RowPlan,
+  keys: DocumentKeys,
+  bytes: Buffer,
+  start: number,
+): void {
   out.byte(openingBrace);
   for (const known of [true, false]) {
     if (!known) out.write(Buffer.from(`${JSON.stringify(plan.collect)}:{`));
@@ -242,7 +248,7 @@ const members = new Members(nothing, 0);
 const kept = new Set<string>();
 
 /** Appends the document up to the end of the last value that is converted; returns that position. */
-function writeConverted(out: RowBytes, plan: Plan, bytes: Buffer, start: number): number {
+function writeConverted(out: RowBytes, plan: RowPlan, bytes: Buffer, start: number): number {
   let from = start;
   members.open(bytes, start);
   while (members.next()) {
@@ -262,7 +268,7 @@ function writeConverted(out: RowBytes, plan: Plan, bytes: Buffer, start: number)
 /** With more columns than this, a string for each key costs less than the comparison with each column. */
 const comparedMax = 8;
 
-function columnOfMember({ columns, byName }: Plan): PlannedColumn | null {
+function columnOfMember({ columns, byName }: RowPlan): PlannedColumn | null {
   if (columns.length > comparedMax || members.isEscaped) return byName.get(members.key()) ?? null;
   for (const column of columns) if (members.keyIs(column.name)) return column;
   return null;
@@ -286,7 +292,7 @@ function replacement(column: PlannedColumn, bytes: Buffer, start: number, end: n
 }
 
 /** Whether a document has a value for each column of the primary key that its members fill. */
-export function namesRow(plan: Plan, bytes: Buffer, start: number): boolean {
+export function namesRow(plan: RowPlan, bytes: Buffer, start: number): boolean {
   if (plan.key === null) return false;
   return plan.key.every((name) => {
     let found = false;
@@ -299,12 +305,12 @@ export function namesRow(plan: Plan, bytes: Buffer, start: number): boolean {
 }
 
 /** The plan for the document that was scanned last. */
-export function planForScanned(plan: Plan): Plan {
+export function planForScanned(plan: RowPlan): RowPlan {
   return plan.whole !== null && scannedFraction() ? plan.whole : plan;
 }
 
 /** Whether the plan for whole numbers changes a value of the document that was scanned last. */
-export function needsWhole(plan: Plan, bytes: Buffer, start: number): boolean {
+export function needsWhole(plan: RowPlan, bytes: Buffer, start: number): boolean {
   const { whole } = plan;
   if (whole === null || !scannedFraction()) return false;
   let needs = false;
@@ -317,6 +323,6 @@ export function needsWhole(plan: Plan, bytes: Buffer, start: number): boolean {
   return needs;
 }
 
-export function isRow(plan: Plan, bytes: Buffer, start: number): boolean {
+export function isRow(plan: RowPlan, bytes: Buffer, start: number): boolean {
   return !plan.typed || bytes[start] === openingBrace;
 }

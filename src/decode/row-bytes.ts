@@ -154,7 +154,7 @@ export class RowBytes {
 }
 
 /** Which rows leave which columns as they are. Rows that leave the same columns share one list. */
-export class Keeps {
+export class KeptColumns {
   readonly #rows = new Map<number, readonly string[]>();
   readonly #lists = new Map<string, readonly string[]>();
 

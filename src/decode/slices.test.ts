@@ -48,7 +48,7 @@ test('a batch that is decoded in slices is not affected by what else is decoded 
   assert.equal(decoded('reject', more, good), 'key_unknown');
 });
 
-test('what a key costs does not depend on how many columns are converted, however it is written', () => {
+test('the cost of a key does not depend on the number of converted columns or its spelling', () => {
   const names = Array.from({ length: 1_600 }, (_, i) => [`c${1_000 + i}`, 'timestamptz'] as const);
   const target = typedTarget(Object.fromEntries(names));
   const others = Array.from({ length: 5_000 }, (_, i) => `"\\u0063${9_999 - i}":1`).join(',');

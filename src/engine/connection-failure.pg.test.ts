@@ -85,7 +85,7 @@ test('a server without SSL: its own words, and never that it has no SSL', async 
   assert.equal((await open(t, at('app:secret'))).unavailable, null);
 });
 
-test('pg_hba.conf and SSL: what is missing, whichever side insists', async (t) => {
+test('a connection failure by pg_hba.conf or SSL says what is missing', async (t) => {
   if (requireTool(t, 'psql') === null || requireTool(t, 'openssl') === null) return;
   await server.encrypt(authority.issue('db', 'db', { names: 'IP:127.0.0.1' }), authority.cert);
   const at = (options: string) =>
@@ -105,7 +105,7 @@ test('pg_hba.conf and SSL: what is missing, whichever side insists', async (t) =
   );
 });
 
-test('nobody there', async (t) => {
+test('a connection failure says that nothing listens at the address', async (t) => {
   const port = await freePort();
   const reason = async (host: string) =>
     (await open(t, `postgresql://app:canary@${host}/postgres`)).unavailable ?? '';

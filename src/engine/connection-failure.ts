@@ -5,7 +5,7 @@
 import { sqlstateOf } from './sqlstate.ts';
 
 /** What was attempted. */
-export interface Attempt {
+export interface ConnectionAttempt {
   readonly user: string;
   readonly database: string;
   /** `host:port`. */
@@ -35,7 +35,7 @@ export function wantsPassword(error: unknown): boolean {
   return error instanceof Error && (noPassword.test(error.message) || sqlstateOf(error) === '28P01');
 }
 
-export function connectionFailure(error: unknown, attempt: Attempt): string {
+export function connectionFailure(error: unknown, attempt: ConnectionAttempt): string {
   if (error instanceof Error && noPassword.test(error.message))
     return `the server asks for the password of "${attempt.user}", and the connection string has none`;
   const todo = error instanceof Error ? adviceFor(error, attempt) : null;
@@ -57,7 +57,7 @@ function saidBy(error: unknown): string {
 const firstOf = (error: Error): Error =>
   error instanceof AggregateError && error.errors[0] instanceof Error ? error.errors[0] : error;
 
-function adviceFor(error: Error, attempt: Attempt): string | null {
+function adviceFor(error: Error, attempt: ConnectionAttempt): string | null {
   const { user, database, triedSsl } = attempt;
   switch (sqlstateOf(error)) {
     case '28P01':
@@ -103,7 +103,7 @@ const systemAdvice: Readonly<Record<string, string>> = {
 const untrusted =
   /^(?:DEPTH_ZERO_)?SELF_SIGNED_CERT|^UNABLE_TO_(?:VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT)|^CERT_UNTRUSTED/;
 
-function adviceWithoutAnswer(error: Error, { at }: Attempt): string | null {
+function adviceWithoutAnswer(error: Error, { at }: ConnectionAttempt): string | null {
   const { message } = error;
   const { code = '' } = error as NodeJS.ErrnoException;
   if (message === noTls)

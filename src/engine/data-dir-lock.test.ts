@@ -13,7 +13,7 @@ async function folderFor(t: TestContext): Promise<string> {
   return folder;
 }
 
-test('held once, free again after close, and nothing is left', async (t) => {
+test('the lock of a data directory is exclusive, and free after close', async (t) => {
   const folder = await folderFor(t);
   for (let round = 0; round < 3; round++) {
     const lock = await lockFolder(folder);
@@ -26,7 +26,7 @@ test('held once, free again after close, and nothing is left', async (t) => {
   }
 });
 
-test('of many that start together at most one gets it, and in the end one can', async (t) => {
+test('of many simultaneous starts at most one gets the lock of the data directory, and then another can', async (t) => {
   const folder = await folderFor(t);
   for (let round = 0; round < 20; round++) {
     const results = await Promise.allSettled(Array.from({ length: 8 }, () => lockFolder(folder)));
@@ -53,7 +53,7 @@ async function holder(folder: string): Promise<ChildProcess> {
   return child;
 }
 
-test('dies with its process, and a stopped process still holds it', async (t) => {
+test('the lock of a data directory ends with its process, and survives a SIGSTOP', async (t) => {
   const folder = await folderFor(t);
   const child = await holder(folder);
   t.after(() => child.kill('SIGKILL'));

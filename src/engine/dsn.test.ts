@@ -7,7 +7,7 @@ import { EngineError } from './engine.ts';
 const names = (text: string) => parseDsn(text).servers.map((server) => server.name);
 
 suite('connection strings', () => {
-  test('several hosts, as libpq reads them', () => {
+  test('a DSN with several hosts is read as libpq reads it', () => {
     assert.deepEqual(names('postgresql://u@h1,h2:6000/d'), ['h1:5432', 'h2:6000']);
     assert.deepEqual(names('postgresql://u:p%2Cq@h1:1,[::1]:2,10.0.0.1/d?sslmode=require'), [
       'h1:1',
@@ -29,7 +29,7 @@ suite('connection strings', () => {
     assert.deepEqual(splitHosts('nonsense'), ['nonsense']);
   });
 
-  test('which of them will do', () => {
+  test("a DSN's target_session_attrs selects the acceptable server", () => {
     assert.equal(parseDsn('postgresql://u@h/d').sessions, 'any');
     assert.equal(parseDsn('postgresql://u@h,i/d').sessions, 'read-write');
     assert.equal(parseDsn('postgresql://u@h,i/d?target_session_attrs=any').sessions, 'any');
@@ -40,7 +40,7 @@ suite('connection strings', () => {
     );
   });
 
-  test('sslmode, for node-postgres and for the relay alike', () => {
+  test('sslmode of a DSN means the same for node-postgres and the relay', () => {
     const server = (options: string) => {
       const [first] = parseDsn(`postgresql://u@db.example/d${options}`).servers;
       assert.ok(first?.endpoint.kind === 'tcp');

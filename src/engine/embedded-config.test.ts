@@ -4,7 +4,7 @@ import { headgateConf, sharedBuffersMiB } from './embedded-config.ts';
 
 const GiB = 2 ** 30;
 
-test('an eighth of the memory for buffers, from 128 MB to 1 GB', () => {
+test("the embedded engine's shared_buffers are an eighth of the memory, 128 MB to 1 GB", () => {
   for (const [memoryBytes, expected] of [
     [256 * 2 ** 20, 128],
     [GiB, 128],

@@ -6,7 +6,7 @@ import { holdsTable } from '../../test/support/state-table.ts';
 import { until } from '../../test/support/until.ts';
 import { EngineWatch } from './engine-watch.ts';
 
-test('a watch over a server, in every state, at every event', async (t) => {
+test("the engine watch's state table holds in every state at every event", async (t) => {
   const database = await testDatabase(t);
   const admin = await database.connect();
   const readOnly = (is: boolean) =>

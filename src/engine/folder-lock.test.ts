@@ -44,7 +44,7 @@ for (const program of ['flock', 'perl']) {
   });
 }
 
-test('it ends with its process', async (t) => {
+test('a folder lock ends with its process', async (t) => {
   const folder = await folderFor(t);
   const module = JSON.stringify(new URL('./folder-lock.js', import.meta.url).href);
   const script = `import(${module}).then((it) => it.lockByKernel(process.argv[1])).then((lock) => {
@@ -62,7 +62,7 @@ test('it ends with its process', async (t) => {
   await (await lockByKernel(folder))?.close();
 });
 
-test('without a program for it there is none, and that is no error', async (t) => {
+test('a folder lock is skipped without error where no lock program exists', async (t) => {
   const folder = await folderFor(t);
   await mkdir(join(folder, 'lock'));
   assert.equal(await lockByKernel(folder, await pathWith(t, null)), null);

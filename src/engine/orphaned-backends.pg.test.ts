@@ -6,7 +6,7 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { startServer } from '../../test/support/server.ts';
 import { until } from '../../test/support/until.ts';
 import { cutOff } from './close-client.ts';
-import { LeftBehind } from './orphaned-backends.ts';
+import { OrphanedBackends } from './orphaned-backends.ts';
 
 /** It ends neither by a timeout nor by a cancellation, and writes nothing to its client. */
 const stubborn = `set statement_timeout = 50; do $$ begin
@@ -22,7 +22,7 @@ test('a process that goes on in its transaction once its connection was cut off 
   const pool = new Pool(config);
   pool.on('error', () => undefined);
   onEnd(t, 'pool', () => pool.end());
-  new LeftBehind(() => config).watch(config.database, pool);
+  new OrphanedBackends(() => config).watch(config.database, pool);
   const open = async () => {
     const one = await pool.connect();
     one.on('error', () => undefined);

@@ -26,7 +26,7 @@ interface Inside {
   readonly readyForQuery: boolean;
 }
 
-export class LeftBehind {
+export class OrphanedBackends {
   readonly #clientConfig: (database: string) => ClientConfig;
   /** By database; one that has an entry is being asked about. */
   readonly #waiting = new Map<string, { readonly pids: Set<number>; readonly ended: Promise<void> }>();

@@ -25,7 +25,7 @@ test('a database of one’s own, reachable in every way the test support names',
   );
 });
 
-test('a lost connection is noticed, said once, and made again', async (t) => {
+test('a lost engine connection is noticed, reported once, and restored', async (t) => {
   const database = await testDatabase(t);
   const spy = new Spy();
   const engine = await openPostgresEngine({ databaseUrl: database.connectionString, observe: spy.observe });
@@ -78,7 +78,7 @@ test('a server that is away at the start, comes, goes and comes again', async (t
   assert.ok(!JSON.stringify(spy.seen).includes(secret));
 });
 
-test('a refused login says why, without the password', async (t) => {
+test('a refused engine login is reported with the reason, without the password', async (t) => {
   const database = await testDatabase(t);
   // Refused by every server, whatever its rules for passwords are: there is no such database.
   const databaseUrl = database.connectionString
@@ -90,7 +90,7 @@ test('a refused login says why, without the password', async (t) => {
   assert.doesNotMatch(engine.unavailable ?? '', /hunter2/);
 });
 
-test('a text that can never work is refused without showing it', async () => {
+test('an invalid DSN is refused without being shown', async () => {
   for (const databaseUrl of [
     'mysql://root:hunter2@localhost/x',
     'postgresql://root:hunter2@local host:99999999/x',
@@ -109,7 +109,7 @@ test('a text that can never work is refused without showing it', async () => {
   }
 });
 
-test('what the owner of the database sets for everybody runs nothing of his in the session that watches the server', async (t) => {
+test("settings of a database's owner run no code in the session that watches the server", async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   await client.query(`

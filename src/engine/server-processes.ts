@@ -10,7 +10,7 @@ import { runAs, type SystemUser } from './system-user.ts';
  * `served`: by a running Headgate. `orphan`: started by a Headgate that is gone. `by hand`: by somebody else.
  * `stranger`: certainly not a server of this cluster. `unknown`: it may be one, and this process cannot tell.
  */
-export type Holder =
+export type ServerHolder =
   | { readonly is: 'served'; readonly by: number }
   | { readonly is: 'orphan' | 'by hand' | 'stranger' | 'gone' | 'unknown' };
 
@@ -18,7 +18,7 @@ export type Holder =
 export const startedBy = 'headgate.started_by';
 
 /** Which process has the pid that postmaster.pid names. `user`: the user that runs the server. */
-export async function holderOf(pid: number, cluster: string, user: SystemUser | null): Promise<Holder> {
+export async function holderOf(pid: number, cluster: string, user: SystemUser | null): Promise<ServerHolder> {
   const seen = await (process.platform === 'linux' ? procOf(pid, cluster, user) : psOf(pid, cluster));
   if (typeof seen === 'string') return { is: seen };
   if (!/postgres|postmaster/.test(seen.command) || seen.serves === false) return { is: 'stranger' };

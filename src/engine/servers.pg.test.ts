@@ -186,7 +186,7 @@ test('a pool shows the password of a string without sslmode, and of one with sev
   }
 });
 
-test('of several servers the one that takes writes; when it stops, the other, for pools made before too', async (t) => {
+test('of several servers the writable one is used, and after a failover the other, by existing pools too', async (t) => {
   const admit = 'host all all 127.0.0.1/32 trust';
   await Promise.all([one.admit(admit), two.admit(admit)]);
   const writable = async (server: TcpServer, is: boolean) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parsePasswd } from './system-user.ts';
 
-test('reads /etc/passwd as Linux and macOS write it, and skips what is neither', () => {
+test('/etc/passwd is read as Linux and macOS write it, and malformed lines are skipped', () => {
   const users = parsePasswd(
     [
       '# comment',

@@ -11,7 +11,7 @@ import { SqlRefused } from './sql-sessions.ts';
 
 export const json = 'application/json; charset=utf-8';
 
-export interface Answer {
+export interface GatewayAnswer {
   /** The code for the log and the metrics. */
   readonly code: Extract<Observation, { kind: 'gateway.answered' }>['code'];
   readonly status: number;
@@ -24,7 +24,7 @@ export interface Answer {
 export function refusalAnswer(
   { code, message, retryAfterSeconds, allow = 'POST' }: Refusal,
   more: Readonly<Record<string, unknown>> = {},
-): Answer {
+): GatewayAnswer {
   const { status } = refusals[code];
   const headers: Record<string, string> = { 'content-type': json };
   if (status === 503 || status === 429) headers['retry-after'] = retryAfter(retryAfterSeconds);
@@ -39,7 +39,7 @@ function retryAfter(seconds: number | undefined): string {
 }
 
 /** The engine's own error; one that may pass is 503. */
-function sqlAnswer({ sqlstate, message, position, detail, hint }: SqlError, again: boolean): Answer {
+function sqlAnswer({ sqlstate, message, position, detail, hint }: SqlError, again: boolean): GatewayAnswer {
   return {
     code: 'sql_error',
     status: again ? 503 : 400,
@@ -51,7 +51,7 @@ function sqlAnswer({ sqlstate, message, position, detail, hint }: SqlError, agai
 }
 
 /** null: an unforeseen error, which is a bug. */
-export function answerTo(error: unknown): Answer | null {
+export function answerTo(error: unknown): GatewayAnswer | null {
   if (error instanceof Refused) return refusalAnswer(error.refusal);
   if (error instanceof LineRefused) {
     const { code, message } = error.refusal;
@@ -61,6 +61,6 @@ export function answerTo(error: unknown): Answer | null {
 }
 
 /** The answer to a bug; the log has the details under the same id. */
-export function bugAnswer(requestId: string): Answer {
+export function bugAnswer(requestId: string): GatewayAnswer {
   return refusalAnswer(refusal('internal'), { request_id: requestId });
 }

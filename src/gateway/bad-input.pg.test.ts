@@ -163,7 +163,7 @@ test('bad events: each has its status and its sentence, and none stores anything
   assert.deepEqual(stored, { n: 0 });
 });
 
-test('bad encodings, methods, paths and bodies of /v1/sql', async (t) => {
+test('bad encodings, methods, paths and bodies of /v1/sql are refused', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows('CREATE TABLE t (id int)');
   const gzip = { 'content-encoding': 'gzip' };
@@ -211,7 +211,7 @@ test('bad encodings, methods, paths and bodies of /v1/sql', async (t) => {
   assert.deepEqual(await gateway.rows('SELECT count(*) AS n FROM t'), [{ n: 0 }]);
 });
 
-test('what is no HTTP is answered and the next connection served', async (t) => {
+test('the gateway answers input that is not HTTP and serves the next connection', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const port = Number(new URL(gateway.url).port);
   const cases: readonly (readonly [string, number])[] = [
@@ -236,7 +236,7 @@ test('what is no HTTP is answered and the next connection served', async (t) => 
   assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
 });
 
-test('without the token, from a foreign page or under a foreign name nothing is done', async (t) => {
+test('the gateway does nothing for requests without token, from a foreign origin or for a foreign host', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database, { token, origins: ['https://app.example'] });
   const client = await database.connect();
@@ -288,7 +288,7 @@ test('without the token, from a foreign page or under a foreign name nothing is 
   assert.equal(health.status, 200);
 });
 
-test('a rate is kept for each address', async (t) => {
+test('the gateway limits the rate for each address', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), {
     gate: openGate({ addressRate: { count: 3, perMs: 1_000, burst: 3 } }),
   });

@@ -14,7 +14,7 @@ import type { GatewayOptions } from './http.ts';
 import { eventsPath } from './routes.ts';
 import { ResultMemory } from './sql-result.ts';
 import { SqlSessions } from './sql-sessions.ts';
-import { Streams } from './streams.ts';
+import { EventStreams } from './streams.ts';
 
 export interface Gateway extends Closable {
   readonly address: { readonly host: string; readonly port: number };
@@ -34,7 +34,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const memory = new ResultMemory();
   const sessions = new SqlSessions(databases.sql, memory);
   // Separate from the sessions of SQL, which clients may hold for as long as a statement runs.
-  const streams = new Streams(new SqlSessions(databases.sql, memory), memory.all);
+  const streams = new EventStreams(new SqlSessions(databases.sql, memory), memory.all);
   const http = new GatewayHttp({ ...options, limits, sessions, streams, load: () => server.owed });
   const server = new HttpServer(
     {

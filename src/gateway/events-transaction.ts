@@ -25,7 +25,7 @@ import { connectionOf } from '../commit/commit-connection.ts';
 import { partMessages, streamStatements } from '../commit/stream-statements.ts';
 import type { PartSql, StreamSql, StreamStatements } from '../commit/stream-statements.ts';
 import { askOn } from '../commit/transaction-status.ts';
-import type { Part } from '../commit/wire-message.ts';
+import type { RowRange } from '../commit/wire-message.ts';
 import { LineRefused, lineOf, reasonOf } from './line-refused.ts';
 import type { Skipped } from './skipped-lines.ts';
 import { runMessages } from './sql-run.ts';
@@ -388,6 +388,6 @@ function asFailedRow(error: unknown): FailedRow {
 
 const none = { bytes: Buffer.of(), spans: new Uint32Array() };
 
-function someOf({ documents }: Rows, from: number, to: number): Part {
+function someOf({ documents }: Rows, from: number, to: number): RowRange {
   return { documents, from, to, without: null };
 }

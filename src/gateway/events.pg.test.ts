@@ -12,7 +12,7 @@ import { within } from '../../test/support/within.ts';
 const count = async (gateway: TestGateway, table: string): Promise<unknown> =>
   (await gateway.rows(`SELECT count(*) AS n FROM ${table}`))[0]?.['n'];
 
-test('one object, several lines, and what counts as which', async (t) => {
+test('the gateway distinguishes one JSON object from several lines', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows('CREATE TABLE t (id bigint, name text, doc jsonb)');
   const bodies: readonly (readonly [string, number])[] = [
@@ -151,7 +151,7 @@ test('on_error=skip stores the good lines and lists the others, small and large'
   assert.equal(await count(gateway, 't'), 5_942);
 });
 
-test('a large body is stored as a whole or not at all', async (t) => {
+test('a large event body is stored as a whole or not at all', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows(
     'CREATE TABLE t (id int UNIQUE DEFERRABLE INITIALLY DEFERRED, v text); CREATE TABLE u (id int PRIMARY KEY, n int, v text)',
@@ -196,7 +196,7 @@ test('a large body is stored as a whole or not at all', async (t) => {
   assert.equal(await count(gateway, 'u'), 3_000);
 });
 
-test('one large object over many lines is one row', async (t) => {
+test('the gateway stores one large object over many lines as one row', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows('CREATE TABLE t (doc jsonb)');
   const doc = JSON.stringify(

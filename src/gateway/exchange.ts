@@ -6,20 +6,20 @@ import { randomUUID } from 'node:crypto';
 import type { Incoming } from '../http/exchange.ts';
 import { Exchange } from '../http/exchange.ts';
 import { often } from '../http/reply.ts';
-import type { OwnHeader, Reply } from '../http/reply.ts';
+import type { OwnHeader, HttpReply } from '../http/reply.ts';
 import { remembered } from '../kit/memoize.ts';
 import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { answerTo, bugAnswer, json, refusalAnswer } from './answers.ts';
-import type { Answer } from './answers.ts';
+import type { GatewayAnswer } from './answers.ts';
 import type { GuardedRequest } from './guard.ts';
 import { requestIdOf } from './request-id.ts';
 import { SlowReader } from './slow-reader.ts';
 import type { Scope } from './tokens.ts';
 import type { SqlResult } from './sql-result.ts';
-import type { Piece } from './streams.ts';
+import type { StreamChunk } from './streams.ts';
 
 const onlyGzip = refusal(
   'encoding_unsupported',
@@ -113,7 +113,7 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
     this.answer(failure === null ? (answer ?? bugAnswer(this.requestId)) : refusalAnswer(failure));
   }
 
-  answer(answer: Answer, rows = 0): void {
+  answer(answer: GatewayAnswer, rows = 0): void {
     const bytes = answer.status === 204 ? null : Buffer.byteLength(answer.text);
     const headers = this.#headers(answer.headers, bytes);
     this.write({ status: answer.status, headers, body: answer.text }, this.#id);
@@ -148,7 +148,7 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
   }
 
   /** Each piece is requested once its reader has read the previous ones; a reader that pauses for `readPauseMs` is cut off. */
-  async answerStream(type: string, pieces: AsyncIterable<Piece>, readPauseMs: number): Promise<void> {
+  async answerStream(type: string, pieces: AsyncIterable<StreamChunk>, readPauseMs: number): Promise<void> {
     const { requestId, remoteAddress } = this;
     this.#observe({ kind: 'stream.opened', requestId, remoteAddress });
     let rows = 0;
@@ -172,11 +172,11 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
     return ['x-request-id', this.requestId];
   }
 
-  #headers(own: Answer['headers'], bytes: number | null): string[] {
+  #headers(own: GatewayAnswer['headers'], bytes: number | null): string[] {
     return headersOf(own, bytes, this.#cors);
   }
 
-  #tell({ code, status }: Pick<Answer, 'code' | 'status'>, rows: number): void {
+  #tell({ code, status }: Pick<GatewayAnswer, 'code' | 'status'>, rows: number): void {
     const { requestId, route, remoteAddress, seconds } = this;
     this.#observe({ kind: 'gateway.answered', requestId, route, remoteAddress, status, code, rows, seconds });
   }
@@ -192,7 +192,7 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
 }
 
 /** The answer on a connection that has no request to answer. */
-export function connectionWords(observe: Observe, remoteAddress: string, why: Refusal): Reply {
+export function connectionWords(observe: Observe, remoteAddress: string, why: Refusal): HttpReply {
   const requestId = randomUUID();
   const { code, status, headers, text } = refusalAnswer(why);
   const kind = 'gateway.answered';
@@ -201,14 +201,14 @@ export function connectionWords(observe: Observe, remoteAddress: string, why: Re
   return { status, headers: headersOf(headers, Buffer.byteLength(text), more), body: text };
 }
 
-function headersOf(own: Answer['headers'], bytes: number | null, more: readonly string[]): string[] {
+function headersOf(own: GatewayAnswer['headers'], bytes: number | null, more: readonly string[]): string[] {
   const all = bytes === null ? [...more] : ['content-length', String(bytes), ...more];
   for (const name in own) all.push(name, own[name] ?? '');
   return all;
 }
 
 /** Nearly all answers are one of a few texts. */
-const jsonReply = remembered((body): Reply => {
+const jsonReply = remembered((body): HttpReply => {
   const headers = headersOf({ 'content-type': json }, Buffer.byteLength(body), []);
   return often({ status: 200, headers, body });
 }, limits.gatewayRepliesMax);

@@ -187,7 +187,7 @@ const limited: Cases = [
   ['too often, an event', post('/v1/events?name=t', row)],
 ];
 
-test('every answer is what it was', async (t) => {
+test('every answer of the gateway equals its golden file', async (t) => {
   const database = await testDatabase(t);
   const options = { hosts: ['h'], origins: [page] };
   const metrics = { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Guard } from './guard.ts';
+import { RequestGuard } from './guard.ts';
 import type { GuardOptions } from './guard.ts';
 
 const closed: GuardOptions = { host: '127.0.0.1', token: null, origins: [], hosts: [], secure: false };
@@ -10,9 +10,9 @@ const at = (host: string | undefined, origin?: string, localAddress = '127.0.0.1
   localPort: 8000,
 });
 const place = (options: Partial<GuardOptions>, ...request: Parameters<typeof at>) =>
-  new Guard({ ...closed, ...options }).place(at(...request))?.code ?? 'ok';
+  new RequestGuard({ ...closed, ...options }).place(at(...request))?.code ?? 'ok';
 
-test('names of this machine with our port are ours, and no other', () => {
+test('the gateway accepts Host headers of this machine with its own port only', () => {
   for (const host of ['127.0.0.1:8000', 'localhost:8000', 'LOCALHOST:8000', '[::1]:8000', '127.8.8.8:8000']) {
     assert.equal(place({}, host), 'ok', host);
   }
@@ -40,8 +40,8 @@ test('names of this machine with our port are ours, and no other', () => {
   assert.equal(place({}, undefined), 'ok', 'HTTP/1.0: no browser');
 });
 
-test('what was ours by one address is not by another', () => {
-  const guard = new Guard({ ...closed, host: '0.0.0.0' });
+test('the gateway does not accept a Host of one address at another', () => {
+  const guard = new RequestGuard({ ...closed, host: '0.0.0.0' });
   const here = at('192.168.1.7:8000', undefined, '192.168.1.7');
   for (const request of [here, here]) assert.equal(guard.place(request), null);
   assert.equal(guard.place({ ...here, localPort: 8001 })?.code, 'host_refused');
@@ -58,7 +58,7 @@ test('the address that a request came in on is ours, and so is the one that was 
   assert.equal(place({ host: '0.0.0.0' }, '192.168.1.8:8000', undefined, '192.168.1.7'), 'host_refused');
 });
 
-test('names of the setting are ours, with the port they name, or with any', () => {
+test('the gateway accepts Host headers of the setting, with their port or any', () => {
   const hosts = ['api.example.com', 'db.internal:9000'];
   assert.equal(place({ hosts }, 'api.example.com'), 'ok');
   assert.equal(place({ hosts }, 'API.example.com:443'), 'ok');
@@ -89,9 +89,9 @@ test('a web page of another origin may not call; one of ours and one of the sett
   assert.equal(place({ origins: [] }, 'evil.example:8000', 'http://evil.example:8000'), 'host_refused');
 });
 
-test('the token is asked for when there is one', () => {
-  const guard = new Guard({ ...closed, token: 's3cret' });
-  assert.equal(new Guard(closed).token(undefined), null);
+test('the gateway requires the token if one is set', () => {
+  const guard = new RequestGuard({ ...closed, token: 's3cret' });
+  assert.equal(new RequestGuard(closed).token(undefined), null);
   for (const header of ['Bearer s3cret', 'bearer s3cret', 'BEARER   s3cret  ']) {
     assert.equal(guard.token(header), null, header);
   }
@@ -109,10 +109,10 @@ test('the token is asked for when there is one', () => {
   }
 });
 
-test('what looks like a token of CREATE TOKEN is one, unless it is the token of the setting', () => {
+test("a value in the form of CREATE TOKEN is looked up as such, unless it is the setting's token", () => {
   const own = `hgt_${'0'.repeat(64)}`;
   const scoped = (token: string | null, header?: string) =>
-    new Guard({ ...closed, token }).scopedToken(header);
+    new RequestGuard({ ...closed, token }).scopedToken(header);
   assert.equal(scoped(null, `Bearer ${own}`), own);
   assert.equal(scoped('s3cret', `bearer  ${own} `), own);
   assert.equal(scoped(null, 'Bearer hgt_'), 'hgt_');
@@ -120,12 +120,16 @@ test('what looks like a token of CREATE TOKEN is one, unless it is the token of 
   assert.equal(scoped(own, `Bearer ${own}0`), `${own}0`);
   for (const header of [undefined, '', 'Bearer s3cret', `Basic ${own}`, `Bearer ${own} x`, own])
     assert.equal(scoped(null, header), null, header);
-  assert.equal(new Guard({ ...closed, token: 's3cret' }).token(`Bearer ${own}`)?.code, 'token_required');
+  assert.equal(
+    new RequestGuard({ ...closed, token: 's3cret' }).token(`Bearer ${own}`)?.code,
+    'token_required',
+  );
 });
 
 test('a door that speaks TLS: no port means 443, and pages that came in the clear are none of its own', () => {
   const guard = (host: string, origin?: string) =>
-    new Guard({ ...closed, secure: true }).place({ ...at(host, origin), localPort: 443 })?.code ?? 'ok';
+    new RequestGuard({ ...closed, secure: true }).place({ ...at(host, origin), localPort: 443 })?.code ??
+    'ok';
   assert.equal(guard('localhost'), 'ok');
   assert.equal(guard('localhost:443'), 'ok');
   assert.equal(guard('localhost:80'), 'host_refused');
@@ -141,7 +145,7 @@ test('a browser that keeps its page to itself is told by the site it names', () 
   const from = (site: string, options: Partial<GuardOptions> = {}, origin?: string) => {
     const request = at('localhost:8000', origin);
     const one = (name: string) => (name === 'sec-fetch-site' ? site : request.one(name));
-    return new Guard({ ...closed, ...options }).place({ ...request, one })?.code ?? 'ok';
+    return new RequestGuard({ ...closed, ...options }).place({ ...request, one })?.code ?? 'ok';
   };
   assert.deepEqual(
     ['same-origin', 'none'].map((site) => from(site)),

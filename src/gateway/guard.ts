@@ -29,7 +29,7 @@ export interface GuardedRequest {
   readonly localPort: number;
 }
 
-export class Guard {
+export class RequestGuard {
   readonly #options: GuardOptions;
   readonly #token: Buffer | null;
   readonly #origins: ReadonlySet<string>;

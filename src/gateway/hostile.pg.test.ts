@@ -137,7 +137,7 @@ for (const way of over) {
       }
     });
 
-    test('slow headers, slow bodies and silence are answered 408', async (t) => {
+    test('the gateway answers slow headers, slow bodies and silence with 408', async (t) => {
       const opened = await open(t, way, { headersTimeoutMs: 100, eventsUploadMs: 200 });
       if (opened === null) return;
       for (const bytes of [
@@ -156,7 +156,7 @@ for (const way of over) {
       await check(way, opened, [post(e, row)], ['200'], 'stays');
     });
 
-    test('a reset at any byte stores nothing', async (t) => {
+    test('a gateway request that is reset at any byte stores nothing', async (t) => {
       const opened = await open(t, way);
       if (opened === null) return;
       for (const request of [post(e, row, 'Expect: 100-continue\r\n'), chunked(e, ['{"n', '":1}'])]) {
@@ -170,7 +170,7 @@ for (const way of over) {
       await check(way, opened, [post(e, row)], ['200'], 'stays');
     });
 
-    test('a reset behind requests that wait ends them all', async (t) => {
+    test('a connection reset ends all pipelined gateway requests', async (t) => {
       const opened = await open(t, way);
       if (opened === null) return;
       const sleep = post(sql, 'SELECT pg_sleep(0.3)');
@@ -228,7 +228,7 @@ test('a door of TLS: a handshake that does not begin, or is none, ends, and cost
   await check('tls', opened, [post(e, row)], ['200'], 'stays');
 });
 
-test('localhost is both of its addresses', async (t) => {
+test('the gateway at localhost listens on both loopback addresses', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), { host: 'localhost' });
   const { port } = gateway.door.address;
   const found = await lookup('localhost', { all: true });

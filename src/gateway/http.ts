@@ -4,14 +4,14 @@
  * `method_not_allowed`, `overloaded`, `draining`, `engine_unavailable` and `token_scope`.
  */
 import { performance } from 'node:perf_hooks';
-import type { Gate } from '../access/gate.ts';
+import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import { remembered } from '../kit/memoize.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest, Incoming } from '../http/exchange.ts';
 import type { HttpHandler } from '../http/http-server.ts';
-import type { Reply } from '../http/reply.ts';
+import type { HttpReply } from '../http/reply.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
@@ -19,17 +19,17 @@ import type { Refusal } from '../errors/refusals.ts';
 import { eventsRoute, readEvent } from './events-route.ts';
 import type { EventRequest, EventStore } from './event-store.ts';
 import { connectionWords, GatewayExchange } from './exchange.ts';
-import { Guard } from './guard.ts';
+import { RequestGuard } from './guard.ts';
 import type { GuardOptions } from './guard.ts';
 import { openapiDocument } from './openapi.ts';
 import { valuesOf } from './query.ts';
 import { routeOf, targetRefusal } from './routes.ts';
-import type { Route, RouteName } from './routes.ts';
+import type { GatewayRoute, RouteName } from './routes.ts';
 import { ScopedTokens } from './tokens.ts';
-import type { AskTokens, Shown } from './tokens.ts';
+import type { AskTokens, TokenUse } from './tokens.ts';
 import { sqlRoute } from './sql-route.ts';
 import { streamRoute } from './stream-route.ts';
-import type { Streams } from './streams.ts';
+import type { EventStreams } from './streams.ts';
 import type { SqlSessions, SqlSurroundings } from './sql-sessions.ts';
 
 /** Throws or rejects with Refused. */
@@ -39,7 +39,7 @@ export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   /** null: plain HTTP. */
   readonly tls: TlsSource | null;
   /** Decides who may connect and how often, and identifies the client behind a proxy. */
-  readonly gate: Gate;
+  readonly gate: Admission;
   readonly observe: Observe;
   /** For sockets and what arrives on them. */
   readonly limits?: Limits;
@@ -71,7 +71,7 @@ export interface GatewayDatabases {
 interface Opened {
   readonly limits: Limits;
   readonly sessions: SqlSessions;
-  readonly streams: Streams;
+  readonly streams: EventStreams;
   /** How many requests are in flight. */
   readonly load: () => number;
 }
@@ -79,8 +79,8 @@ interface Opened {
 export class GatewayHttp implements HttpHandler<GatewayExchange> {
   readonly offers = null;
   readonly #options: GatewayOptions & Opened;
-  readonly #guard: Guard;
-  readonly #gate: Gate;
+  readonly #guard: RequestGuard;
+  readonly #gate: Admission;
   readonly #observe: Observe;
   readonly #tokens: ScopedTokens;
   readonly #eventOf: (target: string) => EventRequest;
@@ -98,7 +98,7 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
     this.#tokens = new ScopedTokens(tokens, clock);
     this.#eventOf = remembered((target) => readEvent(target, database), limits.eventsTargetsMax);
     this.#posted = remembered((target) => soughtBy('POST', target), limits.eventsTargetsMax);
-    this.#guard = new Guard({ ...options, secure: options.tls !== null });
+    this.#guard = new RequestGuard({ ...options, secure: options.tls !== null });
     const document = JSON.stringify(openapiDocument(version, token !== null));
     this.#handlers = {
       events: eventsRoute(events, this.#eventOf),
@@ -126,7 +126,7 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
     return exchange;
   }
 
-  words(why: Refusal, connection: Connection): Reply {
+  words(why: Refusal, connection: Connection): HttpReply {
     const address = this.#gate.clientAddress(connection.remoteAddress, { headers: {} });
     return connectionWords(this.#observe, address, why);
   }
@@ -145,7 +145,7 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
     }
   }
 
-  #serve(exchange: GatewayExchange, route: Route | Refusal): Promise<void> | void {
+  #serve(exchange: GatewayExchange, route: GatewayRoute | Refusal): Promise<void> | void {
     const name = 'code' in route ? null : route.name;
     if (name === 'events' || name === 'stream' || name === 'sql') exchange.route = name;
     const kind =
@@ -158,7 +158,7 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
     });
   }
 
-  #handle(exchange: GatewayExchange, route: Route | Refusal): Promise<void> | void {
+  #handle(exchange: GatewayExchange, route: GatewayRoute | Refusal): Promise<void> | void {
     if (exchange.method === 'OPTIONS') return preflight(exchange);
     const handler = 'code' in route ? null : this.#handlers[route.name];
     if (handler === null) throw new Refused('code' in route ? route : 'route_unknown');
@@ -166,7 +166,7 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
   }
 
   /** null: the request is admitted; otherwise what remains to be checked of its token, or of its page. Throws Refused. */
-  #admit(exchange: GatewayExchange, kind: 'events' | 'stream' | null): Shown | null {
+  #admit(exchange: GatewayExchange, kind: 'events' | 'stream' | null): TokenUse | null {
     const { method, target } = exchange;
     // A health check reveals nothing else, and may use any host name, as load balancers do.
     const isHealth = method === 'GET' && target === '/v1/healthz';
@@ -204,7 +204,7 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
 interface Sought {
   /** null: the target is well formed. */
   readonly doubtful: Refusal | null;
-  readonly route: Route | Refusal;
+  readonly route: GatewayRoute | Refusal;
 }
 
 function soughtBy(method: string, target: string): Sought {

@@ -28,7 +28,7 @@ suite('the OpenAPI document', () => {
   const document = openapiDocument('1.2.3', true);
   const { paths } = document as { paths: Record<string, Record<string, Operation>> };
 
-  test('is valid, with a token and without', async () => {
+  test('the OpenAPI document is valid with a token and without', async () => {
     for (const asksForToken of [true, false]) {
       const checked = await new Validator().validate(
         structuredClone(openapiDocument('1', asksForToken)) as Record<string, unknown>,
@@ -37,7 +37,7 @@ suite('the OpenAPI document', () => {
     }
   });
 
-  test('has bodies, and every answer with its codes', () => {
+  test('the OpenAPI document has request bodies, and every response with its codes', () => {
     assert.deepEqual(Object.keys(paths['/v1/events']?.['post']?.requestBody?.content ?? {}), [
       'application/json',
       'application/x-ndjson',
@@ -60,7 +60,7 @@ suite('the OpenAPI document', () => {
     }
   });
 
-  test('names what the gateway answers', async (t) => {
+  test('the OpenAPI document describes what the gateway answers', async (t) => {
     const gateway = await openTestGateway(t, await testDatabase(t));
     await gateway.rows('CREATE TABLE t (id int)');
     const answers = [

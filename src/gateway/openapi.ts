@@ -5,7 +5,7 @@
 import { refusals } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 import { lineMember, refusalSchema, requestIdMember, schemas } from './openapi-schemas.ts';
-import type { Parameter } from './query.ts';
+import type { QueryParameter } from './query.ts';
 import { routes } from './routes.ts';
 import type { Operation } from './routes.ts';
 import { streamTypes } from './stream-formats.ts';
@@ -70,7 +70,7 @@ function operationObject(route: Operation, asksForToken: boolean): object {
   };
 }
 
-function parameter([name, { description, required, values }]: [string, Parameter]): object {
+function parameter([name, { description, required, values }]: [string, QueryParameter]): object {
   const limited = values === undefined ? {} : { enum: values, default: values[0] };
   return {
     name,

@@ -6,7 +6,7 @@
 import { Refused } from '../errors/refusals.ts';
 import { conflicts } from './event-store.ts';
 
-export interface Parameter {
+export interface QueryParameter {
   readonly description: string;
   readonly required?: true;
   /** The first is the default. */
@@ -25,7 +25,7 @@ export const eventParameters = {
     values: conflicts,
   },
   flush: { description: 'true: answer when the rows can be read', values: ['false', 'true'] },
-} as const satisfies Record<string, Parameter>;
+} as const satisfies Record<string, QueryParameter>;
 
 export const streamParameters = {
   name: eventParameters.name,
@@ -41,16 +41,16 @@ export const streamParameters = {
     description:
       'a token of CREATE TOKEN … FOR SELECT, for clients that cannot send Authorization, such as EventSource',
   },
-} as const satisfies Record<string, Parameter>;
+} as const satisfies Record<string, QueryParameter>;
 
-export const sqlParameters = { database } as const satisfies Record<string, Parameter>;
+export const sqlParameters = { database } as const satisfies Record<string, QueryParameter>;
 
-export type Given<Table> = { readonly [name in keyof Table]?: string };
+export type QueryValues<Table> = { readonly [name in keyof Table]?: string };
 
-export function readQuery<Table extends Readonly<Record<string, Parameter>>>(
+export function readQuery<Table extends Readonly<Record<string, QueryParameter>>>(
   target: string,
   table: Table,
-): Given<Table> {
+): QueryValues<Table> {
   const given = new Map<string, string>();
   for (const [name, value] of pairsOf(target)) {
     if (!Object.hasOwn(table, name)) {
@@ -69,7 +69,7 @@ export function readQuery<Table extends Readonly<Record<string, Parameter>>>(
     if (value === undefined) throw refuse(`querystring must have required property '${name}'`);
     if (value === '') throw refuse(`querystring/${name} must NOT have fewer than 1 characters`);
   }
-  return Object.fromEntries(given) as Given<Table>;
+  return Object.fromEntries(given) as QueryValues<Table>;
 }
 
 /** The values of a parameter, before the others are read. */

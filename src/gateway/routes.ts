@@ -6,11 +6,11 @@
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal, RefusalCode } from '../errors/refusals.ts';
 import { eventParameters, sqlParameters, streamParameters } from './query.ts';
-import type { Parameter } from './query.ts';
+import type { QueryParameter } from './query.ts';
 
 export type RouteName = 'events' | 'stream' | 'sql' | 'health' | 'openapi' | 'metrics';
 
-export interface Route {
+export interface GatewayRoute {
   readonly name: RouteName;
   readonly method: 'get' | 'post';
   readonly path: string;
@@ -22,7 +22,7 @@ export interface Operation {
   readonly operationId: string;
   readonly summary: string;
   readonly description?: string;
-  readonly parameters?: Readonly<Record<string, Parameter>>;
+  readonly parameters?: Readonly<Record<string, QueryParameter>>;
   /** By media type, the usual one first. The Content-Type of a body does not matter. */
   readonly body?: Readonly<Record<string, object>>;
   /** `schema` of a JSON document; null: server-sent events. */
@@ -75,7 +75,7 @@ const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
 export const eventsPath = '/v1/events';
 
-export const routes: readonly Route[] = [
+export const routes: readonly GatewayRoute[] = [
   {
     name: 'events',
     method: 'post',
@@ -145,7 +145,7 @@ export const routes: readonly Route[] = [
 ];
 
 /** HEAD is answered like GET, without a body; a stream makes no sense without one. */
-export function routeOf(method: string, target: string): Route | Refusal {
+export function routeOf(method: string, target: string): GatewayRoute | Refusal {
   const path = pathOf(target);
   const there = routes.filter((route) => route.path === path);
   const wanted = method === 'POST' ? 'post' : method === 'GET' || method === 'HEAD' ? 'get' : null;

@@ -23,7 +23,7 @@ suite('large values', () => {
     unit.repeat((3 * 1024 * 1024) / unit.length),
   );
 
-  test('are what they were', async () => {
+  test('large SQL result values are returned unchanged', async () => {
     const { budget, result } = made();
     result.describe([number, text, text]);
     for (const value of values) assert(result.row(['1', value, 'short']));
@@ -38,7 +38,7 @@ suite('large values', () => {
     assert(budget.take(limits.gatewayResultsBytesMax), 'everything was given back');
   });
 
-  test('are text, whoever forgets to settle them', () => {
+  test('large SQL result values are text even if nobody settles them', () => {
     const { result } = made();
     result.describe([text]);
     assert(result.row([values[1] ?? '']));
@@ -46,7 +46,7 @@ suite('large values', () => {
     assert.deepEqual(bodyOf(result).rows, [{ a: values[1] }]);
   });
 
-  test('are refused when their escapes make them too large', async () => {
+  test('large SQL result values are refused if escaping makes them too large', async () => {
     const { result } = made();
     result.describe([text]);
     assert(result.row(['\u0001'.repeat(limits.gatewayResultBytesMax / 4)]));
@@ -64,7 +64,7 @@ suite('large values', () => {
   });
 });
 
-test('what a few hold beyond the share of each leaves room for others, and is given back', () => {
+test("result memory beyond a request's share leaves room for others and is released", () => {
   const memory = new ResultMemory();
   const value = 'x'.repeat(1024 * 1024);
   const filled = () => {
@@ -108,7 +108,7 @@ test('statements without rows, and columns, count as well, and are not sent in a
   assert.deepEqual([memory.all.held, memory.beyond.held], [0, 0]);
 });
 
-test('columns of one name have names of their own in linear time', () => {
+test('duplicate result columns get distinct names in linear time', () => {
   const fields = Array.from({ length: 100_000 }, () => number);
   assert.equal(new Set(uniqueNames(fields)).size, fields.length);
   assert.deepEqual(uniqueNames(['a', 'a', 'a_2', 'a', 'a_2'].map((name) => ({ name, dataTypeID: 23 }))), [
@@ -120,7 +120,7 @@ test('columns of one name have names of their own in linear time', () => {
   ]);
 });
 
-test('who waits for room is called when it is there, in turn, and not after it has left', () => {
+test('requests that wait for result memory are called in turn, and not after they have left', () => {
   const { budget } = made(100);
   assert(budget.take(90));
   const called: string[] = [];

@@ -21,7 +21,7 @@ export type RunEnd =
   | { readonly kind: 'failed'; readonly error: DatabaseError }
   | { readonly kind: 'lost'; readonly reason: string };
 
-export interface Ran {
+export interface ExecutionResult {
   readonly end: RunEnd;
   /** The session is like a new one. */
   readonly clean: boolean;
@@ -43,7 +43,7 @@ const discardAll = query(Buffer.from('DISCARD ALL'));
 const rollback = query(Buffer.from('ROLLBACK'));
 
 /** Runs it and resets the session; never rejects. */
-export async function runSql(client: PoolClient, options: SqlRun): Promise<Ran> {
+export async function runSql(client: PoolClient, options: SqlRun): Promise<ExecutionResult> {
   const stop = watchSize(client, options);
   const onNotice = (notice: Told): void => {
     const { severity = 'NOTICE', message = '', detail, hint } = notice;
@@ -150,7 +150,7 @@ function watchSize(client: PoolClient, { large, result }: SqlRun): () => boolean
   };
 }
 
-export abstract class Run {
+export abstract class StatementExecution {
   readonly #messages: readonly Buffer[];
 
   constructor(messages: readonly Buffer[]) {
@@ -201,7 +201,7 @@ export abstract class Run {
   }
 }
 
-class StatementRun extends Run {
+class StatementRun extends StatementExecution {
   readonly #client: PoolClient;
   readonly #result: SqlResult;
   readonly #done: (end: RunEnd, reset: Promise<boolean>) => void;
@@ -279,7 +279,7 @@ class StatementRun extends Run {
   }
 }
 
-class OtherRun extends Run {
+class OtherRun extends StatementExecution {
   readonly #done: (value: string | null) => void;
   readonly #failed: (error: Error) => void;
   #value: string | null = null;

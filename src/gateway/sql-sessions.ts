@@ -8,7 +8,7 @@ import { rememberedOf } from '../kit/memoize.ts';
 import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
-import { LeftBehind } from '../engine/orphaned-backends.ts';
+import { OrphanedBackends } from '../engine/orphaned-backends.ts';
 import { notConnected } from '../engine/connection-refusal.ts';
 import { isConnectionLost, isTransient, refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
 import { within } from '../kit/timeout.ts';
@@ -92,13 +92,13 @@ export class SqlSessions {
   readonly #databases = new Map<string, Database>();
   readonly #sessions = rememberedOf<ClientBase, { told: Session | null }>(() => ({ told: null }));
   readonly #large = new Semaphore(1);
-  readonly #left: LeftBehind;
+  readonly #left: OrphanedBackends;
   #closed = false;
 
   constructor(around: SqlSurroundings, memory: ResultMemory) {
     this.#around = around;
     this.#memory = memory;
-    this.#left = new LeftBehind(around.clientConfig);
+    this.#left = new OrphanedBackends(around.clientConfig);
   }
 
   /** The caller must call the result's `release`. Throws Refused or SqlRefused. `signal`: the client has left. */

@@ -6,7 +6,7 @@ import { openTestGateway, request } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { within } from '../../test/support/within.ts';
 
-test('values of every kind arrive as they are', async (t) => {
+test('SQL over HTTP returns values of every type unchanged', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const { status, text } = await gateway.sql(`SELECT
     9223372036854775807 AS big, 12345678901234567890.10::numeric AS num, 1e400::numeric AS huge, 'NaN'::numeric AS nan,
@@ -29,7 +29,7 @@ test('values of every kind arrive as they are', async (t) => {
   );
 });
 
-test('columns have the names of their types, those of the owner too', async (t) => {
+test('SQL result columns name their types, user-defined ones too', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows(`CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN positive AS numeric CHECK (VALUE > 0);
     CREATE SCHEMA app; CREATE TYPE app.pair AS (a int, b text)`);
@@ -48,7 +48,7 @@ test('columns have the names of their types, those of the owner too', async (t) 
   }
 });
 
-test('several statements, commands, notices and names that come twice', async (t) => {
+test('SQL over HTTP returns several statements, command tags, notices and duplicate column names', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const { json } =
     await gateway.sql(`CREATE TABLE t (a STRING, n int); INSERT INTO t VALUES ('x', 1), ('y', 2);
@@ -83,7 +83,7 @@ test('several statements, commands, notices and names that come twice', async (t
   assert.deepEqual((await gateway.sql('-- a comment')).json.rows, []);
 });
 
-test('parameters keep every digit and take the type of their place', async (t) => {
+test('SQL parameters keep every digit and take the type of their position', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const answer = await gateway.sql(
     '{"sql":"SELECT $1::int8 - 1 AS a, $2::numeric AS b, $3::text[] AS c, $4::jsonb AS d, $5 || $6 AS e, $7::bool AS f, 3 = ANY($8::int[]) AS g",' +
@@ -126,7 +126,7 @@ test('errors have their SQLSTATE and a place in the text as it was sent', async 
   }
 });
 
-test('nothing of one request is left for the next', async (t) => {
+test('SQL over HTTP leaves nothing of one request in the session of the next', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   await gateway.rows('CREATE TABLE kept (n int); CREATE SEQUENCE seq');
@@ -217,7 +217,7 @@ test('large results are read one after the other, those of clients that leave ar
   }
 });
 
-test('a statement whose client has left is cancelled', async (t) => {
+test('the SQL statement of a client that disconnected is cancelled', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   const client = await database.connect();
@@ -237,7 +237,7 @@ test('a statement whose client has left is cancelled', async (t) => {
   assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
 });
 
-test('more requests than connections wait for their turn', async (t) => {
+test('SQL requests beyond the number of connections wait for their turn', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const answers = await Promise.all(
     Array.from({ length: 60 }, (_, n) => gateway.rows(`SELECT ${n} AS n, pg_sleep(0.005)`)),

@@ -27,7 +27,7 @@ async function stalled(t: TestContext, gateway: TestGateway, sql: string): Promi
   return socket;
 }
 
-test('two readers who never read keep nobody from results of some megabytes', async (t) => {
+test('two stalled readers do not keep others from results of some megabytes', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), { hosts: ['h'] });
   await stalled(t, gateway, megabytes(60));
   await stalled(t, gateway, megabytes(30));
@@ -105,7 +105,7 @@ test('uploads that break off while tables are looked for hold nothing, and nobod
   assert.deepEqual(refused, []);
 });
 
-test('a sender that leaves at any time gives back what it held', async (t) => {
+test('a gateway client that disconnects at any time releases its memory', async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   await client.query(
@@ -145,7 +145,7 @@ test('a sender that leaves at any time gives back what it held', async (t) => {
   assert.equal((await client.query('SELECT FROM other')).rowCount, 0);
 });
 
-test('what follows a stream on its connection is not done', async (t) => {
+test('a request pipelined behind a stream is not executed', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows('CREATE TABLE watched (n int); CREATE TABLE done (n int)');
   const port = portOf(gateway);

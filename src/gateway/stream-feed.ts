@@ -13,28 +13,32 @@ import { limits } from '../config/limits.ts';
 import { Refused, refusals } from '../errors/refusals.ts';
 import type { BorrowedConnection, SqlSessions } from './sql-sessions.ts';
 import { gapTo, wholly } from './stream-position.ts';
-import type { Place } from './stream-position.ts';
+import type { StreamPosition } from './stream-position.ts';
 import { allColumns, Pager } from './stream-read.ts';
 import type { TableNow } from './stream-read.ts';
 import { TableReader } from './stream-table.ts';
 
-export interface Batch {
+export interface FeedBatch {
   /** What its reader had read before, and has read with it. */
-  readonly before: Place;
-  readonly after: Place;
+  readonly before: StreamPosition;
+  readonly after: StreamPosition;
   /** In the form in which they are sent. */
   readonly frame: Buffer;
   readonly rows: number;
 }
 
 /** What follows the last batch of a reader. */
-export type Found = Batch | 'nothing yet' | 'too late';
+export type FeedResult = FeedBatch | 'nothing yet' | 'too late';
 
 export interface FeedOptions {
   readonly database: string;
   readonly sessions: SqlSessions;
   readonly now: TableNow;
-  readonly frame: (rows: readonly string[], behind: (row: number) => Place, after: Place) => Buffer;
+  readonly frame: (
+    rows: readonly string[],
+    behind: (row: number) => StreamPosition,
+    after: StreamPosition,
+  ) => Buffer;
 }
 
 export class Feed {
@@ -43,7 +47,7 @@ export class Feed {
   readonly #ended = new AbortController();
   readonly #waiting = new Set<() => void>();
   /** Only the newest batches are held. `#first` is the number of the oldest of them. */
-  readonly #held: Batch[] = [];
+  readonly #held: FeedBatch[] = [];
   #first = 0;
   #heldBytes = 0;
   #failure: unknown = null;
@@ -57,7 +61,7 @@ export class Feed {
   }
 
   /** How far it has read. */
-  get place(): Place {
+  get place(): StreamPosition {
     return this.#reader.place;
   }
 
@@ -75,7 +79,7 @@ export class Feed {
   }
 
   /** The number of the next batch for a reader at `place`; null: the reader must read the table itself. */
-  join(place: Place): number | null {
+  join(place: StreamPosition): number | null {
     if (place.file === this.place.file && gapTo(place, this.place) === null)
       return this.#first + this.#held.length;
     const found = this.#held.findLastIndex(
@@ -84,7 +88,7 @@ export class Feed {
     return found < 0 ? null : this.#first + found;
   }
 
-  at(number: number): Found {
+  at(number: number): FeedResult {
     if (number < this.#first) return 'too late';
     return this.#held[number - this.#first] ?? 'nothing yet';
   }
@@ -166,7 +170,7 @@ export class Feed {
     return true;
   }
 
-  #hold(batch: Batch): void {
+  #hold(batch: FeedBatch): void {
     this.#held.push(batch);
     this.#heldBytes += batch.frame.length;
     // A batch larger than the limit is not held: each reader reads those rows itself once there is memory.

@@ -5,7 +5,7 @@ import { wholly } from './stream-position.ts';
 
 const place = wholly(1, 2, 3n);
 
-test('lines are given to whoever asks for them first', () => {
+test('stream lines go to the reader that asks first', () => {
   for (const accept of ['application/x-ndjson', ' Application/X-NDJSON ;q=1', 'application/x-ndjson, */*'])
     assert.equal(formFor(accept).type, 'application/x-ndjson', accept);
   for (const accept of [
@@ -19,7 +19,7 @@ test('lines are given to whoever asks for them first', () => {
     assert.equal(formFor(accept).type, 'text/event-stream', accept);
 });
 
-test('each line is one JSON object, and the last of a batch has its place', () => {
+test('each stream line is one JSON object, and the last of a batch has its position', () => {
   const { begin, rows, silence, refused, comeAgain } = formFor('application/x-ndjson');
   const text = [
     begin(place),
@@ -59,7 +59,7 @@ test('the batch of a reader becomes one of few steps, so that strangers cannot a
     assert.equal(stepOf(wrong), undefined, wrong);
 });
 
-test('a row carries its place at every step, and the last one the place after all', () => {
+test('a streamed row carries its position, and the last one the position after all', () => {
   const behind = (row: number) => wholly(1, 2, BigInt(row));
   const after = wholly(1, 2, 99n);
   const xids = (step: number | null, count: number) =>

@@ -3,10 +3,10 @@
  */
 import { limits } from '../config/limits.ts';
 import { printPlace } from './stream-position.ts';
-import type { Place } from './stream-position.ts';
+import type { StreamPosition } from './stream-position.ts';
 
 /** The place after a row of a batch, counted from 0; null: it carries none. */
-export type PlaceAfter = (row: number) => Place | null;
+export type PlaceAfter = (row: number) => StreamPosition | null;
 
 /** How often rows carry their place at most: readers that want it as often share a reading. */
 const steps = [10_000, 1_000, 100, 10, 1];
@@ -20,7 +20,7 @@ export function stepOf(batch: string | undefined): number | null | undefined {
 
 /** `behind`: the place after each row, `after`: after all of them. */
 export const placesEvery =
-  (step: number | null, count: number, behind: PlaceAfter, after: Place): PlaceAfter =>
+  (step: number | null, count: number, behind: PlaceAfter, after: StreamPosition): PlaceAfter =>
   (row) => {
     if (row === count - 1) return after;
     return step !== null && (row + 1) % step === 0 ? behind(row) : null;
@@ -29,11 +29,11 @@ export const placesEvery =
 export interface StreamForm {
   readonly type: string;
   /** The beginning of a stream. */
-  readonly begin: (place: Place) => string;
+  readonly begin: (place: StreamPosition) => string;
   /** A batch: the rows for which there is a place carry it. */
   readonly rows: (rows: readonly string[], places: PlaceAfter) => string;
   /** For when there was nothing to send for a while. */
-  readonly silence: (place: Place) => string;
+  readonly silence: (place: StreamPosition) => string;
   /** Why the stream ends; `answer`: as JSON. */
   readonly refused: (answer: string) => string;
   /** The stream ends; clients that reconnect can continue. */
@@ -41,8 +41,8 @@ export interface StreamForm {
 }
 
 /** An event without data is not dispatched, but its id is remembered. */
-const idOf = (place: Place): string => `id: ${printPlace(place)}\n\n`;
-const lineOf = (place: Place): string => `{"position":"${printPlace(place)}"}\n`;
+const idOf = (place: StreamPosition): string => `id: ${printPlace(place)}\n\n`;
+const lineOf = (place: StreamPosition): string => `{"position":"${printPlace(place)}"}\n`;
 
 const serverSentEvents: StreamForm = {
   type: 'text/event-stream',

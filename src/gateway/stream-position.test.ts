@@ -15,7 +15,7 @@ import {
   wholly,
   xidAt,
 } from './stream-position.ts';
-import type { Place } from './stream-position.ts';
+import type { StreamPosition } from './stream-position.ts';
 
 const steps = fc.array(
   fc.record({
@@ -26,7 +26,7 @@ const steps = fc.array(
   { maxLength: 12 },
 );
 const place = steps.map((all) =>
-  all.reduce<Place>(
+  all.reduce<StreamPosition>(
     (at, { from, length, until }) => advanced(at, from, from + length, BigInt(until)),
     wholly(7, 8, 1n),
   ),
@@ -79,14 +79,14 @@ test('gap by gap a place comes to another one, and reads nothing twice', () => {
   );
 });
 
-test('of neighbours before the end the two that hold least are read together', () => {
+test('a full stream position merges the two neighbouring ranges with the fewest rows', () => {
   const at = advanced(advanced(advanced(wholly(1, 1, 9n), 0, 100, 10n), 100, 110, 11n), 110, 115, 12n);
   assert.deepEqual(cheapestPair(at, Infinity), { from: 100, to: 115 });
   assert.deepEqual(cheapestPair(at, 110), { from: 0, to: 110 });
   assert.equal(cheapestPair(at, 100), null);
 });
 
-test('addresses and texts', () => {
+test('a stream position round-trips as text', () => {
   assert.equal(parseAddress('(4294967294,291)'), addressOf(4_294_967_294, 291));
   assert.equal(printAddress(addressOf(3, 4)), '(3,4)');
   for (const text of [

@@ -13,11 +13,11 @@ import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { addRow, inside } from './row-text.ts';
 import type { Encoders, Field } from './row-text.ts';
-import { Run } from './sql-run.ts';
+import { StatementExecution } from './sql-run.ts';
 import { SqlRefused } from './sql-sessions.ts';
 import type { BorrowedConnection } from './sql-sessions.ts';
 import { addressOf, blockOf, parseAddress, printAddress } from './stream-position.ts';
-import type { Address, Gap } from './stream-position.ts';
+import type { RowAddress, UnreadRange } from './stream-position.ts';
 import { bind, describePortal, execute, flush, parse, sync } from './wire-messages.ts';
 
 /** The state of a table at one moment. */
@@ -106,9 +106,9 @@ export interface Page {
   /** Each one as a JSON object in one line. */
   readonly rows: readonly string[];
   /** The address of each row. */
-  readonly at: readonly Address[];
+  readonly at: readonly RowAddress[];
   /** Everything up to here has been read. */
-  readonly to: Address;
+  readonly to: RowAddress;
 }
 
 /** Of the row `t`. */
@@ -131,7 +131,7 @@ export class Pager {
   async read(
     { client, encoders }: BorrowedConnection,
     table: TableNow,
-    gap: Gap,
+    gap: UnreadRange,
     columns: string,
   ): Promise<Page> {
     const chunkEnd = addressOf(blockOf(gap.from) + this.#blocks);
@@ -178,8 +178,8 @@ const moved = 'headgate.table_moved';
  */
 function pageSql(
   { name, oid, file }: TableNow,
-  { from, since, until }: Gap,
-  to: Address,
+  { from, since, until }: UnreadRange,
+  to: RowAddress,
   columns: string,
 ): string {
   const upTo = to === Infinity ? '' : ` AND t.ctid < '${printAddress(to)}'::pg_catalog.tid`;
@@ -212,7 +212,7 @@ interface PageEnd {
 }
 
 /** One statement, of which only as many rows are requested as fill a page. */
-class PageRun extends Run {
+class PageRun extends StatementExecution {
   readonly ended: Promise<PageEnd>;
   overflowed = false;
   readonly #rowsMax: number;

@@ -9,11 +9,11 @@ import { formFor, stepOf } from './stream-formats.ts';
 import { asOutside } from './tokens.ts';
 import type { Scope } from './tokens.ts';
 import { SqlRefused } from './sql-sessions.ts';
-import type { Streams } from './streams.ts';
+import type { EventStreams } from './streams.ts';
 
 /** `readPauseMs`: how long its reader may pause. */
 export function streamRoute(
-  streams: Streams,
+  streams: EventStreams,
   database: (name: string | undefined) => string,
   readPauseMs: number,
 ): (exchange: GatewayExchange) => Promise<void> {

@@ -10,33 +10,33 @@ import { performance } from 'node:perf_hooks';
 import { limits } from '../config/limits.ts';
 import type { BorrowedConnection } from './sql-sessions.ts';
 import { addressOf, advanced, cheapestPair, gapTo, leastXid, wholly } from './stream-position.ts';
-import type { Address, Place } from './stream-position.ts';
+import type { RowAddress, StreamPosition } from './stream-position.ts';
 import { byOid, tableNow } from './stream-read.ts';
 import type { Page, Pager, TableNow } from './stream-read.ts';
 
 /** What its reader had read before, and has read with it. */
 export interface TablePage extends Page {
-  readonly before: Place;
-  readonly after: Place;
+  readonly before: StreamPosition;
+  readonly after: StreamPosition;
   /** What has been read up to and including the row of this number. */
-  readonly behind: (index: number) => Place;
+  readonly behind: (index: number) => StreamPosition;
   /** Marks the page as read: the next page is another one. */
   readonly take: () => void;
 }
 
 export class TableReader {
   readonly #pager: Pager;
-  #place: Place;
+  #place: StreamPosition;
   #table: TableNow;
   /** The part of the file from here on is read often. */
-  #tail: Address;
+  #tail: RowAddress;
   /** Looks; the first is the latest one at which no transaction that may still have rows to show had begun. */
   #looks: TableNow[];
   /** Up to which transaction the rest is being read now, and when its next piece is due. */
   #sweepUntil = 0n;
   #sweepAtMs = 0;
 
-  constructor(now: TableNow, place: Place, pager: Pager) {
+  constructor(now: TableNow, place: StreamPosition, pager: Pager) {
     this.#table = now;
     this.#place = place;
     this.#looks = [now];
@@ -45,7 +45,7 @@ export class TableReader {
   }
 
   /** How far it has read. */
-  get place(): Place {
+  get place(): StreamPosition {
     return this.#place;
   }
 
@@ -89,12 +89,16 @@ export class TableReader {
   }
 
   /** null: nothing is left to read. */
-  async #read(borrowed: BorrowedConnection, columns: string, goal: Place): Promise<TablePage | null> {
+  async #read(
+    borrowed: BorrowedConnection,
+    columns: string,
+    goal: StreamPosition,
+  ): Promise<TablePage | null> {
     const before = this.#place;
     const gap = gapTo(before, goal);
     if (gap === null) return null;
     const page = await this.#pager.read(borrowed, this.#table, gap, columns);
-    const upTo = (to: Address): Place => advanced(before, gap.from, to, gap.until);
+    const upTo = (to: RowAddress): StreamPosition => advanced(before, gap.from, to, gap.until);
     const after = upTo(page.to);
     return {
       ...page,
@@ -120,7 +124,7 @@ export class TableReader {
   }
 
   /** A piece that shortens the place, or lies before the end. */
-  #sweepGoal(position: bigint): Place {
+  #sweepGoal(position: bigint): StreamPosition {
     const place = this.#place;
     const pair = place.parts.length > limits.streamPartsMax ? cheapestPair(place, this.#tail) : null;
     if (pair !== null) return advanced(place, pair.from, pair.to, position);
@@ -131,6 +135,6 @@ export class TableReader {
 }
 
 /** The start of the part at the end of the file that is read often. */
-function tailOf({ blocks }: TableNow): Address {
+function tailOf({ blocks }: TableNow): RowAddress {
   return addressOf(Math.max(0, blocks - limits.streamTailBlocks));
 }

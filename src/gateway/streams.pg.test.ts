@@ -140,7 +140,7 @@ test('rows come as they are committed, with their digits, to each of its readers
   assert.equal(gateway.door.load.requests, 4);
 });
 
-test('what is committed late, and what lies where rows were removed, is left out by nobody', async (t) => {
+test('streams include rows that commit late and rows in reused space', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   await gateway.rows(`CREATE TABLE t (n int, filler text) WITH (autovacuum_enabled = off);
@@ -163,7 +163,7 @@ test('what is committed late, and what lies where rows were removed, is left out
   await reader.upTo(4002);
 });
 
-test('a reader that was away goes on where it was, however often', async (t) => {
+test('a stream reader resumes at its position, however often', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   const client = await database.connect();
@@ -200,7 +200,7 @@ test('a reader that was away goes on where it was, however often', async (t) => 
   assert.ok(twice <= 5 * 300, String(twice));
 });
 
-test('who does not read keeps nobody, holds no transaction, and gets everything in the end', async (t) => {
+test('a slow stream reader delays nobody, holds no transaction, and gets every row in the end', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   const client = await database.connect();
@@ -277,7 +277,7 @@ test('a table that is renamed or rewritten while it is read gives all its rows, 
   assert.ok(!other.has(-1));
 });
 
-test('what cannot be streamed is refused, and what ends a stream is said in it', async (t) => {
+test("a relation that cannot be streamed is refused, and the reason for a stream's end is sent in it", async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   await gateway.rows(`CREATE TABLE t (n int); CREATE VIEW v AS SELECT * FROM t; CREATE TABLE gone (n int);
@@ -322,7 +322,7 @@ test('what cannot be streamed is refused, and what ends a stream is said in it',
   assert.equal(await within(5_000, drained, 'late'), undefined);
 });
 
-test('a role reads what it may read, and no longer than that', async (t) => {
+test('a stream ends when its role loses the right to read', async (t) => {
   const database = await testDatabase(t);
   const role = `reader_${database.name}`;
   const client = await database.connect();
@@ -349,7 +349,7 @@ test('a role reads what it may read, and no longer than that', async (t) => {
   assert.match((await reader.next())?.data ?? '', /permission denied for table/);
 });
 
-test('who reads nothing of what was sent is cut off, and a stream that ends frees its table', async (t) => {
+test('a stream reader that reads nothing is cut off, and an ended stream releases its table', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database, { limits: { ...limits, gatewayReadPauseMs: 300 } });
   const client = await database.connect();

@@ -16,7 +16,7 @@ import { Feed, passes } from './stream-feed.ts';
 import { placesEvery } from './stream-formats.ts';
 import type { StreamForm } from './stream-formats.ts';
 import { advanced, furthestXid, gapTo, leastXid, parsePlace, wholly } from './stream-position.ts';
-import type { Address, Place } from './stream-position.ts';
+import type { RowAddress, StreamPosition } from './stream-position.ts';
 import { allColumns, byName, byOid, Pager, tableNow } from './stream-read.ts';
 import type { TableNow } from './stream-read.ts';
 
@@ -34,7 +34,7 @@ export interface StreamRequest {
 }
 
 /** The next piece of a stream. */
-export interface Piece {
+export interface StreamChunk {
   readonly frame: Buffer;
   readonly rows: number;
 }
@@ -46,7 +46,7 @@ interface Followed {
   ofTokens: number;
 }
 
-export class Streams {
+export class EventStreams {
   readonly #sessions: SqlSessions;
   readonly #memory: Budget;
   /** By oid, form, step and database. */
@@ -71,7 +71,10 @@ export class Streams {
    * The pieces end when `gone` says that the reader has left, with a drain, or with a refusal, which they report. The caller must
    * read to the end, or return.
    */
-  async follow(request: StreamRequest, gone: AbortSignal): Promise<AsyncGenerator<Piece, void, undefined>> {
+  async follow(
+    request: StreamRequest,
+    gone: AbortSignal,
+  ): Promise<AsyncGenerator<StreamChunk, void, undefined>> {
     const after = request.after === null ? null : placeOf(request.after);
     const named = byName(request.name);
     if (this.#draining) throw new Refused('draining');
@@ -141,8 +144,11 @@ export class Streams {
     const ofTokens = [...this.#feeds.values()].filter(isForTokens).length;
     if (admit !== undefined && ofTokens >= limits.streamTablesOfTokensMax)
       throw new Refused('overloaded', 'streams of tokens follow too many tables');
-    const frame = (texts: readonly string[], behind: (row: number) => Place, after: Place) =>
-      Buffer.from(rows(texts, placesEvery(step, texts.length, behind, after)));
+    const frame = (
+      texts: readonly string[],
+      behind: (row: number) => StreamPosition,
+      after: StreamPosition,
+    ) => Buffer.from(rows(texts, placesEvery(step, texts.length, behind, after)));
     const feed = new Feed({ database, sessions: this.#sessions, now, frame });
     const made = { feed, readers: 0, ofTokens: 0 };
     this.#feeds.set(key, made);
@@ -152,10 +158,10 @@ export class Streams {
   async *#pieces(
     followed: Followed,
     form: StreamForm,
-    from: Place,
+    from: StreamPosition,
     ending: AbortController,
     settle: () => void,
-  ): AsyncGenerator<Piece, void, undefined> {
+  ): AsyncGenerator<StreamChunk, void, undefined> {
     const { feed } = followed;
     const { signal } = ending;
     const pager = new Pager();
@@ -166,7 +172,7 @@ export class Streams {
       for (let number = feed.join(place); !signal.aborted;) {
         if (feed.failure !== null) throw feed.failure;
         const found = number === null ? 'too late' : feed.at(number);
-        let rows: Piece | null = null;
+        let rows: StreamChunk | null = null;
         if (found === 'nothing yet') {
           place = feed.place;
           await feed.more(limits.streamKeepAliveMs, signal);
@@ -199,7 +205,7 @@ export class Streams {
   }
 
   /** A large piece counts against the memory until its reader has read it. */
-  *#inItsRoom(next: Piece, isOfToken: boolean): Generator<Piece, void, undefined> {
+  *#inItsRoom(next: StreamChunk, isOfToken: boolean): Generator<StreamChunk, void, undefined> {
     const { length } = next.frame;
     if (length <= limits.streamLargeBytes) return yield next;
     const ofTokens = isOfToken ? length : 0;
@@ -217,10 +223,10 @@ export class Streams {
   /** One page of what a reader is behind the others. */
   async #page(
     feed: Feed,
-    from: Place,
+    from: StreamPosition,
     pager: Pager,
     signal: AbortSignal,
-  ): Promise<{ readonly place: Place; readonly rows: Piece | null }> {
+  ): Promise<{ readonly place: StreamPosition; readonly rows: StreamChunk | null }> {
     // After a rewrite, the table's rows are in another file.
     const place = from.file === feed.place.file ? from : wholly(from.oid, feed.place.file, leastXid(from));
     const gap = gapTo(place, feed.place);
@@ -231,7 +237,7 @@ export class Streams {
       );
     try {
       const { rows, at, to } = await this.#catchingUp.run(limits.streamPageMs, read);
-      const upTo = (end: Address): Place => advanced(place, gap.from, end, gap.until);
+      const upTo = (end: RowAddress): StreamPosition => advanced(place, gap.from, end, gap.until);
       const after = upTo(to);
       if (rows.length === 0) return { place: after, rows: null };
       const frame = feed.options.frame(rows, (row) => upTo((at[row] ?? -1) + 1), after);
@@ -260,7 +266,7 @@ export class Streams {
 }
 
 /** Throws Refused. */
-function placeOf(text: string): Place {
+function placeOf(text: string): StreamPosition {
   if (text === '0') return wholly(0, 0, 0n);
   const place = parsePlace(text);
   if (place === null)
@@ -269,7 +275,7 @@ function placeOf(text: string): Place {
 }
 
 /** The place from which a returning reader continues; throws Refused. */
-function resumed(after: Place, { oid, file, position }: TableNow): Place {
+function resumed(after: StreamPosition, { oid, file, position }: TableNow): StreamPosition {
   if (after.oid === 0) return wholly(oid, file, 0n);
   const least = leastXid(after);
   const tooOld = least > 0n && position - least > distanceMax;
@@ -277,4 +283,4 @@ function resumed(after: Place, { oid, file, position }: TableNow): Place {
   return after.file === file ? after : wholly(oid, file, least);
 }
 
-const piece = (text: string): Piece => ({ frame: Buffer.from(text), rows: 0 });
+const piece = (text: string): StreamChunk => ({ frame: Buffer.from(text), rows: 0 });

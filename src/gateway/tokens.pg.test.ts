@@ -68,7 +68,7 @@ test('a token, and a right, that ends while a body arrives stores nothing of it'
   assert.equal(count?.['n'], stored);
 });
 
-test('while the database cannot be asked a token is neither right nor wrong; where there are no tokens it is said', async (t) => {
+test('a token is neither accepted nor refused while the database is away, and a missing token table is reported', async (t) => {
   const database = await testDatabase(t);
   const away = await openTestGateway(t, database, {
     instead: (deps) => ({

@@ -41,7 +41,7 @@ export interface TokenGrant {
 export type AskTokens = (database: string, question: TokenQuestion) => Promise<TokenAnswer>;
 
 /** What a request with such a token shows. */
-export interface Shown {
+export interface TokenUse {
   readonly database: string;
   /** What it is to be for. */
   readonly reads: boolean;
@@ -70,7 +70,7 @@ export class ScopedTokens {
   }
 
   /** null: a preflight, which stores nothing. Throws Refused. */
-  async admit(shown: Shown): Promise<Scope | null> {
+  async admit(shown: TokenUse): Promise<Scope | null> {
     const { token, origin, place } = shown;
     if (token === null) return this.#admitPage(shown);
     const grant = await this.#grantOf(shown);
@@ -79,20 +79,20 @@ export class ScopedTokens {
     return new Scope(grant, () => this.#grantOf(shown), this.#clock);
   }
 
-  async #admitPage(shown: Shown): Promise<null> {
+  async #admitPage(shown: TokenUse): Promise<null> {
     const { originKnown } = await this.#answerTo(shown);
     if (!originKnown) throw new Refused(shown.place ?? 'page_refused');
     return null;
   }
 
-  async #grantOf(shown: Shown): Promise<TokenGrant> {
+  async #grantOf(shown: TokenUse): Promise<TokenGrant> {
     if (this.#ask === null) throw new Refused('token_required', noTokens);
     const { grant } = await this.#answerTo(shown);
     if (grant === null) throw new Refused('token_required', wrongToken);
     return grant;
   }
 
-  async #answerTo({ database, reads, token, origin, allowOrigin }: Shown): Promise<TokenAnswer> {
+  async #answerTo({ database, reads, token, origin, allowOrigin }: TokenUse): Promise<TokenAnswer> {
     if (this.#ask === null) return { grant: null, originKnown: false };
     const asked = origin !== undefined && mayBeOrigin(origin) ? origin : null;
     const hash = token === null ? null : createHash('sha256').update(token).digest('hex');

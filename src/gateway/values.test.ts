@@ -39,7 +39,7 @@ test('members and items are found in every JSON text, as they were written', () 
   assert.equal(objectMembers('{"a":1,"a":2}').get('a'), '2');
 });
 
-test('an array goes to PostgreSQL and comes back', () => {
+test('arrays round-trip through PostgreSQL', () => {
   const { value } = fc.letrec<{ value: ArrayValue }>((tie) => ({
     value: fc.array(
       fc.oneof(
@@ -61,7 +61,7 @@ test('an array goes to PostgreSQL and comes back', () => {
   );
 });
 
-test('arrays as PostgreSQL prints them', () => {
+test('arrays are printed as PostgreSQL prints them', () => {
   const json = (text: string, delimiter = ',') =>
     arrayTextToJson(text, delimiter, (it) => JSON.stringify(it));
   assert.equal(json('{}'), '[]');

@@ -39,7 +39,7 @@ const hoarders: readonly [name: string, talk: (socket: Socket) => void, words: R
 suite('bytes in flight', () => {
   for (const [name, talk, words] of hoarders) {
     for (const addresses of [['127.0.0.2'], ['127.0.0.2', '127.0.0.3', '127.0.0.4'], ['127.0.0.1']]) {
-      test(`${name} of ${addresses.join(', ')} that hoard`, async (t) => {
+      test(`bytes in flight with hoarding clients: ${name} of ${addresses.join(', ')}`, async (t) => {
         const server = await listen(t, {}, {
           limits: { bodiesInFlightBytesMax: max, websocketMessageBytesMax: 250_000 }, bodyBytesMax: 1_000_000,
         }); // prettier-ignore
@@ -98,7 +98,7 @@ suite('bytes in flight', () => {
     assert.deepEqual(server.listener.load, { connections: 0, bytesInFlight: 0 });
   });
 
-  test('who gives way: the fullest network, in it the one silent for longest; whole ones never', () => {
+  test('bytes in flight evict from the fullest network the request silent for longest, and never a complete one', () => {
     const inFlight = new BytesInFlight(1_000_000);
     const gone: string[] = [];
     const share = (address: string, name: string, bytes: number) => {

@@ -14,7 +14,7 @@ async function settled(): Promise<void> {
   for (let turn = 0; turn < 12; turn++) await new Promise(setImmediate);
 }
 
-test('a connection of the fast path, in every state, at every event', async (t) => {
+test("a fast-path connection's state table holds in every state at every event", async (t) => {
   const bench = await FastBench.open(t, { fastHoldMs: 60_000 });
 
   class One {

@@ -7,7 +7,7 @@
 import { ServerResponse } from 'node:http';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
-import type { Gate } from '../access/gate.ts';
+import type { Admission } from '../access/admission.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
@@ -22,7 +22,7 @@ import { FastAnswer } from './fast-answer.ts';
 import type { Coding, Inflation, Inflations } from './inflation.ts';
 import { parseCodings } from './inflation.ts';
 import { endInOneWrite, writeHead } from './node-answer.ts';
-import type { OwnHeader, Reply } from './reply.ts';
+import type { OwnHeader, HttpReply } from './reply.ts';
 import { WholeRequest } from './whole-request.ts';
 
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
@@ -37,7 +37,7 @@ export interface ServerContext {
   /** ms since 1970 */
   readonly now: () => number;
   /** null: everybody may connect, and no proxy is trusted. */
-  readonly gate: Gate | null;
+  readonly gate: Admission | null;
   /** Requests are served; the last answer owed on a connection closes it. */
   closingListener: boolean;
   /** Requests are refused. */
@@ -306,7 +306,7 @@ export abstract class Exchange implements LiveRequest {
   }
 
   /** Releases whatever the request held, and writes its answer. */
-  protected write(reply: Reply, own: OwnHeader | null = null): void {
+  protected write(reply: HttpReply, own: OwnHeader | null = null): void {
     const { request, response } = this;
     if (!this.#begin()) return;
     const closes = this.#decideOnClosing();

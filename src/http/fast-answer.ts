@@ -1,6 +1,6 @@
 /** One answer in the order of its connection (fast-connection.ts), in place of a ServerResponse. */
 import { messageOf } from './reply.ts';
-import type { OwnHeader, Reply } from './reply.ts';
+import type { OwnHeader, HttpReply } from './reply.ts';
 
 /** The connection that it is owed on. */
 interface Owing {
@@ -29,7 +29,7 @@ export class FastAnswer {
     else (this.#others ??= []).push(done);
   }
 
-  send(reply: Reply, closes: boolean, nowMs: number, own: OwnHeader | null = null): void {
+  send(reply: HttpReply, closes: boolean, nowMs: number, own: OwnHeader | null = null): void {
     const connection = this.#connection;
     this.closes = closes;
     const last = closes ? 'Connection: close\r\n' : connection.keepsAlive;

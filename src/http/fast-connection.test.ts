@@ -5,7 +5,7 @@ import { FastBench, ok, path } from '../../test/support/fast-bench.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 
 suite('a connection of the fast path', () => {
-  test('stays there while its requests are plain, in whatever pieces they come', async (t) => {
+  test('a fast-path connection stays on the fast path while its requests are plain, however they are split', async (t) => {
     const bench = await FastBench.open(t, { fastHoldMs: 60_000 });
     const client = await RawClient.connect(bench.port);
     const first = post(path, '{"n":1}');
@@ -28,7 +28,7 @@ suite('a connection of the fast path', () => {
     client.destroy();
   });
 
-  test('answers in the order of its requests, each in one piece', async (t) => {
+  test('a fast-path connection answers in the order of its requests, one write each', async (t) => {
     const bench = await FastBench.open(t);
     const client = await RawClient.connect(bench.port);
     client.send(
@@ -50,7 +50,7 @@ suite('a connection of the fast path', () => {
     assert.equal(bench.begun.length, 3);
   });
 
-  test('leaves with the first request of another kind, behind the answers that are owed', async (t) => {
+  test('a fast-path connection leaves it with the first other request, after the answers owed', async (t) => {
     const bench = await FastBench.open(t);
     const client = await RawClient.connect(bench.port);
     const other = chunked(path, ['{}']);
@@ -67,7 +67,7 @@ suite('a connection of the fast path', () => {
     client.destroy();
   });
 
-  test('leaves when a request is slow, in too many pieces, or too many wait for their ends; nothing is lost', async (t) => {
+  test('a fast-path connection leaves it for a slow or fragmented request, or too many incomplete ones, without loss', async (t) => {
     const half = post(path, 'x'.repeat(1_000)).slice(0, -10);
     for (const [own, pieces] of [
       [{ fastHoldMs: 5 }, [half]],
@@ -88,7 +88,7 @@ suite('a connection of the fast path', () => {
     }
   });
 
-  test('leaves when its sender ends in the middle of a request, and is ended when nothing is owed', async (t) => {
+  test('a fast-path connection leaves it when its client closes within a request, and closes when no answer is owed', async (t) => {
     const bench = await FastBench.open(t, { fastHoldMs: 60_000 });
     const [early, late] = [await RawClient.connect(bench.port), await RawClient.connect(bench.port)];
     early.socket.end('POST /webhook/dev');
@@ -102,7 +102,7 @@ suite('a connection of the fast path', () => {
     early.destroy();
   });
 
-  test('ends when nothing comes for long, before its first request or behind its last', async (t) => {
+  test('a fast-path connection is closed when idle, before its first request or after its last', async (t) => {
     const bench = await FastBench.open(t, { headersTimeoutMs: 20, keepAliveTimeoutMs: 20 });
     const [silent, idle] = [await RawClient.connect(bench.port), await RawClient.connect(bench.port)];
     idle.send(post(path, '1'));

@@ -11,7 +11,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Connection } from './connection.ts';
 import { FastAnswer } from './fast-answer.ts';
 import { readEach } from './socket-reader.ts';
-import { doubtful, more, Recogniser } from './plain-request-parser.ts';
+import { doubtful, more, PlainRequestParser } from './plain-request-parser.ts';
 import { WholeRequest } from './whole-request.ts';
 
 /** What a front provides. */
@@ -33,7 +33,7 @@ export interface FastRules {
 /** The connections of one front. */
 export class FastConnections {
   readonly rules: FastRules;
-  readonly recogniser: Recogniser;
+  readonly recogniser: PlainRequestParser;
   /** The last headers of an answer that leaves its connection open, as Node writes them. */
   readonly keepsAlive: string;
   /** Bytes of requests that have not arrived as a whole. */
@@ -52,7 +52,7 @@ export class FastConnections {
     const { headersTimeoutMs, keepAliveTimeoutMs } = limits;
     this.rules = rules;
     this.#leavings = new PerTurn(limits.endingsPerTurnMax, setImmediate);
-    this.recogniser = new Recogniser({
+    this.recogniser = new PlainRequestParser({
       prefixes,
       headBytesMax: Math.min(limits.fastHeadBytesMax, limits.headersBytesMax),
       targetBytesMax: limits.targetBytesMax,

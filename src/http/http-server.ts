@@ -7,7 +7,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { Gate } from '../access/gate.ts';
+import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import { deferred } from '../kit/deferred.ts';
 import { alsoAt, listenAt, type ListenAt } from '../kit/listen-at.ts';
@@ -25,7 +25,7 @@ import { FastConnections } from './fast-connection.ts';
 import { Inflations } from './inflation.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
 import { rawMessage } from './reply.ts';
-import type { Reply } from './reply.ts';
+import type { HttpReply } from './reply.ts';
 import { answerHalfClosed, createHttpDoor } from './server.ts';
 import type { NodeServer } from './server.ts';
 import { WholeRequest } from './whole-request.ts';
@@ -36,7 +36,7 @@ export interface HttpHandler<E extends Exchange> {
   /** `passedOver`: why an offer to continue in another protocol was ignored. */
   serve(request: HttpRequest, exchange: E, passedOver: Refusal | null): void;
   /** The answer for a connection that has no request to answer. This call also reports it as answered. */
-  words(why: Refusal, connection: Connection): Reply;
+  words(why: Refusal, connection: Connection): HttpReply;
   /** null: every offer is ignored. */
   readonly offers: Offers | null;
 }
@@ -54,7 +54,7 @@ export interface HttpServerOptions {
   /** null: plain HTTP. */
   readonly tls: TlsSource | null;
   /** null: everybody may connect, and no proxy is trusted. */
-  readonly gate: Gate | null;
+  readonly gate: Admission | null;
   readonly limits: Limits;
   readonly connectionsMax: number;
   readonly requestTimeoutMs: number;

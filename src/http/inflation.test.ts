@@ -64,7 +64,7 @@ test('every coding, of small and large bodies, up to the last byte that is allow
   assert.equal(server.listener.load.bytesInFlight, 0);
 });
 
-test('curl sends what gzip wrote', async (t) => {
+test('a gzip body sent by curl is decompressed', async (t) => {
   if (!requireTool(t, 'curl') || !requireTool(t, 'gzip')) return;
   const server = await listen(t);
   const file = join(await temporaryFolder(t), 'body.gz');
@@ -93,7 +93,7 @@ test('curl sends what gzip wrote', async (t) => {
   }
 });
 
-test('what is cut off, goes on behind its end or is no such thing is refused', async (t) => {
+test('a compressed body that is truncated, has trailing data or is malformed is refused', async (t) => {
   const server = await listen(t);
   const body = Buffer.from(JSON.stringify({ text: 'abc'.repeat(20) }));
   const large = noise.subarray(0, 400_000);
@@ -137,7 +137,7 @@ test('flipped bits never make another body of a gzip', async (t) => {
   );
 });
 
-test('bombs are given up where they grow too large', async (t) => {
+test('decompression bombs are refused at the size bound', async (t) => {
   const server = await listen(t, { bodyBytesMax: 20 * mebibyte });
   const zeros = Buffer.alloc(64 * mebibyte);
   // 10 GiB in 160 members, and a little that becomes a little that becomes much.
@@ -170,7 +170,7 @@ test('large ones wait for their turn, and what waits too long a line is refused'
   assert.equal(server.listener.load.bytesInFlight, 0);
 });
 
-test('what comes out is counted with the bodies in flight', async (t) => {
+test('decompressed bytes count as bytes in flight', async (t) => {
   const gate = deferred<Outcome>();
   const reached = deferred<number>();
   const server: TestListener = await listen(t, {

@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import { fuzzRequests } from '../../test/support/fuzz-requests.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { post } from '../../test/support/raw-http.ts';
-import { doubtful, more, Recogniser } from './plain-request-parser.ts';
+import { doubtful, more, PlainRequestParser } from './plain-request-parser.ts';
 import { WholeRequest } from './whole-request.ts';
 
 const path = '/webhook/dev/public/t';
@@ -16,7 +16,7 @@ const rules = {
   linesMax: 10,
   bodyBytesMax: 1_000,
 };
-const recogniser = new Recogniser(rules);
+const recogniser = new PlainRequestParser(rules);
 const read = (text: string) => recogniser.read(Buffer.from(text, 'latin1'), 0);
 
 function whole(text: string): WholeRequest {
@@ -26,7 +26,7 @@ function whole(text: string): WholeRequest {
 }
 
 suite('the recogniser', () => {
-  test('accepts what webhooks look like, and begins with nothing else', () => {
+  test('the plain request parser accepts typical webhooks and nothing else', () => {
     for (const good of [
       post(path, '{}'),
       post(`${path}?a=%20&b=(c)`, ''),
@@ -73,7 +73,7 @@ suite('the recogniser', () => {
       assert.equal(read(bad), doubtful, bad);
   });
 
-  test('waits for more as long as nothing is wrong, and not beyond its bound', () => {
+  test('the plain request parser waits for more bytes while the head is valid, up to a bound', () => {
     const good = post(path, '{}');
     const head = good.indexOf('\r\n\r\n') + 4;
     for (let cut = 0; cut < head; cut++) assert.equal(read(good.slice(0, cut)), more, String(cut));
@@ -87,7 +87,7 @@ suite('the recogniser', () => {
 });
 
 suite('a whole request', () => {
-  test('gives one header, or all of them as they came', () => {
+  test('a whole request returns one header, or all of them as received', () => {
     const it = whole(post(path, '{}', 'X-One: 1\r\nX-Two: a\r\nx-two: b\r\n'));
     assert.deepEqual([it.url, it.method, it.body.toString(), it.closes], [path, 'POST', '{}', false]);
     assert.equal(it.header('x-one'), '1');
@@ -99,10 +99,10 @@ suite('a whole request', () => {
     assert.equal(whole(post(path, '{}', 'Connection: close\r\n')).closes, true);
   });
 
-  test('joins headers that came more than once as Node does', () => {
+  test('the plain request parser joins repeated headers as Node does', () => {
     const given = ['User-Agent', 'Cookie', 'Set-Cookie', 'X-A', 'Authorization', 'Toto'];
     const text = given.map((name) => `${name}: a\r\n${name.toLowerCase()}: b\r\n`).join('');
-    const large = new Recogniser({ ...rules, linesMax: 50 });
+    const large = new PlainRequestParser({ ...rules, linesMax: 50 });
     const bytes = Buffer.from(post(path, '{}', text));
     assert.ok(large.read(bytes, 0) > 0);
     const request = new WholeRequest(bytes, large);

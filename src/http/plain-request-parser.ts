@@ -11,7 +11,7 @@ export const more = 0;
 export const doubtful = -1;
 
 /** Sizes in bytes. */
-export interface Recognised {
+export interface PlainRequestRules {
   /** How a request target may begin: `/webhook/`. */
   readonly prefixes: readonly string[];
   /** From the first byte of the request line to the end of the blank line. */
@@ -53,7 +53,7 @@ const namedByLength = Array.from({ length: 32 }, (_, length) =>
 );
 const connectionWords = ['keep-alive', 'close'] as const;
 
-export class Recogniser {
+export class PlainRequestParser {
   /** These fields describe the head that was read last. */
   headBytes = 0;
   bodyBytes = 0;
@@ -63,10 +63,10 @@ export class Recogniser {
   lines: number[] = [];
   /** The request is the last one on its connection. */
   closes = false;
-  readonly #rules: Recognised;
+  readonly #rules: PlainRequestRules;
   readonly #starts: readonly Buffer[];
 
-  constructor(rules: Recognised) {
+  constructor(rules: PlainRequestRules) {
     this.#rules = rules;
     this.#starts = rules.prefixes.map((prefix) => Buffer.from(`POST ${prefix}`));
   }

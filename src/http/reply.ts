@@ -1,7 +1,7 @@
 /** Answers as they are written. Types, and the whole message of an answer that Node does not write; touches nothing. */
 import { STATUS_CODES } from 'node:http';
 
-export interface Reply {
+export interface HttpReply {
   readonly status: number;
   /** Names and values in turn, as `ServerResponse.writeHead` takes them. */
   readonly headers: readonly string[];
@@ -12,22 +12,27 @@ export interface Reply {
 export type OwnHeader = readonly [name: string, value: string];
 
 /** A whole HTTP message, one character per byte: `last` are its last headers. */
-export function messageOf(reply: Reply, last: string, nowMs: number, own: OwnHeader | null = null): string {
+export function messageOf(
+  reply: HttpReply,
+  last: string,
+  nowMs: number,
+  own: OwnHeader | null = null,
+): string {
   const head = heads.get(reply) ?? headOf(reply);
   const line = own === null ? '' : lineOf(own[0], own[1]);
   return `${head}${line}Date: ${dateAt(nowMs)}\r\n${last}\r\n${asBytes(reply.body)}`;
 }
 
-const heads = new WeakMap<Reply, string>();
+const heads = new WeakMap<HttpReply, string>();
 
 /** A reply that is sent often: the part that all of its messages share is made once. */
-export function often<R extends Reply>(reply: R): R {
+export function often<R extends HttpReply>(reply: R): R {
   heads.set(reply, headOf(reply));
   return reply;
 }
 
 /** The lines of an answer that come from its reply. */
-function headOf({ status, headers }: Reply): string {
+function headOf({ status, headers }: HttpReply): string {
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`;
   for (let i = 0; i + 1 < headers.length; i += 2) head += lineOf(headers[i] ?? '', headers[i + 1] ?? '');
   return head;
@@ -41,7 +46,7 @@ function lineOf(name: string, value: string): string {
 }
 
 /** The message for a socket that has no request to answer, and that is closed after it. */
-export function rawMessage(it: Reply, nowMs: number): string {
+export function rawMessage(it: HttpReply, nowMs: number): string {
   return messageOf(it, 'Connection: close\r\n', nowMs);
 }
 

@@ -8,7 +8,7 @@ import { createServer as createTcpServer } from 'node:net';
 import type { Server as NetServer, Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import type { TLSSocket } from 'node:tls';
-import { Handshakes } from '../access/handshakes.ts';
+import { TlsHandshakes } from '../access/handshakes.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 
 /** In bytes, ms and connections; from limits.ts. */
@@ -88,7 +88,7 @@ function overTls(tls: TlsSource, handshakeTimeout: number): Omit<NodeServer, 'pa
     handshakeTimeout,
   });
   tls.serve(sockets);
-  const handshakes = new Handshakes<true>();
+  const handshakes = new TlsHandshakes<true>();
   sockets.on('connection', (socket: Socket) => handshakes.begin(socket, true));
   sockets.on('tlsClientError', (_error, socket) => socket.destroy());
   return {

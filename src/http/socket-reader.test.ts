@@ -55,7 +55,7 @@ async function ends(t: TestContext, sender: Socket, accepted: Promise<unknown[]>
 }
 
 suite('a socket that is read past its stream', () => {
-  test('is one of TCP, on this version of Node', async (t) => {
+  test('socket reads past the stream work for TCP on this version of Node', async (t) => {
     const { sender, socket } = await overTcp(t);
     const places = new Set<ArrayBufferLike>();
     let came = '';
@@ -72,7 +72,7 @@ suite('a socket that is read past its stream', () => {
     assert.deepEqual([came, places.size, socket.bytesRead], ['one two three', 1, 13]);
   });
 
-  test('is none of TLS', async (t) => {
+  test('socket reads past the stream are not used for TLS', async (t) => {
     const { sender, socket } = await overTls(t);
     let came = '';
     readEach(socket, (bytes) => (came += bytes.toString()));
@@ -88,7 +88,7 @@ for (const [kind, connected] of [
 ] as const satisfies [string, Connect][])
   // prettier-ignore
   suite(`reading each piece, over ${kind}`, () => {
-    test('tells of the end of the sender, and of its being gone', async (t) => {
+    test("a socket reader reports the client's end and its disconnection", async (t) => {
       for (const leave of ['end', 'destroy'] as const) {
         const { sender, socket } = await connected(t);
         let came = 0;
@@ -102,7 +102,7 @@ for (const [kind, connected] of [
       }
     });
 
-    test('gives the rest to the stream, in order, as fast as that is read', async (t) => {
+    test('a socket reader hands remaining bytes to the stream in order and with back-pressure', async (t) => {
       const { sender, socket } = await connected(t);
       const sent = randomBytes(8_000_000);
       const came: Buffer[] = [];

@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isNamed } from './plain-request-parser.ts';
-import type { Recogniser } from './plain-request-parser.ts';
+import type { PlainRequestParser } from './plain-request-parser.ts';
 
 /** If one of these headers is repeated, Node keeps the first; others are joined (its documentation, message.headers). */
 const kept = new Set(
@@ -29,7 +29,7 @@ export class WholeRequest {
   #headers: IncomingHttpHeaders | null = null;
 
   /** `bytes`: the request that the recogniser has just read, with its body. */
-  constructor(bytes: Buffer, { targetEnd, lines, headBytes, bodyBytes, closes }: Recogniser) {
+  constructor(bytes: Buffer, { targetEnd, lines, headBytes, bodyBytes, closes }: PlainRequestParser) {
     this.url = bytes.toString('latin1', 'POST '.length, targetEnd);
     this.body = bytes.subarray(headBytes, headBytes + bodyBytes);
     this.closes = closes;

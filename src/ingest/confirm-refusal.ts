@@ -7,14 +7,14 @@ import type { Target } from '../types/target.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import { ofCatalog } from '../errors/refusals-catalog.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import type { Way } from './pipeline.ts';
+import type { Pipeline } from './pipeline.ts';
 
 /** How many times one request is tried while its table keeps changing. */
 export const changedAttemptsMax = 3;
 
 export async function standing(
   why: Refusal,
-  way: Pick<Way, 'isStill'>,
+  way: Pick<Pipeline, 'isStill'>,
   target: Target | null,
   sinceMs: number,
 ): Promise<Refusal> {

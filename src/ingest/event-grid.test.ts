@@ -20,7 +20,7 @@ const message = (url: unknown, more: object = {}) =>
     JSON.stringify([{ id: '1', eventType, data: { validationCode: code, validationUrl: url }, ...more }]),
   );
 
-test('the URL of the subscription that is named, and no other', () => {
+test('only the validation URL of the named Event Grid subscription is opened', () => {
   assert.equal(validationUrl(message(right), names)?.href, right);
   for (const url of [
     right.replace('https:', 'http:'),
@@ -53,7 +53,7 @@ test('the URL of the subscription that is named, and no other', () => {
     assert.equal(validationUrl(message(url), names), null, String(url));
 });
 
-test('what asks for no validation', () => {
+test('an Event Grid request without a validation code is no handshake', () => {
   const one = JSON.stringify(JSON.parse(message(right).toString())[0]);
   for (const body of [
     '',
@@ -72,7 +72,7 @@ test('what asks for no validation', () => {
     assert.equal(parseSubscriptions(none), null);
 });
 
-test('it is opened once the message is stored, where the setting, the table and its check say so', async () => {
+test('the Event Grid validation URL is opened once the message is stored, if setting, table and check allow it', async () => {
   const opened: string[] = [];
   const ask = async (change: Partial<Target>, eventGrid: boolean, url = right) => {
     const told: Observation[] = [];
@@ -114,7 +114,7 @@ test('it is opened once the message is stored, where the setting, the table and 
   assert.deepEqual(opened, [right]);
 });
 
-test('of ports there are two', async () => {
+test('the Event Grid validation URL may have one of two ports', async () => {
   assert.deepEqual(['', '553', '80', '22', '5432'].map(publicNetwork.port), [443, 553, null, null, null]);
   const fetch = createFetch({ ...publicNetwork, resolve: async () => ['10.0.0.1'] }, limits);
   await assert.rejects(fetch(new URL(right)), /no address that may be called/);

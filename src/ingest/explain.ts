@@ -5,7 +5,7 @@
  * Takes a question from the SQL door; returns one answer per table, with no secret in it; throws SqlFailure if the
  * question cannot be parsed, and what the catalog throws. Keeps nothing.
  */
-import type { Catalog, Source } from '../catalog/catalog.ts';
+import type { Catalog, CatalogTable } from '../catalog/catalog.ts';
 import { deliveryOf } from '../decode/delivery.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
 import type { CheckRequest } from '../types/request.ts';
@@ -29,7 +29,7 @@ export async function explainRequest(
 }
 
 function explainTable(
-  { oid, unusable, source, answers, dedupe, ...name }: Source,
+  { oid, unusable, source, answers, dedupe, ...name }: CatalogTable,
   asked: ExplainRequest,
   arrivedAtMs: number,
   knownUrl: string | null,

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Answers, HandshakeRule } from '../types/answers.ts';
+import type { TableAnswers, HandshakeRule } from '../types/answers.ts';
 import type { Arrival } from '../types/request.ts';
 import type { AskedHandshake } from '../types/journal.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { Handshakes } from './handshake.ts';
+import { SenderHandshakes } from './handshake.ts';
 
 const name = { database: 'dev', schema: 'public', table: 't' };
 
@@ -22,15 +22,15 @@ function rule(place: number, word: string, methods: readonly string[] | null = n
   };
 }
 
-function target(answers: Partial<Answers>, check: Target['check'] = null): Target {
-  const none: Answers = { unchecked: [], checked: [], asksByPost: true, committed: null };
+function target(answers: Partial<TableAnswers>, check: Target['check'] = null): Target {
+  const none: TableAnswers = { unchecked: [], checked: [], asksByPost: true, committed: null };
   return { ...name, oid: 1, check, answers: { ...none, ...answers } } as unknown as Target;
 }
 
 function deps(known: Target | null | undefined) {
   const told: AskedHandshake[] = [];
   let nowMs = 0;
-  const handshakes = new Handshakes({
+  const handshakes = new SenderHandshakes({
     catalog: {
       lastKnown: () => known,
       find: () => Promise.reject(new Refused('engine_unavailable')),
@@ -71,7 +71,7 @@ test('the first rule that matches answers; one for another method is not tried',
   assert.equal(await place(known, { method: 'OPTIONS' }), '4');
 });
 
-test('checked rules come behind VALIDATE, and only there', async () => {
+test('handshake rules without UNCHECKED answer only after VALIDATE', async () => {
   const rules = { checked: [rule(1, 'a')] };
   assert.equal(await place(target(rules, () => true)), '1');
   assert.equal(await place(target(rules, () => false)), null);
@@ -80,7 +80,7 @@ test('checked rules come behind VALIDATE, and only there', async () => {
   assert.equal(await place(target({ ...rules, unchecked: [rule(2, 'a')] }, () => false)), '2');
 });
 
-test('a small body is read, any other matches nothing', async () => {
+test("a handshake's small body is read, and a larger one matches no rule", async () => {
   const known = target({ unchecked: [rule(1, 'inside')] });
   const body = () => Promise.resolve(Buffer.from('inside'));
   assert.equal(await place(known, { announcedBytes: 6, body }), '1');
@@ -89,7 +89,7 @@ test('a small body is read, any other matches nothing', async () => {
     assert.equal(await place(known, { announcedBytes: 6, rawHeaders: [header, 'x'] }), null);
 });
 
-test('what is no table of its own, or cannot be known', async () => {
+test('a request to a table without ANSWER clauses is no handshake, and an unavailable catalog is reported', async () => {
   assert.equal(await place(null), null);
   assert.equal(await place({ ...target({}), answers: undefined }), null);
   assert.equal(await place(target({ unchecked: [rule(1, 'a')] }), { target: '/%' }), null);
@@ -118,7 +118,7 @@ test('a table answers so many at once, strangers apart from those whom VALIDATE 
   );
 });
 
-test('a POST: a large body is no UNCHECKED question, and one that cannot be stored is asked meanwhile', async () => {
+test('a POST with a large body is no UNCHECKED handshake, and one that cannot be stored still is', async () => {
   const known = target({ unchecked: [rule(1, 'a')], checked: [rule(2, 'b')] }, () => true);
   const { handshakes } = deps(known);
   const request = {

@@ -10,7 +10,7 @@
  * with `rate_limited`, and with `engine_unavailable` as long as nothing is known of its database.
  */
 import { RateLimit } from '../access/rate-limit.ts';
-import type { Answers, HandshakeAnswer, HandshakeRule } from '../types/answers.ts';
+import type { TableAnswers, HandshakeAnswer, HandshakeRule } from '../types/answers.ts';
 import type { Arrival, CheckRequest } from '../types/request.ts';
 import type { AskedHandshake } from '../types/journal.ts';
 import type { Target } from '../types/target.ts';
@@ -26,7 +26,7 @@ import type { StageContext } from '../observe/context.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
 
 /** How a handshake ended. */
-export type Asked =
+export type HandshakeOutcome =
   | { readonly kind: 'asked'; readonly target: Target; readonly answer: HandshakeAnswer }
   | { readonly kind: 'askedTooOften'; readonly target: Target; readonly refusal: Refusal };
 
@@ -41,7 +41,7 @@ interface Around extends StageContext {
 
 const { handshakeBodyBytesMax: bytesMax } = limits;
 
-export class Handshakes {
+export class SenderHandshakes {
   readonly #around: Around;
   readonly #matcher: Matcher;
 
@@ -55,7 +55,7 @@ export class Handshakes {
   }
 
   /** A request that is no POST; null: refuse it as for any other table. */
-  async ask(arrival: Arrival): Promise<Asked | null> {
+  async ask(arrival: Arrival): Promise<HandshakeOutcome | null> {
     const { catalog, clock } = this.#around;
     const sinceMs = clock();
     const read = async () => arrival.body();
@@ -95,17 +95,21 @@ export class Handshakes {
   /** A POST whose body has been read, before VALIDATE (`unchecked`) or once it has accepted; null: the request continues. */
   posted(
     target: Target,
-    answers: Answers,
+    answers: TableAnswers,
     request: CheckRequest,
     remoteAddress: string,
     which: Which,
-  ): Asked | null {
+  ): HandshakeOutcome | null {
     if (which === 'unchecked' && request.body.length > bytesMax) return null;
     return this.#matcher.first(target, answers, request, remoteAddress, which);
   }
 
   /** A POST that may bring a secret of the table; null: the request continues. */
-  async learning(target: Target, request: CheckRequest, remoteAddress: string): Promise<Asked | null> {
+  async learning(
+    target: Target,
+    request: CheckRequest,
+    remoteAddress: string,
+  ): Promise<HandshakeOutcome | null> {
     return request.body.length > bytesMax ? null : this.#matcher.learning(target, request, remoteAddress);
   }
 
@@ -114,7 +118,7 @@ export class Handshakes {
     target: Target | null | undefined,
     arrival: Arrival,
     read: () => Promise<Buffer>,
-  ): Promise<Asked | null> {
+  ): Promise<HandshakeOutcome | null> {
     const answers = target?.answers;
     if (target === null || target === undefined || answers?.asksByPost !== true) return null;
     const body = await smallBody(arrival, read);
@@ -142,7 +146,12 @@ class Matcher {
   }
 
   /** UNCHECKED rules, then, if VALIDATE accepts, the others. */
-  all(target: Target, answers: Answers, request: CheckRequest, remoteAddress: string): Asked | null {
+  all(
+    target: Target,
+    answers: TableAnswers,
+    request: CheckRequest,
+    remoteAddress: string,
+  ): HandshakeOutcome | null {
     const first = this.first(target, answers, request, remoteAddress, 'unchecked');
     if (first !== null || !canMatch(answers.checked, request.method)) return first;
     const { check } = target;
@@ -152,11 +161,11 @@ class Matcher {
 
   first(
     target: Target,
-    answers: Answers,
+    answers: TableAnswers,
     request: CheckRequest,
     remoteAddress: string,
     which: Which,
-  ): Asked | null {
+  ): HandshakeOutcome | null {
     for (const { place, methods, learns, answer: makes } of answers[which]) {
       if (learns !== undefined) continue;
       if (methods !== null && !methods.has(request.method)) continue;
@@ -169,7 +178,11 @@ class Matcher {
   }
 
   /** The first rule whose secret this request brings: answered once the secret is committed. */
-  async learning(target: Target, request: CheckRequest, remoteAddress: string): Promise<Asked | null> {
+  async learning(
+    target: Target,
+    request: CheckRequest,
+    remoteAddress: string,
+  ): Promise<HandshakeOutcome | null> {
     for (const { place, methods, learns, answer: makes } of target.answers?.unchecked ?? []) {
       if (learns === undefined || methods?.has(request.method) === false) continue;
       const answer = makes(request);
@@ -183,7 +196,7 @@ class Matcher {
     return null;
   }
 
-  #tooOften(asked: Question, which: Which): Asked | null {
+  #tooOften(asked: Question, which: Which): HandshakeOutcome | null {
     const { target } = asked;
     const waitMs = this.#rates[which].take(`${target.database}/${target.oid}`, this.#around.clock());
     if (waitMs <= 0) return null;
@@ -191,7 +204,7 @@ class Matcher {
     return { kind: 'askedTooOften', target, refusal: tooMany(waitMs) };
   }
 
-  #answered(asked: Question, answer: HandshakeAnswer): Asked {
+  #answered(asked: Question, answer: HandshakeAnswer): HandshakeOutcome {
     this.#tell(asked, answer.status, 'answered');
     return { kind: 'asked', target: asked.target, answer };
   }

@@ -6,7 +6,7 @@ import type { TestStreams } from '../../test/support/streams.ts';
 import { targetOf } from '../../test/support/rows.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { Batch, Stream } from './ingest-stream.ts';
+import type { StreamBatch, Stream } from './ingest-stream.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
@@ -21,7 +21,7 @@ const opening = {
 };
 const hooks = { target: () => undefined };
 
-function batch(text: string, deletes: readonly number[] = [0]): Batch {
+function batch(text: string, deletes: readonly number[] = [0]): StreamBatch {
   const bytes = Buffer.from(text);
   const deleted = deletes.includes(1) ? Uint8Array.from(deletes) : null;
   return {
@@ -89,7 +89,7 @@ suite('ingest stream', () => {
     assert.equal(say(await late), 'committed');
   });
 
-  test('begins a new chain with the first that was not committed, once no receipt is owed', async () => {
+  test('an ingest stream starts a new chain with the first uncommitted batch once no receipt is owed', async () => {
     for (const code of ['table_changed', 'lane_full', 'engine_unavailable', 'deadline'] as const) {
       const lane = new Lane();
       const refreshed: string[] = [];
@@ -116,7 +116,7 @@ suite('ingest stream', () => {
     }
   });
 
-  test('ends with the first that is refused for good; the answers before it come', async () => {
+  test('an ingest stream ends with the first batch refused for good, after the earlier answers', async () => {
     for (const failure of [aborted('row_refused'), aborted('draining'), aborted('body_not_json'), unknown]) {
       const lane = new Lane();
       const stream = await open({ submit: lane.submit });
@@ -150,7 +150,7 @@ suite('ingest stream', () => {
     assert.equal(lane.handed.length, 3);
   });
 
-  test('a bug is rejected, and nothing behind it is handed over', async () => {
+  test('an ingest stream rejects on an internal error and submits nothing after it', async () => {
     const stream = await open({
       admit: () => {
         throw new TypeError('a bug');
@@ -159,7 +159,7 @@ suite('ingest stream', () => {
     await assert.rejects(stream.submit(batch('1')), /a bug/);
   });
 
-  test('a delete needs a key', async () => {
+  test('an ingest stream refuses a delete without a key', async () => {
     const stream = await open({});
     const refused = await stream.submit(batch('1', [1]));
     assert.ok(refused.kind === 'aborted');
@@ -168,7 +168,7 @@ suite('ingest stream', () => {
     assert.equal(say(await keyed.submit(batch('1', [1]))), 'committed');
   });
 
-  test('waits where nothing can be handed over, as long as its patience lasts', async (t) => {
+  test('an ingest stream waits for a bounded time while nothing can be submitted', async (t) => {
     t.mock.method(Math, 'random', () => 0);
     let now = 0;
     const pauses: number[] = [];
@@ -195,7 +195,7 @@ suite('ingest stream', () => {
     assert.ok(now - started >= 30_000 && now - started < 31_000);
   });
 
-  test('another version of the table has to accept the first frame again', async () => {
+  test('an ingest stream checks its first frame again for a changed table', async () => {
     const seen: string[] = [];
     const accepting = targetOf({ check: ({ body }) => seen.push(String(body)) > 0 });
     let target: Target = accepting;
@@ -216,7 +216,7 @@ suite('ingest stream', () => {
     await assert.rejects(open({ find: () => targetOf({ check: 'unusable' }) }), /cannot accept/);
   });
 
-  test('an ended stream hands nothing over', async () => {
+  test('an ended ingest stream submits nothing', async () => {
     const lane = new Lane();
     const gate = deferred<void>();
     const stream = await open({ submit: lane.submit, pause: () => gate.promise });
@@ -230,7 +230,7 @@ suite('ingest stream', () => {
     assert.equal(lane.handed.length, 1);
   });
 
-  test('any lane that keeps the order of chains: each batch takes effect once, in order', async () => {
+  test('an ingest stream on any lane that keeps chain order stores each batch once, in order', async () => {
     const step = fc.constantFrom('commit', 'commit', 'commit', 'abort', 'full', 'away', 'lose');
     await fc.assert(
       fc.asyncProperty(

@@ -25,7 +25,7 @@ import type { FencedStream, StreamFence } from './stream-fence.ts';
 import { changedAttemptsMax, standing } from './confirm-refusal.ts';
 import { authenticate } from './ingest.ts';
 import { ingestRoute } from './routes.ts';
-import type { WayWithoutSpool, Way } from './pipeline.ts';
+import type { DirectPipeline, Pipeline } from './pipeline.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { decodeItems } from '../decode/batches.ts';
 import type { ItemsRequest } from '../decode/batches.ts';
@@ -33,11 +33,11 @@ import type { StageContext } from '../observe/context.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
 
 /** The items of one batch, as received. */
-export type Batch = Omit<ItemsRequest, Exclude<keyof DecodeHead, 'arrivedAtMs'>>;
+export type StreamBatch = Omit<ItemsRequest, Exclude<keyof DecodeHead, 'arrivedAtMs'>>;
 
 /** What all streams work with. */
 interface StreamStages extends Omit<StageContext, 'observe'> {
-  readonly way: Pick<WayWithoutSpool, keyof Way>;
+  readonly way: Pick<DirectPipeline, keyof Pipeline>;
   /** Read again when the engine has reported that the table has changed. */
   readonly catalog: Pick<Catalog, 'refresh'>;
   /** Keeps refused streams and batches for the owners of their tables; null: nobody does. */
@@ -47,13 +47,13 @@ interface StreamStages extends Omit<StageContext, 'observe'> {
 }
 
 /** The upgrade as it arrived, with the first frame in place of a body. */
-export interface Opening extends CheckRequest {
+export interface StreamUpgrade extends CheckRequest {
   readonly remoteAddress?: string;
 }
 
 export interface Stream {
   /** Takes the next batch; rejects only because of a bug. After a batch that is not committed, none is. */
-  submit(batch: Batch): Promise<Outcome>;
+  submit(batch: StreamBatch): Promise<Outcome>;
   /** The connection is closed: what was not submitted to the lane yet never will be. */
   end(): void;
 }
@@ -63,7 +63,7 @@ export interface StreamHooks {
   target(name: TableName): void;
 }
 
-export class Streams {
+export class RequestStreams {
   readonly #stages: StreamStages;
   readonly #pause: (ms: number) => Promise<void>;
 
@@ -74,7 +74,7 @@ export class Streams {
   }
 
   /** Rejects with Refused or with a bug. */
-  async open(opening: Opening, hooks: StreamHooks): Promise<Stream> {
+  async open(opening: StreamUpgrade, hooks: StreamHooks): Promise<Stream> {
     const { way, clock, fence } = this.#stages;
     const sinceMs = clock();
     const name = ingestRoute(opening.target);
@@ -104,10 +104,10 @@ export class Streams {
 /** `batch` null: the first frame was refused, and with it the stream. */
 function tellRejected(
   { rejects }: StreamStages,
-  opening: Opening,
+  opening: StreamUpgrade,
   target: Target,
   why: Refusal,
-  batch: Batch | null,
+  batch: StreamBatch | null,
 ): void {
   rejects?.keep({
     target,
@@ -137,7 +137,7 @@ function refuseUnfit({ dedupe, into, shape, intake }: Target): void {
 }
 
 interface Entry {
-  readonly batch: Batch;
+  readonly batch: StreamBatch;
   /** When it arrived, by the clock. */
   readonly sinceMs: number;
   /** The table that it was last checked and decoded for. */
@@ -170,7 +170,7 @@ type State = 'idle' | 'handing' | 'broken' | 'recovering' | 'ended';
 class IngestStream implements Stream, FencedStream {
   readonly #stages: StreamStages;
   readonly #pause: (ms: number) => Promise<void>;
-  readonly #opening: Opening;
+  readonly #opening: StreamUpgrade;
   readonly client: string | null;
   decided = 0;
   #target: Target;
@@ -187,7 +187,7 @@ class IngestStream implements Stream, FencedStream {
   constructor(
     stages: StreamStages,
     pause: (ms: number) => Promise<void>,
-    opening: Opening,
+    opening: StreamUpgrade,
     target: Target,
     client: string | null,
   ) {
@@ -210,7 +210,7 @@ class IngestStream implements Stream, FencedStream {
     return last.passed.promise;
   }
 
-  submit(batch: Batch): Promise<Outcome> {
+  submit(batch: StreamBatch): Promise<Outcome> {
     const answer = deferred<Outcome>();
     const sinceMs = this.#stages.clock();
     this.#entries.push({
@@ -282,7 +282,7 @@ class IngestStream implements Stream, FencedStream {
     this.#become('broken');
   }
 
-  #decode(target: Target, batch: Batch): Rows | Promise<Rows> {
+  #decode(target: Target, batch: StreamBatch): Rows | Promise<Rows> {
     const at = target.shape.key.length === 0 ? (batch.deletes?.indexOf(1) ?? -1) : -1;
     if (at !== -1)
       throw new Refused('row_refused', `item ${at + 1}: delete needs a table with a PRIMARY KEY`);
@@ -351,7 +351,7 @@ class IngestStream implements Stream, FencedStream {
     return why === failure.refusal ? failure : { kind: 'aborted', refusal: why };
   }
 
-  #tellRejected(batch: Batch, { refusal: why, row }: Extract<Outcome, { kind: 'aborted' }>): void {
+  #tellRejected(batch: StreamBatch, { refusal: why, row }: Extract<Outcome, { kind: 'aborted' }>): void {
     const message = row === undefined ? why.message : `item ${row + 1}: ${why.message}`;
     tellRejected(this.#stages, this.#opening, this.#target, { ...why, message }, batch);
   }

@@ -57,14 +57,14 @@ test('the memory of a body is given back when its rows are committed, and that o
   );
 });
 
-test('and when it was refused before anybody else had it', async () => {
+test('a request body is released when it was refused before anybody else had it', async () => {
   const body = Buffer.alloc(large);
   const ingest = deps({ kind: 'committed', rows: 1 });
   await assert.rejects(ingest.submit(arrival(body), hooks), Refused);
   assert.equal(body.length, 0);
 });
 
-test('but not while some of it may wait to be written to the engine', async () => {
+test('a request body is not released while some of it may wait to be written to the engine', async () => {
   for (const kind of ['aborted', 'unknown'] as const) {
     const body = json(large);
     await deps({ kind, refusal: refusal('deadline') }).submit(arrival(body), hooks);

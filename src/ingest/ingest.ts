@@ -11,12 +11,12 @@
 import type { Arrival, CheckRequest, DecodeRequest, HeaderReader } from '../types/request.ts';
 import type { KeptApart, Outcome, Rows, Spooled } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { Asked, Handshakes } from './handshake.ts';
+import type { HandshakeOutcome, SenderHandshakes } from './handshake.ts';
 import type { Sns } from './sns.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { decode } from '../decode/decode.ts';
 import type { StageContext } from '../observe/context.ts';
-import type { RequestsApart } from '../reject/conflicting-deliveries.ts';
+import type { ConflictingDeliveries } from '../reject/conflicting-deliveries.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
 import { freeBuffer, freeMade } from '../kit/free-buffer.ts';
 import type { TableName } from '../observe/observations.ts';
@@ -24,11 +24,11 @@ import { Refused, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { changedAttemptsMax, standing } from './confirm-refusal.ts';
 import { webhookRoute } from './routes.ts';
-import type { Way } from './pipeline.ts';
+import type { Pipeline } from './pipeline.ts';
 
 /** Who takes part besides the way to the table; a retry has none of the optional ones. */
 export interface Stages {
-  readonly way: Way;
+  readonly way: Pipeline;
   /** Read again when the engine has reported that the table has changed. */
   readonly catalog: Pick<Catalog, 'refresh'>;
   /** A monotonic clock, ms. */
@@ -36,13 +36,13 @@ export interface Stages {
   /** Keeps refused requests for the owners of their tables. */
   readonly rejects?: Pick<Rejects, 'keep'>;
   /** Keeps requests with the id of another delivery; absent: they are refused. */
-  readonly apart?: Pick<RequestsApart, 'keep'>;
+  readonly apart?: Pick<ConflictingDeliveries, 'keep'>;
   /** Called with what a request to an inspected table held, once it is stored; returns the id to look it up by. Never throws. */
   readonly hold?: (target: Target, arrival: Arrival, body: Buffer) => string;
   /** Certificates and confirmations of SNS, and confirmations of Event Grid; absent: off. */
   readonly sns?: Pick<Sns, 'certify' | 'stored'>;
   /** Answers the handshakes of senders; absent: none is answered. */
-  readonly handshakes?: Handshakes;
+  readonly handshakes?: SenderHandshakes;
 }
 
 export interface IngestHooks {
@@ -65,7 +65,7 @@ export class Ingest {
     arrival: Arrival,
     hooks: IngestHooks,
     named: TableName | null = null,
-  ): Promise<Outcome | Asked | Spooled | KeptApart> {
+  ): Promise<Outcome | HandshakeOutcome | Spooled | KeptApart> {
     const stages = this.#stages;
     const { way } = stages;
     const progress = begun(stages.clock());
@@ -210,7 +210,7 @@ async function findLate(
   { handshakes }: Stages,
   arrival: Arrival,
   progress: Progress,
-): Promise<Target | Asked> {
+): Promise<Target | HandshakeOutcome> {
   const last = handshakes?.lastKnown(name);
   if (handshakes === undefined || last?.answers?.asksByPost !== true) return finding;
   // Awaited below, unless the handshake is answered without it.
@@ -225,7 +225,7 @@ function answerHandshake(
   { handshakes }: Stages,
   request: ReceivedRequest,
   which: 'unchecked' | 'checked',
-): Asked | null {
+): HandshakeOutcome | null {
   const { answers } = target;
   if (answers?.asksByPost !== true || handshakes === undefined || answers[which].length === 0) return null;
   const asked = handshakes.posted(target, answers, request, request.remoteAddress, which);
@@ -246,7 +246,7 @@ async function learnOrCertify(
   target: Target,
   stages: Stages,
   request: ReceivedRequest,
-): Promise<Asked | 'again' | null> {
+): Promise<HandshakeOutcome | 'again' | null> {
   const { answers, check, sns } = target;
   if (answers?.learns === true) {
     const asked = (await stages.handshakes?.learning(target, request, request.remoteAddress)) ?? null;
@@ -264,7 +264,7 @@ async function answerHandshakeMeanwhile(
   { handshakes }: Stages,
   arrival: Arrival,
   progress: Progress,
-): Promise<Asked | null> {
+): Promise<HandshakeOutcome | null> {
   if (progress.body !== null || progress.target === null || refusals[code].status < 500) return null;
   const read = async () => (progress.body ??= await arrival.body());
   return (await handshakes?.meanwhile(progress.target, arrival, read)) ?? null;

@@ -1,9 +1,9 @@
 /**
- * The way of a request between its table and the lane: found in the catalog, admitted to the lane, submitted to it. Webhooks take `WebhookWay`
- * (spooling.ts), which may lead to the disk; WebSockets and retries `WayWithoutSpool`. Refuses with `rate_limited`, `spooling`, and with the codes
+ * The stages of a request between its table and the lane: found in the catalog, admitted to the lane, submitted to it. Webhooks take `SpoolingPipeline`
+ * (spooling.ts), which may lead to the disk; WebSockets and retries `DirectPipeline`. Refuses with `rate_limited`, `spooling`, and with the codes
  * of catalog and lanes.
  */
-import type { Gate } from '../access/gate.ts';
+import type { Admission } from '../access/admission.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { Refused } from '../errors/refusals.ts';
@@ -13,7 +13,7 @@ import type { Arrival } from '../types/request.ts';
 import type { Outcome, Rows, Spooled } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 
-export interface Way {
+export interface Pipeline {
   /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
   find(name: TableName): Target | Promise<Target>;
   /** Whether it is what `find` would return, as the engine says after `sinceMs` of the clock; throws `engine_unavailable`. */
@@ -47,12 +47,12 @@ export interface Destinations {
   readonly catalog: Pick<Catalog, 'find' | 'isStill'>;
   readonly lanes: Pick<Lanes, 'admit' | 'submit'>;
   /** null: the rate of a table has no bound. */
-  readonly gate: Pick<Gate, 'refusesTable'> | null;
+  readonly gate: Pick<Admission, 'refusesTable'> | null;
   /** null: no requests are kept. */
   readonly disk: Disk | null;
 }
 
-export class WayWithoutSpool implements Way {
+export class DirectPipeline implements Pipeline {
   readonly #to: Destinations;
   readonly #inOrder: boolean;
 
@@ -81,7 +81,7 @@ export class WayWithoutSpool implements Way {
   }
 }
 
-export function refuseTooMany(target: Target, gate: Pick<Gate, 'refusesTable'> | null): void {
+export function refuseTooMany(target: Target, gate: Pick<Admission, 'refusesTable'> | null): void {
   const tooMany = gate?.refusesTable(target) ?? null;
   if (tooMany !== null) throw new Refused(tooMany);
 }

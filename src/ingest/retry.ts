@@ -11,10 +11,10 @@ import { derived } from '../types/delivery-id.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Ingest } from './ingest.ts';
 import type { Stages } from './ingest.ts';
-import type { WayWithoutSpool, Way } from './pipeline.ts';
+import type { DirectPipeline, Pipeline } from './pipeline.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 
-type RetryWay = Pick<WayWithoutSpool, keyof Way>;
+type RetryWay = Pick<DirectPipeline, keyof Pipeline>;
 
 /** What is refused again is not kept again. */
 export function createRetry(
@@ -44,7 +44,7 @@ export function createRetry(
 }
 
 /** The way of one request that was kept. */
-class Again implements Way {
+class Again implements Pipeline {
   readonly #way: RetryWay;
   readonly #request: KeptRequest;
   #found: Target | null = null;

@@ -50,10 +50,11 @@ const cases: [target: string, expected: string][] = [
 ];
 
 for (const [target, expected] of cases) {
-  test(`${JSON.stringify(target.slice(0, 50))} is ${expected}`, () => assert.equal(parsed(target), expected));
+  test(`webhook target ${JSON.stringify(target.slice(0, 50))} is ${expected}`, () =>
+    assert.equal(parsed(target), expected));
 }
 
-test('any three names survive the way through a URL', () => {
+test('any database, schema and table names survive encoding in a URL', () => {
   const name = fc
     .string({ unit: 'grapheme', minLength: 1, maxLength: 20 })
     .filter((s) => !/\p{Cs}/u.test(s) && !/^\.{1,2}$|\0/.test(s) && Buffer.byteLength(s) < 256);
@@ -66,7 +67,7 @@ test('any three names survive the way through a URL', () => {
   );
 });
 
-test('any bytes give a name or a refusal', () => {
+test('any bytes as a webhook URL give a table name or a refusal', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
       parseWebhookTarget(Buffer.from(bytes).toString('latin1'));

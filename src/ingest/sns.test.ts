@@ -206,7 +206,7 @@ suite('SNS', () => {
     assert.equal(kept(), young.cert);
   });
 
-  test('messages that nobody is called for', async () => {
+  test('other SNS messages cause no outgoing request', async () => {
     const { key, cert } = rsa('calls');
     answer = (_, response) => void response.end(cert);
     asked.length = 0;
@@ -233,7 +233,7 @@ suite('SNS', () => {
     assert.equal(certificateUrl(confirmation, topic)?.href, confirmation.SigningCertURL);
   });
 
-  test('a confirmation whose URL does anything else is not opened', () => {
+  test('an SNS confirmation with another URL is not opened', () => {
     assert.equal(subscribeUrl(confirmation, topic)?.href, subscribe());
     for (const url of [
       subscribe('&Token=b'),
@@ -255,7 +255,7 @@ suite('SNS', () => {
     assert.equal(subscribeUrl({ ...confirmation, Token: undefined }, topic), null);
   });
 
-  test('where the certificate cannot be had SNS is told to come again, and a limited number of times it is asked for', async () => {
+  test('an unavailable SNS certificate gives a retryable refusal, and is fetched a bounded number of times', async () => {
     const { post, told } = stage();
     const { key } = rsa('away');
     answer = (_, response) => void response.writeHead(503).end();
@@ -265,7 +265,7 @@ suite('SNS', () => {
     assert.equal(told.filter(({ kind }) => kind === 'sns.failed').length, limits.outgoingBurst);
   });
 
-  test('what is fetched is small, soon there, and where it was asked for', async () => {
+  test('an SNS certificate is fetched with bounds on size and time and without redirects', async () => {
     const url = new URL(confirmation.SigningCertURL);
     const fails = (message: RegExp, by: Fetch = fetch, of = url) => assert.rejects(by(of), { message });
     answer = (_, response) => void response.writeHead(302, { Location: `https://${host}/other` }).end();

@@ -24,7 +24,7 @@ import type { Observe, TableName } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 import { refuseTooMany } from './pipeline.ts';
-import type { Destinations, DiskSpool, Way } from './pipeline.ts';
+import type { Destinations, DiskSpool, Pipeline } from './pipeline.ts';
 
 interface WebhookDestinations extends Destinations {
   readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'isWatching' | 'known' | 'doubtMs'>;
@@ -37,7 +37,7 @@ const unreferenced = (ms: number): Promise<void> => delay(ms, undefined, { ref: 
 /** Refusals of a lane which mean that the database accepts no rows now, and that it stored none of these. */
 const away: ReadonlySet<RefusalCode> = new Set<RefusalCode>(['engine_unavailable', 'deadline', 'lane_full']);
 
-export class WebhookWay implements Way {
+export class SpoolingPipeline implements Pipeline {
   readonly #to: WebhookDestinations;
   readonly #settings: SpoolChoices;
   readonly #observe: Observe;

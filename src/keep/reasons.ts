@@ -12,7 +12,7 @@ export const reasons = {
 } as const;
 
 /** Why the rows of a table are not removed for now; null: it is no longer the table that was meant. */
-export class Left extends Error {
+export class NotRemoved extends Error {
   readonly why: string | null;
 
   constructor(why: string | null) {

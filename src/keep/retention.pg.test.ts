@@ -70,7 +70,7 @@ suite('keep', () => {
       `SELECT rows::int, older_than IS NOT NULL, reason FROM headgate.kept WHERE table_name = '${name}' ORDER BY id`,
     );
 
-  test('by age: old rows go, in small transactions, and headgate.kept tells', async () => {
+  test('keep by age removes old rows in small transactions and reports in headgate.kept', async () => {
     await root.run(table('aged', '90 days'));
     await fill('aged', 2_500, '91 days');
     await fill('aged', 10, '1 day');
@@ -95,7 +95,7 @@ suite('keep', () => {
     assert.equal(await count('aged'), 11);
   });
 
-  test('a long rest holds no lock, and what was removed before it stays removed', async () => {
+  test('keep holds no lock during its pauses, and committed removals stay', async () => {
     await root.run(table('rested', '1 minute'));
     await fill('rested', 1_000, '1 hour');
     const passed = pass({ keepRestMs: 1_000, keepTurnMs: 900 });
@@ -109,7 +109,7 @@ suite('keep', () => {
     assert.deepEqual(await kept(root, 'rested'), [[limits.keepBatchRowsMax, true, null]]);
   });
 
-  test('by size: the oldest go, until what is left takes about as much', async () => {
+  test('keep by size removes the oldest rows until the table has about that size', async () => {
     await root.run(table('sized', '1 MB'));
     const rows = (name: string, from: number, bytes: number) =>
       root.run(`INSERT INTO ${name} SELECT jsonb_build_object('n', g, 'x', repeat(md5(g::text), ${bytes / 32})),
@@ -163,7 +163,7 @@ suite('keep', () => {
     assert.ok(read < 45 * Math.ceil(rows / limits.keepBatchRowsMax), String(read));
   });
 
-  test('by number: the oldest go', async () => {
+  test('keep by number removes the oldest rows', async () => {
     await root.run(table('counted', '100 rows'));
     await fill('counted', 250, '1 hour');
     await root.run('ANALYZE counted');
@@ -173,7 +173,7 @@ suite('keep', () => {
     assert.equal(await count('counted'), 100);
   });
 
-  test('code of an owner never runs with the rights of Headgate', async () => {
+  test("keep never runs an owner's code with Headgate's rights", async () => {
     await mallory.run(`CREATE FUNCTION gain() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN EXECUTE 'ALTER ROLE mallory SUPERUSER'; RETURN OLD; END $$`);
     await mallory.run(table('trapped', '1 minute'));
@@ -204,7 +204,7 @@ suite('keep', () => {
     await assert.rejects(mallory.run(`ALTER TABLE parents SET (keep = '1 minute')`), /must be owner/);
   });
 
-  test('what planning a statement runs is an owner’s code too, and so is what foreign keys look at', async () => {
+  test('keep runs planner support functions and foreign key checks as the owner', async () => {
     await mallory.run(`CREATE TABLE met (what text, who name); GRANT ALL ON met TO PUBLIC;
       CREATE FUNCTION meet(what text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.met VALUES (what, current_user); RETURN 1; END $$;
       CREATE FUNCTION later(what text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM public.meet(what);
@@ -231,7 +231,7 @@ suite('keep', () => {
     assert.match(String((await kept(root, 'referred'))[0]?.[2]), /code of role "mallory"/);
   });
 
-  test('what an owner’s code leaves in the session, or ends it with, stops no other table', async () => {
+  test("keep goes on with other tables after an owner's code spoils or ends the session", async () => {
     await mallory.run(`CREATE FUNCTION leave() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         CREATE TEMP TABLE IF NOT EXISTS pg_class (oid oid); PREPARE mine AS SELECT 1; PERFORM set_config('search_path', 'mal', false), set_config('statement_timeout', '0', false),
           set_config('headgate.said', '999999999999999999999999 x''; SELECT', true), set_config('standard_conforming_strings', 'off', false); RETURN NULL; END $$;
@@ -353,7 +353,7 @@ suite('keep', () => {
     assert.deepEqual(await root.run(`SELECT pg_relation_size('days_old') > 0`), [[true]]);
   });
 
-  test('who holds the table is not waited for, and what cannot be is told once', async () => {
+  test('keep does not wait for a locked table, and reports once what it cannot do', async () => {
     await root.run(table('held', '1 minute'));
     await fill('held', 5, '1 hour');
     await mallory.client.query('SELECT 1');
@@ -379,7 +379,7 @@ suite('keep', () => {
     assert.equal(await count('held'), 5);
   });
 
-  test('a row that a worker holds is passed over, and the others go', async () => {
+  test('keep passes over rows that a worker has locked', async () => {
     for (const [name, door, more] of [
       ['jobs', root, ''],
       ['her_jobs', mallory, 'CREATE INDEX ON her_jobs (arrived)'],
@@ -413,7 +413,7 @@ suite('keep', () => {
     assert.deepEqual([await count('fixed'), (await kept(mallory, 'fixed'))[0]?.[0]], [0, 5]);
   });
 
-  test('with keep_if the other rows stay, also those of a partition whose time is over', async () => {
+  test('keep with keep_if leaves the other rows, also in an expired partition', async () => {
     await root.run(`CREATE TABLE queue (data JSONB, done_at TIMESTAMPTZ) INCLUDE TIMESTAMP AS arrived PARTITION BY RANGE (arrived)
       WITH (connector = 'webhook', document = 'data', keep = '12 hours', keep_if = 'done_at IS NOT NULL')`);
     await root.run(`CREATE TABLE queue_old PARTITION OF queue FOR VALUES FROM (MINVALUE) TO ('2025-01-01')`);

@@ -14,13 +14,13 @@ import type { Observe, TableName } from '../observe/observations.ts';
 import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { rowConditionProblem } from '../kit/row-condition.ts';
 import * as sql from './statements.ts';
-import { Left, reasons } from './reasons.ts';
-import type { Cutoff, KeptTable, Leaf, Looked, Said } from './statements.ts';
+import { NotRemoved, reasons } from './reasons.ts';
+import type { Cutoff, KeptTable, Leaf, LockedTable, ReportedReason } from './statements.ts';
 import { OwnersTime } from './owner-time.ts';
 import { connected, ownLogin } from './row-sessions.ts';
-import type { Talk } from './row-sessions.ts';
+import type { RowSession } from './row-sessions.ts';
 
-export interface KeeperOptions {
+export interface RetentionOptions {
   readonly engine: Pick<Engine, 'clientConfig' | 'unavailable'>;
   /** Makes the sessions of owners. */
   readonly logins: OwnerLogins;
@@ -43,15 +43,15 @@ export interface KeeperOptions {
   readonly clock: () => number;
 }
 
-export class Keeper {
-  readonly #options: KeeperOptions;
+export class Retention {
+  readonly #options: RetentionOptions;
   readonly #databases = new Map<
     string,
     { readonly closing: AbortController; readonly ended: Promise<void> }
   >();
   #closed = false;
 
-  constructor(options: KeeperOptions) {
+  constructor(options: RetentionOptions) {
     this.#options = options;
   }
 
@@ -98,14 +98,14 @@ export class Keeper {
 /** One pass over all tables of a database. Resolves with whether there was more to remove than it had time for. */
 export async function keepOnce(
   database: string,
-  options: KeeperOptions,
+  options: RetentionOptions,
   signal: AbortSignal,
 ): Promise<boolean> {
   let isLeft = false;
   let broken: unknown = null;
   let tables: KeptTable[] | null = null;
   const time = new OwnersTime(options.limits.keepOwnerMs, options.clock);
-  const pass = async (own: Talk): Promise<void> => {
+  const pass = async (own: RowSession): Promise<void> => {
     tables ??= await own.transaction(() => own.rows<KeptTable>(sql.keptTables));
     if (tables.length === 0) return;
     for (let table = tables.shift(); table !== undefined && !signal.aborted; table = tables.shift()) {
@@ -133,13 +133,19 @@ class Keeping {
   readonly #database: string;
   readonly #table: KeptTable;
   /** A session of Headgate's role: for what is Headgate's own. */
-  readonly #own: Talk;
-  readonly #options: KeeperOptions;
+  readonly #own: RowSession;
+  readonly #options: RetentionOptions;
   readonly #signal: AbortSignal;
   #id: string | null = null;
   #removed = 0;
 
-  constructor(database: string, table: KeptTable, own: Talk, options: KeeperOptions, signal: AbortSignal) {
+  constructor(
+    database: string,
+    table: KeptTable,
+    own: RowSession,
+    options: RetentionOptions,
+    signal: AbortSignal,
+  ) {
     this.#database = database;
     this.#table = table;
     this.#own = own;
@@ -163,7 +169,7 @@ class Keeping {
       const { code } = error as { code?: string };
       const why = code === '57014' ? reasons.slow : code === lockNotAvailable ? reasons.held : null;
       if (code !== 'HG001')
-        await this.#told(why === null ? error : new Left(why)).catch(() => Promise.reject(error));
+        await this.#told(why === null ? error : new NotRemoved(why)).catch(() => Promise.reject(error));
     }
     if (this.#removed > 0)
       observe({ kind: 'keep.removed', table: this.#name(this.#table), rows: this.#removed });
@@ -171,12 +177,12 @@ class Keeping {
   }
 
   /** `rows`: a session of the table's owner. */
-  async #keep(rows: Talk): Promise<boolean> {
+  async #keep(rows: RowSession): Promise<boolean> {
     const { clock, limits } = this.#options;
     const table = this.#table;
     const until = clock() + limits.keepTurnMs;
     const problem = table.condition === null ? null : rowConditionProblem(table.condition);
-    if (problem !== null) throw new Left(reasons.condition(problem));
+    if (problem !== null) throw new NotRemoved(reasons.condition(problem));
     let isLeft = false;
     for (const leaf of await this.#own.transaction(() => this.#own.rows<Leaf>(sql.leaves, [table.oid]))) {
       const cutoff = await this.#cutoff(rows, leaf);
@@ -198,10 +204,10 @@ class Keeping {
   }
 
   /** null: nothing has to be removed. */
-  async #cutoff(session: Talk, leaf: Leaf): Promise<string | null> {
+  async #cutoff(session: RowSession, leaf: Leaf): Promise<string | null> {
     const { keep, arrival } = this.#table;
     const [, count = '', unit = ''] = /^(\d+) (\w+)$/.exec(keep) ?? [];
-    if (arrival === null) throw new Left(reasons.noTime);
+    if (arrival === null) throw new NotRemoved(reasons.noTime);
     return session.transaction(async () => {
       await this.#safe(session, leaf, arrival);
       if (/^(minute|hour|day)s$/.test(unit))
@@ -215,22 +221,28 @@ class Keeping {
     });
   }
 
-  async #safe(session: Talk, leaf: Leaf, arrival: string): Promise<Looked> {
+  async #safe(session: RowSession, leaf: Leaf, arrival: string): Promise<LockedTable> {
     await session.rows(sql.hold(leaf, this.#table));
-    const [found] = await session.rows<Looked>(sql.looked(leaf, arrival, this.#table));
-    if (found?.same !== true) throw new Left(null);
-    if (found.landlord !== null) throw new Left(reasons.landlord(found.landlord));
-    if (!found.timed) throw new Left(reasons.noTime);
-    if (found.strange !== null) throw new Left(reasons.strange(found.strange));
+    const [found] = await session.rows<LockedTable>(sql.looked(leaf, arrival, this.#table));
+    if (found?.same !== true) throw new NotRemoved(null);
+    if (found.landlord !== null) throw new NotRemoved(reasons.landlord(found.landlord));
+    if (!found.timed) throw new NotRemoved(reasons.noTime);
+    if (found.strange !== null) throw new NotRemoved(reasons.strange(found.strange));
     return found;
   }
 
   /** In a transaction of the owner's, while one of Headgate's holds the turn and logs it. */
   async #remove(
-    session: Talk,
+    session: RowSession,
     leaf: Leaf,
     bounds: Bounds,
-    how: (session: Talk, leaf: Leaf, arrival: string, bounds: Bounds, looked: Looked) => Promise<number>,
+    how: (
+      session: RowSession,
+      leaf: Leaf,
+      arrival: string,
+      bounds: Bounds,
+      looked: LockedTable,
+    ) => Promise<number>,
   ): Promise<void> {
     const { oid, schema, table: name, keep, arrival } = this.#table;
     const own = this.#own;
@@ -252,11 +264,11 @@ class Keeping {
   }
 
   readonly #delete = async (
-    session: Talk,
+    session: RowSession,
     leaf: Leaf,
     arrival: string,
     bounds: Bounds,
-    looked: Looked,
+    looked: LockedTable,
   ): Promise<number> => {
     const { clock, limits } = this.#options;
     const { indexed } = looked;
@@ -287,7 +299,7 @@ class Keeping {
 
   /** Empties a partition as a whole if all of its rows are too old. Returns about how many they were. */
   readonly #empty = async (
-    session: Talk,
+    session: RowSession,
     { oid, name }: Leaf,
     arrival: string,
     { cutoff }: Bounds,
@@ -300,7 +312,8 @@ class Keeping {
 
   async #told(error: unknown): Promise<void> {
     const { oid, schema, table: name, keep } = this.#table;
-    const reason = error instanceof Left ? error.why : error instanceof Error ? error.message : String(error);
+    const reason =
+      error instanceof NotRemoved ? error.why : error instanceof Error ? error.message : String(error);
     if (reason === null || this.#signal.aborted) return;
     const values = [oid, schema, name, keep, 0, null, reason.slice(0, 1_000)];
     const told = await this.#own.transaction(() => this.#own.rows(sql.logged, values));
@@ -315,14 +328,14 @@ class Keeping {
 }
 
 /** Runs a statement about the table, which may run code of its owner, and returns its value. */
-async function said(session: Talk, statement: string): Promise<string> {
-  const [found] = await session.rows<Said>(statement);
+async function said(session: RowSession, statement: string): Promise<string> {
+  const [found] = await session.rows<ReportedReason>(statement);
   await session.query(sql.again);
   return (found?.said ?? '').slice(0, 100);
 }
 
 /** Empty: not known, because there are no rows. */
-async function rowsWithin(session: Talk, keep: string, leaf: Leaf, rows: number): Promise<string> {
+async function rowsWithin(session: RowSession, keep: string, leaf: Leaf, rows: number): Promise<string> {
   const [of] = await session.rows<{ size: string }>(sql.rowSize, [leaf.oid]);
   return said(session, sql.rowsWithin(leaf.name, of?.size ?? '28', keep, rows));
 }

@@ -6,7 +6,7 @@ import { Client } from 'pg';
 import type { QueryResult, QueryResultRow } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { boundAnswers, cutOff, hangUp } from '../engine/close-client.ts';
-import { LeftBehind } from '../engine/orphaned-backends.ts';
+import { OrphanedBackends } from '../engine/orphaned-backends.ts';
 import type { OwnerLogin } from '../engine/owner-logins.ts';
 import type { Limits } from '../config/limits.ts';
 import * as sql from './statements.ts';
@@ -18,7 +18,7 @@ export async function connected<T>(
   { config, ending }: Pick<OwnerLogin, 'config' | 'ending'>,
   options: { readonly limits: TalkLimits },
   signal: AbortSignal,
-  work: (talk: Talk) => Promise<T>,
+  work: (talk: RowSession) => Promise<T>,
 ): Promise<T> {
   const client = new Client({ ...config, application_name: 'headgate keep' });
   // An error of the connection is reported by the query that was waiting.
@@ -28,11 +28,11 @@ export async function connected<T>(
     await client.connect();
     boundAnswers(client);
     signal.addEventListener('abort', cut, { once: true });
-    return await work(new Talk(client, options));
+    return await work(new RowSession(client, options));
   } finally {
     signal.removeEventListener('abort', cut);
     // What it still holds would keep the next connection from its turn.
-    const left = new LeftBehind(() => ending).left(database, client);
+    const left = new OrphanedBackends(() => ending).left(database, client);
     await hangUp(client);
     if (!signal.aborted) await left;
   }
@@ -47,7 +47,7 @@ export function ownLogin(
 }
 
 /** One session. */
-export class Talk {
+export class RowSession {
   readonly #client: Client;
   readonly #limits: TalkLimits;
 

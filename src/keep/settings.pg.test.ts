@@ -21,7 +21,7 @@ for (const [version, bin] of [
     `keep removes the same rows whatever the database's DateStyle and TimeZone are, on PostgreSQL ${version}`,
     { skip: !existsSync(bin) },
     () => {
-      test('by age, by number, and whole partitions, as Headgate and as another owner', async (t) => {
+      test('keep by age, by number and by partition removes the same rows, as Headgate and as another owner', async (t) => {
         const server = await startServer(bin);
         const root = new Door(server.socketDir, 'root');
         t.after(async () => {

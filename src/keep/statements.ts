@@ -45,7 +45,7 @@ export interface Cutoff {
   readonly cutoff: string;
 }
 
-export interface Said {
+export interface ReportedReason {
   readonly said: string | null;
 }
 
@@ -84,7 +84,7 @@ export const hold = ({ oid, name }: Leaf, { owner, own }: KeptTable): string =>
   });
 
 /** What is known about a table under the lock. */
-export interface Looked {
+export interface LockedTable {
   /** It is the table that was meant. */
   readonly same: boolean;
   /** A role that could rename the schema meanwhile, so that the name means another table, whose code would run in a superuser's session; null: none. */
@@ -184,7 +184,7 @@ export const remove = (
   arrival: string,
   cutoff: string,
   from: string,
-  { indexed, lockable }: Pick<Looked, 'indexed' | 'lockable'>,
+  { indexed, lockable }: Pick<LockedTable, 'indexed' | 'lockable'>,
   most: number,
   condition: string | null,
 ): string =>

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { backoffMs } from './backoff.ts';
 
-test('doubles up to the maximum and takes away at most half', () => {
+test('backoff doubles up to the maximum, with up to half as jitter', () => {
   assert.deepEqual(
     [1, 2, 3, 8, 1_000].map((attempt) => backoffMs(attempt, 50, 5_000, () => 0)),
     [50, 100, 200, 5_000, 5_000],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allAtOnce } from './batch-callbacks.ts';
 
-test('what comes in one turn runs in one go, in order, and what that brings in the next', () => {
+test('batched callbacks of one event-loop turn run together in order, and new ones in the next turn', () => {
   const turns: (() => void)[] = [];
   const ran: string[] = [];
   const atEnd = allAtOnce((run) => void turns.push(run));

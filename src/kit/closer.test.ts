@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Closer } from './closer.ts';
 
-test('closes in reverse order, once, and every one even when one fails', async () => {
+test('Closer closes in reverse order, once, and every resource even if one fails', async () => {
   const closed: string[] = [];
   const closer = new Closer();
   closer.add('first', () => void closed.push('first'));

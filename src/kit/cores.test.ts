@@ -4,7 +4,7 @@ import { quotaCores, resources } from './cores.ts';
 
 const files = (texts: Record<string, string>) => (path: string) => texts[path] ?? null;
 
-test('the least quota of all control groups above counts', () => {
+test('the smallest CPU quota of all parent control groups counts', () => {
   const nested = {
     '/proc/self/cgroup': '0::/a.slice/b.service\n',
     '/sys/fs/cgroup/a.slice/b.service/cpu.max': 'max 100000\n',
@@ -17,7 +17,7 @@ test('the least quota of all control groups above counts', () => {
   );
 });
 
-test('no quota, no control groups, and another form of them', () => {
+test('cores are detected without a quota, without control groups and with cgroup v1', () => {
   assert.equal(
     quotaCores(() => null),
     Infinity,
@@ -26,7 +26,7 @@ test('no quota, no control groups, and another form of them', () => {
   assert.equal(quotaCores(files({ '/sys/fs/cgroup/cpu.max': 'max 100000' })), Infinity);
 });
 
-test('this machine has cores and memory', () => {
+test('available cores and memory of the machine are detected', () => {
   const { cores, memoryBytes } = resources();
   assert.ok(cores > 0 && Number.isFinite(cores));
   assert.ok(memoryBytes > 0 && Number.isSafeInteger(memoryBytes));

@@ -6,7 +6,14 @@
 import { isUtf8 } from 'node:buffer';
 import { withoutMark } from './byte-order-mark.ts';
 import { hexDigit } from './json-grammar.ts';
-import { charsetOf, FormProblem, openingBoundary, type Part, type PartLimits, partsOf } from './multipart.ts';
+import {
+  charsetOf,
+  FormProblem,
+  openingBoundary,
+  type FormPart,
+  type PartLimits,
+  partsOf,
+} from './multipart.ts';
 
 /** Name and value of each field as written; a field without `=` has the value ''. */
 function* formParts(text: string): Generator<readonly [name: string, value: string]> {
@@ -93,7 +100,7 @@ function charsetField(text: string, encoding: BufferEncoding): string | null {
 }
 
 function* multipartFields(form: Buffer, boundary: string, limits: PartLimits): Generator<FormField | null> {
-  const parts: Part[] = [];
+  const parts: FormPart[] = [];
   for (const part of partsOf(form, boundary, limits)) {
     if (part === null) yield null;
     else parts.push(part);
@@ -106,7 +113,7 @@ function* multipartFields(form: Buffer, boundary: string, limits: PartLimits): G
 }
 
 /** What a form says of its fields: for all of them, or in the field `charsets` for each (SendGrid). */
-function charsetAmong(parts: readonly Part[], field: string): string | null {
+function charsetAmong(parts: readonly FormPart[], field: string): string | null {
   const all = parts.find(({ name }) => charsetFields.includes(name))?.content.toString('latin1');
   if (all !== undefined) return all;
   const each = parts.find(({ name }) => name === 'charsets')?.content.toString('latin1');

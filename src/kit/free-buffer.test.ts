@@ -21,13 +21,13 @@ test('the memory of a large buffer is free without a collection, and every view 
   }
 });
 
-test('a part of something larger is left alone', () => {
+test('freeBuffer leaves a slice of a larger buffer alone', () => {
   const large = Buffer.alloc(MiB, 1);
   freeBuffer(large.subarray(0, MiB - 1));
   assert.equal(large[0], 1);
 });
 
-test('what Node shares out among small buffers is left alone, and what is empty stays empty', () => {
+test('freeBuffer leaves pooled and empty buffers alone', () => {
   const small = Buffer.from('small');
   freeBuffer(small);
   assert.equal(small.toString(), 'small');

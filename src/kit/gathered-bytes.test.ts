@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { Gathered } from './gathered-bytes.ts';
 import { freeBuffer } from './free-buffer.ts';
 
-test('pieces of any sizes become the same bytes in the same order', () => {
+test('gathered chunks of any sizes give the same bytes in order', () => {
   const size = fc.oneof(fc.nat(10), fc.nat(5_000), fc.integer({ min: 30_000, max: 70_000 }));
   fc.assert(
     fc.property(fc.array(size, { maxLength: 60 }), (sizes) => {
@@ -29,7 +29,7 @@ test('a million bytes that come one by one take little more than a million bytes
   assert.equal(gathered.done().length, 1_000_000);
 });
 
-test('what nothing comes of is given back', () => {
+test('gathered bytes are released if nothing is made of them', () => {
   const gathered = new Gathered();
   const pieces = Array.from({ length: 3 }, () => Buffer.alloc(65_536));
   for (const piece of pieces) gathered.add(piece);
@@ -40,7 +40,7 @@ test('what nothing comes of is given back', () => {
   );
 });
 
-test('what becomes large is in one place as it comes, and is given back whole', () => {
+test('gathered bytes that grow large are written to one buffer and released as a whole', () => {
   const piece = () => Buffer.alloc(65_536, 7);
   const small = new Gathered();
   small.add(piece());
@@ -61,7 +61,7 @@ test('what becomes large is in one place as it comes, and is given back whole', 
   assert.equal(small.done().length, 65_536);
 });
 
-test('what is expected to become large is in one place from its first MiB on', () => {
+test('gathered bytes announced as large use one buffer from the first MiB on', () => {
   const large = new Gathered(25 * 2 ** 20);
   const small = new Gathered(2 * 2 ** 20);
   const [ofLarge, ofSmall] = [large, small].map((gathered) => {

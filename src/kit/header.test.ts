@@ -4,7 +4,7 @@ import { firstHeader, onlyHeader } from './header.ts';
 
 const rawHeaders = ['X-Id', 'a', 'host', 'x-id', 'x-ID', 'b', 'Empty', ''];
 
-test('a header by its name, and not a value that reads like one', () => {
+test("a header is found by name, not in another header's value", () => {
   assert.equal(onlyHeader({ rawHeaders }, 'host'), 'x-id');
   assert.equal(onlyHeader({ rawHeaders }, 'empty'), '');
   assert.equal(onlyHeader({ rawHeaders }, 'nothing'), null);
@@ -13,7 +13,7 @@ test('a header by its name, and not a value that reads like one', () => {
   assert.equal(firstHeader({ rawHeaders }, 'nothing'), null);
 });
 
-test('who can tell one header is not asked for all of them', () => {
+test('a header reader that can give one header is not asked for all', () => {
   const asked = {
     get rawHeaders(): readonly string[] {
       throw new Error('all were asked for');

@@ -44,7 +44,7 @@ test('a connection that waits to be accepted is accepted before its server close
   assert.equal(closed, 'served');
 });
 
-test('closed without a quiet turn, the kernel resets it', async () => {
+test('a server closed without waiting for an idle tick resets the pending connection', async () => {
   const closed = await readBy((server) => Promise.resolve(void server.close()));
   assert.equal(closed, 'ECONNRESET');
 });

@@ -18,7 +18,7 @@ const spelled = (s: string, escaped: boolean) =>
     ? `"${Array.from({ length: s.length }, (_, i) => `\\u${s.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')}"`
     : JSON.stringify(s);
 
-test('gives every member of an object in order, keys decoded, values as they stand, and strings as they are meant', () => {
+test("the JSON walk yields an object's members in order, with decoded keys and strings and raw values", () => {
   const members = fc.array(fc.tuple(key, fc.boolean(), value, blank, blank), { maxLength: 6 });
   fc.assert(
     fc.property(members, blank, (written, before) => {
@@ -45,7 +45,7 @@ test('gives every member of an object in order, keys decoded, values as they sta
   );
 });
 
-test('a walk over anything at all ends', () => {
+test('the JSON walk ends for any input', () => {
   fc.assert(
     fc.property(
       fc.oneof(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { remembered, rememberedOf } from './memoize.ts';
 
-test('each text is made something of once, as long as they are few, short and good', () => {
+test('memoize by text computes each value once while texts are few, short and valid', () => {
   const asked: string[] = [];
   const of = remembered((text) => {
     asked.push(text.slice(0, 3));
@@ -19,7 +19,7 @@ test('each text is made something of once, as long as they are few, short and go
   assert.deepEqual(asked, ['a', 'bad', 'bad', 'xxx', 'xxx', 'b', 'c', 'a']);
 });
 
-test('each object is made something of once, whatever else is equal to it', () => {
+test('memoize by object computes once per object, not per equal value', () => {
   let made = 0;
   const of = rememberedOf(({ name }: { name: string }) => `${name} ${++made}`);
   const [one, other] = [{ name: 'a' }, { name: 'a' }];

@@ -41,7 +41,7 @@ const bytes = fc.oneof(
   fc.string({ unit: fc.constantFrom('\r\n', '--', '-', '\n', 'x') }).map((text) => Buffer.from(text)),
 );
 
-test('reads forms that Node has written as Node reads them, wherever a pause falls', async () => {
+test("the multipart parser reads Node's forms as Node does, wherever chunks are split", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.record({ name, text: name, file: fc.option(fc.record({ name: fileName, bytes })) }), {
@@ -66,7 +66,7 @@ test('reads forms that Node has written as Node reads them, wherever a pause fal
 
 const crlf = (...lines: readonly string[]) => Buffer.from(lines.join('\r\n'));
 
-test('reads a name of RFC 5987, quotes after a backslash, base64 and a charset of a part', () => {
+test('the multipart parser reads RFC 5987 names, escaped quotes, base64 and part charsets', () => {
   const body = crlf(
     '--b', "Content-Disposition: form-data; name=\"f\"; filename*=utf-8''na%C3%AFve.txt", 'Content-Type: text/plain',
     'Content-Transfer-Encoding: base64', '', 'aMOp', '--b',
@@ -92,7 +92,7 @@ test('reads a name of RFC 5987, quotes after a backslash, base64 and a charset o
   assert.deepEqual(ours(latin), [['a', '€']]);
 });
 
-test('refuses parts that are cut, have no name, or are too many', () => {
+test('the multipart parser refuses truncated, unnamed and too many parts', () => {
   const part = 'Content-Disposition: form-data; name="a"';
   for (const body of [
     crlf('--b', part, '', 'x'),

@@ -15,7 +15,7 @@ export class FormProblem extends Error {
   }
 }
 
-export interface Part {
+export interface FormPart {
   readonly name: string;
   /** null: a field, and no file. */
   readonly fileName: string | null;
@@ -47,7 +47,7 @@ export function openingBoundary(body: Buffer): string | null {
 }
 
 /** The parts of a body that begins with the boundary; null is a pause, of which there is one at least every `sliceBytes`. */
-export function* partsOf(body: Buffer, boundary: string, limits: PartLimits): Generator<Part | null> {
+export function* partsOf(body: Buffer, boundary: string, limits: PartLimits): Generator<FormPart | null> {
   const delimiter = Buffer.from(`${lineEnd}--${boundary}`, 'latin1');
   let at = delimiter.length - lineEnd.length;
   let pauseAt = limits.sliceBytes;
@@ -77,7 +77,7 @@ export function* partsOf(body: Buffer, boundary: string, limits: PartLimits): Ge
 /** Whatever follows the last boundary is no part of the form (RFC 2046 §5.1.1). */
 const isLast = (body: Buffer, at: number): boolean => body[at] === dash && body[at + 1] === dash;
 
-function partOf(head: Buffer, content: Buffer): Part {
+function partOf(head: Buffer, content: Buffer): FormPart {
   const fields = headFields(headText(head));
   const disposition = fields.get('content-disposition') ?? '';
   const parameters = parametersOf(disposition);

@@ -5,7 +5,7 @@ import { canonicalAddress, clientNetwork, isLoopbackHost } from './address.ts';
 import { Networks } from './networks.ts';
 import { parseRate } from './rate.ts';
 
-test('one text for one address', () => {
+test('each IP address has one canonical text', () => {
   for (const [given, expected] of [
     ['203.0.113.9', '203.0.113.9'],
     ['::ffff:203.0.113.9', '203.0.113.9'],
@@ -32,7 +32,7 @@ test('one text for one address', () => {
   );
 });
 
-test('a client is an IPv4 address or a /64', () => {
+test("a client's network is its IPv4 address or its IPv6 /64", () => {
   for (const [address, expected] of [
     ['203.0.113.9', '203.0.113.9'],
     ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
@@ -61,7 +61,7 @@ test('a client is an IPv4 address or a /64', () => {
   );
 });
 
-test('networks: what is in them, and what is none', () => {
+test('networks match their addresses, and malformed ones are refused', () => {
   const networks = Networks.parse('10.0.0.0/8, 192.0.2.7 2001:db8::/32,fe80::1');
   assert.ok(networks instanceof Networks);
   for (const inside of ['10.0.0.0', '10.255.255.255', '192.0.2.7', '2001:db8:ffff::1', 'fe80::1'])
@@ -87,7 +87,7 @@ test('networks: what is in them, and what is none', () => {
   }
 });
 
-test('rates and loopback', () => {
+test('rates and loopback addresses are parsed', () => {
   assert.deepEqual(parseRate('100/s'), { count: 100, perMs: 1_000, burst: 10 });
   assert.deepEqual(parseRate(' 600 / min '), { count: 600, perMs: 60_000, burst: 60 });
   assert.deepEqual(parseRate('1/h'), { count: 1, perMs: 3_600_000, burst: 1 });

@@ -3,7 +3,7 @@ import { BlockList, isIP } from 'node:net';
 import { canonicalAddress } from './address.ts';
 
 /** `10.0.0.1/8`: the address is not the first one of its network, so either may have been meant. */
-export interface Wide {
+export interface AmbiguousNetwork {
   readonly text: string;
   readonly network: string;
   readonly address: string;
@@ -11,9 +11,9 @@ export interface Wide {
 
 export class Networks {
   readonly #list: BlockList;
-  readonly wide: readonly Wide[];
+  readonly wide: readonly AmbiguousNetwork[];
 
-  private constructor(list: BlockList, wide: readonly Wide[]) {
+  private constructor(list: BlockList, wide: readonly AmbiguousNetwork[]) {
     this.#list = list;
     this.wide = wide;
   }
@@ -49,7 +49,7 @@ function addNetwork(list: BlockList, word: string): boolean {
 }
 
 /** `text` is known to be a network. */
-function wideOf(text: string): Wide[] {
+function wideOf(text: string): AmbiguousNetwork[] {
   const [address = '', length] = text.split('/');
   if (length === undefined) return [];
   const bytes = addressBytes(address);

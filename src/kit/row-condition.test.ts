@@ -16,7 +16,7 @@ test('conditions on a row are accepted', () => {
     assert.equal(rowConditionProblem(good), null, good);
 });
 
-test('whatever could run code, or be more than a condition, is refused', () => {
+test('a row condition that could run code or hold more than a condition is refused', () => {
   for (const bad of [
     '',
     ' ',

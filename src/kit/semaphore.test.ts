@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { deferred } from './deferred.ts';
 import { Semaphore } from './semaphore.ts';
 
-test('so many at a time, in order; who leaves the queue is passed over, and giving back twice changes nothing', () => {
+test('a semaphore admits in order up to its bound, skips those that left, and ignores a second release', () => {
   const slots = new Semaphore(2);
   const begun: number[] = [];
   const give = Array.from({ length: 6 }, (_, i) => slots.take(() => void begun.push(i)));
@@ -23,7 +23,7 @@ test('so many at a time, in order; who leaves the queue is passed over, and givi
   assert.deepEqual(begun, [0, 1, 2, 4, 5, 6, 7]);
 });
 
-test('work waits for its turn, and not for what is stuck', async () => {
+test('a semaphore passes on work behind failing and stuck work', async () => {
   const slots = new Semaphore(1);
   const works = Array.from({ length: 4 }, () => deferred<number>());
   const begun: number[] = [];

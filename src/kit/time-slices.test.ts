@@ -25,7 +25,7 @@ function* slices(count: number, done: string[], name: string): Generator<void, s
   return name;
 }
 
-test('what cannot be cut: one at a time, in order, each followed by a rest as long as it was', async () => {
+test('indivisible work runs one at a time, in order, each followed by a pause of its length', async () => {
   const { work, turns, rests, at } = controlled();
   const done: number[] = [];
   const works = [20, 1, 200, 1].map(async (ms, i) => {
@@ -75,7 +75,7 @@ test('slices: one in each turn, the smallest work first, and nothing waits that 
   assert.equal(atOnce(slices(5, done, 'c')), 'c');
 });
 
-test('slices wait for what cannot be cut, and for its rest', async () => {
+test('time slices wait for indivisible work and its pause', async () => {
   const { work, turns, rests, at } = controlled();
   const done: string[] = [];
   const whole = work.turn(5_000).then(() => {
@@ -91,7 +91,7 @@ test('slices wait for what cannot be cut, and for its rest', async () => {
   await Promise.all([whole, sliced]);
 });
 
-test('a large work is done at last, however many small ones come', async () => {
+test('large work finishes despite a steady flow of small work', async () => {
   const { work, turns } = controlled();
   const done: string[] = [];
   const first = work.slices(10, slices(2, done, 'small'));
@@ -107,7 +107,7 @@ test('a large work is done at last, however many small ones come', async () => {
   await Promise.all([first, large, ...more]);
 });
 
-test('what fails in a later slice fails the whole, and nothing else', async () => {
+test('work that fails in a later time slice fails alone', async () => {
   function* failing(): Generator<void, never> {
     yield;
     throw new Error('late');

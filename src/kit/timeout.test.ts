@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { deferred } from './deferred.ts';
 import { within } from './timeout.ts';
 
-test('what ends in time is given, and fails as it fails; no timer is left that would hold the process', async () => {
+test('a timeout passes on an early result or failure, and leaves no timer behind', async () => {
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
   const before = timers();
   assert.equal(await within(60_000, Promise.resolve('done'), 'late'), 'done');
@@ -11,7 +11,7 @@ test('what ends in time is given, and fails as it fails; no timer is left that w
   assert.equal(timers(), before);
 });
 
-test('what does not is late, and may fail unheard', async () => {
+test('a timeout reports late work and ignores its later failure', async () => {
   const { promise, reject } = deferred<string>();
   assert.equal(await within(1, promise, 'late'), 'late');
   reject(new Error('later'));

@@ -7,7 +7,7 @@ import { readBatch } from './batch-frame.ts';
 const ops = ['insert', 'upsert', 'update', 'delete'] as const;
 const blank = fc.stringMatching(/^[ \n\r\t]{0,3}$/);
 
-test('finds the data of every item, whatever JSON it is and however it is written', () => {
+test('a batch frame yields the data of every item, whatever JSON it is', () => {
   const item = fc.record({
     op: fc.constantFrom(...ops),
     data: fc.json(),
@@ -36,7 +36,7 @@ test('finds the data of every item, whatever JSON it is and however it is writte
   );
 });
 
-test('any bytes are a batch or refused, and what JSON does not take is no batch unless it is within data', () => {
+test('any bytes are a batch frame or refused, and invalid JSON is accepted within data only', () => {
   const good =
     '{"dml_batch_id":12,"items":[{"op":"delete","data":{"a":[1,"}"]}},{"op":"insert","data":null}]}';
   const changed = fc
@@ -65,7 +65,7 @@ test('any bytes are a batch or refused, and what JSON does not take is no batch 
   );
 });
 
-test('a large batch is read in one pass', () => {
+test('a large WebSocket batch frame is read in one pass', () => {
   const data = `{"text":"${'é"'.replace('"', '\\"').repeat(20)}","n":[1,2,{"a":null}]}`;
   const items = Array.from({ length: 20_000 }, (_, i) => `{"op":"${ops[i % 4]}","data":${data}}`);
   const read = readBatch(Buffer.from(`{"dml_batch_id":1,"items":[${items.join()}]}`));

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { Exchange } from '../http/exchange.ts';
 import type { Incoming } from '../http/exchange.ts';
 import type { BodyRules } from '../http/body.ts';
-import type { Asked, Handshakes } from '../ingest/handshake.ts';
+import type { HandshakeOutcome, SenderHandshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { Arrival } from '../types/request.ts';
 import type { KeptApart, Outcome, Spooled } from '../types/rows.ts';
@@ -14,7 +14,7 @@ import type { Target } from '../types/target.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { Refused } from '../errors/refusals.ts';
-import type { RefusalReplies, Reply } from './reply.ts';
+import type { RefusalReplies, WebhookReply } from './reply.ts';
 import {
   committedReply,
   failureReply,
@@ -29,7 +29,7 @@ import {
 export interface WebhookContext {
   readonly ingest: Pick<Ingest, 'submit'>;
   /** null: no handshake is answered. */
-  readonly handshakes: Pick<Handshakes, 'ask'> | null;
+  readonly handshakes: Pick<SenderHandshakes, 'ask'> | null;
   readonly observe: Observe;
   readonly bodies: BodyRules;
   readonly refusalReply: RefusalReplies;
@@ -84,7 +84,7 @@ export class WebhookExchange extends Exchange implements Arrival {
     );
   }
 
-  #decided(outcome: Outcome | Asked | Spooled | KeptApart): void {
+  #decided(outcome: Outcome | HandshakeOutcome | Spooled | KeptApart): void {
     switch (outcome.kind) {
       case 'committed': {
         const own = this.#table?.answers?.committed ?? null;
@@ -108,7 +108,7 @@ export class WebhookExchange extends Exchange implements Arrival {
   }
 
   /** A bug that throws before there is a promise is answered like any other bug. */
-  #ingest(): Promise<Outcome | Asked | Spooled | KeptApart> {
+  #ingest(): Promise<Outcome | HandshakeOutcome | Spooled | KeptApart> {
     try {
       return this.#room.ingest.submit(this, { target: (target) => void (this.#table = target) });
     } catch (error) {
@@ -123,7 +123,7 @@ export class WebhookExchange extends Exchange implements Arrival {
     this.#room.observe({ kind: 'request.failed', requestId, error });
   }
 
-  #answer(reply: Reply, held?: string, stale?: number): void {
+  #answer(reply: WebhookReply, held?: string, stale?: number): void {
     this.write(reply);
     const said = {
       kind: 'request.answered' as const,

@@ -182,10 +182,10 @@ async function checkOver(
 }
 
 for (const [name, bytes, answers, end] of cases) {
-  test(`${name}: ${answers.join(', ')}, ${end}`, () => check([bytes], answers, end));
+  test(`hostile HTTP, ${name}: ${answers.join(', ')}, ${end}`, () => check([bytes], answers, end));
 }
 
-test('the same answers when every byte comes alone', async () => {
+test('the listener gives the same answers when every byte arrives alone', async () => {
   for (const [name, bytes, answers, end] of cases) {
     if (bytes.length > 700) continue;
     // What comes in so many pieces is read by Node's parser in any case.

@@ -82,7 +82,7 @@ test('curl posts with Expect: 100-continue, chunked, and reads a refusal of a bo
   assert.match((await refused).stdout, /"code":"body_too_large"\}413$/);
 });
 
-test('bodies are kept apart, however they were cut', async (t) => {
+test('the listener keeps pipelined bodies apart for any chunks', async (t) => {
   const server = await listen(t, { bodyBytesMax: 1_000_000 });
   const clients = await Promise.all(Array.from({ length: 20 }, () => RawClient.connect(server.port)));
   const bodies = clients.map((_, i) => String.fromCharCode(65 + i).repeat(1 + i * 9_000));
@@ -96,7 +96,7 @@ test('bodies are kept apart, however they were cut', async (t) => {
   assert.equal(server.listener.load.bytesInFlight, 0);
 });
 
-test('a body that is kept is not overwritten by those that follow', async (t) => {
+test('the listener does not overwrite a retained body with later ones', async (t) => {
   const server = await listen(t);
   const client = await RawClient.connect(server.port);
   const texts = Array.from({ length: 500 }, (_, i) => `{"n":${i}}`);
@@ -136,7 +136,7 @@ test('a sender that closes its half after the request reads its answer', async (
   await client.closed;
 });
 
-test('a reset at any byte of a request leaves nothing in flight', async (t) => {
+test('a webhook reset at any byte leaves no bytes in flight', async (t) => {
   const server = await listen(t);
   const requests = [post(path, '{"a":1}', 'Expect: 100-continue\r\n'), chunked(path, ['{"a"', ':1}'])];
   for (const request of requests) {
@@ -192,7 +192,7 @@ test('a sender that goes away while its row is committed costs nothing but the a
   assert.equal(server.listener.load.bytesInFlight, 0);
 });
 
-test('slow headers, slow bodies and silence are answered 408', async (t) => {
+test('the listener answers slow headers, slow bodies and silence with 408', async (t) => {
   const server = await listen(t, { limits: { headersTimeoutMs: 100, requestTimeoutMs: 200 } });
   for (const bytes of [
     '',
@@ -246,7 +246,7 @@ test('bodies beyond the bytes in flight are refused before they are read, and ac
   for (const client of [a, b, c]) client.destroy();
 });
 
-test('a flood of requests in flight is refused by the cost of each', async (t) => {
+test('the listener refuses a flood of requests in flight by their cost', async (t) => {
   const gate = deferred<Outcome>();
   const server = await listen(t, {
     limits: { bodiesInFlightBytesMax: 10_100, requestCostBytes: 1_000 },
@@ -320,7 +320,7 @@ test('closing: new connections are refused, what is on its way on open ones is s
   for (const client of [busy, pipelining]) client.destroy();
 });
 
-test('closing: a connection that stays idle is closed', async (t) => {
+test('a closing listener closes idle connections', async (t) => {
   const server = await listen(t, { limits: { drainIdleMs: 50 } });
   const client = await RawClient.connect(server.port);
   client.send(post(path, '{}'));
@@ -384,7 +384,7 @@ test('a bug is answered 500 with an id that finds it in the log, and nothing els
   assert.deepEqual(body, { error: 'internal error', code: 'internal', request_id: said.requestId });
 });
 
-test('the port in use is an error of open', async (t) => {
+test('opening the listener on a port in use fails', async (t) => {
   const server = await listen(t);
   const { openListener } = await import('./http.ts');
   await assert.rejects(

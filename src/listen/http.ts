@@ -7,15 +7,15 @@
 import type { IncomingMessage } from 'node:http';
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
-import type { Gate } from '../access/gate.ts';
+import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { Connection } from '../http/connection.ts';
 import type { ServerContext, HttpRequest, Incoming } from '../http/exchange.ts';
 import { HttpServer } from '../http/http-server.ts';
 import type { HttpHandler, Offers } from '../http/http-server.ts';
-import type { Handshakes } from '../ingest/handshake.ts';
+import type { SenderHandshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
-import type { Streams } from '../ingest/ingest-stream.ts';
+import type { RequestStreams } from '../ingest/ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import type { Limits } from '../config/limits.ts';
@@ -27,7 +27,7 @@ import type { WebhookContext } from './exchange.ts';
 import { WebhookExchange } from './exchange.ts';
 import type { OriginRule } from './handshake.ts';
 import { handshakeRefusal, originRule } from './handshake.ts';
-import type { Reply } from './reply.ts';
+import type { WebhookReply } from './reply.ts';
 import { createRefusalReplies } from './reply.ts';
 import { isIngestTarget, isWebhookTarget, webhookPrefix } from '../ingest/routes.ts';
 import { Backlogs } from './unacked.ts';
@@ -40,9 +40,9 @@ export interface ListenerOptions {
   readonly fd?: ListenAt['fd'];
   readonly ingest: Pick<Ingest, 'submit'>;
   /** Answers the handshakes of senders; null or absent: none is answered. */
-  readonly handshakes?: Pick<Handshakes, 'ask'> | null;
+  readonly handshakes?: Pick<SenderHandshakes, 'ask'> | null;
   /** Takes the batches of WebSockets; absent: there is no such door. */
-  readonly streams?: Pick<Streams, 'open'>;
+  readonly streams?: Pick<RequestStreams, 'open'>;
   /** Origins whose pages may open a WebSocket, separated by commas; `*`: all. */
   readonly websocketOrigins?: string | null;
   readonly bodyBytesMax: number;
@@ -57,7 +57,7 @@ export interface ListenerOptions {
   /** null or absent: plain HTTP. */
   readonly tls?: TlsSource | null;
   /** null or absent: everybody may connect, and no proxy is trusted. */
-  readonly gate?: Gate | null;
+  readonly gate?: Admission | null;
 }
 
 export interface Listener extends Closable {
@@ -189,7 +189,7 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
     return refused ?? gate?.refuses(gate.clientAddress(connection.remoteAddress, request)) ?? null;
   }
 
-  words(why: Refusal): Reply {
+  words(why: Refusal): WebhookReply {
     const reply = this.#room.refusalReply(why);
     const { status, code } = reply;
     this.#room.observe({ kind: 'request.answered', table: null, status, code, rows: 0, seconds: 0 });

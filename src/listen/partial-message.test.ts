@@ -37,7 +37,7 @@ function framesOf(messages: readonly { size: number; pieces: number; ping: boole
   return frames;
 }
 
-test('never says less than a receiver holds, and nothing where it holds nothing', () => {
+test('the estimate of a partial WebSocket message is never below what the receiver holds', () => {
   const cuts = fc.array(fc.integer({ min: 1, max: 20_000 }), { minLength: 1 });
   fc.assert(
     fc.property(fc.array(message, { maxLength: 6 }), cuts, (messages, cuts) => {

@@ -19,7 +19,7 @@ test('answers that need no waiting are counted with the piece that their request
 
 const path = '/webhook/dev/public/t';
 
-test('more requests at once than may wait: those that may are answered, one more is refused, and no other is read', async (t) => {
+test('pipelined requests beyond the bound: the allowed ones are answered, the next is refused, the rest unread', async (t) => {
   const go = deferred<void>();
   const server = await startListener({
     limits: { lingerMs: 200 },

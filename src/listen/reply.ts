@@ -4,7 +4,7 @@
  */
 import { rememberedOf } from '../kit/memoize.ts';
 import { often } from '../http/reply.ts';
-import type { Reply as HttpReply } from '../http/reply.ts';
+import type { HttpReply } from '../http/reply.ts';
 import { onlyHeader } from '../kit/header.ts';
 import type { Arrival } from '../types/request.ts';
 import type { CommittedAnswer, HandshakeAnswer } from '../types/answers.ts';
@@ -12,12 +12,18 @@ import type { KeptApart, Spooled } from '../types/rows.ts';
 import type { Refusal, RefusalCode } from '../errors/refusals.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 
-export interface Reply extends HttpReply {
+export interface WebhookReply extends HttpReply {
   readonly code: RefusalCode | 'committed' | 'handshake' | 'spooled';
   readonly rows: number;
 }
 
-function reply(status: number, code: Reply['code'], rows: number, body: string, extra: string[] = []): Reply {
+function reply(
+  status: number,
+  code: WebhookReply['code'],
+  rows: number,
+  body: string,
+  extra: string[] = [],
+): WebhookReply {
   const headers = [
     'Content-Type',
     'application/json',
@@ -45,7 +51,7 @@ const headersOf: { readonly [code in RefusalCode]?: readonly string[] } = {
   upgrade_required: ['Upgrade', 'websocket', 'Connection', 'Upgrade', 'Sec-WebSocket-Version', '13'],
 };
 
-function refusalReply(it: Refusal, extra: string[] = []): Reply {
+function refusalReply(it: Refusal, extra: string[] = []): WebhookReply {
   const body = asciiJson({ error: it.message, code: it.code });
   return reply(refusals[it.code].status, it.code, 0, body, [...(headersOf[it.code] ?? []), ...extra]);
 }
@@ -55,7 +61,7 @@ const oneRow = often(reply(200, 'committed', 1, '{"rows":1}'));
 type AskedHeaders = Pick<Arrival, 'rawHeaders' | 'header'>;
 
 /** `stale`: rows that were not newer than what the table has. */
-export function committedReply(rows: number, stale?: number): Reply {
+export function committedReply(rows: number, stale?: number): WebhookReply {
   if (stale !== undefined) return reply(200, 'committed', rows, `{"rows":${rows},"stale":${stale}}`);
   return rows === 1 ? oneRow : reply(200, 'committed', rows, `{"rows":${rows}}`);
 }
@@ -64,14 +70,14 @@ export function committedReply(rows: number, stale?: number): Reply {
  * The answer that the table's owner has chosen for committed requests, made once. Headers of the request may be echoed; if
  * none is, none is read.
  */
-export function ownReply(rows: number, answer: CommittedAnswer, request: AskedHeaders): Reply {
+export function ownReply(rows: number, answer: CommittedAnswer, request: AskedHeaders): WebhookReply {
   const made = madeReply(answer);
   const echoed = answer.echoes.length === 0 ? [] : echoesOf(answer, request);
   if (rows === 1 && echoed.length === 0) return made;
   return { ...made, rows, headers: [...made.headers, ...echoed] };
 }
 
-const madeReply = rememberedOf((answer: CommittedAnswer): Reply => {
+const madeReply = rememberedOf((answer: CommittedAnswer): WebhookReply => {
   const headers = [...contentHeaders(answer), ...answer.headers];
   const { status, body } = answer;
   return often({ status, code: 'committed', rows: 1, headers, body });
@@ -108,7 +114,7 @@ const harmless = [
 ];
 
 /** The answer to a sender's handshake. No page of another origin may read it. */
-export function handshakeReply(answer: HandshakeAnswer): Reply {
+export function handshakeReply(answer: HandshakeAnswer): WebhookReply {
   const { status, body } = answer;
   const headers = [...contentHeaders(answer), ...harmless, ...answer.headers];
   return { status, code: 'handshake', rows: 0, headers, body };
@@ -122,7 +128,7 @@ export function spooledReply(
   { status, rows }: Spooled,
   answer: CommittedAnswer | null,
   request: AskedHeaders,
-): Reply {
+): WebhookReply {
   if (answer === null) return reply(status, 'spooled', 0, `{"rows":0,"spooled":${rows}}`, spooledHeaders);
   const own = ownReply(rows, answer, request);
   return { ...own, code: 'spooled', rows: 0, headers: [...own.headers, ...spooledHeaders] };
@@ -133,7 +139,7 @@ export function keptApartReply(
   { status, rows }: KeptApart,
   answer: CommittedAnswer | null,
   request: AskedHeaders,
-): Reply {
+): WebhookReply {
   const code = 'delivery_differs';
   if (answer === null)
     return reply(status, code, 0, `{"rows":0,"kept":${rows},"code":"${code}"}`, keptApartHeaders);
@@ -141,7 +147,7 @@ export function keptApartReply(
   return { ...own, code, rows: 0, headers: [...own.headers, ...keptApartHeaders] };
 }
 
-export function failureReply(requestId: string): Reply {
+export function failureReply(requestId: string): WebhookReply {
   const { code, message } = refusal('internal');
   return reply(500, code, 0, asciiJson({ error: message, code, request_id: requestId }));
 }
@@ -161,11 +167,11 @@ export function preflightReply(requested: string | undefined): HttpReply {
 }
 
 /** Returns the reply to a refusal. A 503, and the like, says when to come back, spread so that senders do not all return at once. */
-export type RefusalReplies = (it: Refusal) => Reply;
+export type RefusalReplies = (it: Refusal) => WebhookReply;
 
 export function createRefusalReplies(random: () => number, retryAfterSecondsMax: number): RefusalReplies {
-  const prebuilt = new Map<Refusal, readonly Reply[]>();
-  const variants = (it: Refusal): readonly Reply[] =>
+  const prebuilt = new Map<Refusal, readonly WebhookReply[]>();
+  const variants = (it: Refusal): readonly WebhookReply[] =>
     it.retryAfterSeconds !== undefined
       ? [refusalReply(it, ['Retry-After', String(it.retryAfterSeconds)])]
       : refusals[it.code].status === 503 || it.code === 'sender_overloaded'

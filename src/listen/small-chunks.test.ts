@@ -38,7 +38,7 @@ test('a body in too many small chunks is refused, whole ones before it are not, 
   assert.equal(server.bodies.length, 7);
 });
 
-test('what is refused before its body is read does not have it read chunk by chunk either', async (t) => {
+test('a request refused before its body is not read chunk by chunk either', async (t) => {
   const server = await startListener(bounds);
   t.after(() => server.close());
   const client = await RawClient.connect(server.port);
@@ -50,7 +50,7 @@ test('what is refused before its body is read does not have it read chunk by chu
 
 const offer = 'GET /none HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n';
 
-test('what follows in the same piece is not read without its body, and no other connection is', async (t) => {
+test('after a refused chunked request the bytes behind it are not read, and other connections are served', async (t) => {
   for (const following of [post(path, 'a body'), offer, offer + post(path, 'a body')]) {
     const server = await startListener({ ...bounds, limits: { ...bounds.limits, lingerMs: 60_000 } });
     t.after(() => server.close());

@@ -22,8 +22,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import type { Outcome } from '../types/rows.ts';
-import type { Opening, Stream, Streams } from '../ingest/ingest-stream.ts';
-import type { Gate } from '../access/gate.ts';
+import type { StreamUpgrade, Stream, RequestStreams } from '../ingest/ingest-stream.ts';
+import type { Admission } from '../access/admission.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import type { Refusal, RefusalCode } from '../errors/refusals.ts';
@@ -38,7 +38,7 @@ import { binaryRefused, closeCode, closeCodes, lookupFailed, named } from './web
 
 /** What all WebSockets of one listener share. */
 export interface SocketContext {
-  readonly streams: Pick<Streams, 'open'>;
+  readonly streams: Pick<RequestStreams, 'open'>;
   readonly observe: Observe;
   readonly limits: Limits;
   readonly inFlight: BytesInFlight;
@@ -46,7 +46,7 @@ export interface SocketContext {
   /** ms since 1970 */
   readonly now: () => number;
   /** Knows the client behind a trusted proxy. */
-  readonly gate: Gate | null;
+  readonly gate: Admission | null;
 }
 
 type State = 'silent' | 'opening' | 'open' | 'ending' | 'closed';
@@ -59,7 +59,7 @@ export class SocketSession {
   readonly #room: SocketContext;
   readonly #ws: WebSocket;
   readonly #socket: Socket;
-  readonly #opening: Omit<Opening, 'arrivedAtMs' | 'body'>;
+  readonly #opening: Omit<StreamUpgrade, 'arrivedAtMs' | 'body'>;
   readonly #openedMs: number;
   readonly #share: Share;
   readonly #partial = new PartialMessage();

@@ -113,7 +113,7 @@ class Bench {
 const committed: Outcome = { kind: 'committed', rows: 1 };
 const refused: Outcome = { kind: 'aborted', refusal: refusal('row_refused') };
 
-test('a WebSocket, in every state, at every event', async () => {
+test("a WebSocket's state table holds in every state at every event", async () => {
   const opening = () => new Bench().message(init);
   const open = () => opening().opens();
   const answering = async () => (await open()).message(batch(1));

@@ -89,7 +89,7 @@ test('slow headers, slow bodies and silence are answered 408; a handshake that d
   assert.deepEqual(server.listener.load, { connections: 0, bytesInFlight: 0 });
 });
 
-test('a reset at any byte leaves nothing in flight', async (t) => {
+test('a TLS connection reset at any byte leaves no bytes in flight', async (t) => {
   const server = await listen(t);
   if (server === null) return;
   const request = post(path, '{"a":1}', 'Expect: 100-continue\r\n');
@@ -104,7 +104,7 @@ test('a reset at any byte leaves nothing in flight', async (t) => {
   assert.equal(server.bodies.length, 0);
 });
 
-test('WebSockets over TLS', async (t) => {
+test('WebSockets work over TLS', async (t) => {
   const server = await listen(t, { streams: testStreams() });
   if (server === null) return;
   const url = `wss://127.0.0.1:${server.port}/ingest/dev/public/t`;
@@ -151,7 +151,7 @@ test('draining: what runs is answered, idle connections and handshakes are ended
   assert.deepEqual(server.listener.load, { connections: 0, bytesInFlight: 0 });
 });
 
-test('whoever speaks no TLS is hung up on, and costs the others nothing', async (t) => {
+test('a client that speaks no TLS is disconnected and costs others nothing', async (t) => {
   const server = await listen(t);
   if (server === null) return;
   const client = await open(server);

@@ -41,7 +41,7 @@ const broken: [name: string, bytes: () => Buffer, code: number][] = [
 
 suite('hostile WebSockets', () => {
   for (const [name, bytes, code] of broken) {
-    test(`${name}: ${code}`, async (t) => {
+    test(`hostile WebSocket, ${name}: closes with ${code}`, async (t) => {
       const server = await listen(t, {}, {
         limits: { websocketMessageBytesMax: 1024, websocketFragmentsMax: 32 },
       }); // prettier-ignore
@@ -112,7 +112,7 @@ suite('hostile WebSockets', () => {
     dead.destroy();
   });
 
-  test('what is not acknowledged is bounded: the client is not read until some of it is', async (t) => {
+  test('unacknowledged WebSocket batches are bounded: the client is not read until some are acknowledged', async (t) => {
     const gate = deferred<Outcome>();
     const taken: Rows[] = [];
     const server = await listen(t, { submit: (rows) => (taken.push(rows), gate.promise) }, {
@@ -152,7 +152,7 @@ suite('hostile WebSockets', () => {
     assert.deepEqual(server.listener.load, nothing);
   });
 
-  test('all connections together keep to the bytes in flight, and webhooks are refused meanwhile', async (t) => {
+  test('WebSocket connections together respect the bytes in flight, and webhooks are refused meanwhile', async (t) => {
     const gate = deferred<Outcome>();
     const max = 2_000_000;
     const server = await listen(t, { submit: () => gate.promise }, {
@@ -201,7 +201,7 @@ suite('hostile WebSockets', () => {
     assert.deepEqual(server.listener.load, nothing);
   });
 
-  test('a reset at any byte leaves nothing in flight', async (t) => {
+  test('a WebSocket reset at any byte leaves no bytes in flight', async (t) => {
     const taken: Rows[] = [];
     const server = await listen(t, { submit: (rows) => (taken.push(rows), Promise.resolve(committed)) });
     const bytes = Buffer.concat([
@@ -224,7 +224,7 @@ suite('hostile WebSockets', () => {
     assert.ok(taken.every((rows) => textsOf(rows).join() === '1'));
   });
 
-  test('draining: what was taken is acknowledged, then 1001; nothing new is let in', async (t) => {
+  test('a draining listener acknowledges received batches, closes WebSockets with 1001, and accepts none', async (t) => {
     const gates = new Map([
       ['1', deferred<Outcome>()],
       ['2', deferred<Outcome>()],

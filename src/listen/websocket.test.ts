@@ -81,7 +81,7 @@ const openings: [name: string, first: () => string, code: number, fatal: RegExp]
   ['tomorrow', () => `{"type":"init","timestamp":${now() + 302_000}}`, 1008, /^timestamp skew of 30\d s/],
 ]; // prettier-ignore
 
-test('a first message that is no init frame is told why', async (t) => {
+test('a WebSocket whose first message is no init frame is closed with the reason', async (t) => {
   const server = await listen(t);
   for (const [name, first, code, fatal] of openings) {
     const client = await WsClient.connect(`ws://127.0.0.1:${server.port}${path}`);
@@ -97,7 +97,7 @@ test('a first message that is no init frame is told why', async (t) => {
   await good.acked(1);
 });
 
-test('a table that is not there, not accepted or away is told in words', async (t) => {
+test('a WebSocket to a missing, unauthorized or unavailable table gets a message', async (t) => {
   const seen: CheckRequest[] = [];
   const server = await listen(t, {
     find: (name) => {
@@ -160,7 +160,7 @@ const refusedMessages: [name: string, message: string, fatal: string][] = [
 ]; // prettier-ignore
 
 for (const [name, message, fatal] of refusedMessages) {
-  test(`a message that cannot be taken: ${name}`, async (t) => {
+  test(`a WebSocket message is refused: ${name}`, async (t) => {
     const server = await listen(t);
     const client = await open(t, server);
     client.send(3, one);
@@ -170,7 +170,7 @@ for (const [name, message, fatal] of refusedMessages) {
   });
 }
 
-test('what a frame may hold besides', async (t) => {
+test('a WebSocket batch frame may hold other members', async (t) => {
   const rows: Rows[] = [];
   const server = await listen(t, {
     submit: (it) => {
@@ -187,7 +187,7 @@ test('what a frame may hold besides', async (t) => {
   assert.deepEqual([...(rows[0]?.deletes ?? [])], [1, 0]);
 });
 
-test('binary messages are not read', async (t) => {
+test('binary WebSocket messages are refused', async (t) => {
   const client = await open(t, await listen(t));
   client.send(1, one);
   client.ws.send(Buffer.from(batchText(2, one)));
@@ -228,7 +228,7 @@ test('handshake, init frame and batches in one write, and in single bytes', asyn
   assert.deepEqual(server.listener.load, { connections: 0, bytesInFlight: 0 });
 });
 
-test('a handshake waits for the answers before it on its connection', async (t) => {
+test('a WebSocket upgrade waits for earlier answers on its connection', async (t) => {
   const gate = deferred<Outcome>();
   const server = await listen(t, {}, { commit: () => gate.promise });
   const client = await RawClient.connect(server.port);

@@ -35,7 +35,7 @@ const failsWith = (status: number, message: RegExp) => (error: unknown) =>
   error instanceof ClusterError && error.status === status && message.test(error.message);
 
 suite('cluster', () => {
-  test('sends who asks, where the cluster says, and what', async (t) => {
+  test('the Kubernetes client sends its token, address and body as configured', async (t) => {
     const cluster = await clusterOf(
       t,
       (request, response) => {
@@ -116,7 +116,7 @@ suite('cluster', () => {
     }
   });
 
-  test('its signal ends a request at once, also one that has not begun', async (t) => {
+  test('an abort signal ends a Kubernetes request at once, also one not yet begun', async (t) => {
     const stop = new AbortController();
     const cluster = await clusterOf(t, () => stop.abort());
     await assert.rejects(cluster.request(get, stop.signal), failsWith(0, /abort/));

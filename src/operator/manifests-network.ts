@@ -4,7 +4,7 @@
  */
 import { filled, object } from './manifest.ts';
 import type { Deployment, Manifest } from './manifest.ts';
-import type { Json } from './resource.ts';
+import type { ResourceJson } from './resource.ts';
 
 export function networkManifests(deployment: Deployment): Manifest[] {
   const { spec, selector } = deployment;
@@ -85,11 +85,11 @@ function httpRoute(deployment: Deployment, wanted: NonNullable<Deployment['spec'
 function networkPolicy(deployment: Deployment): Manifest {
   const { spec, selector } = deployment;
   const { webhookFrom, sqlFrom, gatewayFrom, metricsFrom } = spec.networkPolicy;
-  const ownNamespace: readonly Json[] = [{ podSelector: {} }];
-  const prometheus: readonly Json[] = [
+  const ownNamespace: readonly ResourceJson[] = [{ podSelector: {} }];
+  const prometheus: readonly ResourceJson[] = [
     { namespaceSelector: {}, podSelector: { matchLabels: { 'app.kubernetes.io/name': 'prometheus' } } },
   ];
-  const rule = (port: number, from: readonly Json[] | undefined) => ({
+  const rule = (port: number, from: readonly ResourceJson[] | undefined) => ({
     from,
     ports: [{ port, protocol: 'TCP' }],
   });

@@ -4,7 +4,7 @@
  */
 import { filled } from './manifest.ts';
 import type { Deployment } from './manifest.ts';
-import type { Json, JsonObject, ProbeTimes } from './resource.ts';
+import type { ResourceJson, JsonObject, ProbeTimes } from './resource.ts';
 
 const dataDir = '/data';
 
@@ -89,7 +89,7 @@ function probe(path: string, { initialDelaySeconds, ...times }: ProbeTimes): Jso
   return { httpGet: { path, port: 'admin' }, ...delay, ...times };
 }
 
-function environment({ spec, name }: Deployment): Json[] {
+function environment({ spec, name }: Deployment): ResourceJson[] {
   const set = (variable: string, value: string | number | boolean) => ({
     name: variable,
     value: String(value),
@@ -158,7 +158,7 @@ function accessEnvironment({ access, listeners, bodyBytesMax }: Deployment['spec
   return all.filter(([, value]) => value !== '');
 }
 
-function volumes({ spec, name }: Deployment): Json[] {
+function volumes({ spec, name }: Deployment): ResourceJson[] {
   const temporary = { name: 'tmp', emptyDir: { sizeLimit: '256Mi' } };
   const tls = certificates(spec).map(({ door, secretName }) => ({
     name: `tls-${door}`,
@@ -178,7 +178,7 @@ function volumes({ spec, name }: Deployment): Json[] {
   ];
 }
 
-function spread({ spec, selector }: Deployment): readonly Json[] {
+function spread({ spec, selector }: Deployment): readonly ResourceJson[] {
   if (spec.topologySpreadConstraints.length > 0 || spec.databaseUrlSecret === null) {
     return spec.topologySpreadConstraints;
   }

@@ -7,7 +7,7 @@ import { networkManifests } from './manifests-network.ts';
 import { isStateful, object } from './manifest.ts';
 import type { Deployment, Manifest } from './manifest.ts';
 import { podTemplate } from './manifests-pod.ts';
-import type { CompleteSpec, Json } from './resource.ts';
+import type { CompleteSpec, ResourceJson } from './resource.ts';
 
 export function manifestsOf(deployment: Deployment): readonly Manifest[] {
   const { spec } = deployment;
@@ -84,7 +84,7 @@ function external(deployment: Deployment): Manifest[] {
   return made;
 
   function autoscaler(of: Deployment, bounds: NonNullable<CompleteSpec['autoscaling']>): Manifest {
-    const cpu: Json = {
+    const cpu: ResourceJson = {
       name: 'cpu',
       target: { type: 'Utilization', averageUtilization: bounds.targetCPUUtilizationPercentage },
     };

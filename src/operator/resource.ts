@@ -4,9 +4,9 @@
  * cannot be built. Pure.
  */
 
-export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+export type ResourceJson = null | boolean | number | string | readonly ResourceJson[] | JsonObject;
 export interface JsonObject {
-  readonly [name: string]: Json | undefined;
+  readonly [name: string]: ResourceJson | undefined;
 }
 
 export const group = 'headgate.dev';
@@ -35,7 +35,7 @@ export interface CompleteSpec {
   /** Empty: the operator's own image. */
   readonly image: string;
   readonly imagePullPolicy: string;
-  readonly imagePullSecrets: readonly Json[];
+  readonly imagePullSecrets: readonly ResourceJson[];
   readonly replicas: number;
   readonly autoscaling: {
     readonly minReplicas: number;
@@ -75,11 +75,11 @@ export interface CompleteSpec {
     readonly className: string;
     readonly annotations: Texts;
     readonly hosts: readonly string[];
-    readonly tls: readonly Json[];
+    readonly tls: readonly ResourceJson[];
   } | null;
   readonly httpRoute: {
     readonly annotations: Texts;
-    readonly parentRefs: readonly Json[];
+    readonly parentRefs: readonly ResourceJson[];
     readonly hostnames: readonly string[];
   } | null;
   /** Names of Secrets of type kubernetes.io/tls; empty: no TLS at that door. */
@@ -104,10 +104,10 @@ export interface CompleteSpec {
   readonly logLevel: string;
   readonly networkPolicy: {
     readonly enabled: boolean;
-    readonly webhookFrom: readonly Json[];
-    readonly sqlFrom: readonly Json[];
-    readonly gatewayFrom: readonly Json[];
-    readonly metricsFrom: readonly Json[];
+    readonly webhookFrom: readonly ResourceJson[];
+    readonly sqlFrom: readonly ResourceJson[];
+    readonly gatewayFrom: readonly ResourceJson[];
+    readonly metricsFrom: readonly ResourceJson[];
   };
   readonly serviceMonitor: { readonly enabled: boolean; readonly interval: string; readonly labels: Texts };
   /** `name`: an existing one to use instead of creating one. */
@@ -123,24 +123,24 @@ export interface CompleteSpec {
   readonly podAnnotations: Texts;
   readonly podLabels: Texts;
   readonly nodeSelector: Texts;
-  readonly tolerations: readonly Json[];
+  readonly tolerations: readonly ResourceJson[];
   readonly affinity: JsonObject;
-  readonly topologySpreadConstraints: readonly Json[];
+  readonly topologySpreadConstraints: readonly ResourceJson[];
   readonly priorityClassName: string;
   readonly preStopSeconds: number;
   readonly terminationGracePeriodSeconds: number;
-  readonly extraEnv: readonly Json[];
-  readonly extraEnvFrom: readonly Json[];
-  readonly extraContainers: readonly Json[];
-  readonly extraVolumes: readonly Json[];
-  readonly extraVolumeMounts: readonly Json[];
+  readonly extraEnv: readonly ResourceJson[];
+  readonly extraEnvFrom: readonly ResourceJson[];
+  readonly extraContainers: readonly ResourceJson[];
+  readonly extraVolumes: readonly ResourceJson[];
+  readonly extraVolumeMounts: readonly ResourceJson[];
   /** While true, nothing in the cluster is changed; deletion is still carried out. */
   readonly paused: boolean;
 }
 
 /** The spec as written by a user: anything may be left out, at every level. */
 export type HeadgateSpec = {
-  readonly [K in keyof CompleteSpec]?: CompleteSpec[K] extends readonly Json[]
+  readonly [K in keyof CompleteSpec]?: CompleteSpec[K] extends readonly ResourceJson[]
     ? CompleteSpec[K]
     : CompleteSpec[K] extends object | null
       ? Partial<NonNullable<CompleteSpec[K]>> | (null extends CompleteSpec[K] ? null : never)
@@ -157,7 +157,7 @@ export interface Metadata {
   readonly finalizers?: readonly string[];
 }
 
-export interface Condition {
+export interface ResourceCondition {
   readonly type: 'Ready' | 'Progressing' | 'Degraded';
   readonly status: 'True' | 'False' | 'Unknown';
   readonly reason: string;
@@ -175,7 +175,7 @@ export interface HeadgateStatus {
   readonly endpoint: string;
   /** The Secret with a generated master key, which is never generated again. */
   readonly generatedMasterKeySecret: string;
-  readonly conditions: readonly Condition[];
+  readonly conditions: readonly ResourceCondition[];
 }
 
 export interface HeadgateResource {

@@ -8,7 +8,7 @@
  */
 import type { ClusterObject } from './kinds.ts';
 import { selectorOf } from './kinds.ts';
-import type { CompleteSpec, Condition, HeadgateResource, HeadgateStatus } from './resource.ts';
+import type { CompleteSpec, ResourceCondition, HeadgateResource, HeadgateStatus } from './resource.ts';
 
 export interface Trouble {
   readonly reason: string;
@@ -32,7 +32,7 @@ interface Workload extends ClusterObject {
   };
 }
 
-type Finding = Pick<Condition, 'type' | 'status' | 'reason' | 'message'>;
+type Finding = Pick<ResourceCondition, 'type' | 'status' | 'reason' | 'message'>;
 
 export interface StatusInput {
   readonly resource: HeadgateResource;

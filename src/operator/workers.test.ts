@@ -58,7 +58,7 @@ test('no more at one time than allowed, in the order of asking; one that waits b
   await workers.close();
 });
 
-test('what is to be looked at later is; closing waits for what runs and forgets the rest', async () => {
+test('operator workers run delayed work, and closing waits for running work and drops the rest', async () => {
   const { workers, begun, end, twice } = controlled(1);
   workers.add('a');
   await end('a', 1);

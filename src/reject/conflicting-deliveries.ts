@@ -35,7 +35,7 @@ with standing as materialized (
 )
 select exists (select from standing) as standing`;
 
-export class RequestsApart {
+export class ConflictingDeliveries {
   readonly #pools: Pick<CommitPools, 'connect'>;
   readonly #limits: Pick<
     Limits,

@@ -37,9 +37,9 @@ import {
 } from './statements.ts';
 import type { TakenRow } from './statements.ts';
 import { TrafficCounts, addTraffic } from './traffic.ts';
-import type { Answered } from './traffic.ts';
+import type { CountedAnswer } from './traffic.ts';
 import { Waiting } from './write-queue.ts';
-import { Why } from './refusal-reason.ts';
+import { RefusalReasons } from './refusal-reason.ts';
 
 /** What the journals of all databases share. */
 export interface JournalParts extends StageContext {
@@ -59,7 +59,7 @@ export class Journal {
   readonly #traffic: TrafficCounts;
   /** Handshakes that wait to be written. */
   readonly #asked: AskedHandshake[] = [];
-  readonly #why: Why;
+  readonly #why: RefusalReasons;
   readonly #ended: Promise<void>;
   readonly #closing = new AbortController();
   #client: Client | null = null;
@@ -78,7 +78,7 @@ export class Journal {
     this.#waiting = new Waiting(parts.limits);
     this.#ignored = new IgnoredCounts(parts.limits);
     this.#traffic = new TrafficCounts(parts.limits);
-    this.#why = new Why(parts.limits, parts.clock);
+    this.#why = new RefusalReasons(parts.limits, parts.clock);
     this.#ended = this.#run();
   }
 
@@ -104,7 +104,7 @@ export class Journal {
   }
 
   /** Written now and then, and at the end. */
-  answered(relation: number, answered: Answered): void {
+  answered(relation: number, answered: CountedAnswer): void {
     this.#traffic.add(relation, answered, Date.now());
   }
 

@@ -90,7 +90,7 @@ test('headers that may hold a credential are named and not kept, unless the tabl
   assert.deepEqual(hidden.headers, {});
 });
 
-test('no value of a query is kept, whatever it looks like', () => {
+test('redaction keeps no query value, whatever it looks like', () => {
   assert.equal(described({ requestTarget: '/a/b' }).target, '/a/b');
   assert.equal(
     described({ requestTarget: '/a?x=1&token=2&3&=4&x==5?6=7' }).target,
@@ -104,7 +104,7 @@ test('no value of a query is kept, whatever it looks like', () => {
   );
 });
 
-test('headers mean the same when they are used again', () => {
+test('redacted headers can be used again with the same meaning', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), (text) => {
       fc.pre(!text.includes('\0'));

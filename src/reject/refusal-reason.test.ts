@@ -6,7 +6,7 @@ import { limits } from '../config/limits.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 import { describe } from './redact.ts';
-import { Why } from './refusal-reason.ts';
+import { RefusalReasons } from './refusal-reason.ts';
 import type { Kept } from './refusal-reason.ts';
 
 const never = new AbortController().signal;
@@ -27,10 +27,13 @@ function kept(code: RefusalCode, body: Buffer | null, bodyBytes: number | null, 
   return { request, description: describe(request, body, bodyBytes, limits) };
 }
 
-test('so many are evaluated in a row, and then so many a second', async () => {
+test('refusal reasons are evaluated in a bounded burst, then at a bounded rate', async () => {
   let now = 0;
   let evaluated = 0;
-  const why = new Why({ ...limits, rejectedExplainedBurst: 3, rejectedExplainedPerSecond: 2 }, () => now);
+  const why = new RefusalReasons(
+    { ...limits, rejectedExplainedBurst: 3, rejectedExplainedPerSecond: 2 },
+    () => now,
+  );
   const flood = Array.from({ length: 10 }, () =>
     kept('signature_failed', Buffer.of(), 0, () => `no ${++evaluated}`),
   );
@@ -41,8 +44,8 @@ test('so many are evaluated in a row, and then so many a second', async () => {
   assert.equal(evaluated, 5);
 });
 
-test('only what VALIDATE has refused, as a whole, and within the bound of a reason', async () => {
-  const why = new Why(limits, () => 0);
+test('refusal reasons exist only for complete requests refused by VALIDATE within the size bound', async () => {
+  const why = new RefusalReasons(limits, () => 0);
   const tell = async (it: Kept, signal = never) => (await why.tell([it], signal))[0]?.reason;
   const say = () => 'why';
   assert.equal(await tell(kept('signature_failed', Buffer.of(1), 1, say)), 'refused: why');

@@ -22,7 +22,7 @@ type WhyLimits = Pick<
   'rejectedExplainedBurst' | 'rejectedExplainedPerSecond' | 'rejectedReasonCharsMax'
 >;
 
-export class Why {
+export class RefusalReasons {
   readonly #limits: WhyLimits;
   readonly #clock: () => number;
   readonly #rate: RateLimit;

@@ -18,7 +18,7 @@ function rejectsOn(bin: string, further: Further): void {
   before(async () => void (server = await startServer(bin)));
   after(() => server.close());
 
-  test('whatever arrives is stored as it arrived, and its table is left alone', async (t) => {
+  test('rejected requests are stored as they arrived, without touching their table', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const { rejects, settled, counted } = openRejects(t, server);
@@ -83,7 +83,7 @@ function rejectsOn(bin: string, further: Further): void {
     await within(5_000, async () => assert.deepEqual(await kept(), { true: 3 }));
   });
 
-  further('where no refused requests are kept, ids of deliveries are forgotten all the same', async (t) => {
+  further('delivery ids expire even where no rejected requests are kept', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const older = openRejects(t, server);
@@ -146,7 +146,7 @@ function rejectsOn(bin: string, further: Further): void {
     }
   });
 
-  further('of a table that is gone nothing is kept, and a flood is cut off', async (t) => {
+  further('rejected requests of a dropped table are not kept, and a flood is cut off', async (t) => {
     const client = await connect(t, server);
     const [gone, there] = [await makeTable(client, 'gone'), await makeTable(client, 't')];
     await client.query('DROP TABLE gone');
@@ -175,7 +175,7 @@ function rejectsOn(bin: string, further: Further): void {
   });
 
   further(
-    'while there is no server: what fits waits, the rest is counted, and nobody is held up',
+    'rejected requests wait in bounded memory while the server is away; others are counted, and no answer is delayed',
     async (t) => {
       const client = await connect(t, server);
       const target = await makeTable(client, 't');
@@ -197,7 +197,7 @@ function rejectsOn(bin: string, further: Further): void {
   );
 
   further(
-    'behind a pooler that refuses parameters they are kept, and each statement has its bound',
+    'rejected requests are kept behind a pooler that refuses parameters, each statement with a timeout',
     async (t) => {
       const client = await connect(t, server);
       const target = await makeTable(client, 't');
@@ -242,7 +242,7 @@ function rejectsOn(bin: string, further: Further): void {
     assert.equal(counted('stored'), 2);
   });
 
-  test('each retry runs once, whoever takes it, and tells what became of it', async (t) => {
+  test('each retry of a rejected request runs once and records its outcome', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const ran: string[] = [];
@@ -334,7 +334,7 @@ function rejectsOn(bin: string, further: Further): void {
     assert.equal((await retried).outcome, 'committed');
   });
 
-  further('what was not kept as a whole, or came through a WebSocket, is not retried', async (t) => {
+  further('rejected requests that are incomplete or from a WebSocket are not retried', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const { rejects, settled, spy } = openRejects(t, server);

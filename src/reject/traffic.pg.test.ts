@@ -22,7 +22,7 @@ function trafficOn(bin: string): void {
       seconds: ms / 1_000,
     });
 
-  test('two processes add up, and the owner alone sees it', async (t) => {
+  test('traffic counts of two processes add up, visible to the owner only', async (t) => {
     const client = await connect(t, server);
     const [hers, ours] = [await makeTable(client, 'hers'), await makeTable(client, 'ours')];
     await client.query(

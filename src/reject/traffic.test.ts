@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { TrafficCounts, tookBoundsMs } from './traffic.ts';
-import type { Answered } from './traffic.ts';
+import type { CountedAnswer } from './traffic.ts';
 
 const bounds = { trafficTablesMax: 2, trafficWaitingMax: 3, trafficFlushMs: 10 };
 const minute = 60_000;
 
-function answered(code: Answered['code'], ms = 1): Answered {
+function answered(code: CountedAnswer['code'], ms = 1): CountedAnswer {
   return { kind: 'request.answered', table: null, status: 0, code, rows: 1, seconds: ms / 1_000 };
 }
 
@@ -18,7 +18,7 @@ const taken = (counts: TrafficCounts): unknown =>
     .map((values) => values);
 
 suite('requests by table and minute', () => {
-  test('what became of them, in which minute, and how long they took', () => {
+  test('traffic counts hold outcomes and durations by minute', () => {
     const counts = new TrafficCounts({ ...bounds, trafficTablesMax: 9 });
     for (const code of ['committed', 'spooled', 'handshake'] as const) counts.add(7, answered(code), minute);
     for (const code of ['signature_failed', 'payload_undecodable', 'not_found'] as const)
@@ -56,7 +56,7 @@ suite('requests by table and minute', () => {
     assert.equal(counts.take(0, true), null);
   });
 
-  test('it is written now and then, and tables and minutes that wait are bounded', () => {
+  test('traffic counts are written periodically, with bounds on tables and minutes', () => {
     const counts = new TrafficCounts(bounds);
     const add = (table: number, at: number) => counts.add(table, answered('committed'), at * minute);
     add(1, 1);

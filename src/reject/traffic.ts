@@ -8,7 +8,7 @@ import type { Observation } from '../observe/observations.ts';
 import { refusals } from '../errors/refusals.ts';
 import { standing } from './statements.ts';
 
-export type Answered = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
+export type CountedAnswer = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
 
 /** Upper bounds of the classes of durations, in ms; headgate.quantile() has the same, and one class more without a bound. */
 export const tookBoundsMs = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000] as const;
@@ -42,7 +42,7 @@ export class TrafficCounts {
   }
 
   /** `relation`: pg_class.oid; `nowMs`: since 1970. A handshake is no request that stores anything. */
-  add(relation: number, answered: Answered, nowMs: number): void {
+  add(relation: number, answered: CountedAnswer, nowMs: number): void {
     if (answered.code === 'handshake') return;
     const minute = Math.floor(nowMs / 60_000);
     if (minute !== this.#minute) this.#turn(minute);
@@ -88,7 +88,7 @@ function newCount(relation: number, minute: number): Count {
 }
 
 /** A sender that gets 429 sends again, as one that gets 503. */
-function outcomeOf({ code }: Answered): (typeof outcomes)[number] {
+function outcomeOf({ code }: CountedAnswer): (typeof outcomes)[number] {
   if (code === 'committed' || code === 'spooled' || code === 'handshake') return 'stored';
   const { status } = refusals[code];
   if (status >= 500 || status === 429) return 'unavailable';

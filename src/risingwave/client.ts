@@ -5,7 +5,7 @@ import { Client } from 'pg';
 import type { ClientConfig } from 'pg';
 import { cutOff } from '../engine/close-client.ts';
 import { limits } from '../config/limits.ts';
-import { Guard } from './reply-guard.ts';
+import { ReplyGuard } from './reply-guard.ts';
 
 /** What node-postgres's types do not say about its Connection. */
 interface Inside {
@@ -18,7 +18,7 @@ export class GuardedClient extends Client {
     super(config);
     const { connection } = this as unknown as { readonly connection: Inside };
     const whole = new EventEmitter();
-    const guard = new Guard((messages) => whole.emit('data', messages));
+    const guard = new ReplyGuard((messages) => whole.emit('data', messages));
     const attach = connection.attachListeners.bind(connection);
     const query = connection.query.bind(connection);
     connection.attachListeners = (stream) => {

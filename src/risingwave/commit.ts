@@ -15,8 +15,8 @@ import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { encodeRows, insertSql } from './encode.ts';
 import type { BadRow, Encoded } from './encode.ts';
-import { causeOf, Judge } from './row-at-fault.ts';
-import type { Place, Probe } from './row-at-fault.ts';
+import { causeOf, RowSearch } from './row-at-fault.ts';
+import type { RequestRow, Probe } from './row-at-fault.ts';
 import { columnsOf } from './relations.ts';
 import type { RwSessions } from './sessions.ts';
 import { printType } from './types.ts';
@@ -187,13 +187,16 @@ function judge(
   options: RwContext,
   members: readonly Member[],
   timeoutMs: number,
-): Promise<readonly (Place & BadRow)[] | null> {
+): Promise<readonly (RequestRow & BadRow)[] | null> {
   const places = members.flatMap(({ rows }) =>
-    Array.from({ length: rows.count }, (_, row): Place => ({ rows, row })),
+    Array.from({ length: rows.count }, (_, row): RequestRow => ({ rows, row })),
   );
   const [first] = members;
   if (first === undefined) return Promise.resolve([]);
-  return new Judge(probeOf(options, first.rows, timeoutMs), first.encoded.columns).bad(places, 'one each');
+  return new RowSearch(probeOf(options, first.rows, timeoutMs), first.encoded.columns).bad(
+    places,
+    'one each',
+  );
 }
 
 function probeOf({ sessions, clock }: RwContext, { target }: Rows, timeoutMs: number): Probe {
@@ -212,12 +215,12 @@ async function badRows(options: RwContext, rows: Rows): Promise<readonly BadRow[
   const encoded = encodeRows(rows, (it) => bad.push(it));
   if ('refusal' in encoded) throw new Error('rows that are skipped are none that end it');
   const without = new Set(bad.map(({ row }) => row));
-  const places = Array.from({ length: rows.count }, (_, row): Place => ({ rows, row })).filter(
+  const places = Array.from({ length: rows.count }, (_, row): RequestRow => ({ rows, row })).filter(
     ({ row }) => !without.has(row),
   );
   if (places.length === 0) return bad;
   const probe = probeOf(options, rows, options.deadlineMs);
-  const found = await new Judge(probe, encoded.columns).bad(places, 'all');
+  const found = await new RowSearch(probe, encoded.columns).bad(places, 'all');
   return found === null ? null : [...bad, ...found].toSorted((a, b) => a.row - b.row);
 }
 

@@ -13,7 +13,7 @@ import type { Refusal } from '../errors/refusals.ts';
 import { columnsOf } from './relations.ts';
 import type { RwColumn } from './relations.ts';
 import { printType } from './types.ts';
-import { expression, Misfit } from './values.ts';
+import { expression, ValueError } from './values.ts';
 
 /** Rows of one request, ready to be sent. */
 export interface Encoded {
@@ -61,7 +61,7 @@ export function insertSql(
   return `insert into ${relationName(target)} (${names}) values ${tuples.join(',')}`;
 }
 
-/** The values of a document, each with its column's type; throws Misfit. */
+/** The values of a document, each with its column's type; throws ValueError. */
 export function typedValues(rows: Rows, row: number, columns: readonly RwColumn[]): string[] {
   const members = objectMembers(documentOf(rows, row));
   const { document } = rows.target.shape;
@@ -92,7 +92,7 @@ function tupleOf(
     try {
       tuple += (tuple === '(' ? '' : ',') + expressionOf(column, raw, document, false);
     } catch (error) {
-      if (error instanceof Misfit) return misfitOf(column, error.message);
+      if (error instanceof ValueError) return misfitOf(column, error.message);
       throw error;
     }
   }

@@ -15,7 +15,7 @@ import type { Observe } from '../observe/observations.ts';
 import { Refused, refusal } from '../errors/refusals.ts';
 import { RwCommit } from './commit.ts';
 import type { Stored } from './commit.ts';
-import { poolConfigOf } from './asked-client.ts';
+import { poolConfigOf } from './password-client.ts';
 import { causeOf } from './row-at-fault.ts';
 import { fillingOnly, RisingWaveLookup } from './relations.ts';
 import type { RwConflict } from './relations.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { int16, int32, message, zeroEnded } from '../kit/postgres-message.ts';
 import { limits } from '../config/limits.ts';
-import { Guard } from './reply-guard.ts';
+import { ReplyGuard } from './reply-guard.ts';
 
 const entered = Buffer.concat([
   message('R', int32(0)),
@@ -23,7 +23,7 @@ const answer = Buffer.concat([
 /** What a guard gives of the pieces. */
 function given(asked: string | null, pieces: readonly Buffer[]): Buffer {
   const out: Buffer[] = [];
-  const guard = new Guard((it) => out.push(Buffer.from(it)));
+  const guard = new ReplyGuard((it) => out.push(Buffer.from(it)));
   // Pieces are the guard's own.
   guard.reads(Buffer.from(entered));
   if (asked !== null) guard.asks(asked);
@@ -31,7 +31,7 @@ function given(asked: string | null, pieces: readonly Buffer[]): Buffer {
   return Buffer.concat(out).subarray(entered.length);
 }
 
-test('in whatever pieces: all of an answer of the catalog, and no rows of another', () => {
+test('the RisingWave reply guard passes whole catalog replies and no rows of others, however split', () => {
   const withoutRows = Buffer.concat([
     answer.subarray(0, answer.indexOf(row)),
     answer.subarray(answer.lastIndexOf(row) + row.length),
@@ -50,7 +50,7 @@ test('in whatever pieces: all of an answer of the catalog, and no rows of anothe
   );
 });
 
-test('what no server says ends the connection', () => {
+test('a message that no RisingWave server sends ends the connection', () => {
   const field = (text: string) => message('E', Buffer.from(text));
   const many = (count: number, it: Buffer) => Buffer.concat(Array<Buffer>(count).fill(it));
   const cases: Record<string, Buffer> = {
@@ -75,9 +75,9 @@ test('a value that is given back may be as large as the one that was sent', () =
   assert.throws(() => given(null, [message('D', Buffer.alloc(sql.length))]));
 });
 
-test('who is refused is refused once', () => {
+test('a RisingWave login refusal is reported once', () => {
   const out: Buffer[] = [];
-  const guard = new Guard((it) => out.push(it));
+  const guard = new ReplyGuard((it) => out.push(it));
   const no = message('E', Buffer.from('Mno\0\0'));
   assert.throws(() => guard.reads(Buffer.from(no)), /refused/);
   assert.deepEqual(Buffer.concat(out), no);

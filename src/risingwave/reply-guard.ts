@@ -12,7 +12,7 @@ const authenticationsMax = 4;
 /** The number of columns in queries of the catalog. */
 const fieldsMax = 16;
 
-export class Guard {
+export class ReplyGuard {
   readonly #forward: (messages: Buffer) => void;
   #gathered = new Gathered();
   #neededBytes = headerBytes;

@@ -13,15 +13,15 @@ import { printType } from './types.ts';
 export type Probe = (sql: string) => Promise<string | null | undefined>;
 
 /** The position of a row. */
-export interface Place {
+export interface RequestRow {
   readonly rows: Rows;
   readonly row: number;
 }
 
-export class Judge {
+export class RowSearch {
   readonly #probe: Probe;
   readonly #columns: Encoded['columns'];
-  readonly #found: (Place & BadRow)[] = [];
+  readonly #found: (RequestRow & BadRow)[] = [];
   #left: number = limits.groupProbesMax;
   #trusted = false;
 
@@ -34,13 +34,16 @@ export class Judge {
    * The rows at fault: all of them, or one of each request, and if there are very many, only some. null: none was
    * found, but it is not certain that there is none. `of`: whether one row of a request is enough.
    */
-  async bad(places: readonly Place[], of: 'all' | 'one each'): Promise<readonly (Place & BadRow)[] | null> {
+  async bad(
+    places: readonly RequestRow[],
+    of: 'all' | 'one each',
+  ): Promise<readonly (RequestRow & BadRow)[] | null> {
     const ended = await this.#search(places, of);
     return ended || this.#found.length > 0 ? this.#found : null;
   }
 
   /** Whether the search was completed. */
-  async #search(all: readonly Place[], of: 'all' | 'one each'): Promise<boolean> {
+  async #search(all: readonly RequestRow[], of: 'all' | 'one each'): Promise<boolean> {
     const places = of === 'all' ? all : all.filter(({ rows }) => !this.#found.some((it) => it.rows === rows));
     const [first] = places;
     if (first === undefined) return true;
@@ -52,7 +55,7 @@ export class Judge {
     return (await this.#search(places.slice(0, middle), of)) && this.#search(places.slice(middle), of);
   }
 
-  async #alone(place: Place): Promise<boolean> {
+  async #alone(place: RequestRow): Promise<boolean> {
     if (!(await this.#isTrusted())) return false;
     for (const [i, value] of typedValues(place.rows, place.row, this.#columns).entries()) {
       const said = await this.#ask([`(${value})`]);

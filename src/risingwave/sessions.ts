@@ -11,7 +11,7 @@ import { cutOff } from '../engine/close-client.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
 import { GuardedClient } from './client.ts';
-import { refuseUnasked } from './asked-client.ts';
+import { refuseUnasked } from './password-client.ts';
 
 export type RwAnswer =
   | { readonly kind: 'done'; readonly result: QueryResult<object> }

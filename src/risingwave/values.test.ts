@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { parseDefinition } from './definition.ts';
 import { causeOf } from './row-at-fault.ts';
 import { parseType, printType } from './types.ts';
-import { expression, Misfit } from './values.ts';
+import { expression, ValueError } from './values.ts';
 import { anyCharacter } from '../../test/support/characters.ts';
 
 const said = (type: string, raw: string, typed = false): string => {
@@ -41,7 +41,7 @@ test('types are read as RisingWave prints them, and printed as it reads them', (
     assert.equal(parseType(text), null, text);
 });
 
-test('values become expressions of their type', () => {
+test('RisingWave values become SQL expressions of their type', () => {
   const cases: readonly (readonly [string, string, string])[] = [
     ['integer', '1', "'1'"],
     ['numeric', '1.50', "'1.50'"],
@@ -81,7 +81,7 @@ test('values become expressions of their type', () => {
     ['map(integer,integer)', '[]'],
     ['character varying', String.raw`"\u0000"`],
   ] as const;
-  for (const [type, raw] of misfits) assert.throws(() => said(type, raw), Misfit, type);
+  for (const [type, raw] of misfits) assert.throws(() => said(type, raw), ValueError, type);
 });
 
 test('a numeric is refused exactly when 96 bits and 28 digits behind the point do not hold it', () => {
@@ -98,15 +98,15 @@ test('a numeric is refused exactly when 96 bits and 28 digits behind the point d
         for (; s > 0 && m % 10n === 0n; s--) m /= 10n;
         const fits = s === 0 || (s <= 28 && m <= max);
         if (fits) assert.equal(said('numeric', text), `'${text}'`);
-        else assert.throws(() => said('numeric', text), Misfit);
+        else assert.throws(() => said('numeric', text), ValueError);
       },
     ),
   );
   for (const long of [`0.${'1'.repeat(500_000)}`, `0.${'0'.repeat(500_000)}1`, `"${'0'.repeat(500_000)}x"`])
-    assert.throws(() => said('numeric', long), Misfit);
+    assert.throws(() => said('numeric', long), ValueError);
 });
 
-test('no text leaves its literal', () => {
+test('no text can end its RisingWave literal', () => {
   fc.assert(
     fc.property(
       fc.string({ unit: anyCharacter }),
@@ -117,7 +117,7 @@ test('no text leaves its literal', () => {
         try {
           sql = said(type, type.endsWith('[]') ? `[${raw}]` : raw);
         } catch (error) {
-          return assert.ok(error instanceof Misfit);
+          return assert.ok(error instanceof ValueError);
         }
         assert.match(sql, /^'(?:[^']|'')*'$/u);
       },
@@ -125,7 +125,7 @@ test('no text leaves its literal', () => {
   );
 });
 
-test('a definition tells defaults and conflicts', () => {
+test('a RisingWave definition yields defaults and conflict behaviour', () => {
   const of = (sql: string) => {
     const { defaults, conflict } = parseDefinition(sql);
     return [[...defaults].join(), conflict];
@@ -147,7 +147,7 @@ test('a definition tells defaults and conflicts', () => {
   assert.deepEqual(of(''), ['', 'update']);
 });
 
-test('the innermost cause of a report is told', () => {
+test('the innermost cause of a RisingWave error is reported', () => {
   assert.equal(
     causeOf(
       'Failed to run the query\n\nCaused by these errors (recent errors listed first):\n  1: Expr error\n  2: Division by zero\n',

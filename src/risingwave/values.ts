@@ -1,6 +1,6 @@
 /**
  * JSON values as SQL expressions of RisingWave's types, with every digit as it was written. Takes a column's type and raw JSON; returns text
- * for `INSERT … VALUES`; throws Misfit if no expression of that type can represent the value. Pure.
+ * for `INSERT … VALUES`; throws ValueError if no expression of that type can represent the value. Pure.
  *
  * Scalars and arrays of them are texts that RisingWave parses by the column's type. A STRUCT is `ROW(…)`, because its text form is split at
  * every comma (`StructValue::from_str`), and a MAP is created by map_from_key_values, because it has no text form (`ScalarImpl::from_text`).
@@ -13,8 +13,8 @@ import { printType } from './types.ts';
 import type { RwType } from './types.ts';
 
 /** A value that does not fit its column's type; the message is for the sender. */
-export class Misfit extends Error {
-  override readonly name = 'Misfit';
+export class ValueError extends Error {
+  override readonly name = 'ValueError';
 }
 
 /** `typed`: the expression has to state its type, because nothing around it does. */
@@ -76,12 +76,12 @@ function scalarText(name: string, raw: string): string {
   const isNested = first === '{' || first === '[';
   if (!isNested) return checked(name, raw);
   if (name === 'character varying' || (first === '[' && name.startsWith('vector'))) return raw;
-  throw new Misfit(`${first === '{' ? 'an object' : 'an array'} is no ${name}`);
+  throw new ValueError(`${first === '{' ? 'an object' : 'an array'} is no ${name}`);
 }
 
 function checked(name: string, text: string): string {
   if (name === 'numeric' && !keepsDigits(text))
-    throw new Misfit('numeric has 28 digits, and would round the value');
+    throw new ValueError('numeric has 28 digits, and would round the value');
   return text;
 }
 
@@ -112,15 +112,15 @@ function keepsDigits(text: string): boolean {
 
 function membersOf(type: RwType, raw: string): Map<string, string> {
   if (raw.startsWith('{')) return objectMembers(raw);
-  throw new Misfit(`the value of a ${printType(type)} is an object`);
+  throw new ValueError(`the value of a ${printType(type)} is an object`);
 }
 
 function itemsOf(type: RwType, raw: string): string[] {
   if (raw.startsWith('[')) return arrayItems(raw);
-  throw new Misfit(`the value of a ${printType(type)} is an array`);
+  throw new ValueError(`the value of a ${printType(type)} is an array`);
 }
 
 function quoted(text: string): string {
-  if (text.includes('\0')) throw new Misfit('a text cannot hold \\u0000');
+  if (text.includes('\0')) throw new ValueError('a text cannot hold \\u0000');
   return literal(text);
 }

@@ -19,7 +19,7 @@ import { createSealing, SealError } from './sealing.ts';
 suite('sealing', () => {
   const sealing = createSealing(randomBytes(32));
 
-  test('opens what it sealed, and never seals the same text the same way', () => {
+  test('sealing opens what it sealed, and never gives the same bytes twice', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.string(), (text, identity) => {
         const sealed = sealing.seal(text, identity);
@@ -29,7 +29,7 @@ suite('sealing', () => {
     );
   });
 
-  test('refuses a flipped bit anywhere, another identity and another key', () => {
+  test('sealed text with a flipped bit, another identity or another key is refused', () => {
     const sealed = Buffer.from(sealing.seal('whsec_1', 'secret:s:1'), 'base64');
     for (let bit = 0; bit < sealed.length * 8; bit++) {
       const changed = Buffer.from(sealed);
@@ -49,7 +49,7 @@ suite('several keys', () => {
   const [first, second, third] = [randomBytes(32), randomBytes(32), randomBytes(32)];
   const before = createSealing(fixedKeys(first)).seal('text', 'it');
 
-  test('the first one seals, all of them open', () => {
+  test('the first of several master keys seals, and all of them open', () => {
     const both = createSealing(fixedKeys(second, first));
     assert.equal(both.open(before, 'it'), 'text');
     assert.equal(both.isCurrent(before), false);
@@ -60,7 +60,7 @@ suite('several keys', () => {
     assert.throws(() => createSealing(third).open(before, 'it'), SealError);
   });
 
-  test('what was sealed before keys had ids is opened, by whichever key it was', () => {
+  test('values sealed before keys had ids are opened by whichever key sealed them', () => {
     const nonce = randomBytes(12);
     const cipher = createCipheriv('aes-256-gcm', first, nonce).setAAD(Buffer.from('it'));
     const text = Buffer.concat([cipher.update('old text'), cipher.final()]);
@@ -71,7 +71,7 @@ suite('several keys', () => {
     assert.throws(() => both.open(sealed, 'other'), SealError);
   });
 
-  test('of the environment are separated by commas, and none is ever shown', () => {
+  test('several master keys in the environment are separated by commas and never shown', () => {
     const [a, b] = [first.toString('base64'), second.toString('base64')];
     assert.deepEqual(
       parseMasterKeys(`${a}, ${b}`, 'X')
@@ -102,7 +102,7 @@ suite('master key file', () => {
     }
   };
 
-  test('is made once, 0600, with nothing left beside it, even by starts at the same time', () =>
+  test('the master key file is created once, mode 0600, even by simultaneous starts', () =>
     withFolder(async (folder) => {
       const path = join(folder, 'deep', 'master.key');
       const rings = Array.from({ length: 8 }, () => loadMasterKeys(path));
@@ -115,7 +115,7 @@ suite('master key file', () => {
       assert.equal((await readFile(path, 'utf8')).trim(), keys[0]?.toString('base64'));
     }));
 
-  test('refuses a file that others can read, a short key and no base64, without showing it', () =>
+  test('a master key file that others can read, is short or is no base64 is refused without being shown', () =>
     withFolder(async (folder) => {
       const path = join(folder, 'master.key');
       await writeFile(path, randomBytes(32).toString('base64'), { mode: 0o600 });

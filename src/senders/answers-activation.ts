@@ -1,6 +1,6 @@
 /** Answers to the questions of questions-activation.ts. By id. Texts only. */
 import {
-  type Answering,
+  type SenderAnswering,
   checked,
   committed,
   isText,
@@ -16,7 +16,7 @@ import { body, header, hmac, utf8 } from './expressions.ts';
 const hookSecret = token(header('X-Hook-Secret'));
 
 /** The REST Hooks pattern, in which the secret that is brought signs all later requests. */
-const bringsSecret = (handshake: string): Answering => ({
+const bringsSecret = (handshake: string): SenderAnswering => ({
   handshake,
   answers: ({ secret }) => [
     learning({
@@ -28,7 +28,7 @@ const bringsSecret = (handshake: string): Answering => ({
   ],
 });
 
-export const activationAnswers: Readonly<Record<string, Answering>> = {
+export const activationAnswers: Readonly<Record<string, SenderAnswering>> = {
   asana: bringsSecret(
     'During the call that creates the webhook, Asana POSTs a request with the header `X-Hook-Secret`, expects the same header in the answer, and signs with that value from then on.',
   ),

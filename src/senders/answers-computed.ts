@@ -1,10 +1,19 @@
 /** Answers that are computed: an HMAC or a digest of a challenge that has a shape no event has. By id. Texts only. */
-import { type Answering, checked, isText, isThere, member, query, token, unchecked } from './clauses.ts';
+import {
+  type SenderAnswering,
+  checked,
+  isText,
+  isThere,
+  member,
+  query,
+  token,
+  unchecked,
+} from './clauses.ts';
 import { body, hmac, utf8 } from './expressions.ts';
 
 const zoomToken = token(`${body} #>> '{payload,plainToken}'`);
 
-export const computedAnswers: Readonly<Record<string, Answering>> = {
+export const computedAnswers: Readonly<Record<string, SenderAnswering>> = {
   zoom: {
     handshake:
       'Zoom POSTs `endpoint.url_validation`, when the URL is saved and again every 72 hours, signed like any request, and expects an HMAC of its `plainToken`. It sends nothing more to a URL that does not answer.',

@@ -10,8 +10,8 @@ import type { CheckRequest } from '../types/request.ts';
 import { parseAnswer } from '../validate/answer.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { roundsOf, verdict } from './send-handshake.ts';
-import type { Round } from './send-handshake.ts';
-import type { Answered, Asked, Sender } from './sender.ts';
+import type { HandshakeRound } from './send-handshake.ts';
+import type { HandshakeReply, HandshakeQuery, Sender } from './sender.ts';
 import { expressionOf, senders, signedRequest } from './senders.ts';
 
 await loadParser();
@@ -44,7 +44,7 @@ function textOf(clause: string): AnswerText & { readonly when: string | null } {
   };
 }
 
-function received({ method, url, headers, body }: Asked, arrivedAtMs: number): CheckRequest {
+function received({ method, url, headers, body }: HandshakeQuery, arrivedAtMs: number): CheckRequest {
   const { pathname, search } = new URL(url);
   const rawHeaders = Object.entries(headers).flatMap(([name, value]) => [
     name,
@@ -79,7 +79,7 @@ function tableOf(sender: Sender, secret: string, answerKey: string | null) {
       .map(({ parsed }) => parsed.compileRule(values));
   const [open, guarded] = [rules(true), rules(false)];
   const committed = clauses.find(({ text }) => text.when === null)?.parsed.committed();
-  return (asked: Asked, atMs = nowMs): Answered & { readonly stored: boolean } => {
+  return (asked: HandshakeQuery, atMs = nowMs): HandshakeReply & { readonly stored: boolean } => {
     const request = received(asked, atMs);
     const first = (from: typeof open) => from.map(({ answer }) => answer(request)).find((it) => it !== null);
     const early = first(open);
@@ -145,7 +145,7 @@ for (const sender of asking) {
   suite(sender.id, () => {
     const { keys, answerKey, asker, table } = setUp(sender);
 
-    test('its questions are answered as it wants, and nothing of them is stored', () => {
+    test("the sender's handshakes get the answer it expects, and nothing is stored", () => {
       for (const round of roundsOf(asker, id, nowMs)) {
         const answer = table(round.asked);
         assert.equal(verdict(round, answer), null, round.question.what);
@@ -155,7 +155,7 @@ for (const sender of asking) {
       }
     });
 
-    test('a delivery is still stored, and a forged one is not', () => {
+    test("the sender's delivery is stored beside its handshake answers, and a forged one is not", () => {
       const deliver = (signingKey: string) => {
         const body = Buffer.from(sender.example({ id, nowMs }));
         return table(signedRequest(sender, { method: 'POST', url, body, nowMs, signingKey, id }));
@@ -244,9 +244,9 @@ for (const [name, secret, at, headers, body, wanted] of published) {
 suite('no answer signs an event', () => {
   const oracle = (
     name: string,
-    ask: (challenge: string) => Asked,
-    signatureOf: (answer: Answered) => string | null,
-    event: (body: string, signature: string) => Asked,
+    ask: (challenge: string) => HandshakeQuery,
+    signatureOf: (answer: HandshakeReply) => string | null,
+    event: (body: string, signature: string) => HandshakeQuery,
   ) => {
     const sender = senders.get(name) ?? assert.fail();
     const { table } = setUp(sender);
@@ -279,13 +279,13 @@ suite('no answer signs an event', () => {
     headers: {},
     body: Buffer.alloc(0),
   });
-  const post = (headers: Record<string, string>, body: string): Asked => ({
+  const post = (headers: Record<string, string>, body: string): HandshakeQuery => ({
     method: 'POST',
     url,
     headers,
     body: Buffer.from(body),
   });
-  const member = (name: string) => (answer: Answered) =>
+  const member = (name: string) => (answer: HandshakeReply) =>
     (JSON.parse(answer.body) as Record<string, string>)[name] ?? null;
 
   test('x', () =>
@@ -296,7 +296,7 @@ suite('no answer signs an event', () => {
     oracle('linkedin', get('challengeCode'), member('challengeResponse'), (body, signature) =>
       post({ 'X-LI-Signature': signature }, body.replace(/^hmacsha256=/, '')),
     ));
-  test('zoom, whose question is signed itself', () =>
+  test('zoom signs its handshake itself', () =>
     oracle(
       'zoom',
       (plainToken) =>
@@ -311,7 +311,7 @@ suite('no answer signs an event', () => {
           body.replace(/^v0:\d+:/, ''),
         ),
     ));
-  test('braintree: what a challenge may be is never an event', () => {
+  test("braintree's challenge form never matches an event", () => {
     const sender = senders.get('braintree') ?? assert.fail();
     const { table } = setUp(sender);
     const challenge = '20f9f8ed05f77439fe955c977e4c8a53';
@@ -325,7 +325,7 @@ suite('no answer signs an event', () => {
   });
 });
 
-test('a challenge that is no challenge is not given back', () => {
+test('a malformed challenge is not echoed', () => {
   for (const sender of asking) {
     const { asker, table } = setUp(sender);
     for (const hostile of [
@@ -337,9 +337,9 @@ test('a challenge that is no challenge is not given back', () => {
       `"'`,
       '{"a":1}<',
     ]) {
-      const rounds: readonly Round[] = roundsOf(asker, id, nowMs, hostile);
+      const rounds: readonly HandshakeRound[] = roundsOf(asker, id, nowMs, hostile);
       for (const { asked } of rounds) {
-        let answer: Answered;
+        let answer: HandshakeReply;
         try {
           answer = table(asked);
         } catch (error) {

@@ -5,7 +5,7 @@
 import { activationAnswers } from './answers-activation.ts';
 import { computedAnswers } from './answers-computed.ts';
 import {
-  type Answering,
+  type SenderAnswering,
   anyHead,
   checked,
   committed,
@@ -29,7 +29,7 @@ const salesforceAck =
   '<notificationsResponse xmlns="http://soap.sforce.com/2005/09/outbound"><Ack>true</Ack></notificationsResponse>' +
   '</soapenv:Body></soapenv:Envelope>';
 
-const websub = (name: string): Answering => ({
+const websub = (name: string): SenderAnswering => ({
   handshake: `When a subscription is created, renewed or ended, ${name} calls the URL with GET and \`hub.challenge\` and expects it back as text, if \`hub.topic\` is a topic that you subscribed to. A subscription ends with its lease (\`hub.lease_seconds\`): subscribe again in time.`,
   answerSecret: { what: 'the URL of the topic, as in `hub.topic`', where: 'you subscribe with it' },
   answers: ({ answer: secret }) =>
@@ -45,7 +45,7 @@ const websub = (name: string): Answering => ({
         ],
 });
 
-const validationToken = (name: string): Answering => ({
+const validationToken = (name: string): SenderAnswering => ({
   handshake:
     'When a subscription is created or renewed, Microsoft calls the URL by POST with a `validationToken` in the query and an empty body, and expects the token back as text, within seconds.',
   answers: () => [
@@ -67,7 +67,7 @@ const abuseProtection = (make: typeof checked) =>
     },
   });
 
-export const answering: Readonly<Record<string, Answering>> = {
+export const answering: Readonly<Record<string, SenderAnswering>> = {
   ...computedAnswers,
   ...activationAnswers,
   slack: {

@@ -1,6 +1,6 @@
 /** Questions that several senders ask in the same way, and how they create their challenges. Pure. */
 import { all, challengeOf, empty, get, head, post, status, success, text, type } from './answer-checks.ts';
-import type { Asking, Question } from './sender.ts';
+import type { Asking, HandshakeQuestion } from './sender.ts';
 import { numeric, uuid } from './signing.ts';
 
 export const isUuid = (id: string) => uuid(id);
@@ -9,14 +9,16 @@ export const isHex = (id: string) => id;
 const isToken = (id: string) => Buffer.from(id, 'hex').toString('base64url');
 export const isNumber = (id: string) => String(numeric(id));
 
-export const question = (spec: Omit<Question, 'challenge'> & Partial<Question>): Question => ({
+export const question = (
+  spec: Omit<HandshakeQuestion, 'challenge'> & Partial<HandshakeQuestion>,
+): HandshakeQuestion => ({
   challenge: isToken,
   ...spec,
 });
 
 const textBack = all(status(200), type('text/plain'), text(challengeOf));
 
-export const byQuery = (name: string, withinMs: number, challenge = isToken): Question =>
+export const byQuery = (name: string, withinMs: number, challenge = isToken): HandshakeQuestion =>
   question({
     what: `by GET for \`${name}\` back`,
     challenge,
@@ -25,7 +27,7 @@ export const byQuery = (name: string, withinMs: number, challenge = isToken): Qu
     judge: textBack,
   });
 
-export const hub = (spec: Partial<Question> & Pick<Question, 'judge'>): Question =>
+export const hub = (spec: Partial<HandshakeQuestion> & Pick<HandshakeQuestion, 'judge'>): HandshakeQuestion =>
   question({
     what: 'for `hub.challenge` back',
     challenge: isNumber,
@@ -48,7 +50,7 @@ export const websub = hub({
 });
 
 /** The example in their documentation: the token has blanks and a colon. */
-export const validation = (name: string, withinMs: number): Question =>
+export const validation = (name: string, withinMs: number): HandshakeQuestion =>
   question({
     what: `for \`${name}\` back`,
     challenge: (id) =>
@@ -70,9 +72,9 @@ export const head200 = question({
 
 /** Signed with a key that is not the sender's. */
 export const wronglySigned = (
-  spec: Pick<Question, 'what' | 'withinMs'>,
+  spec: Pick<HandshakeQuestion, 'what' | 'withinMs'>,
   body: (asking: Asking) => string,
-): Question =>
+): HandshakeQuestion =>
   question({
     ...spec,
     ask: (asking) => {
@@ -85,8 +87,8 @@ export const wronglySigned = (
 
 export const discordPing = (spec: {
   readonly ping: object;
-  readonly judge: Question['judge'];
-}): readonly Question[] => {
+  readonly judge: HandshakeQuestion['judge'];
+}): readonly HandshakeQuestion[] => {
   const body = () => JSON.stringify(spec.ping);
   return [
     question({
@@ -102,7 +104,7 @@ export const discordPing = (spec: {
 export const xeroIntent = ({ challenge }: Asking) =>
   JSON.stringify({ events: [], firstEventSequence: 0, lastEventSequence: 0, entropy: challenge });
 
-export const cloudEvents = (origin: string): Question =>
+export const cloudEvents = (origin: string): HandshakeQuestion =>
   question({
     what: 'by OPTIONS whether it may deliver',
     challenge: () => origin,
@@ -120,7 +122,7 @@ export const cloudEvents = (origin: string): Question =>
   });
 
 /** Why a `hub.topic` or a verify token that nobody chose has to be refused. */
-export const refusal: Question['judge'] = ({ status, body }, { challenge }) =>
+export const refusal: HandshakeQuestion['judge'] = ({ status, body }, { challenge }) =>
   status >= 400 && status < 500 && !body.includes(challenge)
     ? null
     : `the status is ${status}, but must be 4xx without the challenge`;

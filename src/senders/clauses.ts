@@ -4,7 +4,7 @@ import { quoteLiteral } from '../kit/sql-text.ts';
 import type { AnswerSecrets, Sender } from './sender.ts';
 
 /** A sender's handshake, and how it is answered. */
-export type Answering = Partial<Pick<Sender, 'handshake' | 'answers' | 'answerSecret'>>;
+export type SenderAnswering = Partial<Pick<Sender, 'handshake' | 'answers' | 'answerSecret'>>;
 
 export type MediaType = 'text/plain' | 'application/json' | 'text/xml';
 

@@ -1,6 +1,6 @@
 /** Who says what of each sender, as a table: sender × fact × witness. Printed by `npm run test:verifiers`. Pure. */
 import { eventPlaces } from './events.ts';
-import { secretSources, type Source } from './evidence.ts';
+import { secretSources, type EvidenceSource } from './evidence.ts';
 import { packages } from './packages.ts';
 import type { Sender } from './sender.ts';
 
@@ -88,7 +88,7 @@ function witnessesOf({
 const missing = '—';
 
 /** The kind of the best witness: a package that was run, the vendor's source or documentation, somebody else's word. */
-function said(sources: Source | readonly Source[] | undefined): string {
+function said(sources: EvidenceSource | readonly EvidenceSource[] | undefined): string {
   const [best] = sources === undefined ? [] : [sources].flat().toSorted((a, b) => rank(a) - rank(b));
   if (best === undefined) return missing;
   if ('package' in best) return `${best.package} ${packages[best.package].version}`;
@@ -97,7 +97,7 @@ function said(sources: Source | readonly Source[] | undefined): string {
   return 'report' in best ? 'report' : 'not said';
 }
 
-function rank(source: Source): number {
+function rank(source: EvidenceSource): number {
   if ('package' in source) return 0;
   if ('code' in source) return 1;
   if ('page' in source) return 2;

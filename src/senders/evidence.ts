@@ -18,7 +18,7 @@ export type DeliveryId =
   | { readonly ofEach: string };
 
 /** Where a fact comes from, the best first. */
-export type Source =
+export type EvidenceSource =
   /** A vendor's package that a test lets sign, or accept what we sign (`packages.ts` has its version). */
   | { readonly package: PackageName }
   /** A file of the vendor's own source or specification. */
@@ -30,16 +30,16 @@ export type Source =
   /** Somebody has looked there, and it says nothing about this. */
   | { readonly silent: string; readonly read: string };
 
-export const ran = (name: PackageName): Source => ({ package: name });
-export const code = (file: string): Source => ({ code: file });
-export const page = (address: string, read: string): Source => ({ page: address, read });
-export const report = (what: string): Source => ({ report: what });
-export const silent = (where: string, read = 'November 2026'): Source => ({ silent: where, read });
+export const ran = (name: PackageName): EvidenceSource => ({ package: name });
+export const code = (file: string): EvidenceSource => ({ code: file });
+export const page = (address: string, read: string): EvidenceSource => ({ page: address, read });
+export const report = (what: string): EvidenceSource => ({ report: what });
+export const silent = (where: string, read = 'November 2026'): EvidenceSource => ({ silent: where, read });
 
 /** What distinguishes a repeated delivery from a new one. */
-export type Delivery =
+export type DeliveryEvidence =
   /** One per event, and the same when the sender tries again: `from` says so. `but` is a sentence of limits. */
-  | { readonly kind: 'known'; readonly id: DeliveryId; readonly from: Source; readonly but?: string }
+  | { readonly kind: 'known'; readonly id: DeliveryId; readonly from: EvidenceSource; readonly but?: string }
   /**
    * An id whose meaning nobody knows: null, if nobody has looked for one. `said` is a sentence: what `from` says of it, which is not that
    * it stays when the sender tries again.
@@ -48,25 +48,25 @@ export type Delivery =
       readonly kind: 'unverified';
       readonly id: DeliveryId | null;
       readonly said?: string;
-      readonly from?: Source;
+      readonly from?: EvidenceSource;
     }
   /** Nothing does. `why` is a sentence, and so is `instead`: what to do. */
-  | { readonly kind: 'none'; readonly why: string; readonly instead?: string; readonly from: Source };
+  | { readonly kind: 'none'; readonly why: string; readonly instead?: string; readonly from: EvidenceSource };
 
-export const known = (id: DeliveryId, from: Source, but?: string): Delivery => ({
+export const known = (id: DeliveryId, from: EvidenceSource, but?: string): DeliveryEvidence => ({
   kind: 'known',
   id,
   from,
   ...(but === undefined ? {} : { but }),
 });
-export const unverified = (id: DeliveryId | null = null): Delivery => ({ kind: 'unverified', id });
-export const undecided = (id: DeliveryId, said: string, from: Source): Delivery => ({
+export const unverified = (id: DeliveryId | null = null): DeliveryEvidence => ({ kind: 'unverified', id });
+export const undecided = (id: DeliveryId, said: string, from: EvidenceSource): DeliveryEvidence => ({
   kind: 'unverified',
   id,
   said,
   from,
 });
-export const none = (why: string, from: Source, instead?: string): Delivery => ({
+export const none = (why: string, from: EvidenceSource, instead?: string): DeliveryEvidence => ({
   kind: 'none',
   why,
   from,
@@ -80,22 +80,27 @@ export interface Retries {
   readonly signed: 'anew' | 'as at first' | 'unsaid';
   /** How long after the first attempt the last one is, in seconds, if a check of the time depends on it. */
   readonly lastS?: number;
-  readonly from: Source;
+  readonly from: EvidenceSource;
 }
 
 /** The answer that the sender takes for success, and its time limit: “a 2xx within 5 seconds”. */
 export interface WantedAnswer {
   readonly what: string;
-  readonly from: Source;
+  readonly from: EvidenceSource;
 }
 
 /** The other things that a page says. What is missing nobody has verified. `secret`: see `secretSources`. */
 export type Evidence = Readonly<
-  Partial<Record<'signature' | 'handshake' | 'rotation' | 'secret' | 'event', Source | readonly Source[]>>
+  Partial<
+    Record<
+      'signature' | 'handshake' | 'rotation' | 'secret' | 'event',
+      EvidenceSource | readonly EvidenceSource[]
+    >
+  >
 >;
 
 /** As a sentence's end: “checked against the vendor’s package `stripe` 23.1.0”. */
-export function sourceText(source: Source): string {
+export function sourceText(source: EvidenceSource): string {
   if ('package' in source) {
     const { name = source.package, version, others } = packageOf(source.package);
     if (others)
@@ -113,7 +118,7 @@ function packageOf(name: PackageName): Package {
 }
 
 /** A vendor's package that signs or checks with the text of the secret as it is stored has said what its form is. */
-export function secretSources({ secret, signature }: Evidence): readonly Source[] {
+export function secretSources({ secret, signature }: Evidence): readonly EvidenceSource[] {
   if (secret !== undefined) return [secret].flat();
   if (signature === undefined) return [];
   return [signature].flat().filter((it) => 'package' in it && packageOf(it.package).others !== true);
@@ -122,6 +127,6 @@ export function secretSources({ secret, signature }: Evidence): readonly Source[
 export const nobody = 'nobody has verified this: tell us';
 
 /** The id, whether or not anybody has verified it; null: there is none. */
-export function idOf(delivery: Delivery): DeliveryId | null {
+export function idOf(delivery: DeliveryEvidence): DeliveryId | null {
   return delivery.kind === 'none' ? null : delivery.id;
 }

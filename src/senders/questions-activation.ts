@@ -1,11 +1,11 @@
 /** Questions with which a sender activates an endpoint, or brings it the secret. By id. */
 import { isNumber, isUuid, question, refusal } from './challenges.ts';
 import { all, challengeOf, get, header, json, post, status, text, type } from './answer-checks.ts';
-import type { Question } from './sender.ts';
+import type { HandshakeQuestion } from './sender.ts';
 import { mac } from './signing.ts';
 
 /** The key that is given becomes the table's: this can be asked only once, in the window of `learn`. */
-const bringsSecret: readonly Question[] = [
+const bringsSecret: readonly HandshakeQuestion[] = [
   question({
     what: 'for `X-Hook-Secret` back, which becomes the secret',
     withinMs: 10_000,
@@ -17,7 +17,7 @@ const bringsSecret: readonly Question[] = [
   }),
 ];
 
-const activate = (what: string, suffix: string, judge: Question['judge']) =>
+const activate = (what: string, suffix: string, judge: HandshakeQuestion['judge']) =>
   question({
     what,
     challenge: isNumber,
@@ -32,7 +32,7 @@ const activate = (what: string, suffix: string, judge: Question['judge']) =>
     judge,
   });
 
-export const activationQuestions: Readonly<Record<string, readonly Question[]>> = {
+export const activationQuestions: Readonly<Record<string, readonly HandshakeQuestion[]>> = {
   asana: bringsSecret,
   clio: bringsSecret,
   notion: [

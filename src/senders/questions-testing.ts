@@ -2,10 +2,10 @@
 import { createHash } from 'node:crypto';
 import { discordPing, isHex, isUuid, question, wronglySigned, xeroIntent } from './challenges.ts';
 import { all, empty, get, json, status, text, type } from './answer-checks.ts';
-import type { Question } from './sender.ts';
+import type { HandshakeQuestion } from './sender.ts';
 import { mac } from './signing.ts';
 
-export const testingQuestions: Readonly<Record<string, readonly Question[]>> = {
+export const testingQuestions: Readonly<Record<string, readonly HandshakeQuestion[]>> = {
   zoom: [
     question({
       what: 'for an HMAC of `plainToken` (endpoint.url_validation)',

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { eventPlaces } from './events.ts';
 import { withText } from './send-changes.ts';
 import { roundsOf, verdict } from './send-handshake.ts';
-import type { Answered, Sender } from './sender.ts';
+import type { HandshakeReply, Sender } from './sender.ts';
 import { senders } from './senders.ts';
 
 const id = 'a1b2c3d4e5f60718293a4b5c6d7e8f90';
@@ -33,7 +33,7 @@ function roundsFor(name: string, { signingKey, answerKey = 'second', challenge, 
   return roundsOf(asker, id, nowMs, challenge);
 }
 
-const answer = (change: Partial<Answered>): Answered => ({
+const answer = (change: Partial<HandshakeReply>): HandshakeReply => ({
   status: 200,
   headers: {},
   body: '',
@@ -46,7 +46,7 @@ const json = (value: object) =>
   answer({ headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) });
 
 /** Sender, what it is given, the right answer, and what a receiver without the key or in a hurry would say. */
-const published: readonly (readonly [string, Given, Answered, Answered])[] = [
+const published: readonly (readonly [string, Given, HandshakeReply, HandshakeReply])[] = [
   [
     'zoom',
     { signingKey: 'zoom-secret-token', challenge: 'qgg8vlvZRS6UYooatFL8Aw' },
@@ -158,7 +158,7 @@ test('every question has a sender and words, and its answer comes to judgement',
   }
 });
 
-test('an answer that every sender wants is brought, and a second secret where one is named', () => {
+test("USING supplies each sender's answer, and a second secret where one is named", () => {
   const names = { secret: 'k', answer: 'second' };
   for (const { id, answers, answerSecret, questions } of senders.values()) {
     const all = answers(names);
@@ -183,7 +183,7 @@ test('an answer that every sender wants is brought, and a second secret where on
   }
 });
 
-test('the event’s name has its place in the example', () => {
+test("the event's name is at its stated place in the sender's example", () => {
   for (const [name, place] of Object.entries(eventPlaces)) {
     const { example, eventHeaders } = known(name);
     const draft = { method: 'POST', url: 'http://h/', body: Buffer.alloc(0), nowMs, signingKey: 'k', id };

@@ -32,10 +32,10 @@ import {
 } from './answer-checks.ts';
 import { activationQuestions } from './questions-activation.ts';
 import { testingQuestions } from './questions-testing.ts';
-import { type Question, formType } from './sender.ts';
+import { type HandshakeQuestion, formType } from './sender.ts';
 import { numeric, uuid } from './signing.ts';
 
-export const questions: Readonly<Record<string, readonly Question[]>> = {
+export const questions: Readonly<Record<string, readonly HandshakeQuestion[]>> = {
   ...testingQuestions,
   ...activationQuestions,
   slack: [

@@ -68,7 +68,7 @@ async function send(options: SendOptions, changes: Partial<CommandIo> = {}) {
 }
 
 suite('headgate send, changed', () => {
-  test('--repeat sends one delivery again, signed anew', async (t) => {
+  test('headgate send --repeat sends one delivery again, with a new signature', async (t) => {
     const { url, received } = await receiver(t);
     let now = nowMs;
     const { code, printed } = await send(
@@ -92,7 +92,7 @@ suite('headgate send, changed', () => {
     assert.equal(signature, createHmac('sha256', 'k').update(`${time}.`).update(body).digest('hex'));
   });
 
-  test('--header adds a header, or stands for the sender’s own whatever its case', async (t) => {
+  test('headgate send --header adds or replaces a header in any case', async (t) => {
     const { url, received } = await receiver(t);
     await send({ sender: 'github', url, secret: 'k', header: ['X-Test:  a: b ', 'x-hub-signature-256: no'] });
     const { headers } = received[0] ?? assert.fail();
@@ -100,7 +100,7 @@ suite('headgate send, changed', () => {
     assert.equal(headers['x-hub-signature-256'], 'no');
   });
 
-  test('--stale and --tamper are right when they are refused', async (t) => {
+  test('headgate send --stale and --tamper succeed when they are refused', async (t) => {
     let status = 401;
     const { url, received } = await receiver(t, () => ({ status }));
     const stale = await send({ sender: 'slack', url, secret: 'k', stale: true });
@@ -153,7 +153,7 @@ suite('headgate send, changed', () => {
     [{ sender: 'meta', handshake: true }, /^--handshake: .* needs --answer-secret: it is the verify token$/],
   ];
   for (const [options, message] of wrong) {
-    test(`refuses ${JSON.stringify(options)}`, async () => {
+    test(`headgate send refuses the changes ${JSON.stringify(options)}`, async () => {
       const whole = { sender: 'github', url: 'http://127.0.0.1:1/', secret: 'x', ...options };
       await assert.rejects(send(whole), (error) => {
         assert(error instanceof SendError);
@@ -165,7 +165,7 @@ suite('headgate send, changed', () => {
 });
 
 suite('headgate send --handshake', () => {
-  test('asks each question, and says whether the sender would take the answer', async (t) => {
+  test('headgate send --handshake performs each handshake and reports whether the sender would accept the answer', async (t) => {
     let headers: Record<string, string> = { 'Content-Type': 'text/plain; charset=utf-8' };
     const { url, received } = await receiver(t, ({ url }) => {
       const query = new URL(url, 'http://h').searchParams;
@@ -187,7 +187,7 @@ suite('headgate send --handshake', () => {
     assert.match(other.printed, /\nwrong: the status is 403, but must be 200\n/);
   });
 
-  test('an answer is measured with its head', async (t) => {
+  test('headgate send measures an answer with its head', async (t) => {
     const { url } = await receiver(t, ({ headers }) => ({
       headers: { 'Validation-Token': String(headers['validation-token']), 'X-Long': 'a'.repeat(900) },
     }));
@@ -196,7 +196,7 @@ suite('headgate send --handshake', () => {
     assert.match(printed, /wrong: the answer has 10\d\d bytes, but at most 1024 are allowed\n$/);
   });
 
-  test('--print gives the questions', async () => {
+  test('headgate send --handshake --print prints the handshakes', async () => {
     const url = 'http://127.0.0.1:1/t';
     const { code, printed } = await send({
       sender: 'trello',

@@ -6,9 +6,9 @@ import { Agent as HttpAgent, request as httpRequest } from 'node:http';
 import type { IncomingMessage, RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { limits } from '../config/limits.ts';
-import type { Asked } from './sender.ts';
+import type { HandshakeQuery } from './sender.ts';
 
-export interface Answer {
+export interface SentAnswer {
   readonly status: number;
   /** By names in lower case; several with the same name are joined. */
   readonly headers: Readonly<Record<string, string>>;
@@ -29,7 +29,7 @@ export class SendClient {
   }
 
   /** Rejects if no answer arrives: refused, cut off, too slow, aborted by the signal. Never follows a redirect. */
-  async send(sent: Asked, signal: AbortSignal): Promise<Answer> {
+  async send(sent: HandshakeQuery, signal: AbortSignal): Promise<SentAnswer> {
     const url = new URL(sent.url);
     const secure = url.protocol === 'https:';
     const length =

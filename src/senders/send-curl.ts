@@ -1,10 +1,10 @@
 /** A request as a curl command that sends it, for a POSIX shell. Pure. */
 import { isUtf8 } from 'node:buffer';
-import type { Asked } from './sender.ts';
+import type { HandshakeQuery } from './sender.ts';
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
-export function curlOf({ method, url, headers, body }: Asked): string {
+export function curlOf({ method, url, headers, body }: HandshakeQuery): string {
   // A quoted text may contain anything but NUL; curl would take a leading @ for a file.
   const text = isUtf8(body) && !body.includes(0) ? body.toString() : null;
   const byPipe = text === null || text.startsWith('@');

@@ -5,12 +5,12 @@
 import { withHeaders } from './send-changes.ts';
 import type { SendClient } from './send-client.ts';
 import { SendError } from './send-options.ts';
-import type { Answered, Asked, Asking, Question, Sender } from './sender.ts';
+import type { HandshakeReply, HandshakeQuery, Asking, HandshakeQuestion, Sender } from './sender.ts';
 import { signedRequest } from './senders.ts';
 import type { SignedRequest } from './senders.ts';
 
 /** What is needed to ask a sender's questions. */
-export interface Asker {
+export interface HandshakeSender {
   readonly sender: Sender;
   /** The URL as the sender calls it, and the URL that the request is sent to. */
   readonly signedUrl: string;
@@ -20,14 +20,14 @@ export interface Asker {
   readonly headers: ReadonlyMap<string, string>;
 }
 
-export interface Round {
-  readonly question: Question;
-  readonly asked: Asked;
+export interface HandshakeRound {
+  readonly question: HandshakeQuestion;
+  readonly asked: HandshakeQuery;
   readonly asking: Asking;
 }
 
 /** A request that was signed for one URL is sent to another; what the sender added to the query is added there, too. */
-export function moved<T extends Asked>(sent: T, signedUrl: string, url: string): T {
+export function moved<T extends HandshakeQuery>(sent: T, signedUrl: string, url: string): T {
   if (sent.url === signedUrl) return { ...sent, url };
   if (sent.url.startsWith(signedUrl)) {
     // Unchanged: `%20` and `+` mean the same blank, but are different texts.
@@ -40,7 +40,12 @@ export function moved<T extends Asked>(sent: T, signedUrl: string, url: string):
 }
 
 /** The sender's questions, ready to be sent. `challenge`: a given one, instead of one derived from the id. */
-export function roundsOf(asker: Asker, id: string, nowMs: number, challenge?: string): readonly Round[] {
+export function roundsOf(
+  asker: HandshakeSender,
+  id: string,
+  nowMs: number,
+  challenge?: string,
+): readonly HandshakeRound[] {
   const { sender, signedUrl, url, signingKey, answerKey, headers } = asker;
   const signed: Asking['signed'] = (body, { method = 'POST', url = signedUrl } = {}) =>
     signedRequest(sender, { method, url, nowMs, signingKey, id, body: Buffer.from(body) });
@@ -75,7 +80,7 @@ export function refuseWithoutQuestions(
 }
 
 /** Why the sender would not accept the answer; null: it would. */
-export function verdict({ question, asking }: Round, answer: Answered): string | null {
+export function verdict({ question, asking }: HandshakeRound, answer: HandshakeReply): string | null {
   const wrong = question.judge(answer, asking);
   if (wrong !== null) return wrong;
   return answer.ms <= question.withinMs
@@ -85,20 +90,20 @@ export function verdict({ question, asking }: Round, answer: Answered): string |
 
 /** Asks one question; rejects as `SendClient.send` does. */
 export async function askOne(
-  round: Round,
+  round: HandshakeRound,
   client: SendClient,
   elapsed: () => number,
   signal: AbortSignal,
-): Promise<{ readonly answer: Answered; readonly wrong: string | null }> {
+): Promise<{ readonly answer: HandshakeReply; readonly wrong: string | null }> {
   const begun = elapsed();
   const answer = { ...(await client.send(round.asked, signal)), ms: elapsed() - begun };
   return { answer, wrong: verdict(round, answer) };
 }
 
 export function toldOf(
-  { question, asked }: Round,
+  { question, asked }: HandshakeRound,
   { name }: Sender,
-  answer: Answered,
+  answer: HandshakeReply,
   wrong: string | null,
 ): string {
   const size = `${answer.bytes} bytes, ${Math.round(answer.ms)} ms`;

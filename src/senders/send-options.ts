@@ -80,7 +80,7 @@ export function numberOf(text: string, option: string, max: number): number {
   throw new SendError(`${option}: "${text}" is not a whole number from 1 to ${max}`);
 }
 
-export function timeOf(text: string): number {
+export function timeOption(text: string): number {
   const ms = Date.parse(text);
   if (Number.isNaN(ms)) throw new SendError(`--now: "${text}" is not a time such as 2026-03-04T05:06:07Z`);
   return ms;

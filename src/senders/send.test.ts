@@ -61,7 +61,7 @@ function testIo(changes: Partial<CommandIo> = {}) {
 }
 
 suite('headgate send', () => {
-  test('sends one signed request and prints the answer', async (t) => {
+  test('headgate send sends one signed request and prints the answer', async (t) => {
     const { url, received } = await receiver(t);
     const { io, out } = testIo();
     assert.equal(await sendCommand({ sender: 'github', url, secret: 'ключ' }, io), 0);
@@ -96,14 +96,14 @@ suite('headgate send', () => {
     assert.equal(received.at(-1)?.body.toString(), '{}');
   });
 
-  test('an answer that is no 2xx is printed and ends with 1', async (t) => {
+  test('headgate send prints an answer that is not 2xx and exits with 1', async (t) => {
     const { url } = await receiver(t, () => 401);
     const { io, out } = testIo();
     assert.equal(await sendCommand({ sender: 'gitlab', url, secret: 'x' }, io), 1);
     assert.match(out.stdout, /^HTTP 401\n/);
   });
 
-  test('sends many, a bounded number at a time, each with an id of its own', async (t) => {
+  test('headgate send --count sends requests with distinct ids, a bounded number at a time', async (t) => {
     const { url, received, inFlightMax } = await receiver(t, (index) => (index % 50 === 7 ? 503 : 200));
     const { io, out } = testIo();
     assert.equal(await sendCommand({ sender: 'stripe', url, secret: 'whsec_x', count: '200' }, io), 1);
@@ -122,7 +122,7 @@ suite('headgate send', () => {
     );
   });
 
-  test('keeps to the rate', async (t) => {
+  test('headgate send --rate keeps to the rate', async (t) => {
     const { url, received } = await receiver(t);
     const { io } = testIo();
     const begun = performance.now();
@@ -134,7 +134,7 @@ suite('headgate send', () => {
     assert(performance.now() - begun >= 200 - 5);
   });
 
-  test('draws a bar on a terminal', async (t) => {
+  test('headgate send draws a progress bar on a terminal', async (t) => {
     const { url } = await receiver(t);
     const { io, out } = testIo({ terminal: true });
     assert.equal(await sendCommand({ sender: 'github', url, secret: 'x', count: '5' }, io), 0);
@@ -142,7 +142,7 @@ suite('headgate send', () => {
     assert.equal(progressBar(1, 2), `[${'#'.repeat(15)}${'-'.repeat(15)}] 1/2`);
   });
 
-  test('ends cleanly when it is interrupted, with what was answered so far', async (t) => {
+  test('headgate send ends cleanly on an interrupt, with the results so far', async (t) => {
     const interrupt = new AbortController();
     const { url } = await receiver(t, (index) => {
       if (index < 40) return 200;
@@ -156,7 +156,7 @@ suite('headgate send', () => {
     assert.equal(await sendCommand({ sender: 'github', url, secret: 'x' }, alone.io), 130);
   });
 
-  test('signs with the clock and the URL it is given, and sends the given body', async (t) => {
+  test('headgate send uses the given time, URL and body', async (t) => {
     const { url, received } = await receiver(t);
     const body = Buffer.from('{"mine": true}');
     const { io } = testIo({
@@ -178,7 +178,7 @@ suite('headgate send', () => {
     assert.match(twilio.request.url ?? '', /^\/webhook\/dev\/public\/t\?bodySHA256=[0-9a-f]{64}$/);
   });
 
-  test('makes a secret and the key that belongs to it', async () => {
+  test('headgate send creates a secret and its key', async () => {
     const { io, out } = testIo();
     assert.equal(await sendCommand({ sender: 'discord', makeSecret: true }, io), 0);
     const keys = JSON.parse(out.stdout) as Record<string, string>;
@@ -186,7 +186,7 @@ suite('headgate send', () => {
     assert.match(keys['secret'] ?? '', /^[0-9a-f]{64}$/);
   });
 
-  test('a receiver that is not there is told in one line', async (t) => {
+  test('headgate send reports an unreachable receiver in one line', async (t) => {
     const { url } = await receiver(t);
     const gone = url.replace(/:\d+/, ':1');
     await assert.rejects(sendCommand({ sender: 'github', url: gone, secret: 'x' }, testIo().io), (error) => {
@@ -219,7 +219,7 @@ suite('headgate send', () => {
     ],
   ];
   for (const [options, message] of wrong) {
-    test(`refuses ${JSON.stringify(options)}`, async () => {
+    test(`headgate send refuses the options ${JSON.stringify(options)}`, async () => {
       const whole = { sender: 'github', url: 'http://127.0.0.1:1/', secret: 'x', ...options };
       await assert.rejects(sendCommand(whole, testIo().io), (error) => {
         assert(error instanceof SendError);
@@ -231,7 +231,7 @@ suite('headgate send', () => {
   }
 });
 
-test('the summary names the median and the slowest hundredth', () => {
+test("headgate send's summary has the median and the 99th percentile", () => {
   const tally = new SendTally(200);
   for (let ms = 200; ms >= 1; ms--) tally.add('200', true, ms);
   assert.equal(tally.allAccepted, true);

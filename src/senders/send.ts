@@ -12,7 +12,7 @@ import { tampered, withHeaders, withText } from './send-changes.ts';
 import { SendClient } from './send-client.ts';
 import { curlOf } from './send-curl.ts';
 import { askOne, moved, refuseWithoutQuestions, roundsOf, toldOf } from './send-handshake.ts';
-import type { Asker } from './send-handshake.ts';
+import type { HandshakeSender } from './send-handshake.ts';
 import {
   SendError,
   headersOf,
@@ -20,7 +20,7 @@ import {
   numberOf,
   refuseContradictions,
   secretOf,
-  timeOf,
+  timeOption,
   urlOf,
 } from './send-options.ts';
 import type { CommandIo } from '../kit/terminal.ts';
@@ -67,7 +67,7 @@ function knownSender(name: string): Sender {
   throw new SendError(`unknown sender "${name}": ${hint}`);
 }
 
-async function askerOf(sender: Sender, options: SendOptions, io: CommandIo): Promise<Asker> {
+async function askerOf(sender: Sender, options: SendOptions, io: CommandIo): Promise<HandshakeSender> {
   const url = urlOf(options.url, '--url');
   const signedUrl = options.signedUrl === undefined ? url : urlOf(options.signedUrl, '--signed-url');
   const headers = headersOf(options.header ?? []);
@@ -76,7 +76,7 @@ async function askerOf(sender: Sender, options: SendOptions, io: CommandIo): Pro
   return { sender, url, signedUrl, headers, signingKey, answerKey: options.answerSecret ?? '' };
 }
 
-async function planOf(asker: Asker, options: SendOptions, io: CommandIo): Promise<Plan> {
+async function planOf(asker: HandshakeSender, options: SendOptions, io: CommandIo): Promise<Plan> {
   const { sender, url, signedUrl, headers, signingKey } = asker;
   const count = numberOf(options.count ?? '1', '--count', limits.sendCountMax);
   const repeat = numberOf(options.repeat ?? '1', '--repeat', limits.sendCountMax);
@@ -113,7 +113,7 @@ async function planOf(asker: Asker, options: SendOptions, io: CommandIo): Promis
 /** A stale time is a minute older than the oldest acceptable time. */
 function clockOf({ name, toleranceS }: Sender, { now, stale }: SendOptions, io: CommandIo): () => number {
   if (now !== undefined) {
-    const at = timeOf(now);
+    const at = timeOption(now);
     return () => at;
   }
   if (stale !== true) return io.clock;
@@ -198,14 +198,14 @@ async function answerTo<T>(url: string, send: () => Promise<T>, io: CommandIo): 
 }
 
 async function sendQuestions(
-  asker: Asker,
+  asker: HandshakeSender,
   { print, now }: SendOptions,
   client: SendClient,
   io: CommandIo,
 ): Promise<number> {
   const { sender, answerKey } = asker;
   refuseWithoutQuestions(sender, answerKey);
-  const nowMs = now === undefined ? io.clock() : timeOf(now);
+  const nowMs = now === undefined ? io.clock() : timeOption(now);
   const rounds = roundsOrMisfit(asker, io.random(16).toString('hex'), nowMs);
   let right = true;
   for (const round of rounds) {
@@ -221,7 +221,7 @@ async function sendQuestions(
   return right ? 0 : 1;
 }
 
-function roundsOrMisfit(asker: Asker, id: string, nowMs: number) {
+function roundsOrMisfit(asker: HandshakeSender, id: string, nowMs: number) {
   try {
     return roundsOf(asker, id, nowMs);
   } catch {

@@ -1,12 +1,12 @@
 /** The pages under docs/senders, generated from the table. Takes a sender, returns Markdown. Pure. */
 import { nobody, secretSources, sourceText } from './evidence.ts';
-import type { Source } from './evidence.ts';
+import type { EvidenceSource } from './evidence.ts';
 import { eventPlaces } from './events.ts';
 import { unsupported } from './not-expressible.ts';
 import { ownChecksPage } from './custom-checks.ts';
 import { minutes, repeatedSection } from './dedupe.ts';
 import { hasEvent, senderTable } from './sender-table.ts';
-import type { Sender, Theme } from './sender.ts';
+import type { Sender, SignatureKind } from './sender.ts';
 import { expressionOf, senders } from './senders.ts';
 import { verifiersPage } from './verifiers-page.ts';
 
@@ -228,28 +228,31 @@ function eventName({ id }: Sender): readonly string[] {
 
 /** One row for each thing that the page says; what nobody has looked up is said to be so. */
 function witnesses({ id, delivery, retries, answer, handshake, evidence }: Sender): string {
-  const rows: readonly (readonly [string, Source | readonly Source[] | null | undefined])[] = [
-    ['the signature', evidence.signature],
-    ['the id of a delivery', delivery.from],
-    ['when it tries again, and what it signs then', retries?.from],
-    ...(handshake === null ? [] : [['the handshake', evidence.handshake] as const]),
+  const rows: readonly (readonly [string, EvidenceSource | readonly EvidenceSource[] | null | undefined])[] =
     [
-      answer === null ? 'the answer that it wants, and how soon' : `the answer that it wants: ${answer.what}`,
-      answer?.from,
-    ],
-    ['how the secret is changed', evidence.rotation],
-    ['the form of the secret', secretSources(evidence)],
-    ...(eventPlaces[id] === undefined ? [] : [['the event’s name', evidence.event] as const]),
-  ];
+      ['the signature', evidence.signature],
+      ['the id of a delivery', delivery.from],
+      ['when it tries again, and what it signs then', retries?.from],
+      ...(handshake === null ? [] : [['the handshake', evidence.handshake] as const]),
+      [
+        answer === null
+          ? 'the answer that it wants, and how soon'
+          : `the answer that it wants: ${answer.what}`,
+        answer?.from,
+      ],
+      ['how the secret is changed', evidence.rotation],
+      ['the form of the secret', secretSources(evidence)],
+      ...(eventPlaces[id] === undefined ? [] : [['the event’s name', evidence.event] as const]),
+    ];
   return rows.map(([what, sources]) => `| ${what} | ${saidBy(sources)} |\n`).join('');
 }
 
-function saidBy(sources: Source | readonly Source[] | null | undefined): string {
+function saidBy(sources: EvidenceSource | readonly EvidenceSource[] | null | undefined): string {
   const all = sources === null || sources === undefined ? [] : [sources].flat();
   return all.length === 0 ? nobody : all.map(sourceText).join('; ').replaceAll('|', '\\|');
 }
 
-const intro: Readonly<Record<Theme, string>> = {
+const intro: Readonly<Record<SignatureKind, string>> = {
   'A signature of the body': 'An HMAC of the body. An old request is accepted again.',
   'A signature of the body and a timestamp': 'An HMAC of the body and of the time it was sent.',
   'Standard Webhooks': 'The [Standard Webhooks](https://www.standardwebhooks.com) specification, version 1.',
@@ -271,7 +274,7 @@ function byAnotherName(): string {
 }
 
 function sendersIndex(): string {
-  const themes = Object.keys(intro) as Theme[];
+  const themes = Object.keys(intro) as SignatureKind[];
   const all = [...senders.values()].toSorted((a, b) => a.name.localeCompare(b.name, 'en'));
   const sections = themes.map((theme) => {
     const rows = all

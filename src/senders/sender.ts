@@ -4,11 +4,17 @@
  * the expression against what a sender really sends. Types and one constructor; pure.
  */
 
-import { type Delivery, type Evidence, type Retries, type WantedAnswer, unverified } from './evidence.ts';
+import {
+  type DeliveryEvidence,
+  type Evidence,
+  type Retries,
+  type WantedAnswer,
+  unverified,
+} from './evidence.ts';
 
 export type Random = (size: number) => Buffer;
 
-export type Theme =
+export type SignatureKind =
   | 'A signature of the body'
   | 'A signature of the body and a timestamp'
   | 'Standard Webhooks'
@@ -36,7 +42,7 @@ export interface Signature {
 }
 
 /** `secret` goes into CREATE SECRET; the sender signs with `signingKey`. Both are the same text unless the keys are a pair. */
-export interface Keys {
+export interface SecretKeys {
   readonly secret: string;
   readonly signingKey: string;
 }
@@ -65,17 +71,20 @@ export interface Asking {
   readonly id: string;
   readonly challenge: string;
   /** A request that the sender would sign like any other. */
-  readonly signed: (body: string, change?: { readonly method?: string; readonly url?: string }) => Asked;
+  readonly signed: (
+    body: string,
+    change?: { readonly method?: string; readonly url?: string },
+  ) => HandshakeQuery;
 }
 
-export interface Asked {
+export interface HandshakeQuery {
   readonly method: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
 }
 
-export interface Answered {
+export interface HandshakeReply {
   readonly status: number;
   /** By names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
@@ -86,13 +95,13 @@ export interface Answered {
 }
 
 /** The sender's side of one question: how it is asked, and which answer the sender accepts. */
-export interface Question {
+export interface HandshakeQuestion {
   /** Completes “asks …” */
   readonly what: string;
   readonly challenge: (id: string) => string;
-  readonly ask: (asking: Asking) => Asked;
+  readonly ask: (asking: Asking) => HandshakeQuery;
   /** Why the sender would not accept the answer; null: it would. */
-  readonly judge: (answer: Answered, asking: Asking) => string | null;
+  readonly judge: (answer: HandshakeReply, asking: Asking) => string | null;
   readonly withinMs: number;
 }
 
@@ -115,7 +124,7 @@ export interface Sender {
   /** As in `VALIDATE SECRET s USING id`. */
   readonly id: string;
   readonly name: string;
-  readonly theme: Theme;
+  readonly theme: SignatureKind;
   /** `secret`: the secret's name as an SQL identifier. The body is called `payload`. */
   readonly expression: (secret: string) => string;
   readonly secret: { readonly what: string; readonly where: string };
@@ -134,7 +143,7 @@ export interface Sender {
   /** Whether the expression reads `url`, so that HEADGATE_PUBLIC_URL has to be set. */
   readonly signsUrl: boolean;
   /** What distinguishes a repeated delivery from a new one. */
-  readonly delivery: Delivery;
+  readonly delivery: DeliveryEvidence;
   /** The list of events in the body; null: one body is one event. */
   readonly events: EventList | null;
   /** Whether and when the sender tries again, and what it signs then; null: nobody has looked. */
@@ -156,7 +165,7 @@ export interface Sender {
   /** null: no answer needs a second secret. */
   readonly answerSecret: AnswerSecret | null;
   /** The sender's side of its handshake, independent of `answers`: each is checked against the other. */
-  readonly questions: readonly Question[];
+  readonly questions: readonly HandshakeQuestion[];
   /** What the table consists of: `text` is one TEXT column, the others are documents. */
   readonly format: 'json' | 'form' | 'text';
   readonly notes: readonly string[];
@@ -169,7 +178,7 @@ export interface Sender {
   readonly sign: (draft: Draft) => Signature;
   /** The text that signs differs from the text that checks: a pair of keys, which takes some time to create. */
   readonly paired: boolean;
-  readonly makeSecret: (random: Random) => Keys;
+  readonly makeSecret: (random: Random) => SecretKeys;
 }
 
 /** What the tables contain; everything else has a default. */
@@ -185,7 +194,10 @@ export interface SenderSpec extends Omit<Partial<Sender>, 'example' | 'theme'> {
 
 type Needed = 'expression' | 'sign';
 
-export function sender(theme: Theme, spec: SenderSpec & { readonly [K in Needed]: Sender[K] }): Sender {
+export function sender(
+  theme: SignatureKind,
+  spec: SenderSpec & { readonly [K in Needed]: Sender[K] },
+): Sender {
   return {
     signatureHeader: spec.headers[0] ?? null,
     repeatsSignature: false,
@@ -225,11 +237,11 @@ function formatOf(contentType: string): Sender['format'] {
 }
 
 /** A shared text of `size` random bytes in hexadecimal, after a prefix. */
-export function textSecret(prefix = '', size = 24): (random: Random) => Keys {
+export function textSecret(prefix = '', size = 24): (random: Random) => SecretKeys {
   return (random) => same(`${prefix}${random(size).toString('hex')}`);
 }
 
-export function same(secret: string): Keys {
+export function same(secret: string): SecretKeys {
   return { secret, signingKey: secret };
 }
 

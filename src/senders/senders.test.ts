@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { suite, test } from 'node:test';
 import type { CheckRequest } from '../types/request.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
-import type { Keys, Sender } from './sender.ts';
+import type { SecretKeys, Sender } from './sender.ts';
 import {
   expandSender,
   expressionOf,
@@ -27,17 +27,17 @@ function randomFrom(seed: string): (size: number) => Buffer {
   return (size) => createHash('shake256', { outputLength: size }).update(`${seed}${count++}`).digest();
 }
 
-const made = new Map<string, Keys>();
+const made = new Map<string, SecretKeys>();
 
 /** Those of RSA take a tenth of a second to make. */
-function keysOf(sender: Sender, seed = 'one'): Keys {
+function keysOf(sender: Sender, seed = 'one'): SecretKeys {
   const of = `${sender.id} ${seed}`;
   const keys = made.get(of) ?? sender.makeSecret(randomFrom(seed));
   made.set(of, keys);
   return keys;
 }
 
-function requestOf(sender: Sender, keys: Keys, atMs = nowMs, id = 'a1b2c3d4e5f60718293a4b5c6d7e8f90') {
+function requestOf(sender: Sender, keys: SecretKeys, atMs = nowMs, id = 'a1b2c3d4e5f60718293a4b5c6d7e8f90') {
   const body = Buffer.from(sender.example({ id, nowMs: atMs }));
   return signedRequest(sender, { method: 'POST', url, body, nowMs: atMs, signingKey: keys.signingKey, id });
 }
@@ -76,7 +76,7 @@ for (const sender of senders.values()) {
     const check = checkOf(sender, keys.secret);
     const sent = requestOf(sender, keys);
 
-    test('is spelled out without a shared key, a warning or a name of its own', () => {
+    test("the sender's check can be written out as SQL without warnings", () => {
       const parsed = parseExpression(expressionOf(sender, 'my secret'), { secrets: ['my secret'] });
       assert.deepEqual(parsed.secretLiterals, []);
       assert.deepEqual(parsed.warnings, []);
@@ -86,12 +86,12 @@ for (const sender of senders.values()) {
       assert.equal(sender.signsUrl, /\burl\b/.test(expressionOf(sender, 's')));
     });
 
-    test('its signed request is accepted', () => {
+    test("the sender's signed request is accepted", () => {
       assert.equal(check(received(sent)), true);
       assert.equal(check(received(requestOf(sender, keys, nowMs, '00000000000000000000000000000001'))), true);
     });
 
-    test('a wrong secret is refused', () => {
+    test("the sender's check refuses a wrong secret", () => {
       assert.equal(checkOf(sender, keysOf(sender, 'two').secret)(received(sent)), false);
       assert.equal(check(received(requestOf(sender, keysOf(sender, 'two')))), false);
     });
@@ -105,7 +105,7 @@ for (const sender of senders.values()) {
 
     if (sender.toleranceS !== null) {
       const toleranceMs = sender.toleranceS * 1000;
-      test('a stale signature is refused, one within the tolerance is not', () => {
+      test("the sender's check refuses a stale signature, and accepts one within the tolerance", () => {
         assert.equal(check(received(requestOf(sender, keys, nowMs - toleranceMs + 1000))), true);
         assert.equal(check(received(requestOf(sender, keys, nowMs - toleranceMs - 2000))), false);
       });
@@ -113,7 +113,7 @@ for (const sender of senders.values()) {
 
     const { signed, lastS } = sender.retries ?? {};
     if (signed === 'as at first')
-      test('its last attempt, with the signature of the first, is accepted', () => {
+      test("the sender's last attempt, with the signature of the first, is accepted", () => {
         assert(lastS !== undefined);
         assert.equal(check(received(requestOf(sender, keys, nowMs - lastS * 1000))), true);
       });
@@ -135,7 +135,7 @@ for (const sender of senders.values()) {
         refused([name, prefixOf(value)]);
       });
       for (const other of sender.headers.filter((header) => header !== name && header in sent.headers)) {
-        test(`without ${other} it is refused`, () => {
+        test(`the sender's request without ${other} is refused`, () => {
           assert.equal(
             check(
               received(
@@ -214,7 +214,7 @@ for (const id of ['svix_ed25519', 'standard_webhooks_ed25519']) {
   });
 }
 
-test('there are at least 50, with names that SQL takes as they are', () => {
+test('at least 50 senders exist, with names that SQL accepts unquoted', () => {
   assert(senders.size >= 50, String(senders.size));
   for (const id of senders.keys()) assert.match(id, /^[a-z][a-z0-9_]*$/);
 });
@@ -249,7 +249,7 @@ test('a request that its sender repeats as it was is accepted when the last atte
   }
 });
 
-test('each id of a delivery that is believed has a source, and an alias is no other sender', () => {
+test("each trusted delivery id has a source, and no alias is another sender's name", () => {
   for (const { id, delivery, aliases, events } of senders.values()) {
     if (delivery.kind !== 'unverified') assert(delivery.from, id);
     if (delivery.kind === 'known' && 'ofEach' in delivery.id) assert(events, id);
@@ -260,7 +260,7 @@ test('each id of a delivery that is believed has a source, and an alias is no ot
   }
 });
 
-test('a sender whose keys are a pair says so', () => {
+test('a sender with a key pair declares it', () => {
   for (const sender of senders.values()) {
     const { secret, signingKey } = keysOf(sender);
     assert.equal(sender.paired, secret !== signingKey, sender.id);

@@ -3,7 +3,7 @@
  * other header stays as it was kept, and none is invented. Throws `UnsignableError` for a request that can be signed only by
  * inventing a part of it, such as the id of a delivery; what `sign` throws for a secret of another form, which may quote the secret. Pure.
  */
-import type { Asked, Sender } from './sender.ts';
+import type { HandshakeQuery, Sender } from './sender.ts';
 
 export class UnsignableError extends Error {
   override readonly name = 'UnsignableError';
@@ -19,7 +19,7 @@ export interface SigningMeans {
 const ofSignature = /-(?:version|algorithm|algo)$|^digest$/i;
 
 /** The names of `kept.headers` are in lower case, and so are those of the result. */
-export function signAgain(sender: Sender, kept: Asked, means: SigningMeans): Asked {
+export function signAgain(sender: Sender, kept: HandshakeQuery, means: SigningMeans): HandshakeQuery {
   const { method, url, body, headers } = kept;
   const { signingKey, nowMs, random } = means;
   const sign = (id: string) => {

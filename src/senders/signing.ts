@@ -2,13 +2,13 @@
 import { createHmac, createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 
-export type Encoding = 'hex' | 'base64' | 'base64url';
+export type DigestEncoding = 'hex' | 'base64' | 'base64url';
 
 /** The HMAC of the parts, one after the other. */
 export function mac(
   algorithm: string,
   key: string | Buffer,
-  encoding: Encoding,
+  encoding: DigestEncoding,
   ...parts: readonly (string | Buffer)[]
 ): string {
   const hmac = createHmac(algorithm, key);

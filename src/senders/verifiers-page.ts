@@ -1,5 +1,5 @@
 /** The page of the vendors' packages that tests run, printed from `packages.ts` and from what the entries claim. Pure. */
-import type { Source } from './evidence.ts';
+import type { EvidenceSource } from './evidence.ts';
 import { type Package, type PackageName, packages } from './packages.ts';
 import type { Sender } from './sender.ts';
 import { missingOf, witnessTable } from './evidence-table.ts';
@@ -64,4 +64,4 @@ function table(senders: ReadonlyMap<string, Sender>, when: Package['when']): str
   return `| package | from | version | senders |\n| --- | --- | --- | --- |\n${rows.join('')}`;
 }
 
-const isOf = (key: PackageName) => (source: Source) => 'package' in source && source.package === key;
+const isOf = (key: PackageName) => (source: EvidenceSource) => 'package' in source && source.package === key;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { SendError } from './send-options.ts';
-import type { Asked } from './sender.ts';
+import type { HandshakeQuery } from './sender.ts';
 import { hubInDocument, hubInHeader, websubCommand } from './websub.ts';
 import type { WebsubOptions } from './websub.ts';
 
@@ -15,7 +15,7 @@ type Reply = { status?: number; headers?: Record<string, string>; body?: string 
 /** Runs until `replies` are used up, then it is interrupted. */
 async function run(options: Partial<WebsubOptions>, replies: readonly Reply[]) {
   const interrupt = new AbortController();
-  const asked: Asked[] = [];
+  const asked: HandshakeQuery[] = [];
   const pauses: number[] = [];
   let [printed, noted] = ['', ''];
   const left = [...replies];
@@ -83,7 +83,7 @@ test('a hub that is away or refuses is asked again, less and less often, and the
   );
 });
 
-test('--once, --unsubscribe, and a hub that is given', async () => {
+test('headgate websub supports --once, --unsubscribe and a given hub', async () => {
   const once = await run({ once: true, hub: 'https://hub.example/' }, [{ status: 202 }]);
   assert.deepEqual([once.code, once.asked.length, once.pauses.length], [0, 1, 0]);
   const ended = await run({ unsubscribe: true, hub: 'https://hub.example/', secret: undefined }, [{}]);
@@ -115,13 +115,13 @@ suite('what is refused', () => {
         return true;
       }),
     );
-  test('not of a hub on this machine', async () => {
+  test('a WebSub hub on this machine is refused', async () => {
     for (const hub of ['http://127.0.0.1:9/', 'http://[::1]:9/', 'http://localhost:9/'])
       assert.equal((await run({ once: true, hub }, [{ status: 202 }])).code, 0);
   });
 });
 
-test('a hub is what says that it is one', () => {
+test('headgate websub accepts a hub only by its link relation', () => {
   assert.equal(hubInHeader('<https://a/>; rel="next"; title="hub", <https://b/>; rel="x hub"'), 'https://b/');
   assert.equal(hubInHeader('<https://a/>; rel=hub'), 'https://a/');
   for (const none of [

@@ -8,10 +8,10 @@ import { backoffMs } from '../kit/backoff.ts';
 import { hostOf, isLoopbackHost } from '../kit/address.ts';
 import { parseWindow } from '../types/delivery-id.ts';
 import { limits } from '../config/limits.ts';
-import type { Answer, SendClient } from './send-client.ts';
+import type { SentAnswer, SendClient } from './send-client.ts';
 import { SendError, secretOf, urlOf } from './send-options.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import { type Asked, formType } from './sender.ts';
+import { type HandshakeQuery, formType } from './sender.ts';
 
 export interface WebsubOptions {
   readonly topic: string;
@@ -146,8 +146,8 @@ export function hubInDocument(text: string): string | null {
 const isHub = (rel: string) => rel.toLowerCase().split(/\s+/).includes('hub');
 
 /** `form` null: a GET. */
-async function send({ client, signal }: WebsubIo, url: string, form: string | null): Promise<Answer> {
-  const asked: Asked = {
+async function send({ client, signal }: WebsubIo, url: string, form: string | null): Promise<SentAnswer> {
+  const asked: HandshakeQuery = {
     method: form === null ? 'GET' : 'POST',
     url,
     headers:

@@ -64,7 +64,7 @@ async function filled(records: number, segmentBytes: number, bodyBytes = 12) {
 }
 
 suite('a segment that the disk has damaged', () => {
-  test('each bit that changes costs at most the record that it is in, and what is missing is reported', async () => {
+  test('a flipped bit in a spool segment costs at most its record, and the loss is reported', async () => {
     const segmentBytes = 32_768;
     const { files, spool, all } = await filled(200, segmentBytes);
     const [segment] = spool.segments;
@@ -115,7 +115,7 @@ suite('a segment that the disk has damaged', () => {
     assert(said > 100);
   });
 
-  test('each length that a segment is cut to is reported, and everything before it is read', async () => {
+  test('a truncated spool segment is reported at any length, and all before the cut is read', async () => {
     const segmentBytes = 8_192;
     const { files, spool, all } = await filled(40, segmentBytes);
     const [segment] = spool.segments;
@@ -283,7 +283,7 @@ suite('segments that 0.1.0 before version 2 has written', () => {
     return all.toSorted((a, b) => a - b);
   };
 
-  test('are read, with what they say of their tables', async () => {
+  test('spool segments of format version 1 are read, with their table descriptions', async () => {
     const spool = await Spool.open(optionsFor(old(), 4_096), id);
     assert.deepEqual(spool.lost, []);
     assert.deepEqual(
@@ -297,7 +297,7 @@ suite('segments that 0.1.0 before version 2 has written', () => {
     ]);
   });
 
-  test('lose no request with the description of a table', async () => {
+  test('spool segments lose no request when a table description is damaged', async () => {
     const files = old();
     for (const path of files.contents.keys()) {
       const bytes = Buffer.from(files.contents.get(path) ?? '');

@@ -116,7 +116,7 @@ test('no table takes the room of all others, nor does an owner, with any number 
   await kept.close();
 });
 
-test('where all tables have one owner, a table gets three quarters of what is left', async () => {
+test("with one owner a table may use three quarters of the spool's free space", async () => {
   const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
   const disk = { bytesMax: 64 * 1_024, owners: new Map([11, 12, 13].map((oid) => [oid, 100] as const)) };
   const kept = await opened(files, now, disk);
@@ -158,7 +158,7 @@ test('after a restart a table counts for its owner as soon as that is known, and
   await kept.close();
 });
 
-test('each request says what its table was called when it came', async () => {
+test("each spooled request holds its table's name at arrival", async () => {
   const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
   const kept = await opened(files, now);
   const gate = kept.gateOf(7);

@@ -14,10 +14,10 @@ import { refusal, Refused } from '../errors/refusals.ts';
 import { DiskReport } from './disk-report.ts';
 import { encodeTarget } from './format.ts';
 import { encodeTable } from './kept-request.ts';
-import type { KeptTable } from './kept-request.ts';
+import type { SpooledTable } from './kept-request.ts';
 import { quarantinedIn } from './quarantine.ts';
-import type { Lost, Quarantined } from './quarantine.ts';
-import type { Counted } from './segment.ts';
+import type { UnreadablePart, Quarantined } from './quarantine.ts';
+import type { SegmentCounts } from './segment.ts';
 import { Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 import { TableGate } from './table-order.ts';
@@ -45,7 +45,7 @@ export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'faile
 /** What segments hold, in total and for each table by its oid. */
 interface Used {
   readonly bytes: number;
-  readonly of: ReadonlyMap<number, Counted>;
+  readonly of: ReadonlyMap<number, SegmentCounts>;
   /** In bytes, by owner. */
   readonly ofOwners: ReadonlyMap<number, number>;
 }
@@ -67,7 +67,7 @@ export class DatabaseSpool implements Closable {
   readonly #options: DatabaseSpoolOptions;
   readonly #gates = new Map<number, TableGate>();
   /** What this process has written about its tables, by oid. */
-  readonly told = new Map<number, KeptTable>();
+  readonly told = new Map<number, SpooledTable>();
   readonly #appendables = new Map<number, Appendable>();
   /** The last known owner of each table that has spooled, by the table's oid: a table that is dropped, or cannot be read any more, keeps it. */
   readonly #owners = new Map<number, number>();
@@ -115,7 +115,7 @@ export class DatabaseSpool implements Closable {
     };
   }
 
-  #damaged({ segment, bytes, reason, kept: place, requests }: Lost): void {
+  #damaged({ segment, bytes, reason, kept: place, requests }: UnreadablePart): void {
     if (reason === 'unfinished') return;
     const { database, observe } = this.#options;
     observe({ kind: 'spool.damaged', database, segment, bytes, requests, reason, place });
@@ -266,7 +266,7 @@ export class DatabaseSpool implements Closable {
     const now = this.#options.clock();
     const isRecent = now - this.#usedAtMs < ageMsMax && this.#usedSince < limits.spoolUsedBytes;
     if (isRecent) return this.#lastUsed;
-    const of = new Map<number, Counted>();
+    const of = new Map<number, SegmentCounts>();
     let bytes = 0;
     for (const { end, counts } of this.#spools.flatMap(({ segments }) => segments)) {
       bytes += end;

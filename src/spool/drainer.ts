@@ -15,13 +15,13 @@ import type { Closable } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
 import type { DatabaseSpool } from './database-spool.ts';
 import { decodeTable } from './kept-request.ts';
-import type { KeptTable } from './kept-request.ts';
+import type { SpooledTable } from './kept-request.ts';
 import { beginning } from './spool.ts';
 import type { Segment } from './segment.ts';
-import type { Place, Spool, SpooledRequests } from './spool.ts';
+import type { ReadPosition, Spool, SpooledRequests } from './spool.ts';
 import type { TableGate } from './table-order.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverStages, Held, Slow } from './table-hand-over.ts';
+import type { HandOverStages, HandOverMemory, SlowTables } from './table-hand-over.ts';
 
 /** What is known of one spool while it is handed over. */
 interface Progress {
@@ -31,21 +31,21 @@ interface Progress {
   /** By oid. */
   readonly positions: Map<number, bigint>;
   /** What segments of version 1 say of their tables, by oid. */
-  readonly described: ReadonlyMap<number, KeptTable>;
+  readonly described: ReadonlyMap<number, SpooledTable>;
   /** What the last record of each table says of it, by oid. */
   readonly named: Map<number, Named>;
-  readonly slow: Map<number, Slow>;
+  readonly slow: Map<number, SlowTables>;
   /** Everything before has arrived, or belongs to tables for which it never will. */
-  place: Place;
+  place: ReadPosition;
 }
 
 interface Named {
   readonly target: Buffer;
-  readonly table: KeptTable | null;
+  readonly table: SpooledTable | null;
 }
 
 /** Requests of a table that do not arrive, although the database takes others. */
-export interface Hold {
+export interface StuckTable {
   readonly spool: Spool;
   /** Of the table in the database that they were kept for. */
   readonly oid: number;
@@ -62,7 +62,7 @@ export class Drainer implements Closable {
   readonly #ended: Promise<void>;
   readonly #progress = new Map<Spool, Progress>();
   /** By `id/oid`. */
-  readonly #held = new Map<string, Hold>();
+  readonly #held = new Map<string, StuckTable>();
   /** headgate.home() of the database that an earlier process has served; null: not known. */
   readonly #homeBefore: string | null;
   /** null: it does not sleep. */
@@ -78,7 +78,7 @@ export class Drainer implements Closable {
     this.#ended = this.#run();
   }
 
-  get holds(): readonly Hold[] {
+  get holds(): readonly StuckTable[] {
     return [...this.#held.values()];
   }
 
@@ -184,7 +184,7 @@ export class Drainer implements Closable {
       positions: new Map(positions),
       described: isOther || known === undefined ? await describedIn(spool) : known.described,
       named: known?.named ?? new Map<number, Named>(),
-      slow: known?.slow ?? new Map<number, Slow>(),
+      slow: known?.slow ?? new Map<number, SlowTables>(),
       place: isBack || isOther ? beginning : (known?.place ?? beginning),
     };
     this.#progress.set(spool, progress);
@@ -192,7 +192,7 @@ export class Drainer implements Closable {
   }
 
   /** What a record says of its table; null: that cannot be read. */
-  #tableOf({ described, named }: Progress, { oid, target }: SpooledRequests): KeptTable | null {
+  #tableOf({ described, named }: Progress, { oid, target }: SpooledRequests): SpooledTable | null {
     if (target === null) return described.get(oid) ?? this.#undescribed(described, oid);
     const known = named.get(oid);
     if (known?.target.equals(target) === true) return known.table;
@@ -203,7 +203,7 @@ export class Drainer implements Closable {
   }
 
   /** In version 1 a table is described once in a segment. The other tables of a spool, or the process that wrote it, were of the same database. */
-  #undescribed(described: ReadonlyMap<number, KeptTable>, oid: number): KeptTable | null {
+  #undescribed(described: ReadonlyMap<number, SpooledTable>, oid: number): SpooledTable | null {
     const homes = new Set([...described.values()].map(({ home }) => home));
     const [home = this.#homeBefore] = homes;
     if (homes.size > 1 || home === null) return null;
@@ -213,7 +213,7 @@ export class Drainer implements Closable {
   }
 
   /** Whether requests belong to this database; if not, they are left where they are. */
-  #isOurs({ spool, home }: Progress, oid: number, table: KeptTable | null): table is KeptTable {
+  #isOurs({ spool, home }: Progress, oid: number, table: SpooledTable | null): table is SpooledTable {
     if (table?.home === home) return true;
     const isForeign = table !== null;
     const reason = isForeign
@@ -228,7 +228,7 @@ export class Drainer implements Closable {
       if (sequence > (positions.get(oid) ?? 0n)) this.#hold({ spool, oid, isForeign: false, reason: noKey });
   }
 
-  #hold(hold: Hold): void {
+  #hold(hold: StuckTable): void {
     const { spool, oid, reason } = hold;
     const key = `${spool.id}/${oid}`;
     if (this.#held.has(key)) return;
@@ -244,11 +244,11 @@ export class Drainer implements Closable {
   async #pass(progress: Progress, blocked: Set<number>, only: number | null): Promise<void> {
     const { spool, positions } = progress;
     const waiting = new Map<number, TableHandOver>();
-    const held: Held = { bytes: 0 };
+    const held: HandOverMemory = { bytes: 0 };
     let before = progress.place;
     // A table that was left out of a spool before this one is left out here, too.
     const isLeftOut = spool.segments.some(({ last }) => [...last.keys()].some((oid) => blocked.has(oid)));
-    let resume: Place | null = isLeftOut ? before : null;
+    let resume: ReadPosition | null = isLeftOut ? before : null;
     const wanted = (oid: number, sequence: bigint): boolean =>
       (only === null || oid === only) &&
       sequence > (positions.get(oid) ?? 0n) &&
@@ -284,8 +284,8 @@ export class Drainer implements Closable {
   #tableFor(
     waiting: Map<number, TableHandOver>,
     progress: Progress,
-    name: KeptTable,
-    held: Held,
+    name: SpooledTable,
+    held: HandOverMemory,
   ): TableHandOver {
     let table = waiting.get(name.oid);
     if (table === undefined) {
@@ -331,7 +331,7 @@ export class Drainer implements Closable {
       });
   }
 
-  #toldOf(oid: number): KeptTable | null {
+  #toldOf(oid: number): SpooledTable | null {
     for (const { described, named } of this.#progress.values()) {
       const table = named.get(oid)?.table ?? described.get(oid);
       if (table !== undefined) return table;
@@ -370,8 +370,8 @@ export class Drainer implements Closable {
   }
 }
 
-async function describedIn(spool: Spool): Promise<ReadonlyMap<number, KeptTable>> {
-  const tables = new Map<number, KeptTable>();
+async function describedIn(spool: Spool): Promise<ReadonlyMap<number, SpooledTable>> {
+  const tables = new Map<number, SpooledTable>();
   for (const [oid, bytes] of await spool.tables()) {
     const table = decodeTable(bytes);
     if (table !== null) tables.set(oid, table);
@@ -379,7 +379,7 @@ async function describedIn(spool: Spool): Promise<ReadonlyMap<number, KeptTable>
   return tables;
 }
 
-function earlier(one: Place | null, other: Place): Place {
+function earlier(one: ReadPosition | null, other: ReadPosition): ReadPosition {
   if (one === null) return other;
   return one.segment < other.segment || (one.segment === other.segment && one.at <= other.at) ? one : other;
 }

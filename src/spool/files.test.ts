@@ -9,7 +9,7 @@ import { realFiles } from './files.ts';
 import { encodeTarget } from './format.ts';
 import { Spool } from './spool.ts';
 
-test('links and folders in the place of segments are put aside unread, and keep nothing from starting', async (t) => {
+test('links and folders in place of spool segments are set aside unread, and do not prevent the start', async (t) => {
   const root = await temporaryFolder(t);
   const id = 'ff'.repeat(16);
   const folder = join(root, id);

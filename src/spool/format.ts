@@ -105,18 +105,18 @@ export function segmentKey({ key }: MasterKey, { version, spool, salt, number }:
 }
 
 /** How much space a record takes in a segment, in bytes. */
-export function recordSize(target: Target, payloadBytes: number): number {
+export function recordSize(target: EncodedTarget, payloadBytes: number): number {
   return padded(headBytes[2] + target.length + payloadBytes + tagBytes);
 }
 
 /** The description of a table as it begins a sealed part. */
-export type Target = Buffer & { readonly '': unique symbol };
+export type EncodedTarget = Buffer & { readonly '': unique symbol };
 
-export function encodeTarget(description: Buffer): Target {
+export function encodeTarget(description: Buffer): EncodedTarget {
   const bytes = Buffer.allocUnsafe(lengthBytes + description.length);
   bytes.writeUInt16LE(description.length, 0);
   description.copy(bytes, lengthBytes);
-  return bytes as Target;
+  return bytes as EncodedTarget;
 }
 
 /** How much of a segment of so many bytes records may fill: up to this position. */
@@ -128,7 +128,7 @@ export function recordsEnd(version: Version, fileBytes: number): number {
 export function encodeRecord(
   head: RecordHead,
   position: number,
-  target: Target,
+  target: EncodedTarget,
   payload: Buffer,
   key: Buffer,
 ): Buffer {
@@ -158,7 +158,7 @@ function headSum(bytes: Buffer, at: number): number {
 }
 
 /** What is at a position in a segment. */
-export type Found =
+export type ScannedRecord =
   | { readonly is: 'record'; readonly head: RecordHead; /** With its padding. */ readonly size: number }
   | { readonly is: 'end' }
   /** More bytes are needed to decide: at least so many from here. */
@@ -166,7 +166,7 @@ export type Found =
   /** `known`: what its head says, and how many bytes it takes; null: the head is damaged, too. */
   | { readonly is: 'damage'; readonly known: { readonly head: RecordHead; readonly size: number } | null };
 
-const unknown: Found = { is: 'damage', known: null };
+const unknown: ScannedRecord = { is: 'damage', known: null };
 
 /** Where in a segment a window begins. */
 export interface Whereabouts {
@@ -178,7 +178,7 @@ export interface Whereabouts {
 }
 
 /** Examines `bytes` from `at`. Never throws, whatever the bytes are. */
-export function lookAt(bytes: Buffer, at: number, { version, start, to }: Whereabouts): Found {
+export function lookAt(bytes: Buffer, at: number, { version, start, to }: Whereabouts): ScannedRecord {
   const here = bytes.length - at;
   const left = to - start - at;
   if (left < 4) return { is: 'end' };
@@ -276,14 +276,14 @@ export function splitPayloads(payload: Buffer, requests: number): Buffer[] {
   return payloads;
 }
 
-export interface Opened {
+export interface OpenedRecord {
   /** The description of its table; null: it is in a record of its own. */
   readonly target: Buffer | null;
   readonly payload: Buffer;
 }
 
 /** The complete record that `lookAt` has found at `at`; null: it cannot be opened with this key. */
-export function openRecord(bytes: Buffer, at: number, key: Buffer, version: Version): Opened | null {
+export function openRecord(bytes: Buffer, at: number, key: Buffer, version: Version): OpenedRecord | null {
   const length = bytes.readUInt32LE(at);
   const start = headBytes[version];
   const decipher = createDecipheriv('aes-256-gcm', key, nonceOf(bytes.readBigUInt64LE(at + 8)), {

@@ -18,7 +18,7 @@ import { joinPayloads } from './format.ts';
 import { encodeRequest } from './kept-request.ts';
 import { beginning } from './spool.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverStages, Slow } from './table-hand-over.ts';
+import type { HandOverStages, SlowTables } from './table-hand-over.ts';
 
 const spool = '0123456789abcdef0123456789abcdef';
 const head = { method: 'POST', requestTarget: '/', rawHeaders: [], arrivedAtMs: 1, remoteAddress: '::1' };
@@ -100,7 +100,7 @@ async function handOver(
   stages: HandOverStages,
   target: Target,
   all: ReadonlyMap<bigint, Buffer>,
-  slow = new Map<number, Slow>(),
+  slow = new Map<number, SlowTables>(),
 ): Promise<boolean> {
   const arrived = await readArrived(stages.pools, stages.database, spool, 5_000).catch(() => null);
   const position = arrived === null ? null : (arrived.positions.get(target.oid) ?? 0n);
@@ -184,7 +184,7 @@ suite('hand-over', () => {
     });
   }
 
-  test('nobody but Headgate moves a position, and SHOW SPOOL shows who asks his own tables', async (t) => {
+  test('only Headgate moves a spool position, and SHOW SPOOL shows a role its own tables', async (t) => {
     const { target, beside, client } = await stage(t, 'data JSONB');
     const all = new Map([[1n, encodeRequest(head, bodyOf(1, false))]]);
     assert(await handOver(beside, target, all));
@@ -223,7 +223,7 @@ suite('hand-over', () => {
       for (let id = 0; id < 40; id++) all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id === 33)));
       let now = 0;
       const deps = { ...through, catalog: { ...through.catalog, current: () => shaped }, clock: () => now };
-      const slow = new Map<number, Slow>();
+      const slow = new Map<number, SlowTables>();
       for (let passes = 0; !(await handOver(deps, target, all, slow)); passes++) {
         assert(passes < 12);
         assert.deepEqual(await refused(), []);

@@ -9,11 +9,11 @@ import { headerBytes, openRecord, recordsEnd, splitPayloads } from './format.ts'
 import type { SegmentHeader } from './format.ts';
 import { readHeader } from './headers.ts';
 import { decodeRequest, decodeTable } from './kept-request.ts';
-import type { KeptHead, KeptTable } from './kept-request.ts';
+import type { KeptHead, SpooledTable } from './kept-request.ts';
 import { quarantinedIn } from './quarantine.ts';
 import { keyOf } from './recovery.ts';
 import { markOf, reading, scanRecords, segmentNumber, segmentPath } from './segment.ts';
-import type { Mark } from './segment.ts';
+import type { SegmentPosition } from './segment.ts';
 
 export interface SegmentReport {
   readonly path: string;
@@ -36,7 +36,7 @@ export interface FoundRequest {
   readonly sequence: bigint;
   readonly oid: number;
   /** null: nothing readable tells. */
-  readonly table: KeptTable | null;
+  readonly table: SpooledTable | null;
   readonly head: KeptHead;
   readonly body: Buffer;
 }
@@ -78,7 +78,7 @@ async function foldersIn(files: SpoolFiles, folder: string): Promise<readonly st
   return (await files.list(folder)).toSorted().map((name) => join(folder, name));
 }
 
-function missing(path: string, mark: Mark | null): SegmentReport {
+function missing(path: string, mark: SegmentPosition | null): SegmentReport {
   const made = mark?.fileBytes ?? null;
   return { path, bytes: null, made, isUnused: false, header: null, requests: 0, damaged: 0, opens: false };
 }
@@ -87,7 +87,7 @@ function missing(path: string, mark: Mark | null): SegmentReport {
 async function inspect(
   files: SpoolFiles,
   path: string,
-  mark: Mark | null,
+  mark: SegmentPosition | null,
   ring: KeyRing,
   found: (request: FoundRequest) => void,
 ): Promise<SegmentReport> {
@@ -103,7 +103,7 @@ async function inspect(
     if (header === null) return { ...about, header, requests: 0, damaged: 0, opens: false };
     const { version, firstSequence } = header;
     const key = keyOf(header, ring);
-    const described = new Map<number, KeptTable | null>();
+    const described = new Map<number, SpooledTable | null>();
     let [requests, damaged] = [0, damagedAt === null ? 0 : headerBytes];
     const to = Math.min(bytes, recordsEnd(version, fileBytes));
     const stretch = { version, from: headerBytes, to, full: false, after: firstSequence - 1n };

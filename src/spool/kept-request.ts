@@ -77,7 +77,7 @@ export function keptHeaders(rawHeaders: readonly string[], { intake, dedupe }: T
   return kept;
 }
 
-export interface KeptTable {
+export interface SpooledTable {
   readonly database: string;
   readonly schema: string;
   readonly table: string;
@@ -86,15 +86,15 @@ export interface KeptTable {
   readonly home: string;
 }
 
-export function encodeTable(table: KeptTable): Buffer {
+export function encodeTable(table: SpooledTable): Buffer {
   const { database, schema, table: name, oid, home } = table;
   return Buffer.from(JSON.stringify({ database, schema, table: name, oid, home }));
 }
 
 /** null: it is no table, or written by a later version. */
-export function decodeTable(payload: Buffer): KeptTable | null {
+export function decodeTable(payload: Buffer): SpooledTable | null {
   try {
-    const made = JSON.parse(payload.toString('utf8')) as KeptTable;
+    const made = JSON.parse(payload.toString('utf8')) as SpooledTable;
     return typeof made.home === 'string' && typeof made.oid === 'number' ? made : null;
   } catch {
     return null;

@@ -10,10 +10,10 @@
 import { dirname, join } from 'node:path';
 import type { SpoolFile, SpoolFiles } from './files.ts';
 import { count, markPath, reading, scanRecords, writtenOf } from './segment.ts';
-import type { Damage, Mark, Segment } from './segment.ts';
+import type { Damage, SegmentPosition, Segment } from './segment.ts';
 
 /** A part that can no longer be read. */
-export interface Lost {
+export interface UnreadablePart {
   /** Name of the segment's file, or of the copy. */
   readonly segment: string;
   readonly bytes: number;
@@ -59,8 +59,8 @@ export async function quarantine(
   files: SpoolFiles,
   segment: Segment,
   damage: Pick<Damage, 'from' | 'to' | 'oid' | 'requests'>,
-  reason: Lost['reason'] = 'damaged',
-): Promise<Lost> {
+  reason: UnreadablePart['reason'] = 'damaged',
+): Promise<UnreadablePart> {
   const { from, to, oid, requests } = damage;
   const folder = join(dirname(segment.path), folderName);
   const name =
@@ -71,7 +71,7 @@ export async function quarantine(
   const kept = join(folder, name);
   segment.damaged.add(from);
   const bytes = await reading(files, segment.path, (file) => bytesOf(file, from, to));
-  const lost: Lost = { segment: name, bytes: bytes.length, reason, kept, requests };
+  const lost: UnreadablePart = { segment: name, bytes: bytes.length, reason, kept, requests };
   await files.makeFolder(folder);
   // Found again at every start as long as the segment exists; one copy is enough.
   if ((await files.list(folder)).includes(name)) return lost;
@@ -97,10 +97,10 @@ async function bytesOf(file: SpoolFile, from: number, to: number): Promise<Buffe
 export async function quarantineMark(
   files: SpoolFiles,
   spoolFolder: string,
-  mark: Mark,
+  mark: SegmentPosition,
   size: number | null,
   requests: number | null,
-): Promise<Lost> {
+): Promise<UnreadablePart> {
   const folder = join(spoolFolder, folderName);
   const kept = join(folder, size === null ? `${mark.number}.missing` : `${mark.number}-${size}.cut`);
   await files.makeFolder(folder);
@@ -121,8 +121,8 @@ export async function quarantineMark(
 export async function quarantineFile(
   files: SpoolFiles,
   path: string,
-  lost: Pick<Lost, 'segment' | 'bytes' | 'reason'>,
-): Promise<Lost> {
+  lost: Pick<UnreadablePart, 'segment' | 'bytes' | 'reason'>,
+): Promise<UnreadablePart> {
   const folder = join(dirname(path), folderName);
   const kept = join(folder, lost.segment);
   await files.makeFolder(folder);

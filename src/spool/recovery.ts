@@ -17,17 +17,17 @@ import type { SegmentHeader } from './format.ts';
 import { readHeader } from './headers.ts';
 import type { FoundHeader } from './headers.ts';
 import { quarantine, quarantineFile, quarantineMark } from './quarantine.ts';
-import type { Lost } from './quarantine.ts';
+import type { UnreadablePart } from './quarantine.ts';
 import { count, lastNonZero, markOf, reading, removeMarks, scanRecords } from './segment.ts';
 import { segmentNumber, segmentPath } from './segment.ts';
-import type { Counted, Damage, Mark, Scanned, Segment } from './segment.ts';
+import type { SegmentCounts, Damage, SegmentPosition, Scanned, Segment } from './segment.ts';
 
 export interface Recovered {
   /** In order. Nothing is appended to any of them. */
   readonly segments: readonly Segment[];
   readonly nextNumber: number;
   readonly nextSequence: bigint;
-  readonly lost: readonly Lost[];
+  readonly lost: readonly UnreadablePart[];
 }
 
 /** `spool`: the id in the headers, 16 bytes. */
@@ -45,7 +45,7 @@ export async function recover(
 /** A file as it was found; null: it is missing, or no plain file. */
 interface Headed {
   readonly number: number;
-  readonly mark: Mark | null;
+  readonly mark: SegmentPosition | null;
   readonly found: FoundHeader | null;
 }
 
@@ -64,13 +64,13 @@ interface Doubt {
   readonly before: {
     readonly requests: number;
     readonly last: ReadonlyMap<number, bigint>;
-    readonly counts: ReadonlyMap<number, Counted>;
+    readonly counts: ReadonlyMap<number, SegmentCounts>;
   };
 }
 
 class Recovery implements Recovered {
   readonly segments: Segment[] = [];
-  readonly lost: Lost[] = [];
+  readonly lost: UnreadablePart[] = [];
   nextNumber = 1;
   nextSequence = 1n;
   readonly #files: SpoolFiles;
@@ -109,7 +109,7 @@ class Recovery implements Recovered {
   }
 
   /** null: it is no plain file. */
-  async #headerOf(number: number, mark: Mark | null): Promise<FoundHeader | null> {
+  async #headerOf(number: number, mark: SegmentPosition | null): Promise<FoundHeader | null> {
     const path = segmentPath(this.#folder, number);
     return reading(this.#files, path, (file) => readHeader(file, mark?.fileBytes ?? null)).catch(
       (error: unknown) => {
@@ -152,7 +152,7 @@ class Recovery implements Recovered {
   async #scan(
     { size, fileBytes, damagedAt }: FoundHeader,
     header: SegmentHeader,
-    mark: Mark | null,
+    mark: SegmentPosition | null,
     next: Next | null,
   ): Promise<void> {
     const { number, version } = header;
@@ -259,11 +259,11 @@ class Recovery implements Recovered {
     });
   }
 
-  async #markLost(mark: Mark, size: number | null, requests: number | null): Promise<void> {
+  async #markLost(mark: SegmentPosition, size: number | null, requests: number | null): Promise<void> {
     this.lost.push(await quarantineMark(this.#files, this.#folder, mark, size, requests));
   }
 
-  async #setAside(number: number, bytes: number, reason: Lost['reason']): Promise<void> {
+  async #setAside(number: number, bytes: number, reason: UnreadablePart['reason']): Promise<void> {
     const path = segmentPath(this.#folder, number);
     this.lost.push(await quarantineFile(this.#files, path, { segment: `${number}.seg`, bytes, reason }));
   }

@@ -1,12 +1,12 @@
 /** Which requests of a group share a record. Pure. */
 import { limits } from '../config/limits.ts';
-import type { Target } from './format.ts';
+import type { EncodedTarget } from './format.ts';
 
 /** The table of a request. */
 export interface Appendable {
   readonly oid: number;
   /** Another object whenever the description is another one. */
-  readonly target: Target;
+  readonly target: EncodedTarget;
 }
 
 /** The groups of requests that share a record each: of one table, in order, as many as are sealed together. */

@@ -13,7 +13,7 @@ export interface Segment {
   readonly path: string;
   readonly header: SegmentHeader;
   /** The file that says that this one exists; null: there is none, as in version 1. */
-  readonly mark: Mark | null;
+  readonly mark: SegmentPosition | null;
   /** null: no known master key opens it. */
   key: Buffer | null;
   /** Bytes of the file, used or not. */
@@ -23,14 +23,14 @@ export interface Segment {
   /** The last request of each table, by the table's oid. */
   readonly last: Map<number, bigint>;
   /** What it holds of each table, by the table's oid. */
-  readonly counts: Map<number, Counted>;
+  readonly counts: Map<number, SegmentCounts>;
   /** Requests that it holds. */
   requests: number;
   /** Where parts begin that cannot be read, and were reported and put aside. */
   readonly damaged: Set<number>;
 }
 
-export interface Counted {
+export interface SegmentCounts {
   readonly requests: number;
   readonly bytes: number;
 }
@@ -43,7 +43,7 @@ export function segmentPath(folder: string, number: number): string {
 export async function removeMarks(
   files: SpoolFiles,
   folder: string,
-  marks: readonly (Mark | null)[],
+  marks: readonly (SegmentPosition | null)[],
 ): Promise<void> {
   const names = new Set(await files.list(folder));
   const paths = marks.flatMap((mark) => (mark === null ? [] : [markPath(folder, mark)]));
@@ -79,18 +79,18 @@ export function segmentNumber(name: string): number | null {
  * The path of an empty file that says that a segment exists, and of how many bytes it is. It is made after the segment is on the disk, and
  * removed before the segment is: a segment that is missing or shorter although it is there was damaged.
  */
-export function markPath(folder: string, { number, fileBytes }: Mark): string {
+export function markPath(folder: string, { number, fileBytes }: SegmentPosition): string {
   return join(folder, `${String(number).padStart(20, '0')}-${fileBytes}.made`);
 }
 
-export interface Mark {
+export interface SegmentPosition {
   readonly number: number;
   /** Bytes of the segment's file. */
   readonly fileBytes: number;
 }
 
 /** null: not the name of such a file. */
-export function markOf(name: string): Mark | null {
+export function markOf(name: string): SegmentPosition | null {
   const [, number, fileBytes] = /^0{10}(\d{10})-(\d{1,10})\.made$/.exec(name) ?? [];
   return number === undefined ? null : { number: Number(number), fileBytes: Number(fileBytes) };
 }
@@ -120,7 +120,7 @@ export interface Damage {
   readonly size: number | null;
 }
 
-export interface Stretch {
+export interface SegmentRange {
   readonly version: Version;
   readonly from: number;
   readonly to: number;
@@ -133,13 +133,16 @@ export interface Stretch {
 }
 
 /** All of a segment that is written and on the disk, from a position on. */
-export function writtenOf({ header, end }: Pick<Segment, 'header' | 'end'>, from = headerBytes): Stretch {
+export function writtenOf(
+  { header, end }: Pick<Segment, 'header' | 'end'>,
+  from = headerBytes,
+): SegmentRange {
   const { version, firstSequence } = header;
   return { version, from, to: end, full: true, after: from === headerBytes ? firstSequence - 1n : null };
 }
 
 /** Everything between two positions in a segment, in order. Rejects with the system's errors only. */
-export async function* scanRecords(file: SpoolFile, stretch: Stretch): AsyncGenerator<Scanned, void> {
+export async function* scanRecords(file: SpoolFile, stretch: SegmentRange): AsyncGenerator<Scanned, void> {
   const reader = new Reader(file, stretch);
   let { after } = stretch;
   let damage: Omit<Damage, 'is' | 'to'> | null = null;
@@ -189,13 +192,13 @@ function firstOf({ sequence, requests }: RecordHead): bigint {
 /** A window on a file that moves forward. */
 class Reader {
   readonly #file: SpoolFile;
-  readonly #stretch: Stretch;
+  readonly #stretch: SegmentRange;
   /** The position in the file at which the window begins. */
   #start: number;
   #window: Buffer = Buffer.alloc(0);
   #at = 0;
 
-  constructor(file: SpoolFile, stretch: Stretch) {
+  constructor(file: SpoolFile, stretch: SegmentRange) {
     this.#file = file;
     this.#stretch = stretch;
     this.#start = stretch.from;

@@ -29,7 +29,7 @@ import type { DatabaseSpool } from './database-spool.ts';
 import { Drainer } from './drainer.ts';
 import { isSpooling, spoolFolder } from './spool-settings.ts';
 import { realFiles } from './files.ts';
-import { Restraint } from './throttle.ts';
+import { Throttle } from './throttle.ts';
 import type { KnownTables } from './snapshot-file.ts';
 import { knownTables, SpoolError, Spools } from './spools.ts';
 import type { Settings } from '../config/settings.ts';
@@ -123,7 +123,7 @@ const noSpool = '0'.repeat(32);
 function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
   const { engine, catalog, lanes, commit, limits, observe, clock } = parts;
   const { database } = kept;
-  const restraint = new Restraint({
+  const restraint = new Throttle({
     commit: new SpoolCommit(commit, parts.elsewhere),
     pace: new Pace({ ...limits, groupRowsMax: limits.spoolDrainRowsMax }),
     lanes,

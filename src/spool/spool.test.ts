@@ -6,7 +6,7 @@ import { ModelFiles } from '../../test/support/model-files.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
 import { decodeHeader, encodeTarget, headerBytes, splitPayloads } from './format.ts';
-import type { Lost } from './quarantine.ts';
+import type { UnreadablePart } from './quarantine.ts';
 import { beginning, Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 import { NotKept } from './writer.ts';
@@ -70,7 +70,7 @@ const payloads = (count: number, name = 'p') =>
   Array.from({ length: count }, (_, i) => `${name}${i}:${'x'.repeat((i * 137) % 900)}`);
 
 suite('the spool', () => {
-  test('gives back what it took, in order, over segments and after being opened again', async () => {
+  test('a spool returns requests in order, across segments and after being reopened', async () => {
     const files = new ModelFiles();
     const spool = await Spool.open(optionsFor(files), id);
     const given = payloads(40);
@@ -87,7 +87,7 @@ suite('the spool', () => {
       assert.equal(target?.toString(), `{"table":"t${oid}"}`);
   });
 
-  test('whatever call is the last one before a crash, everything that was kept is there, once and in order', async () => {
+  test('after a crash at any system call a spool holds every kept request once and in order', async () => {
     const { random, seed } = seededRandom();
     const given = payloads(14);
     for (let failAt = 1; ; failAt++) {
@@ -130,10 +130,10 @@ suite('the spool', () => {
     }
   });
 
-  test('what is damaged while it is in use is reported once, put aside, and waited for no longer', async () => {
+  test('spool data damaged during use is reported once, quarantined, and no longer waited for', async () => {
     for (const isTampered of [false, true]) {
       const files = new ModelFiles();
-      const lost: Lost[] = [];
+      const lost: UnreadablePart[] = [];
       const spool = await Spool.open(optionsFor(files, { damaged: (one) => lost.push(one) }), id);
       await append(spool, ['first', 'second'], 1);
       const [segment] = spool.segments;
@@ -256,7 +256,7 @@ suite('the spool', () => {
     assert.deepEqual(await texts(rotated), ['mine', 'with the new key']);
   });
 
-  test('what it writes shows nothing of what it was given', async () => {
+  test('spool files show nothing of the requests in them', async () => {
     const files = new ModelFiles();
     const spool = await Spool.open(optionsFor(files), id);
     await append(spool, ['canary-in-a-body']);
@@ -266,7 +266,7 @@ suite('the spool', () => {
     }
   });
 
-  test('a disk that fails ends the segment for ever: nothing refused is read, nothing kept is lost', async () => {
+  test('a failed write ends a spool segment: no refused request is read later, no kept one lost', async () => {
     const given = payloads(14);
     for (let failAt = 1; ; failAt++) {
       const files = new ModelFiles();
@@ -295,7 +295,7 @@ suite('the spool', () => {
     }
   });
 
-  test('two failures within a minute end it until the next start', async () => {
+  test('two write failures within a minute close a spool until the next start', async () => {
     const files = new ModelFiles();
     const spool = await Spool.open(optionsFor(files), id);
     await append(spool, ['kept']);
@@ -309,7 +309,7 @@ suite('the spool', () => {
     assert.deepEqual(await texts(after), ['kept']);
   });
 
-  test('it never takes more of the disk than it may, and takes again what was freed', async () => {
+  test('a spool never exceeds its disk limit, and reuses freed space', async () => {
     const files = new ModelFiles();
     const bytesMax = 5 * 4_096 + 100;
     const spool = await Spool.open(optionsFor(files, { bytesLeft: () => bytesMax - files.bytes }), id);
@@ -336,7 +336,7 @@ suite('the spool', () => {
     assert(again.bytes <= files.bytes);
   });
 
-  test('a segment goes when all of its tables have arrived', async () => {
+  test('a spool segment is removed when all of its tables are handed over', async () => {
     const files = new ModelFiles();
     const spool = await Spool.open(optionsFor(files), id);
     await append(spool, payloads(40));

@@ -10,7 +10,7 @@ import type { SpoolFiles } from './files.ts';
 import { headerBytes, openRecord } from './format.ts';
 import { keyOf, recover } from './recovery.ts';
 import { quarantine, recount } from './quarantine.ts';
-import type { Lost } from './quarantine.ts';
+import type { UnreadablePart } from './quarantine.ts';
 import type { Sealed } from './sealed-records.ts';
 import { reading, removeMarks, scanRecords, writtenOf } from './segment.ts';
 import type { Damage, Segment } from './segment.ts';
@@ -25,7 +25,7 @@ export interface SpoolOptions extends Pick<
   /** Holds a folder for each spool, named by its id. */
   readonly root: string;
   /** Called with what can no longer be read, and could be when the spool was opened, or when it was written. */
-  readonly damaged: (lost: Lost) => void;
+  readonly damaged: (lost: UnreadablePart) => void;
 }
 
 /** Requests of one table that were sealed together. */
@@ -34,22 +34,22 @@ export interface SpooledRequests extends Sealed {
   /** The description of the table, as it was appended; null: in a segment of version 1 (`tables`). */
   readonly target: Buffer | null;
   /** The place after them. */
-  readonly place: Place;
+  readonly place: ReadPosition;
 }
 
 /** Where a reader is: it has read all segments before, and this one up to a position. */
-export interface Place {
+export interface ReadPosition {
   readonly segment: number;
   readonly at: number;
 }
 
-export const beginning: Place = { segment: 0, at: 0 };
+export const beginning: ReadPosition = { segment: 0, at: 0 };
 
 export class Spool implements Closable {
   /** 32 hexadecimal digits. */
   readonly id: string;
   /** What could not be read when it was opened. */
-  readonly lost: readonly Lost[];
+  readonly lost: readonly UnreadablePart[];
   readonly #options: SpoolOptions;
   readonly #writer: SpoolWriter;
   #segments: Segment[];
@@ -57,7 +57,7 @@ export class Spool implements Closable {
   private constructor(
     options: SpoolOptions,
     id: string,
-    lost: readonly Lost[],
+    lost: readonly UnreadablePart[],
     segments: readonly Segment[],
     writer: (began: WriterOptions['began']) => SpoolWriter,
   ) {
@@ -135,7 +135,7 @@ export class Spool implements Closable {
    * with it: nothing after it may arrive before it.
    */
   async *requests(
-    from: Place,
+    from: ReadPosition,
     wanted: (oid: number, sequence: bigint) => boolean,
     locked: (segment: Segment) => void = () => undefined,
   ): AsyncGenerator<SpooledRequests, void> {

@@ -11,7 +11,7 @@ import { decodeRequest as decodeAtOnce, decodeWholes } from '../decode/decode.ts
 import type { Engine } from '../engine/engine.ts';
 import type { StageContext } from '../observe/context.ts';
 import { keepSpooled } from '../reject/spool-refusals.ts';
-import type { Restraint } from './throttle.ts';
+import type { Throttle } from './throttle.ts';
 import { unusableTarget } from '../catalog/snapshot.ts';
 import type { Group, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
@@ -20,10 +20,10 @@ import type { TableName } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { bodySpans, decodeRequest } from './kept-request.ts';
-import type { KeptHead, KeptTable } from './kept-request.ts';
+import type { KeptHead, SpooledTable } from './kept-request.ts';
 import { apart, requestsOf } from './sealed-records.ts';
 import type { Sealed } from './sealed-records.ts';
-import type { Place } from './spool.ts';
+import type { ReadPosition } from './spool.ts';
 
 /** What the hand-over of all tables of a database works with. */
 export interface HandOverStages extends Omit<StageContext, 'limits'> {
@@ -32,7 +32,7 @@ export interface HandOverStages extends Omit<StageContext, 'limits'> {
   readonly catalog: Pick<Catalog, 'current' | 'isWatching' | 'refresh'>;
   readonly pools: CommitPools;
   /** The commit stage, which may rest in between. */
-  readonly commit: Pick<Restraint, 'groupRows' | 'handOver'>;
+  readonly commit: Pick<Throttle, 'groupRows' | 'handOver'>;
 }
 
 interface Member extends Sealed {
@@ -42,12 +42,12 @@ interface Member extends Sealed {
 }
 
 /** How much of all tables is in memory, in bytes. */
-export interface Held {
+export interface HandOverMemory {
   bytes: number;
 }
 
 /** Requests that the database takes too long for: tried in ever smaller groups, one per pass, so that other tables continue. */
-export interface Slow {
+export interface SlowTables {
   /** The first of them. */
   readonly first: bigint;
   /** Since when it is tried alone, by a monotonic clock, ms. */
@@ -56,12 +56,12 @@ export interface Slow {
 }
 
 /** What is known of a spool while it is handed over. */
-export interface Passing {
+export interface HandOverInProgress {
   readonly spool: { readonly id: string };
   /** The positions of the spool, by oid; moved as requests arrive. */
   readonly positions: Map<number, bigint>;
   /** By oid; kept from one pass to the next. */
-  readonly slow: Map<number, Slow>;
+  readonly slow: Map<number, SlowTables>;
 }
 
 /** What to try next, and whether more than before may be tried. */
@@ -72,13 +72,13 @@ export class TableHandOver {
   readonly name: TableName;
   reason = '';
   /** The place before the first request that has not arrived, if there is one. */
-  began: Place | null = null;
+  began: ReadPosition | null = null;
   readonly #stages: HandOverStages;
   readonly #spool: string;
   readonly #positions: Map<number, bigint>;
-  readonly #held: Held;
+  readonly #held: HandOverMemory;
   /** Requests that have come in and are not being stored yet, with the place before them. */
-  #coming: { members: Member[]; requests: number; bytes: number; began: Place } | null = null;
+  #coming: { members: Member[]; requests: number; bytes: number; began: ReadPosition } | null = null;
   /** The table that they are decoded for. */
   #target: Target | null = null;
   /** Whether the requests that are being stored arrive. */
@@ -88,9 +88,14 @@ export class TableHandOver {
   #together: number;
   #changed = 0;
   #unmoved = 0;
-  readonly #slow: Map<number, Slow>;
+  readonly #slow: Map<number, SlowTables>;
 
-  constructor(stages: HandOverStages, { spool, positions, slow }: Passing, table: KeptTable, held: Held) {
+  constructor(
+    stages: HandOverStages,
+    { spool, positions, slow }: HandOverInProgress,
+    table: SpooledTable,
+    held: HandOverMemory,
+  ) {
     this.#stages = stages;
     this.#spool = spool.id;
     this.#positions = positions;
@@ -101,7 +106,7 @@ export class TableHandOver {
     this.#together = slow.get(table.oid)?.together ?? Infinity;
   }
 
-  push(record: Sealed, began: Place): void {
+  push(record: Sealed, began: ReadPosition): void {
     if (this.#coming === null) {
       this.#coming = { members: [], requests: 0, bytes: 0, began };
       this.#target = this.#stages.catalog.current(this.#stages.database, this.oid);
@@ -141,7 +146,7 @@ export class TableHandOver {
     this.#held.bytes -= bytes;
   }
 
-  async #store(members: Member[], began: Place): Promise<boolean> {
+  async #store(members: Member[], began: ReadPosition): Promise<boolean> {
     this.#members = members;
     try {
       while (this.#members.length > 0) {
@@ -155,7 +160,7 @@ export class TableHandOver {
     }
   }
 
-  #failed(began: Place): false {
+  #failed(began: ReadPosition): false {
     this.began = began;
     this.#members = [];
     return false;

@@ -23,7 +23,7 @@ async function after(it: TableGate, happens: (gate: TableGate) => boolean | void
   return `${it.state}${open}${told ? ', told' : ''}${answer === undefined ? '' : `: ${answer}`}`;
 }
 
-test('a gate, in every state, at every event', async () => {
+test("a table's gate follows its state table in every state at every event", async () => {
   await holdsTable(
     {
       open: {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { unusableTarget } from '../catalog/snapshot.ts';
 import { limits } from '../config/limits.ts';
-import { Restraint, type Watched } from './throttle.ts';
+import { Throttle, type ThrottleInput } from './throttle.ts';
 
 /** Nothing of it is looked at but how many rows it has. */
 const groupOf = (rows: number) => ({
@@ -23,7 +23,7 @@ function restrained() {
     state.rested = ms;
     return Promise.resolve();
   };
-  const watched: Watched = {
+  const watched: ThrottleInput = {
     pace: { groupRows: most, record: () => {} },
     commit: {
       handOver: () => {
@@ -41,7 +41,7 @@ function restrained() {
     clock: () => state.ms,
     limits,
   };
-  const restraint = new Restraint(watched, pause);
+  const restraint = new Throttle(watched, pause);
   /** One that takes so long; gives how long was rested before it, and how many rows the next may have. */
   const group = async (rows: number, ms: number) => {
     [state.rested, state.takes] = [0, ms];
@@ -51,7 +51,7 @@ function restrained() {
   return { state, group };
 }
 
-test('while others send, groups are small and rests long; while they do not, nothing is held back', async () => {
+test('the spool throttle drains in small groups with pauses under live load, and at full speed otherwise', async () => {
   const { state, group } = restrained();
   assert.deepEqual(await group(most, 90), [0, most]);
   state.direct = 1;
@@ -64,7 +64,7 @@ test('while others send, groups are small and rests long; while they do not, not
   assert.deepEqual(await group(most, 90), [0, most]);
 });
 
-test('who waits for the last of it waits for no rest', async () => {
+test('the spool throttle does not pause before the last requests', async () => {
   const { state, group } = restrained();
   state.direct = 1;
   await group(10, 5);
@@ -76,7 +76,7 @@ test('who waits for the last of it waits for no rest', async () => {
   assert.deepEqual(await group(10, 5), [5 * spoolGentleRests, spoolGentleRowsMax]);
 });
 
-test('what comes nearly as fast as it is handed over is handed over as fast as may be', async () => {
+test('the spool throttle drains at full speed when requests arrive nearly as fast', async () => {
   const { state, group } = restrained();
   const second = async (come: number, handedOver: number) => {
     state.kept += come;

@@ -6,12 +6,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pace } from '../batch/group-size.ts';
 import type { Lanes } from '../batch/lanes.ts';
-import type { HandedOver, Passage, SpoolCommit } from '../commit/hand-over.ts';
+import type { HandedOver, HandOverBatch, SpoolCommit } from '../commit/hand-over.ts';
 import type { Group } from '../types/rows.ts';
 import type { StageContext } from '../observe/context.ts';
 
 /** What it goes by. */
-export interface Watched extends Omit<StageContext, 'observe'> {
+export interface ThrottleInput extends Omit<StageContext, 'observe'> {
   readonly commit: Pick<SpoolCommit, 'handOver'>;
   /** Learns from the time that each group took. */
   readonly pace: Pick<Pace, 'groupRows' | 'record'>;
@@ -25,8 +25,8 @@ export interface Watched extends Omit<StageContext, 'observe'> {
 
 const unreferenced = (ms: number): Promise<void> => delay(ms, undefined, { ref: false });
 
-export class Restraint {
-  readonly #watched: Watched;
+export class Throttle {
+  readonly #watched: ThrottleInput;
   readonly #pause: (ms: number) => Promise<void>;
   #direct: number;
   #isBeside = false;
@@ -38,7 +38,7 @@ export class Restraint {
   #restMs = 0;
 
   /** `pause`: resolves after so many ms. */
-  constructor(watched: Watched, pause = unreferenced) {
+  constructor(watched: ThrottleInput, pause = unreferenced) {
     this.#watched = watched;
     this.#pause = pause;
     this.#direct = watched.lanes.taken;
@@ -51,7 +51,7 @@ export class Restraint {
     return this.#isGentle ? Math.min(pace.groupRows, limits.spoolGentleRowsMax) : pace.groupRows;
   }
 
-  async handOver(group: Group, passage: Passage): Promise<HandedOver> {
+  async handOver(group: Group, passage: HandOverBatch): Promise<HandedOver> {
     const { commit, clock } = this.#watched;
     // Another database takes them.
     if (group.target.into !== undefined) return commit.handOver(group, passage);

@@ -87,7 +87,7 @@ const untilFull = async (it: Machine) => {
 };
 const later = (it: Machine) => void (it.nowMs += limits.spoolFailuresWithinMs);
 
-test('a writer of the spool, in every state, at every event', async () => {
+test("a spool writer's state table holds in every state at every event", async () => {
   await holdsTable(
     {
       new: {

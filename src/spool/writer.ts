@@ -19,7 +19,7 @@ import type { RecordHead } from './format.ts';
 import { togetherOf } from './seal-batch.ts';
 import type { Appendable } from './seal-batch.ts';
 import { count, markPath, removeMarks, segmentPath } from './segment.ts';
-import type { Mark, Segment } from './segment.ts';
+import type { SegmentPosition, Segment } from './segment.ts';
 
 export interface WriterOptions {
   readonly files: SpoolFiles;
@@ -70,7 +70,7 @@ interface Open {
 
 /** A segment of zeros, not written to yet. */
 interface Spare {
-  readonly mark: Mark;
+  readonly mark: SegmentPosition;
   readonly file: SpoolFile;
 }
 

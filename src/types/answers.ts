@@ -15,7 +15,7 @@ export interface HandshakeAnswer {
 }
 
 /** One compiled ANSWER … WHEN. */
-export interface Answering {
+export interface CompiledAnswer {
   /** Methods that it can match; null: any. */
   readonly methods: ReadonlySet<string> | null;
   /** null: it does not match. Never throws because of a request. */
@@ -31,7 +31,7 @@ export interface Learns {
   readonly value: string;
 }
 
-export interface HandshakeRule extends Answering {
+export interface HandshakeRule extends CompiledAnswer {
   /** Absent: it learns nothing. */
   readonly learns?: Learns;
   /** Its place among the ANSWER clauses of the table, from 1. */
@@ -45,7 +45,7 @@ export interface CommittedAnswer extends HandshakeAnswer {
 }
 
 /** The ANSWER clauses of a table. */
-export interface Answers {
+export interface TableAnswers {
   /** Tried before VALIDATE, in order; the first match answers. */
   readonly unchecked: readonly HandshakeRule[];
   /** Tried once VALIDATE has accepted. */

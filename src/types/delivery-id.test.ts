@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dedupeOf, parseDeliveryId, parseWindow, printDeliveryId } from './delivery-id.ts';
 
-test('what is read of a place is printed as it is read again', () => {
+test("a delivery id's place is printed in the form it is parsed from", () => {
   const read: readonly (readonly [string, string])[] = [
     ['header:X-GitHub-Delivery', 'header:x-github-delivery'],
     [' $.id ', '$.id'],
@@ -19,7 +19,7 @@ test('what is read of a place is printed as it is read again', () => {
   }
 });
 
-test('anything else is no place', () => {
+test('any other text is no place of a delivery id', () => {
   const many = Array.from({ length: 5 }, () => '$.a').join(',');
   for (const given of [
     '',
@@ -42,7 +42,7 @@ test('anything else is no place', () => {
     assert.equal(parseDeliveryId(given), null, given);
 });
 
-test('a window is a number of units, within bounds', () => {
+test('a dedupe window is a number of units, within bounds', () => {
   assert.equal(parseWindow('7 days'), 604_800);
   assert.equal(parseWindow('12 Hours'), 43_200);
   assert.equal(parseWindow('60 seconds'), 60);
@@ -51,7 +51,7 @@ test('a window is a number of units, within bounds', () => {
     assert.equal(parseWindow(given), null, given);
 });
 
-test('options of a table', () => {
+test('the dedupe options of a table are parsed', () => {
   assert.equal(dedupeOf({}), null);
   assert.equal(dedupeOf({ dedupe: 'off', dedupe_window: '1 day' }), null);
   assert.deepEqual(dedupeOf({ dedupe: 'header:A, $.b', dedupe_window: '1 day' }), {

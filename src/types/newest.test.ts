@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { newestOf, parseNewest, printNewest } from './newest.ts';
 
 suite('the option version', () => {
-  test('is read and printed in one form', () => {
+  test('the option version is parsed and printed in one form', () => {
     const forms: readonly (readonly [string, string])[] = [
       ['updated_at', 'updated_at'],
       [' updated_at ,Seq', 'updated_at, Seq'],
@@ -20,7 +20,7 @@ suite('the option version', () => {
     }
   });
 
-  test('is nothing else', () => {
+  test('the option version refuses any other text', () => {
     for (const given of [
       '',
       ' ',

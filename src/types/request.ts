@@ -36,7 +36,7 @@ export interface CheckRequest {
 }
 
 /** A compiled VALIDATE expression: true accepts; false, NULL and every error refuse. Never throws. */
-export type Check = (request: CheckRequest) => boolean;
+export type RequestCheck = (request: CheckRequest) => boolean;
 
 /** The first thing that was not true, in one line for the owner, without secrets and data of the sender. Costs far more than the check. */
 export type WhyRefused = (request: CheckRequest) => WhyNot;

@@ -1,8 +1,8 @@
 /** A webhook table, as one reading of the catalog found it. Types only. */
-import type { Answers, Learns } from './answers.ts';
+import type { TableAnswers, Learns } from './answers.ts';
 import type { Dedupe } from './delivery-id.ts';
 import type { Into } from './into.ts';
-import type { Check, WhyRefused } from './request.ts';
+import type { RequestCheck, WhyRefused } from './request.ts';
 import type { Shape } from './shape.ts';
 
 /** A table that takes rows, as one reading of the catalog found it. Immutable; a changed table is a new Target. */
@@ -13,7 +13,7 @@ export interface Target {
   /** pg_class.oid */
   readonly oid: number;
   /** null: the table has no VALIDATE. `'unusable'`: its VALIDATE cannot be evaluated now: 503, never accepted. */
-  readonly check: Check | null | 'unusable';
+  readonly check: RequestCheck | null | 'unusable';
   /** The check reads the body as it was before it was decompressed. */
   readonly readsEncodedBody?: boolean | undefined;
   /** Why the check refuses a request; absent: there is no check, or the reason cannot be told. */
@@ -21,7 +21,7 @@ export interface Target {
   /** Whose webhooks these are, if its check is a known sender's; absent: it is not. */
   readonly sender?: KnownSender | undefined;
   /** Absent: the table has no ANSWER. */
-  readonly answers?: Answers | undefined;
+  readonly answers?: TableAnswers | undefined;
   /** false: answered after COMMIT without waiting for the disk (webhook.wait_for_persistence = false). */
   readonly waitsForDisk: boolean;
   /** The database has Headgate's lock tables, so that transactions with the same keys can wait for each other in order. */

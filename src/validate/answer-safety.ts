@@ -32,7 +32,7 @@ type Use =
   | { readonly as: 'mac'; readonly message: Node; readonly longer: ReadonlyMap<number, number> }
   | { readonly as: 'digest' | 'plain' };
 
-export interface Guard {
+export interface AnswerGuardFacts {
   /** A document that is not JSON never becomes a row. */
   readonly takesJson: boolean;
   readonly uses: (name: string) => readonly Use[];
@@ -44,7 +44,7 @@ export interface Guard {
 export function guardOf(
   { expression, secrets, format, values = new Map() }: GuardText,
   own: ReadonlyMap<string, string> = new Map(),
-): Guard {
+): AnswerGuardFacts {
   // If the values are known, they show which secrets are the same.
   const sameAs = (name: string): readonly string[] => {
     const value = own.get(name);
@@ -129,7 +129,7 @@ function lengthsOf(conjunction: Node): [number, number][] {
 }
 
 /** Checks the condition of an UNCHECKED answer. `proved`: it is true only if a check held. */
-export function checkWhen(when: Node, proved: boolean, guard: Guard | null): void {
+export function checkWhen(when: Node, proved: boolean, guard: AnswerGuardFacts | null): void {
   for (const node of reachable(when)) {
     if (node.kind === 'constant' && guard?.isKey(node.value) === true)
       throw new ExpressionError(
@@ -176,7 +176,7 @@ function comparesUrl(when: Node, name: string): boolean {
 }
 
 /** Returns the values that are signed and must not be JSON documents. */
-export function checkOutputs(root: Node, guard: Guard | null): Node[] {
+export function checkOutputs(root: Node, guard: AnswerGuardFacts | null): Node[] {
   const documents: Node[] = [];
   const seen = new Set<string>();
   const visit = (node: Node, inDigest: boolean): void => {
@@ -253,7 +253,7 @@ function checkShaped({ args: [value, name, max], at }: NodeOf<'call'>): void {
 }
 
 /** Refuses a message that VALIDATE might accept as a signed request; returns the value that must not be a JSON document. */
-function differs(name: string, message: Node, guard: Guard | null, at: number): Node[] {
+function differs(name: string, message: Node, guard: AnswerGuardFacts | null, at: number): Node[] {
   const uses = guard?.uses(name) ?? [];
   if (guard === null || uses.length === 0) return [];
   const shaped = unwrapped(message);

@@ -57,7 +57,7 @@ const crc = (shape: string) =>
   `json_object('response_token', 'sha256=' || encode(hmac(s, convert_to(${shape}, 'UTF8'), 'sha256'), 'base64'))`;
 const crcToken = crc("shaped(query->>'crc_token', 'token', 128)");
 
-test('a challenge comes back as it is asked for', () => {
+test('an ANSWER echoes the challenge in the requested form', () => {
   const echo = { body: "shaped(query->>'challenge', 'token', 128)" };
   assert.deepEqual(ask(echo, query('challenge=abc')), {
     status: 200,
@@ -73,7 +73,7 @@ test('a challenge comes back as it is asked for', () => {
   assert.equal(graph?.body, 'Validation: Testing client');
 });
 
-test("X's challenge is signed, and nothing that could be a row", () => {
+test("an ANSWER signs X's challenge, and nothing that could be an event", () => {
   const text = { type: 'application/json', body: crcToken };
   assert.equal(
     ask(text, query('crc_token=uzwcfYtzr9'), x)?.body,
@@ -91,7 +91,7 @@ test("X's challenge is signed, and nothing that could be a row", () => {
   );
 });
 
-test('what an UNCHECKED answer may not do is refused where it stands', () => {
+test('a forbidden UNCHECKED answer is refused at its position', () => {
   const refused = (text: Partial<AnswerText>, message: RegExp, guard: GuardText | null = x) => {
     const error = refusal(text, guard);
     assert.match(error.message, message);
@@ -218,7 +218,7 @@ test('what an UNCHECKED answer may not do is refused where it stands', () => {
     refused({ headers: [{ name, value: "'x'" }] }, /header/);
 });
 
-test('a verify token opens, in constant time, to who knows it', () => {
+test('an ANSWER compares the verify token in constant time', () => {
   const text = {
     when: "method = 'GET' AND query->>'hub.mode' = 'subscribe' AND secure_compare(query->>'hub.verify_token', t)",
     body: "shaped(query->>'hub.challenge', 'token', 128)",
@@ -230,7 +230,7 @@ test('a verify token opens, in constant time, to who knows it', () => {
   assert.equal(ask(text, url('a+verify+token&hub.verify_token=another'), x), null);
 });
 
-test('methods are known in advance, where the condition says so', () => {
+test("an ANSWER's methods are derived from its condition", () => {
   const methods = (when: string) => {
     const known = parseAnswer({ ...nothing, when }, { secrets, guard: null }).compileRule(values).methods;
     return known === null ? null : [...known];
@@ -241,7 +241,7 @@ test('methods are known in advance, where the condition says so', () => {
   assert.equal(methods("headers->>'a' = 'b'"), null);
 });
 
-test('hostile challenges are not answered', () => {
+test('an ANSWER ignores hostile challenges', () => {
   const echo = { body: "shaped(query->>'c', 'token', 128)" };
   const json = {
     body: "json_object('challenge', shaped(convert_from(payload, 'UTF8')::jsonb->>'challenge', 'plain', 128))",
@@ -297,7 +297,7 @@ test('hostile challenges are not answered', () => {
   assert.equal(ask(json, { body: Buffer.from('{"challenge":"a b"}') })?.body, '{"challenge":"a b"}');
 });
 
-test('an answer stays small and its headers visible', () => {
+test('an ANSWER is bounded in size, with printable headers', () => {
   const header = (value: string) => ({
     headers: [{ name: 'X-A', value }],
     when: "headers->>'x-a' IS NOT NULL",
@@ -314,7 +314,7 @@ test('an answer stays small and its headers visible', () => {
   assert.equal(ask({ unchecked: false, body: "headers->>'x'" }, { rawHeaders: ['x', 'a', 'X', 'b'] }), null);
 });
 
-test('what a committed request is answered with is made in advance', () => {
+test('the answer to a committed request is computed before the commit', () => {
   const text = { ...nothing, unchecked: false, when: null };
   const scope = { secrets, guard: x };
   assert.deepEqual(
@@ -355,7 +355,7 @@ test('what a committed request is answered with is made in advance', () => {
   }
 });
 
-test('keys are masked wherever they stand', () => {
+test('keys in ANSWER expressions are masked everywhere', () => {
   const parsed = parseAnswer(
     { ...nothing, unchecked: false, when: "secure_compare(query->>'v', 'the token') AND method = 'GET'" },
     { secrets, guard: null },

@@ -6,14 +6,14 @@
  */
 import type {
   AnswerPart,
-  Answering,
+  CompiledAnswer,
   AnswerText,
   CommittedAnswer,
   HandshakeAnswer,
 } from '../types/answers.ts';
 import type { CheckRequest } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
-import { type Guard, type GuardText, checkOutputs, checkWhen, guardOf } from './answer-safety.ts';
+import { type AnswerGuardFacts, type GuardText, checkOutputs, checkWhen, guardOf } from './answer-safety.ts';
 import { type BoundValues } from './compile.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
 import {
@@ -63,7 +63,7 @@ export interface ParsedAnswer {
     readonly { readonly start: number; readonly end: number }[]
   >;
   /** Only for a clause with WHEN. */
-  compileRule(values: BoundValues): Answering;
+  compileRule(values: BoundValues): CompiledAnswer;
   committed(): CommittedAnswer;
 }
 
@@ -218,7 +218,7 @@ function checkConstant(part: AnswerPart, root: Node): void {
   );
 }
 
-function checkCondition(when: Node, text: AnswerText, guard: Guard | null, safety: Safety): void {
+function checkCondition(when: Node, text: AnswerText, guard: AnswerGuardFacts | null, safety: Safety): void {
   if (when.type !== 'bool') throw new ExpressionError('42804', 'the WHEN condition must be boolean', when.at);
   if (!when.sender)
     throw new ExpressionError('22023', 'the WHEN condition is the same for every request', when.at);
@@ -259,7 +259,7 @@ function rule(
   { when, headers, body, learn }: Parts,
   signed: readonly Node[],
   values: BoundValues,
-): Answering['answer'] {
+): CompiledAnswer['answer'] {
   if (when === null) return () => null;
   const condition = new Program(when.root, values);
   const named = headers.map(({ root }, index) => ({

@@ -54,7 +54,7 @@ test('a secret that is a literal of VALIDATE, and a literal that is a secret of 
   assert.match(problem(clause("'a'", { t: 'the literal key' }, token), literal), /cannot be a verify token/);
 });
 
-test('what is asked by POST, what waits for VALIDATE, and what goes on beside a clause that cannot be used', () => {
+test('answers by POST, after VALIDATE, and beside an unusable clause', () => {
   const post = { ...clause("'a'", {}, "method = 'POST' AND query->>'a' = 'b'"), unchecked: false };
   const get = clause("'a'", {});
   const committed = { ...get, unchecked: false, when: null, status: 204, body: null };

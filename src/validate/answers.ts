@@ -3,7 +3,7 @@
  * request. Each is judged again against the current VALIDATE and secrets, which statements may have changed since it was
  * given: two secrets with the same value are one. A clause that would be refused today is left out, and reported. Pure.
  */
-import type { Answers, AnswerText, CommittedAnswer, HandshakeRule } from '../types/answers.ts';
+import type { TableAnswers, AnswerText, CommittedAnswer, HandshakeRule } from '../types/answers.ts';
 import { type AnswerScope, parseAnswer } from './answer.ts';
 
 interface Clause extends AnswerText {
@@ -21,7 +21,7 @@ export function createCompileAnswers(publicUrl: string | null) {
   return (
     clauses: readonly Clause[],
     guard: Guard | null,
-  ): { answers: Answers; problems: readonly string[] } => {
+  ): { answers: TableAnswers; problems: readonly string[] } => {
     const unchecked: HandshakeRule[] = [];
     const checked: HandshakeRule[] = [];
     const problems: string[] = [];

@@ -8,8 +8,8 @@ import { sizeOfConstant } from './cost.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
 import { castRow } from './functions.ts';
 import { HeaderSlots } from './headers.ts';
-import { type Node, Nodes, type Shape, childrenOf } from './node.ts';
-import { type Row } from './function-table.ts';
+import { type Node, Nodes, type NodeDraft, childrenOf } from './node.ts';
+import { type FunctionRow } from './function-table.ts';
 import { type StaticType, type TypeName, type Value, printedType } from './types.ts';
 
 const noValues = { secrets: new Map<string, string>(), publicUrl: null };
@@ -25,14 +25,14 @@ export class Builder {
   }
 
   /** A node, or the constant that it evaluates to. */
-  make(shape: Shape, type: StaticType, at: number): Node {
+  make(shape: NodeDraft, type: StaticType, at: number): Node {
     const node = this.nodes.make(shape, type, at);
     const parts = childrenOf(node);
     const isConstant = parts.length > 0 && parts.every(({ kind }) => kind === 'constant') && !isStable(node);
     return isConstant ? this.#fold(node) : node;
   }
 
-  call(row: Row, args: readonly Node[], at: number): Node {
+  call(row: FunctionRow, args: readonly Node[], at: number): Node {
     // A strict function of a constant NULL is NULL, whatever errors its other arguments would raise.
     if (row.strict && args.some((arg) => arg.kind === 'constant' && arg.value === null)) {
       return this.constant(null, row.result, at, literalsOf(args));
@@ -42,7 +42,7 @@ export class Builder {
   }
 
   /** Refuses invalid constant names and keys. */
-  #prepare(row: Row, args: readonly Node[], at: number): void {
+  #prepare(row: FunctionRow, args: readonly Node[], at: number): void {
     const known = args.map((arg) => (arg.kind === 'constant' ? arg.value : undefined));
     if (row.specialise === null || known.every((value) => value === undefined)) return;
     raisedAt(at, () => row.specialise?.(known));

@@ -9,7 +9,7 @@ import { comparisons, constantTimeEquality } from './functions-comparison.ts';
 import { type HeaderSlots, allHeaders, headerText, headerValues } from './headers.ts';
 import { jsonOf } from './jsonb.ts';
 import { type Node, type NodeOf, childrenOf } from './node.ts';
-import { type Implementation, type Row } from './function-table.ts';
+import { type Implementation, type FunctionRow } from './function-table.ts';
 import { pathOf, queryOf, urlOf } from './target.ts';
 import { timestampOfMs } from './timestamp.ts';
 import { type Value } from './types.ts';
@@ -179,7 +179,7 @@ export class Compiler {
   }
 
   /** An equality with a secret text that is the same for every request is prepared like secure_compare. */
-  #equality(row: Row, args: readonly Node[]): Implementation {
+  #equality(row: FunctionRow, args: readonly Node[]): Implementation {
     const [left, right] = args;
     const isText = row.args[0] === 'text' && args.some((arg) => arg.secret);
     const fixed = !isText
@@ -224,7 +224,7 @@ export class Compiler {
   }
 
   /** What cannot be prepared (an invalid key, an argument that raises an error) raises its error when a request needs it. */
-  #prepared(row: Row, args: readonly Node[]): Implementation {
+  #prepared(row: FunctionRow, args: readonly Node[]): Implementation {
     if (row.specialise === null) return row.implementation;
     try {
       return row.specialise(this.#known(args)) ?? row.implementation;
@@ -279,7 +279,7 @@ function raising(error: unknown): Evaluate {
   };
 }
 
-function secretEquality(row: Row, args: readonly Node[]): Implementation | null {
+function secretEquality(row: FunctionRow, args: readonly Node[]): Implementation | null {
   const type = row.args[0];
   if (type === undefined || !args.some((arg) => arg.secret)) return null;
   const same = constantTimeEquality(type);
@@ -289,7 +289,7 @@ function secretEquality(row: Row, args: readonly Node[]): Implementation | null 
     : (a, b) => !same(a as never, b as never);
 }
 
-function equality(row: Row, args: readonly Node[]): Implementation {
+function equality(row: FunctionRow, args: readonly Node[]): Implementation {
   return (
     (row.role === 'equal' || row.role === 'unequal' ? secretEquality(row, args) : null) ?? row.implementation
   );

@@ -5,7 +5,7 @@
 import { limits } from '../config/limits.ts';
 import { ExpressionError } from './errors.ts';
 import { type Node, childrenOf } from './node.ts';
-import { type Size, smallSize, sumSizes } from './function-table.ts';
+import { type SizeBound, smallSize, sumSizes } from './function-table.ts';
 import { type Value, printedType } from './types.ts';
 
 /** Header names, `\u00XX` escapes and quotes: what JSON adds to the headers. */
@@ -13,9 +13,9 @@ const jsonGrowth = 7;
 
 /** Refuses an expression that a request could make expensive. */
 export function checkCost(root: Node): void {
-  const sizes = new Map<number, Size>();
-  let work: Size = { base: 0, body: 0 };
-  const visit = (node: Node): Size => {
+  const sizes = new Map<number, SizeBound>();
+  let work: SizeBound = { base: 0, body: 0 };
+  const visit = (node: Node): SizeBound => {
     const known = sizes.get(node.id);
     if (known !== undefined) return known;
     const parts = childrenOf(node).map(visit);
@@ -50,7 +50,7 @@ export function sizeOfConstant(node: Node): number {
   return sizeOf(node, parts).base;
 }
 
-function sizeOf(node: Node, parts: readonly Size[]): Size {
+function sizeOf(node: Node, parts: readonly SizeBound[]): SizeBound {
   switch (node.kind) {
     case 'constant':
       return { base: constantSize(node.value), body: 0 };

@@ -20,7 +20,7 @@ const corpus = JSON.parse(readFileSync(corpusFile, 'utf8')) as string[];
 /** The reference is version 18 with the locale that Headgate's own databases have; another server says other things. */
 const requiredVersion = 180_000;
 
-test('closures and PostgreSQL agree', async (t) => {
+test('compiled expressions agree with PostgreSQL', async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   const { rows } = await client.query<{ version: number; locale: string }>(
@@ -31,12 +31,12 @@ test('closures and PostgreSQL agree', async (t) => {
   await loadParser();
   const reference = await Reference.open(client);
 
-  await t.test('in everything that ever differed', async () => {
+  await t.test('VALIDATE agrees with PostgreSQL on everything that ever differed', async () => {
     const samples = fc.sample(cases, { numRuns: 150, seed: 1 });
     for (const expression of corpus) await compareWithReference(reference, expression, samples);
   });
 
-  await t.test('in random expressions', async (t) => {
+  await t.test('VALIDATE agrees with PostgreSQL on random expressions', async (t) => {
     const count = counted();
     await fc.assert(
       fc.asyncProperty(expressions, fc.array(cases, { minLength: 4, maxLength: 4 }), (expression, requests) =>

@@ -10,13 +10,13 @@ import { mask, printValue, quoted } from './print-node.ts';
 import { type Value } from './types.ts';
 
 /** The result of one node: its value, or the error that it raised. */
-export type Result = { readonly value: Value } | { readonly error: unknown };
+export type NodeResult = { readonly value: Value } | { readonly error: unknown };
 
 /** An expression evaluated once. */
 export interface Evaluation {
   readonly root: Node;
   readonly request: CheckRequest;
-  readonly results: ReadonlyMap<number, Result>;
+  readonly results: ReadonlyMap<number, NodeResult>;
   readonly print: (node: Node) => string;
   /** The value, masked if necessary; the message, if the node raised an error. */
   readonly show: (node: Node) => string;
@@ -33,7 +33,7 @@ const ageMaxS = 10 * 365 * 86_400;
  * By how much a time that the sender has written differs from the time of arrival, in s, positive if it is older; null: the node is no such
  * difference. It is no credential, and says what has to be done.
  */
-export function ageOf(node: Node, results: ReadonlyMap<number, Result>): number | null {
+export function ageOf(node: Node, results: ReadonlyMap<number, NodeResult>): number | null {
   const result = results.get(node.id);
   if (result === undefined || !('value' in result) || result.value === null || node.kind !== 'call')
     return null;

@@ -106,7 +106,7 @@ suite('explainExpression', () => {
     assert.equal(explained.reason, "header 'h' is missing");
   });
 
-  test('branches that are not taken are marked, and not looked into', () => {
+  test('EXPLAIN VALIDATE marks untaken branches and does not evaluate them', () => {
     const text = `CASE WHEN headers->>'v' = '1' THEN secure_compare(headers->>'a', s) ELSE secure_compare(headers->>'b', md5(s)) END`;
     const values = valuesOf(explain(text, { v: '1', a: 'no' }));
     assert.equal(values["secure_compare(headers->>'b', md5(s))"], 'not evaluated');
@@ -133,7 +133,7 @@ suite('explainExpression', () => {
     );
   });
 
-  test('a small text that means a large tree is shown in bounds', () => {
+  test('EXPLAIN VALIDATE bounds the output for a small text with a large tree', () => {
     let nested = `headers->>'a'`;
     for (let i = 0; i < 20; i++) nested = `CASE ${nested} WHEN '1' THEN '2' WHEN '3' THEN '4' ELSE '5' END`;
     const explained = explain(`secure_compare(${nested}, s)`, { a: '1' });

@@ -8,7 +8,7 @@ import type { Cause } from '../types/cause.ts';
 import type { CheckRequest, WhyNot } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
 import { type BoundValues, Compiler, type Trace, unset } from './compile.ts';
-import { type Evaluation, Reasons, type Result, ageOf, messageOf } from './explain-reason.ts';
+import { type Evaluation, Reasons, type NodeResult, ageOf, messageOf } from './explain-reason.ts';
 import {
   constantValue,
   isEmptyValue,
@@ -122,12 +122,12 @@ class Unkept {
     );
   }
 
-  isUnknown(node: Node, result: Result | undefined): boolean {
+  isUnknown(node: Node, result: NodeResult | undefined): boolean {
     return result !== undefined && !('value' in result && result.value === true) && this.#needs(node);
   }
 
   /** The part that refuses the request whatever these headers held; null: there is none. */
-  decisive(root: Node, results: ReadonlyMap<number, Result>): Node | null {
+  decisive(root: Node, results: ReadonlyMap<number, NodeResult>): Node | null {
     if (!this.#needs(root)) return root;
     if (root.kind !== 'and') return null;
     const refuses = (node: Node): boolean => {
@@ -209,8 +209,8 @@ class Secrecy {
 }
 
 /** Evaluates; returns the result of each node. A node without a result was not needed. */
-function traced(root: Node, values: BoundValues, request: CheckRequest): Map<number, Result> {
-  const results = new Map<number, Result>();
+function traced(root: Node, values: BoundValues, request: CheckRequest): Map<number, NodeResult> {
+  const results = new Map<number, NodeResult>();
   const trace: Trace = (node, closure) => (context) => {
     try {
       const value = closure(context);
@@ -250,7 +250,7 @@ const scrubbedCharsMin = 4;
 function scrubber(
   root: Node,
   values: BoundValues,
-  results: ReadonlyMap<number, Result>,
+  results: ReadonlyMap<number, NodeResult>,
   secrecy: Secrecy,
 ): Scrub {
   const keys = new Set(values.secrets.values());
@@ -266,7 +266,7 @@ function scrubber(
   return (text) => longestFirst.reduce((left, key) => left.replaceAll(key, mask), text);
 }
 
-function shown(node: Node, result: Result | undefined, hidden: boolean, scrub: Scrub): string {
+function shown(node: Node, result: NodeResult | undefined, hidden: boolean, scrub: Scrub): string {
   if (result === undefined) return 'not evaluated';
   if ('error' in result) return `ERROR ${messageOf(result.error, hidden)}`;
   const { value } = result;

@@ -33,7 +33,7 @@ function refusal(text: string): { sqlstate: string; at: number | null; message: 
   assert.fail(`taken: ${text}`);
 }
 
-test('every refusal names its place and what is known', () => {
+test('every expression error has its position and the known alternatives', () => {
   const cases: readonly (readonly [string, string, string | null, RegExp])[] = [
     ['', '42601', '', /one boolean expression/],
     [`${check} AND`, '42601', '', /end of input/],
@@ -90,7 +90,7 @@ test('every refusal names its place and what is known', () => {
   assert.match(refusal("s::uuid = ''").hint, /known types: text/);
 });
 
-test('says what it reads', () => {
+test('a VALIDATE expression reports what it reads', () => {
   const github = parseExpression(
     "secure_compare(headers->>'b', s) AND headers#>>'{a}' = '1' AND sha256(body) IS NOT NULL",
     scope,
@@ -139,7 +139,7 @@ test('a signature in base64 with a line break is warned about; without it, it is
   assert.equal(accepts(`secure_compare(headers->>'x', ${encoded('sha512')})`, request(['X', proof])), false);
 });
 
-test('headers are found in any case, once, and read as UTF-8', () => {
+test('an expression finds headers in any case and reads them as UTF-8', () => {
   assert.equal(accepts(check, request(['Host', 'h', 'X', 'key'])), true);
   assert.equal(accepts(check, request(['X', 'key', 'x', 'key'])), false, 'doubled');
   assert.equal(accepts(check, request(['X', 'key', 'x', ''])), false, 'doubled, one empty');
@@ -156,7 +156,7 @@ test('headers are found in any case, once, and read as UTF-8', () => {
   assert.equal(accepts(check, request(['x', '']), ''), false, 'an empty secret');
 });
 
-test('headers as a whole: lower-case names, and nothing twice', () => {
+test('the variable headers has lower-case names without repetition', () => {
   const text = `${check} AND headers::text = '{"x": "key", "a-b": "\u2603"}'`;
   assert.equal(accepts(text, request(['X', 'key', 'A-B', '\xe2\x98\x83'])), true);
   assert.equal(
@@ -169,7 +169,7 @@ test('headers as a whole: lower-case names, and nothing twice', () => {
   );
 });
 
-test('method, path, query, url and now()', () => {
+test('an expression reads method, path, query, url and now()', () => {
   const of = request(['x', 'key']);
   assert.equal(
     accepts(
@@ -189,7 +189,7 @@ test('method, path, query, url and now()', () => {
   );
 });
 
-test('form bodies', () => {
+test('an expression reads form bodies', () => {
   const body = 'b=2&a=%C3%A9+x&b=1&a=%C3%A9+x&c&=v&%';
   const of = request(['x', 'key'], body);
   assert.equal(accepts(`${check} AND form_sorted(data) = 'v%aé xb1b2c'`, of), true);
@@ -204,7 +204,7 @@ test('form bodies', () => {
   );
 });
 
-test('an error anywhere refuses, also beside a check that holds', () => {
+test('an evaluation error refuses, also beside a check that holds', () => {
   const of = request(['x', 'key', 'n', 'seven'], '{');
   for (const text of [
     `((headers->>'n')::int = 7 AND ${check}) OR ${check}`,
@@ -217,7 +217,7 @@ test('an error anywhere refuses, also beside a check that holds', () => {
   assert.equal(accepts(check, of), true);
 });
 
-test('an HMAC that two places need, in every form of its encoding', () => {
+test('an HMAC used twice is computed once, in every encoding', () => {
   for (const algorithm of ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512']) {
     for (const format of ['hex', 'base64'] as const) {
       const mac = createHmac(algorithm, 'key').update('body').digest(format);
@@ -229,7 +229,7 @@ test('an HMAC that two places need, in every form of its encoding', () => {
   }
 });
 
-test('one compiled check serves requests in turn and keeps nothing of them', () => {
+test('one compiled check serves successive requests and keeps nothing of them', () => {
   const compiled = parseExpression(
     `${check} AND convert_from(data, 'UTF8')::jsonb->>'a' = convert_from(data, 'UTF8')::jsonb->>'b'`,
     scope,

@@ -4,7 +4,7 @@
  * whatever does not have an exact meaning here, is not safe, or could be made expensive by a request. Touches nothing:
  * no socket, no database, no clock.
  */
-import { type Check, type CheckRequest } from '../types/request.ts';
+import { type RequestCheck, type CheckRequest } from '../types/request.ts';
 import { type BoundValues, Compiler, type Context, type Evaluate, unset } from './compile.ts';
 import { checkCost } from './cost.ts';
 import { breaksLine, dropsLineBreaks } from './digest-strength.ts';
@@ -36,7 +36,7 @@ export interface Expression {
   /** Whether `encoded_body` is read. */
   readonly readsEncodedBody: boolean;
   readonly warnings: readonly string[];
-  compile(values: BoundValues): Check;
+  compile(values: BoundValues): RequestCheck;
 }
 
 /** Parses, types and checks an expression; `loadParser` must have resolved. */
@@ -218,7 +218,7 @@ export class Program {
   }
 }
 
-function compileCheck(root: Node, values: BoundValues, bound: readonly Node[]): Check {
+function compileCheck(root: Node, values: BoundValues, bound: readonly Node[]): RequestCheck {
   if (bound.some((node) => isEmptyValue(constantValue(node, values)))) return () => false;
   const program = new Program(root, values);
   return (request) => {

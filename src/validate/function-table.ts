@@ -7,13 +7,13 @@
 import { type TypeName, type Value, type ValueOf } from './types.ts';
 
 /** An upper bound on a value's length in characters or bytes: `base + body × length of the request body`. */
-export interface Size {
+export interface SizeBound {
   readonly base: number;
   readonly body: number;
 }
 
 export type Implementation = (...args: Value[]) => Value;
-export type Theme =
+export type FunctionTheme =
   | 'checks'
   | 'digests'
   | 'bytes'
@@ -25,12 +25,12 @@ export type Theme =
   | 'casts'
   | 'answers';
 
-export interface Row {
+export interface FunctionRow {
   readonly kind: 'function' | 'operator' | 'cast';
   readonly name: string;
   readonly args: readonly TypeName[];
   readonly result: TypeName;
-  readonly theme: Theme;
+  readonly theme: FunctionTheme;
   readonly doc: string;
   /** A strict function is NULL as soon as an argument is. */
   readonly strict: boolean;
@@ -47,7 +47,7 @@ export interface Row {
    */
   readonly carries: number | 'any' | null;
   readonly role: Role | null;
-  readonly size: ((args: readonly Size[], known: readonly (Value | undefined)[]) => Size) | null;
+  readonly size: ((args: readonly SizeBound[], known: readonly (Value | undefined)[]) => SizeBound) | null;
   /** The compiler passes the time of arrival as an additional argument. */
   readonly clock: boolean;
   /** PostgreSQL declares it stable: it is not computed at CREATE, even for constants. */
@@ -75,7 +75,9 @@ export type Role =
   | 'shape'
   | 'header';
 
-type More = Partial<Omit<Row, 'kind' | 'name' | 'args' | 'result' | 'theme' | 'doc' | 'implementation'>>;
+type More = Partial<
+  Omit<FunctionRow, 'kind' | 'name' | 'args' | 'result' | 'theme' | 'doc' | 'implementation'>
+>;
 type ValuesOf<A extends readonly TypeName[]> = { [I in keyof A]: ValueOf[A[I]] };
 type NullableOf<A extends readonly TypeName[]> = { [I in keyof A]: ValueOf[A[I]] | null };
 
@@ -94,15 +96,15 @@ const plain = {
 
 /** A strict row: the implementation never sees a NULL. */
 export function strict<const A extends readonly TypeName[], R extends TypeName>(
-  kind: Row['kind'],
+  kind: FunctionRow['kind'],
   name: string,
   args: A,
   result: R,
   implementation: (...args: ValuesOf<A>) => ValueOf[R] | null,
-  theme: Theme,
+  theme: FunctionTheme,
   doc: string,
   more: More = {},
-): Row {
+): FunctionRow {
   const erased = implementation as unknown as Implementation;
   return { ...plain, kind, name, args, result, theme, doc, implementation: erased, ...more };
 }
@@ -113,10 +115,10 @@ export function loose<const A extends readonly TypeName[], R extends TypeName>(
   args: A,
   result: R,
   implementation: (...args: NullableOf<A>) => ValueOf[R] | null,
-  theme: Theme,
+  theme: FunctionTheme,
   doc: string,
   more: More = {},
-): Row {
+): FunctionRow {
   const erased = implementation as unknown as Implementation;
   return {
     ...plain,
@@ -134,7 +136,7 @@ export function loose<const A extends readonly TypeName[], R extends TypeName>(
 
 /** Strict rows of one theme; shorter to write in a file that has many. */
 function rowsOf(kind: 'function' | 'operator') {
-  return (theme: Theme) =>
+  return (theme: FunctionTheme) =>
     <const A extends readonly TypeName[], R extends TypeName>(
       name: string,
       args: A,
@@ -142,7 +144,7 @@ function rowsOf(kind: 'function' | 'operator') {
       implementation: (...args: ValuesOf<A>) => ValueOf[R] | null,
       doc: string,
       more: More = {},
-    ): Row =>
+    ): FunctionRow =>
       strict(kind, name, args, result, implementation, theme, doc, more);
 }
 
@@ -150,21 +152,21 @@ export const functionsOf = rowsOf('function');
 export const operatorsOf = rowsOf('operator');
 
 /** Results of fixed-width types, numbers and digests are small. */
-export const smallSize: Size = { base: 2048, body: 0 };
+export const smallSize: SizeBound = { base: 2048, body: 0 };
 
-export function sumSizes(sizes: readonly Size[]): Size {
+export function sumSizes(sizes: readonly SizeBound[]): SizeBound {
   return sizes.reduce((sum, size) => ({ base: sum.base + size.base, body: sum.body + size.body }), {
     base: 0,
     body: 0,
   });
 }
 
-export function timesSize(factor: number, extra = 16): (args: readonly Size[]) => Size {
+export function timesSize(factor: number, extra = 16): (args: readonly SizeBound[]) => SizeBound {
   return ([size = smallSize]) => ({ base: size.base * factor + extra, body: size.body * factor });
 }
 
 /** The printed form of a row: `hmac(text, bytea, text)`. */
-export function signature(row: Row, printedType: Record<TypeName, string>): string {
+export function signature(row: FunctionRow, printedType: Record<TypeName, string>): string {
   const types = row.args.map((type) => printedType[type]);
   if (row.kind === 'cast') return `${types[0]}::${printedType[row.result]}`;
   if (row.kind === 'function') return `${row.name}(${types.join(', ')}${row.variadic ? ', …' : ''})`;

@@ -1,7 +1,7 @@
 /** Functions for building answers: JSON with escaping, and values of the request that have a shape. Available in every expression. */
 import { limits } from '../config/limits.ts';
 import { EvaluationError } from './errors.ts';
-import { type Implementation, type Row, functionsOf, smallSize, sumSizes } from './function-table.ts';
+import { type Implementation, type FunctionRow, functionsOf, smallSize, sumSizes } from './function-table.ts';
 import { type Value } from './types.ts';
 
 const fn = functionsOf('answers');
@@ -71,7 +71,7 @@ function jsonObject(...texts: readonly string[]): string {
   return `{${members.join(',')}}`;
 }
 
-export const answerRows: readonly Row[] = [
+export const answerRows: readonly FunctionRow[] = [
   fn(
     'json_object',
     ['text', 'text'],

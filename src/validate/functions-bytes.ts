@@ -2,7 +2,7 @@
 import { byteFormat, bytesToText, decodeBytes, encodeBytes, textToBytes } from './bytea.ts';
 import { substringBytes } from './text.ts';
 import { checkedInt4 } from './scalars.ts';
-import { type Row, functionsOf, operatorsOf, sumSizes, timesSize } from './function-table.ts';
+import { type FunctionRow, functionsOf, operatorsOf, sumSizes, timesSize } from './function-table.ts';
 import { type Value } from './types.ts';
 
 const fn = functionsOf('bytes');
@@ -25,7 +25,7 @@ function withFormat(make: (format: ReturnType<typeof byteFormat>) => (value: Val
 
 const keeps = { carries: 0 } as const;
 
-export const byteRows: readonly Row[] = [
+export const byteRows: readonly FunctionRow[] = [
   fn(
     'encode',
     ['bytea', 'text'],

@@ -3,10 +3,10 @@ import { parseTextArray, printTextArray } from './arrays.ts';
 import { parseBytea, printBytea } from './bytea.ts';
 import { limits } from '../config/limits.ts';
 import { EvaluationError } from './errors.ts';
-import { type Json, jsonNumber, kindOf, parseJson, printJson } from './jsonb.ts';
+import { type JsonValue, jsonNumber, kindOf, parseJson, printJson } from './jsonb.ts';
 import * as decimal from './numeric.ts';
 import * as scalars from './scalars.ts';
-import { type Row, type Size, strict, timesSize } from './function-table.ts';
+import { type FunctionRow, type SizeBound, strict, timesSize } from './function-table.ts';
 import { parseInterval, parseTimestamp, printTimestamp } from './timestamp.ts';
 import { type TypeName, type ValueOf } from './types.ts';
 
@@ -15,9 +15,9 @@ function cast<F extends TypeName, T extends TypeName>(
   to: T,
   implementation: (value: ValueOf[F]) => ValueOf[T] | null,
   doc = '',
-  size: ((args: readonly Size[]) => Size) | null = null,
+  size: ((args: readonly SizeBound[]) => SizeBound) | null = null,
   carries = false,
-): Row {
+): FunctionRow {
   return strict('cast', to, [from] as const, to, implementation as never, 'casts', doc, {
     size,
     carries: carries ? 0 : null,
@@ -33,22 +33,22 @@ function floatToInteger(value: number): bigint {
 }
 
 /** JSON null is NULL, as in PostgreSQL 18; a value of another kind raises an error. */
-function jsonScalar<T>(value: Json, kinds: readonly string[], read: () => T): T | null {
+function jsonScalar<T>(value: JsonValue, kinds: readonly string[], read: () => T): T | null {
   const kind = kindOf(value);
   if (kind === 'null') return null;
   if (!kinds.includes(kind)) throw new EvaluationError('22023', `cannot cast jsonb ${kind}`);
   return read();
 }
 
-function jsonDecimal<T>(value: Json, read: (number: decimal.Decimal) => T): T | null {
+function jsonDecimal<T>(value: JsonValue, read: (number: decimal.Decimal) => T): T | null {
   return jsonScalar(value, ['number'], () => read(jsonNumber(value)));
 }
 
-const printedJsonSize = (): Size => ({ base: limits.expressionJsonCharsMax, body: 0 });
+const printedJsonSize = (): SizeBound => ({ base: limits.expressionJsonCharsMax, body: 0 });
 
 const { checkedInt4: int4, checkedInt8: int8 } = scalars;
 
-export const castRows: readonly Row[] = [
+export const castRows: readonly FunctionRow[] = [
   cast('text', 'bytea', parseBytea, String.raw`\x… or the escape form.`, timesSize(1), true),
   cast('text', 'jsonb', parseJson, 'A JSON document.', timesSize(1), true),
   cast('text', 'bool', scalars.parseBoolean),
@@ -100,4 +100,4 @@ export const castRows: readonly Row[] = [
 ];
 
 /** How concat() prints: with output functions, which for boolean differ from the cast to text. */
-export const booleanOutput: Row = cast('bool', 'text', (value) => (value ? 't' : 'f'));
+export const booleanOutput: FunctionRow = cast('bool', 'text', (value) => (value ? 't' : 'f'));

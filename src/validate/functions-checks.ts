@@ -6,7 +6,7 @@ import { hashName } from './functions-digests.ts';
 import { keyedHmac } from './hmac.ts';
 import { tokenKeys, verifyToken } from './jwt.ts';
 import { ecdsaKey, ed25519Key, rsaKey, verifyEcdsa, verifyEd25519, verifyRsa, verifyRsaPss } from './keys.ts';
-import { type Implementation, type Row, functionsOf } from './function-table.ts';
+import { type Implementation, type FunctionRow, functionsOf } from './function-table.ts';
 import { type Value } from './types.ts';
 
 const fn = functionsOf('checks');
@@ -74,7 +74,7 @@ const hmacDoc =
   'The HMAC of the bytes; md5, sha1, sha224, sha256, sha384 or sha512. The key comes first and must not be empty.';
 
 /** RSA has two signature schemes. */
-const rsaVerify = (name: string, verify: typeof verifyRsa, doc: string): Row =>
+const rsaVerify = (name: string, verify: typeof verifyRsa, doc: string): FunctionRow =>
   fn(
     name,
     ['text', 'bytea', 'bytea', 'text'],
@@ -91,7 +91,7 @@ const rsaVerify = (name: string, verify: typeof verifyRsa, doc: string): Row =>
     },
   );
 
-export const checkRows: readonly Row[] = [
+export const checkRows: readonly FunctionRow[] = [
   fn(
     'secure_compare',
     ['text', 'text'],

@@ -4,7 +4,7 @@ import { sameBytes, sameText } from './constant-time.ts';
 import { equalJson } from './jsonb.ts';
 import { compareDecimals } from './numeric.ts';
 import { compareFloats } from './scalars.ts';
-import { type Implementation, type Row, strict } from './function-table.ts';
+import { type Implementation, type FunctionRow, strict } from './function-table.ts';
 import { compareTexts } from './text.ts';
 import { type TypeName, type ValueOf } from './types.ts';
 
@@ -46,7 +46,7 @@ const docs: Readonly<Record<string, string>> = {
   '>=': 'Greater or equal.',
 };
 
-function rowsOf<T extends TypeName>(type: T, compare: Comparison<ValueOf[T]>): Row[] {
+function rowsOf<T extends TypeName>(type: T, compare: Comparison<ValueOf[T]>): FunctionRow[] {
   return Object.entries(holds).map(([name, test]) => {
     const role = name === '=' ? 'equal' : name === '<>' ? 'unequal' : null;
     const implementation = (a: ValueOf[T], b: ValueOf[T]): boolean => test(compare(a, b));
@@ -71,7 +71,7 @@ export function constantTimeEquality(type: TypeName): ((a: never, b: never) => b
 
 const same: Implementation = (a, b) => a === b;
 
-export const comparisonRows: readonly Row[] = [
+export const comparisonRows: readonly FunctionRow[] = [
   ...Object.entries(comparisons).flatMap(([type, compare]) =>
     rowsOf(type as TypeName, compare as Comparison<unknown>),
   ),

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { EvaluationError } from './errors.ts';
-import { type Row, functionsOf } from './function-table.ts';
+import { type FunctionRow, functionsOf } from './function-table.ts';
 
 const fn = functionsOf('digests');
 
@@ -21,7 +21,7 @@ function hash(name: string, data: Buffer | string): Buffer {
 
 const keeps = { carries: 0, role: 'hash' } as const;
 
-export const digestRows: readonly Row[] = [
+export const digestRows: readonly FunctionRow[] = [
   fn(
     'digest',
     ['bytea', 'text'],

@@ -1,17 +1,17 @@
 /** JSONB. */
 import { limits } from '../config/limits.ts';
 import { atPath, element, jsonAsText, member } from './jsonb.ts';
-import { type Row, type Size, operatorsOf, timesSize } from './function-table.ts';
+import { type FunctionRow, type SizeBound, operatorsOf, timesSize } from './function-table.ts';
 
 const op = operatorsOf('json');
 
 /** Text from a document is bounded, whatever the document is. */
-const textSize = (): Size => ({ base: limits.expressionJsonCharsMax, body: 0 });
+const textSize = (): SizeBound => ({ base: limits.expressionJsonCharsMax, body: 0 });
 
 const keepsValue = { carries: 0, size: timesSize(1) } as const;
 const keepsText = { carries: 0, size: textSize } as const;
 
-export const jsonRows: readonly Row[] = [
+export const jsonRows: readonly FunctionRow[] = [
   op('||', ['jsonb', 'jsonb'], 'jsonb', () => null, '', {
     refused: 'joining JSON values is not known in VALIDATE expressions; cast to text to print one',
   }),

@@ -2,7 +2,7 @@
 import { EvaluationError } from './errors.ts';
 import * as decimal from './numeric.ts';
 import { checkedFloat, checkedInt4, checkedInt8 } from './scalars.ts';
-import { type Row, functionsOf, operatorsOf } from './function-table.ts';
+import { type FunctionRow, functionsOf, operatorsOf } from './function-table.ts';
 
 const fn = functionsOf('numbers');
 const op = operatorsOf('numbers');
@@ -57,7 +57,7 @@ const [plus, minus, times, over, rest] = [
   'Remainder.',
 ] as const;
 
-export const numberRows: readonly Row[] = [
+export const numberRows: readonly FunctionRow[] = [
   op('+', ['int4', 'int4'], 'int4', (a, b) => checkedInt4(a + b), plus),
   op('+', ['int8', 'int8'], 'int8', (a, b) => checkedInt8(a + b), plus),
   op('+', ['numeric', 'numeric'], 'numeric', decimal.addDecimals, plus),

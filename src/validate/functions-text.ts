@@ -3,8 +3,8 @@ import { formObject, formSorted } from './form.ts';
 
 import { jsonOf } from './jsonb.ts';
 import {
-  type Row,
-  type Size,
+  type FunctionRow,
+  type SizeBound,
   functionsOf,
   loose,
   operatorsOf,
@@ -25,22 +25,25 @@ const regular = {
 
 /** Every occurrence of a part of known length may grow to the replacement's length. */
 function replacedSize(
-  [source = smallSize, , to = smallSize]: readonly Size[],
+  [source = smallSize, , to = smallSize]: readonly SizeBound[],
   known: readonly (Value | undefined)[],
-): Size {
+): SizeBound {
   const from = known[1];
   const partChars = typeof from === 'string' && from !== '' ? from.length : 1;
   const growth = Math.max((to.base + to.body * Number.MAX_SAFE_INTEGER) / partChars, 1);
   return { base: source.base * growth, body: source.body * growth };
 }
 
-function repeatedSize([source = smallSize]: readonly Size[], known: readonly (Value | undefined)[]): Size {
+function repeatedSize(
+  [source = smallSize]: readonly SizeBound[],
+  known: readonly (Value | undefined)[],
+): SizeBound {
   const count = typeof known[1] === 'number' ? Math.max(known[1], 1) : Infinity;
   return { base: source.base * count, body: source.body * count };
 }
 
 /** A list is for headers: items cost more than their characters. */
-function listSize([source = smallSize]: readonly Size[]): Size {
+function listSize([source = smallSize]: readonly SizeBound[]): SizeBound {
   return { base: source.base * 8, body: source.body === 0 ? 0 : Infinity };
 }
 
@@ -53,7 +56,7 @@ function compiledLike(negated: boolean) {
   };
 }
 
-export const textRows: readonly Row[] = [
+export const textRows: readonly FunctionRow[] = [
   op(
     '||',
     ['text', 'text'],

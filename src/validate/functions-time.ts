@@ -1,7 +1,7 @@
 /** Time, in the time zone UTC. */
 import { EvaluationError } from './errors.ts';
 import { Decimal } from './numeric.ts';
-import { type Row, functionsOf, operatorsOf } from './function-table.ts';
+import { type FunctionRow, functionsOf, operatorsOf } from './function-table.ts';
 import { addInterval, subtractTimestamps, toTimestamp } from './timestamp.ts';
 
 const fn = functionsOf('time');
@@ -15,7 +15,7 @@ function epoch(field: string, micros: bigint): Decimal {
 
 const secondsDoc = 'Seconds since 1970, or the seconds of an interval: extract(epoch from now()).';
 
-export const timeRows: readonly Row[] = [
+export const timeRows: readonly FunctionRow[] = [
   fn('now', [], 'timestamptz', () => null, 'The time of arrival of the request; also current_timestamp.', {
     clock: true,
   }),

@@ -9,10 +9,10 @@ import { jsonRows } from './functions-json.ts';
 import { numberRows } from './functions-numbers.ts';
 import { textRows } from './functions-text.ts';
 import { timeRows } from './functions-time.ts';
-import { type Row } from './function-table.ts';
+import { type FunctionRow } from './function-table.ts';
 import { type TypeName } from './types.ts';
 
-export const rows: readonly Row[] = [
+export const rows: readonly FunctionRow[] = [
   ...checkRows,
   ...digestRows,
   ...byteRows,
@@ -25,8 +25,8 @@ export const rows: readonly Row[] = [
   ...answerRows,
 ];
 
-function grouped(kind: Row['kind']): ReadonlyMap<string, readonly Row[]> {
-  const groups = new Map<string, Row[]>();
+function grouped(kind: FunctionRow['kind']): ReadonlyMap<string, readonly FunctionRow[]> {
+  const groups = new Map<string, FunctionRow[]>();
   for (const row of rows) {
     if (row.kind !== kind) continue;
     const group = groups.get(row.name);
@@ -39,6 +39,6 @@ function grouped(kind: Row['kind']): ReadonlyMap<string, readonly Row[]> {
 export const functionsByName = grouped('function');
 export const operatorsByName = grouped('operator');
 
-export function castRow(from: TypeName, to: TypeName): Row | undefined {
+export function castRow(from: TypeName, to: TypeName): FunctionRow | undefined {
   return castRows.find((row) => row.args[0] === from && row.result === to);
 }

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { CheckRequest } from '../types/request.ts';
 import { EvaluationError } from './errors.ts';
-import { type Json, jsonOf } from './jsonb.ts';
+import { type JsonValue, jsonOf } from './jsonb.ts';
 import type { Node } from './node.ts';
 
 /** Whether a name as received is `wanted`, which is already in lower case. */
@@ -92,7 +92,7 @@ export function headerValues(rawHeaders: readonly string[], name: string): reado
 }
 
 /** All headers as one JSON object with lower-case names. Any header that arrived twice raises an error, because it is read, too. */
-export function allHeaders(rawHeaders: readonly string[]): Json {
+export function allHeaders(rawHeaders: readonly string[]): JsonValue {
   const object = Object.create(null) as Record<string, string>;
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = (rawHeaders[at] ?? '').toLowerCase();

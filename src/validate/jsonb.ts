@@ -9,7 +9,7 @@ import { checkJson, skipString, skipValue, skipSpace } from './json-scan.ts';
 import { type Decimal, compareDecimals, decimalFromParts, printDecimal } from './numeric.ts';
 import { compareTexts } from './text.ts';
 
-export class Json {
+export class JsonValue {
   readonly text: string;
   readonly start: number;
   readonly end: number;
@@ -24,18 +24,18 @@ export class Json {
 export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'true' | 'false' | 'null';
 
 /** Reads a document as `text::jsonb` does, or raises an error. */
-export function parseJson(text: string): Json {
+export function parseJson(text: string): JsonValue {
   const { start, end } = checkJson(text);
-  return new Json(text, start, end);
+  return new JsonValue(text, start, end);
 }
 
 /** A JSONB string, or an object of strings and descriptions of files, created here: its text needs no check. */
-export function jsonOf(value: string | Record<string, string | object>): Json {
+export function jsonOf(value: string | Record<string, string | object>): JsonValue {
   const text = JSON.stringify(value);
-  return new Json(text, 0, text.length);
+  return new JsonValue(text, 0, text.length);
 }
 
-export function kindOf(value: Json): JsonKind {
+export function kindOf(value: JsonValue): JsonKind {
   switch (value.text[value.start]) {
     case '{':
       return 'object';
@@ -61,7 +61,7 @@ function unquote(text: string, start: number, end: number): string {
 }
 
 /** The members of an array as [start, end) pairs, or of an object as [key start, key end, value start, value end]. */
-function* members(value: Json): Generator<readonly [number, number, number, number]> {
+function* members(value: JsonValue): Generator<readonly [number, number, number, number]> {
   const { text } = value;
   const isObject = text[value.start] === '{';
   let at = skipSpace(text, value.start + 1);
@@ -81,27 +81,28 @@ function* members(value: Json): Generator<readonly [number, number, number, numb
 }
 
 /** `->` with a key. */
-export function member(value: Json, key: string): Json | null {
+export function member(value: JsonValue, key: string): JsonValue | null {
   if (kindOf(value) !== 'object') return null;
-  let found: Json | null = null;
+  let found: JsonValue | null = null;
   for (const [keyStart, keyEnd, start, end] of members(value)) {
-    if (unquote(value.text, keyStart, keyEnd) === key) found = new Json(value.text, start, end);
+    if (unquote(value.text, keyStart, keyEnd) === key) found = new JsonValue(value.text, start, end);
   }
   return found;
 }
 
-function nth(value: Json, index: number): Json | null {
+function nth(value: JsonValue, index: number): JsonValue | null {
   let wanted = index;
   if (wanted < 0) {
     for (const _ of members(value)) wanted++;
     if (wanted < 0) return null;
   }
-  for (const [, , start, end] of members(value)) if (wanted-- === 0) return new Json(value.text, start, end);
+  for (const [, , start, end] of members(value))
+    if (wanted-- === 0) return new JsonValue(value.text, start, end);
   return null;
 }
 
 /** `->` with an index. Here PostgreSQL treats a lone scalar as an array of one element. */
-export function element(value: Json, index: number): Json | null {
+export function element(value: JsonValue, index: number): JsonValue | null {
   const kind = kindOf(value);
   if (kind === 'object') return null;
   if (kind === 'array') return nth(value, index);
@@ -111,8 +112,8 @@ export function element(value: Json, index: number): Json | null {
 const indexForm = /^[ \t\n\v\f\r]*([+-]?\d+)$/;
 
 /** `#>`: keys and indexes in sequence. */
-export function atPath(value: Json, path: readonly (string | null)[]): Json | null {
-  let current: Json | null = value;
+export function atPath(value: JsonValue, path: readonly (string | null)[]): JsonValue | null {
+  let current: JsonValue | null = value;
   for (const step of path) {
     if (step === null || current === null) return null;
     const kind = kindOf(current);
@@ -126,7 +127,7 @@ export function atPath(value: Json, path: readonly (string | null)[]): Json | nu
 }
 
 /** `->>`: a string without its quotes, JSON null as NULL, everything else as jsonb prints it. */
-export function jsonAsText(value: Json | null): string | null {
+export function jsonAsText(value: JsonValue | null): string | null {
   if (value === null) return null;
   const kind = kindOf(value);
   if (kind === 'null') return null;
@@ -136,7 +137,7 @@ export function jsonAsText(value: Json | null): string | null {
 
 const numberForm = /^(-?)(\d+(?:\.\d+)?)(?:[eE]([+-]?\d+))?$/;
 
-export function jsonNumber(value: Json): Decimal {
+export function jsonNumber(value: JsonValue): Decimal {
   if (value.end - value.start > limits.expressionDigitsMax * 2) throw unsupported('a very long JSON number');
   const parts = numberForm.exec(value.text.slice(value.start, value.end));
   return decimalFromParts(parts?.[1] === '-', parts?.[2] ?? '', parts?.[3] ?? '');
@@ -154,20 +155,25 @@ type Built = { readonly scalar: string } | { readonly number: Decimal } | Built[
 class JsonBuilder {
   #chars = 0;
 
-  build(value: Json): Built {
+  build(value: JsonValue): Built {
     const kind = kindOf(value);
     if (kind === 'string')
       return { scalar: JSON.stringify(this.#string(value.text, value.start, value.end)) };
     if (kind === 'number') return this.#number(value);
     if (kind === 'array') {
-      return Array.from(members(value), ([, , start, end]) => this.build(new Json(value.text, start, end)));
+      return Array.from(members(value), ([, , start, end]) =>
+        this.build(new JsonValue(value.text, start, end)),
+      );
     }
     if (kind !== 'object') return { scalar: kind };
     const map = new Map<string, Built>();
     // The key gets a prefix that is not a digit: Node before 20.20.2, 22.22.2 and 24.14.1 hashes texts that look like
     // numbers without a seed, so that a sender could choose colliding ones.
     for (const [keyStart, keyEnd, start, end] of members(value)) {
-      map.set(`.${this.#string(value.text, keyStart, keyEnd)}`, this.build(new Json(value.text, start, end)));
+      map.set(
+        `.${this.#string(value.text, keyStart, keyEnd)}`,
+        this.build(new JsonValue(value.text, start, end)),
+      );
     }
     return map;
   }
@@ -182,7 +188,7 @@ class JsonBuilder {
     return unquote(text, start, end);
   }
 
-  #number(value: Json): Built {
+  #number(value: JsonValue): Built {
     const number = jsonNumber(value);
     const digits = Math.max(number.coefficient.toString().length, number.scale);
     this.#count(digits);
@@ -190,7 +196,7 @@ class JsonBuilder {
   }
 }
 
-function built(value: Json): Built {
+function built(value: JsonValue): Built {
   checkLength(value.end - value.start);
   return new JsonBuilder().build(value);
 }
@@ -210,7 +216,7 @@ function print(value: Built): string {
 }
 
 /** `jsonb::text`. */
-export function printJson(value: Json): string {
+export function printJson(value: JsonValue): string {
   return print(built(value));
 }
 
@@ -233,6 +239,6 @@ function equal(a: Built, b: Built): boolean {
 }
 
 /** `jsonb = jsonb`: numbers by value, objects regardless of the order of their keys. */
-export function equalJson(a: Json, b: Json): boolean {
+export function equalJson(a: JsonValue, b: JsonValue): boolean {
   return equal(built(a), built(b));
 }

@@ -45,7 +45,7 @@ const signers = {
   EdDSA: { key: ed.publicKey, sign: (data: Buffer) => sign(null, data, ed.privateKey) },
 } as const;
 
-test('tokens of every algorithm verify with PEM, JWK and JWK set', () => {
+test('JWTs of every algorithm verify with PEM, JWK and JWK set', () => {
   for (const hash of ['256', '384', '512']) {
     assert.equal(verified(token({ alg: `HS${hash}` }, { a: 1 }, hs('k', `sha${hash}`)), 'k'), '{"a": 1}');
   }
@@ -60,7 +60,7 @@ test('tokens of every algorithm verify with PEM, JWK and JWK set', () => {
   }
 });
 
-test('the algorithm follows from the key', () => {
+test("a JWT's algorithm follows from the key", () => {
   const publicPem = pem(rsa.publicKey);
   assert.equal(
     verified(token({ alg: 'HS256' }, {}, hs(publicPem)), publicPem),
@@ -74,7 +74,7 @@ test('the algorithm follows from the key', () => {
   assert.equal(verified(token({ alg: 'hs256' }, {}, hs('k')), 'k'), null);
 });
 
-test('expired, early, malformed and changed tokens are NULL', () => {
+test('expired, early, malformed and altered JWTs give NULL', () => {
   const good = token({ alg: 'HS256' }, { exp: now + 1, nbf: now }, hs('k'));
   assert.notEqual(verified(good, 'k'), null);
   for (const claims of [{ exp: now }, { nbf: now + 1 }, { exp: String(now + 9) }, { nbf: null }]) {
@@ -99,7 +99,7 @@ test('expired, early, malformed and changed tokens are NULL', () => {
   assert.throws(() => tokenKeys('-----BEGIN PUBLIC KEY-----\nzz\n-----END PUBLIC KEY-----'));
 });
 
-test('a public key in a form that is not known is never an HMAC key', () => {
+test('a public key in an unknown form is never used as an HMAC key for a JWT', () => {
   const spki = (key: typeof rsa.publicKey) => key.export({ type: 'spki', format: 'der' }).toString('base64');
   const bare = spki(ec.publicKey);
   const wrapped = bare.replaceAll(/(.{40})/g, '$1\n');
@@ -123,7 +123,7 @@ test('a public key in a form that is not known is never an HMAC key', () => {
     assert.equal(verified(token({ alg: 'HS256' }, { a: 1 }, hs(text)), text), '{"a": 1}', text);
 });
 
-test('keys of a set that are not understood are ignored', () => {
+test('unknown keys of a JWK set are ignored', () => {
   const set = {
     keys: [{ kty: 'AKP', alg: 'ML-DSA-44', kid: 'new' }, { kty: 'EC' }, jwk(ec.publicKey, 'one')],
   };

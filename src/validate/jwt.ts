@@ -13,7 +13,7 @@ import {
 } from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
 import { EvaluationError } from './errors.ts';
-import { type Json, parseJson } from './jsonb.ts';
+import { type JsonValue, parseJson } from './jsonb.ts';
 import { verifyEcdsa, verifyEd25519, verifyRsa } from './keys.ts';
 
 interface TokenKey {
@@ -123,7 +123,7 @@ function fieldsOf(encoded: string): Fields | null {
 }
 
 /** The claims, or null. `nowSeconds`: since 1970. */
-export function verifyToken(token: string, keys: TokenKeys, nowSeconds: number): Json | null {
+export function verifyToken(token: string, keys: TokenKeys, nowSeconds: number): JsonValue | null {
   const parts = token.length > tokenCharsMax ? [] : token.split('.');
   const [head = '', payload = '', signature = ''] = parts;
   if (parts.length !== 3 || !parts.every((text) => part.test(text))) return null;

@@ -3,11 +3,11 @@
  * and subtrees of constants are computed while the tree is built, as PostgreSQL's planner does.
  */
 import { printDecimal } from './numeric.ts';
-import { type Row } from './function-table.ts';
+import { type FunctionRow } from './function-table.ts';
 import { type StaticType, type Value } from './types.ts';
 import { printTextArray } from './arrays.ts';
 import { Decimal } from './numeric.ts';
-import { Json } from './jsonb.ts';
+import { JsonValue } from './jsonb.ts';
 import { type TestWord } from './syntax.ts';
 
 export type VariableName =
@@ -49,7 +49,7 @@ export type Node = Facts &
     | { readonly kind: 'header'; readonly name: string }
     | { readonly kind: 'variable'; readonly name: VariableName }
     | { readonly kind: 'secret'; readonly name: string }
-    | { readonly kind: 'call'; readonly row: Row; readonly args: readonly Node[] }
+    | { readonly kind: 'call'; readonly row: FunctionRow; readonly args: readonly Node[] }
     | {
         readonly kind: 'and' | 'or' | 'coalesce' | 'greatest' | 'least' | 'array';
         readonly args: readonly Node[];
@@ -67,28 +67,33 @@ export type Node = Facts &
         readonly negated: boolean;
         readonly args: readonly [Node];
       }
-    | { readonly kind: 'any'; readonly row: Row; readonly all: boolean; readonly args: readonly [Node, Node] }
+    | {
+        readonly kind: 'any';
+        readonly row: FunctionRow;
+        readonly all: boolean;
+        readonly args: readonly [Node, Node];
+      }
     | {
         readonly kind: 'distinct';
-        readonly row: Row;
+        readonly row: FunctionRow;
         readonly negated: boolean;
         readonly args: readonly [Node, Node];
       }
-    | { readonly kind: 'nullif'; readonly row: Row; readonly args: readonly [Node, Node] }
+    | { readonly kind: 'nullif'; readonly row: FunctionRow; readonly args: readonly [Node, Node] }
   );
 
 export type NodeOf<K extends Node['kind']> = Extract<Node, { kind: K }>;
 /** A node as it is requested: the facts are filled in. */
-export type Shape = Node extends infer N ? (N extends Node ? Omit<N, keyof Facts> : never) : never;
+export type NodeDraft = Node extends infer N ? (N extends Node ? Omit<N, keyof Facts> : never) : never;
 
 export function childrenOf(node: Node): readonly Node[] {
   return 'args' in node ? node.args : [];
 }
 
-const rowIds = new Map<Row, number>();
+const rowIds = new Map<FunctionRow, number>();
 
 /** A number that identifies a row. */
-function idOf(row: Row): number {
+function idOf(row: FunctionRow): number {
   const known = rowIds.get(row);
   if (known !== undefined) return known;
   rowIds.set(row, rowIds.size);
@@ -98,13 +103,13 @@ function idOf(row: Row): number {
 function printedValue(value: Value): string {
   if (value === null) return 'null';
   if (Buffer.isBuffer(value)) return value.toString('hex');
-  if (value instanceof Json) return value.text.slice(value.start, value.end);
+  if (value instanceof JsonValue) return value.text.slice(value.start, value.end);
   if (value instanceof Decimal) return printDecimal(value);
   return typeof value === 'object' ? printTextArray(value) : Object.is(value, -0) ? '-0' : String(value);
 }
 
 /** What makes two nodes the same. */
-function keyOf(shape: Shape, type: StaticType): string {
+function keyOf(shape: NodeDraft, type: StaticType): string {
   const ids = 'args' in shape ? shape.args.map(({ id }) => id).join(',') : '';
   switch (shape.kind) {
     case 'constant':
@@ -130,17 +135,17 @@ function keyOf(shape: Shape, type: StaticType): string {
   }
 }
 
-function some(shape: Shape, fact: 'varies' | 'sender' | 'secret'): boolean {
+function some(shape: NodeDraft, fact: 'varies' | 'sender' | 'secret'): boolean {
   return 'args' in shape && shape.args.some((arg) => arg[fact]);
 }
 
 /** An HMAC is secret whatever its key is: a literal key is secret, too. */
-function isSecretCall(shape: Shape): boolean {
+function isSecretCall(shape: NodeDraft): boolean {
   return shape.kind === 'call' && shape.row.role === 'mac';
 }
 
 /** The sender wrote the claims of a token and the signature: they do not reveal the key. */
-function isPublicCall(shape: Shape): boolean {
+function isPublicCall(shape: NodeDraft): boolean {
   return shape.kind === 'call' && (shape.row.role === 'token' || shape.row.role === 'verify');
 }
 
@@ -148,7 +153,7 @@ export class Nodes {
   readonly #byKey = new Map<string, Node>();
 
   /** The node with that shape: the existing one, or a new one. */
-  make(shape: Shape, type: StaticType, at: number): Node {
+  make(shape: NodeDraft, type: StaticType, at: number): Node {
     const key = keyOf(shape, type);
     const known = this.#byKey.get(key);
     if (known !== undefined) {

@@ -6,7 +6,7 @@ import { isUtf8 } from 'node:buffer';
 import { quoteIdentifier } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { printTextArray } from './arrays.ts';
-import { Json, printJson } from './jsonb.ts';
+import { JsonValue, printJson } from './jsonb.ts';
 import { type Node, type NodeOf } from './node.ts';
 import { Decimal, printDecimal } from './numeric.ts';
 import { printFloat8 } from './scalars.ts';
@@ -136,7 +136,7 @@ export function printValue(value: Value, type: StaticType, scrub: Scrub = (text)
     const isClean = !isUtf8(value) || scrub(value.toString('utf8')) === value.toString('utf8');
     return isClean ? quoted(`\\x${value.toString('hex', 0, limits.explainTextCharsMax)}`, true) : mask;
   }
-  if (value instanceof Json) return quoted(scrub(printJson(value)));
+  if (value instanceof JsonValue) return quoted(scrub(printJson(value)));
   if (value instanceof Decimal) return printDecimal(value);
   if (typeof value === 'object') return quoted(scrub(printTextArray(value)));
   if (type === 'timestamptz') return quoted(printTimestamp(value as bigint));

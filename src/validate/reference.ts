@@ -1,10 +1,10 @@
 /** The reference page of VALIDATE expressions, printed from the table of functions. */
 import { limits } from '../config/limits.ts';
 import { rows } from './functions.ts';
-import { type Row, type Theme, signature } from './function-table.ts';
+import { type FunctionRow, type FunctionTheme, signature } from './function-table.ts';
 import { printedType } from './types.ts';
 
-const themes: Readonly<Record<Theme, string>> = {
+const themes: Readonly<Record<FunctionTheme, string>> = {
   checks: 'Checks',
   digests: 'Digests',
   bytes: 'Bytes',
@@ -21,12 +21,12 @@ function cell(text: string): string {
   return text.replaceAll('|', String.raw`\|`);
 }
 
-function line(row: Row): string {
+function line(row: FunctionRow): string {
   return `| \`${cell(signature(row, printedType))}\` | ${printedType[row.result]} | ${cell(row.doc)} |`;
 }
 
 /** Operators on many types have the same description for each: one line for all. */
-function comparisonLines(shown: readonly Row[]): string[] {
+function comparisonLines(shown: readonly FunctionRow[]): string[] {
   const names = [...new Set(shown.map(({ name }) => name))];
   return names.map((name) => {
     const same = shown.filter((row) => row.name === name);
@@ -35,7 +35,7 @@ function comparisonLines(shown: readonly Row[]): string[] {
   });
 }
 
-function castLines(shown: readonly Row[]): string[] {
+function castLines(shown: readonly FunctionRow[]): string[] {
   const sources = [...new Set(shown.map((row) => row.args[0] ?? 'text'))];
   return sources.map((source) => {
     const targets = shown.filter((row) => row.args[0] === source);
@@ -44,7 +44,7 @@ function castLines(shown: readonly Row[]): string[] {
   });
 }
 
-function section(theme: Theme): string {
+function section(theme: FunctionTheme): string {
   const shown = rows.filter((row) => row.theme === theme && row.refused === null);
   if (theme === 'casts') {
     return `### ${themes[theme]}\n\n\`x::type\` or \`CAST(x AS type)\`.\n\n| from | to |\n| --- | --- |\n${castLines(shown).join('\n')}\n`;
@@ -141,6 +141,6 @@ SELECT event, data FROM orders;
 
 /** The Markdown of docs/sql/validate.md. */
 export function validateReference(): string {
-  const sections = (Object.keys(themes) as Theme[]).map(section);
+  const sections = (Object.keys(themes) as FunctionTheme[]).map(section);
   return `${introduction}${sections.join('\n')}${ownSignature}\nThis page is printed from \`src/validate/function-table.ts\` and \`src/validate/functions*.ts\`.\n`;
 }

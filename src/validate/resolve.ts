@@ -4,7 +4,7 @@
  */
 import { ExpressionError } from './errors.ts';
 import { functionsByName, operatorsByName } from './functions.ts';
-import { type Row, signature } from './function-table.ts';
+import { type FunctionRow, signature } from './function-table.ts';
 import {
   type StaticType,
   type TypeName,
@@ -14,20 +14,20 @@ import {
   printedType,
 } from './types.ts';
 
-const maxBy = (rows: readonly Row[], score: (row: Row) => number): readonly Row[] => {
+const maxBy = (rows: readonly FunctionRow[], score: (row: FunctionRow) => number): readonly FunctionRow[] => {
   const best = Math.max(...rows.map(score));
   return rows.filter((row) => score(row) === best);
 };
 
-function typeAt(row: Row, at: number): TypeName {
+function typeAt(row: FunctionRow, at: number): TypeName {
   return row.args[at] ?? row.args.at(-1) ?? 'text';
 }
 
 /** func_select_candidate: one row, or null when the call is ambiguous. */
-function select(candidates: readonly Row[], types: readonly StaticType[]): Row | null {
+function select(candidates: readonly FunctionRow[], types: readonly StaticType[]): FunctionRow | null {
   const known = types.flatMap((type, at) => (type === 'unknown' ? [] : [at]));
-  const exact = (row: Row): number => known.filter((at) => typeAt(row, at) === types[at]).length;
-  const fitting = (row: Row): number =>
+  const exact = (row: FunctionRow): number => known.filter((at) => typeAt(row, at) === types[at]).length;
+  const fitting = (row: FunctionRow): number =>
     known.filter((at) => typeAt(row, at) === types[at] || isPreferred(typeAt(row, at))).length;
   let left = maxBy(candidates, exact);
   if (left.length > 1) left = maxBy(left, fitting);
@@ -37,7 +37,10 @@ function select(candidates: readonly Row[], types: readonly StaticType[]): Row |
 }
 
 /** Bare literals: text if a candidate takes text, otherwise the one category that all candidates share. */
-function selectForUnknown(candidates: readonly Row[], types: readonly StaticType[]): Row | null {
+function selectForUnknown(
+  candidates: readonly FunctionRow[],
+  types: readonly StaticType[],
+): FunctionRow | null {
   let left = candidates;
   let resolved = true;
   types.forEach((type, at) => {
@@ -62,16 +65,16 @@ function selectForUnknown(candidates: readonly Row[], types: readonly StaticType
   return same.length === 1 ? (same[0] ?? null) : null;
 }
 
-function takes(row: Row, count: number): boolean {
+function takes(row: FunctionRow, count: number): boolean {
   return row.variadic ? count >= row.args.length : row.args.length === count;
 }
 
 function best(
-  candidates: readonly Row[],
+  candidates: readonly FunctionRow[],
   types: readonly StaticType[],
   what: string,
   at: number,
-): Row | null {
+): FunctionRow | null {
   const exact = candidates.find((row) => types.every((type, i) => typeAt(row, i) === type));
   if (exact !== undefined) return exact;
   const possible = candidates.filter((row) =>
@@ -84,7 +87,7 @@ function best(
   return chosen;
 }
 
-function refusedIfSo(row: Row, at: number): Row {
+function refusedIfSo(row: FunctionRow, at: number): FunctionRow {
   if (row.refused !== null) throw new ExpressionError('0A000', row.refused, at);
   return row;
 }
@@ -93,14 +96,14 @@ function printed(types: readonly StaticType[]): string {
   return types.map((type) => printedType[type]).join(', ');
 }
 
-function forms(rows: readonly Row[]): string {
+function forms(rows: readonly FunctionRow[]): string {
   return rows
     .filter((row) => row.refused === null)
     .map((row) => `${signature(row, printedType)} → ${printedType[row.result]}`)
     .join('; ');
 }
 
-export function resolveFunction(name: string, types: readonly StaticType[], at: number): Row {
+export function resolveFunction(name: string, types: readonly StaticType[], at: number): FunctionRow {
   const named = functionsByName.get(name);
   const what = `function ${name}(${printed(types)})`;
   if (named === undefined) {
@@ -120,7 +123,7 @@ export function resolveFunction(name: string, types: readonly StaticType[], at: 
 }
 
 /** The row of an operator, or null if no row takes these types. */
-export function findOperator(name: string, types: readonly StaticType[], at: number): Row | null {
+export function findOperator(name: string, types: readonly StaticType[], at: number): FunctionRow | null {
   const named = operatorsByName.get(name);
   if (named === undefined) {
     throw new ExpressionError('42883', `operator ${name} is not known in VALIDATE expressions`, at, {

@@ -139,14 +139,14 @@ function outcome(text: string): string {
   }
 }
 
-test('what holds a check on every way to TRUE is taken', () => {
+test('an expression with a signature check on every path to TRUE is accepted', () => {
   assert.deepEqual(
     safe.filter((text) => outcome(text) !== 'taken'),
     [],
   );
 });
 
-test('what a sender without the secret can make TRUE is refused', () => {
+test('an expression that a sender without the secret can make TRUE is refused', () => {
   assert.deepEqual(
     unsafe.filter((text) => outcome(text) !== '22023'),
     [],
@@ -167,7 +167,7 @@ test('control characters in literals and between them are read as PostgreSQL rea
   }
 });
 
-test('literals that carry the key are named, others are not', () => {
+test('the safety check names literals that carry the key, and no others', () => {
   const masked = (text: string): string[] =>
     parseExpression(text, { secrets: [] }).secretLiterals.map(({ start, end }) => text.slice(start, end));
   assert.deepEqual(masked(`secure_compare(${sig}, 'Bearer ' || E'to\\'k')`), ["'Bearer '", "E'to\\'k'"]);
@@ -183,7 +183,7 @@ test('literals that carry the key are named, others are not', () => {
   ]);
 });
 
-test('an operand that turns out empty refuses everybody', () => {
+test('an always-empty operand makes a check refuse every request', () => {
   const request = {
     method: 'POST',
     target: '/',

@@ -1,6 +1,6 @@
 /** The parts of the request target, as received. */
 import { queryObject } from './form.ts';
-import { type Json, jsonOf } from './jsonb.ts';
+import { type JsonValue, jsonOf } from './jsonb.ts';
 
 /** Up to the question mark, not decoded. */
 export function pathOf(target: string): string {
@@ -9,7 +9,7 @@ export function pathOf(target: string): string {
 }
 
 /** The fields after the question mark, decoded; of several with the same name, the last. */
-export function queryOf(target: string): Json {
+export function queryOf(target: string): JsonValue {
   const at = target.indexOf('?');
   return jsonOf(queryObject(at < 0 ? '' : target.slice(at + 1)));
 }

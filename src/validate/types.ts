@@ -1,12 +1,12 @@
 /** SQL types: their values in JavaScript, and when PostgreSQL converts one to another implicitly. */
 import { type Decimal } from './numeric.ts';
-import { type Json } from './jsonb.ts';
+import { type JsonValue } from './jsonb.ts';
 
 /** The JavaScript value of each SQL type; SQL's NULL is null everywhere. */
 export interface ValueOf {
   text: string;
   bytea: Buffer;
-  jsonb: Json;
+  jsonb: JsonValue;
   bool: boolean;
   int4: number;
   int8: bigint;

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Check, type CheckRequest } from '../types/request.ts';
+import { type RequestCheck, type CheckRequest } from '../types/request.ts';
 import { type Vector, publicUrlOf, requestOf, vectors } from '../../test/support/vectors.ts';
 import { type Expression, loadParser, parseExpression } from './expression.ts';
 
 await loadParser();
 
-function checkOf(expression: Expression, vector: Vector, secret: string): Check {
+function checkOf(expression: Expression, vector: Vector, secret: string): RequestCheck {
   return expression.compile({ secrets: new Map([['s', secret]]), publicUrl: publicUrlOf(vector) });
 }
 
@@ -33,7 +33,7 @@ for (const vector of vectors) {
   });
 }
 
-function refusesWithout(check: Check, request: CheckRequest, name: string): void {
+function refusesWithout(check: RequestCheck, request: CheckRequest, name: string): void {
   const at = request.rawHeaders.findIndex((part, i) => i % 2 === 0 && part.toLowerCase() === name);
   const value = request.rawHeaders[at + 1] ?? '';
   const withValue = (...parts: string[]): CheckRequest => ({

@@ -5,14 +5,14 @@
  * Names are bound when the engine confirms them, not when the client sends them: a Parse that failed leaves the old
  * statement in place, as it does in the engine.
  */
-import type { Ours } from './errors.ts';
-import { type Entry, Outstanding } from './pending-replies.ts';
+import type { RewrittenText } from './errors.ts';
+import { type PendingReply, Outstanding } from './pending-replies.ts';
 
-export class Answers {
+export class ReplyRewriter {
   readonly outstanding = new Outstanding();
   readonly #statementsMax: number;
-  readonly #statements = new Map<string, Ours>();
-  readonly #portals = new Map<string, Ours>();
+  readonly #statements = new Map<string, RewrittenText>();
+  readonly #portals = new Map<string, RewrittenText>();
   /** For the Query at the head: the CommandCompletes so far, and whether anything was answered at all. */
   #completed = 0;
   #answered = false;
@@ -41,7 +41,7 @@ export class Answers {
     return this.outstanding.length === 0 && this.#outsideTransaction && !this.#copyingIn && !this.#skipping;
   }
 
-  sent(entry: Entry): void {
+  sent(entry: PendingReply): void {
     if (entry.kind === 'sync') {
       if (this.#copyingIn) return;
       this.#skipping = false;
@@ -55,7 +55,7 @@ export class Answers {
   }
 
   /** The statement of Headgate's that the engine is processing, if it is one. */
-  current(): Ours | null {
+  current(): RewrittenText | null {
     const head = this.outstanding.head();
     switch (head?.kind) {
       case 'query':
@@ -160,12 +160,12 @@ export class Answers {
     this.#statements.clear();
   }
 
-  #named(of: 'S' | 'P', name: string | null): Ours | null {
+  #named(of: 'S' | 'P', name: string | null): RewrittenText | null {
     if (name === null) return null;
     return (of === 'S' ? this.#statements : this.#portals).get(name) ?? null;
   }
 
-  #bind(names: Map<string, Ours>, name: string, ours: Ours | null): void {
+  #bind(names: Map<string, RewrittenText>, name: string, ours: RewrittenText | null): void {
     names.delete(name);
     if (ours === null) return;
     // DEALLOCATE of a single statement is not noticed; the oldest name is dropped, and only loses its tag.

@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { bytesOfChars, charsBefore } from './client-encoding.ts';
 import { anyCharacter } from '../../test/support/characters.ts';
 
-test('UTF-8 positions count code points', () => {
+test('error positions in UTF-8 count code points', () => {
   fc.assert(
     fc.property(fc.string({ unit: anyCharacter }), fc.nat({ max: 40 }), (text, chars) => {
       const points = Array.from(text).slice(0, chars);
@@ -16,11 +16,11 @@ test('UTF-8 positions count code points', () => {
   );
 });
 
-test('an offset inside a character belongs to that character', () => {
+test("an offset inside a character gives that character's position", () => {
   assert.equal(charsBefore('aÃ©b', 2, 'UTF8'), 1);
 });
 
-test('encodings with other lengths', () => {
+test('error positions in other client encodings count characters', () => {
   const cases: [string, number[], number[]][] = [
     ['LATIN1', [0xe9, 0x61], [1, 2]],
     ['EUC_JP', [0x8f, 0xa1, 0xa1, 0xa4, 0xa2, 0x61], [3, 5, 6]],

@@ -7,7 +7,7 @@
 import type { Socket } from 'node:net';
 import { createServer } from 'node:tls';
 import type { Server, TLSSocket } from 'node:tls';
-import { Handshakes } from '../access/handshakes.ts';
+import { TlsHandshakes } from '../access/handshakes.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
@@ -16,7 +16,7 @@ import type { Deferred } from '../kit/deferred.ts';
 const protocol = 'postgresql';
 
 export class ClientTls {
-  readonly #handshakes = new Handshakes<Deferred<TLSSocket>>();
+  readonly #handshakes = new TlsHandshakes<Deferred<TLSSocket>>();
   /** Never listens: it is given each connection on which TLS begins. */
   readonly #server: Server;
 

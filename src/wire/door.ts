@@ -22,7 +22,7 @@ import { dialEngine } from './connect-engine.ts';
 import { followerRefused } from './replication-clients.ts';
 import { type FatalReason, namesOf, writeFatal } from './messages.ts';
 import { Newcomers } from './unauthenticated-clients.ts';
-import { type Opened, readClientOpening } from './startup-negotiation.ts';
+import { type NegotiatedClient, readClientOpening } from './startup-negotiation.ts';
 import { Relay, shuttingDown } from './relay.ts';
 import { isHeadgatesLogin } from '../engine/login-names.ts';
 import { Startup } from './startup.ts';
@@ -59,7 +59,7 @@ export async function openSqlDoor(options: SqlDoorOptions): Promise<SqlDoor> {
   return door;
 }
 
-function userOf(opening: Opened['opening']): string {
+function userOf(opening: NegotiatedClient['opening']): string {
   return opening.kind === 'startup' ? namesOf(opening.parameters).user : '';
 }
 
@@ -179,7 +179,7 @@ class Door implements SqlDoor {
   }
 
   /** The opening of a client that is admitted; null: it has been told why not. */
-  async #authenticated(opened: Opened, moved: () => void): Promise<Opened | null> {
+  async #authenticated(opened: NegotiatedClient, moved: () => void): Promise<NegotiatedClient | null> {
     const { client, opening, rest } = opened;
     // A cancel request has its own key; before PostgreSQL 17 it is sent in the clear, whatever its session does.
     if (opening.kind !== 'startup') return opened;
@@ -225,7 +225,7 @@ class Door implements SqlDoor {
     await this.#say(client, null);
   }
 
-  async #session(client: Socket, opened: Opened, startup: Startup): Promise<void> {
+  async #session(client: Socket, opened: NegotiatedClient, startup: Startup): Promise<void> {
     const { observe } = this.#options;
     this.#sessionNumber += 1;
     const session = this.#sessionNumber;
@@ -244,7 +244,12 @@ class Door implements SqlDoor {
     }
   }
 
-  async #admitted(session: number, client: Socket, opened: Opened, startup: Startup): Promise<string> {
+  async #admitted(
+    session: number,
+    client: Socket,
+    opened: NegotiatedClient,
+    startup: Startup,
+  ): Promise<string> {
     const user = userOf(opened.opening);
     let counted = 0;
     const count = (change: number): void => {
@@ -269,7 +274,7 @@ class Door implements SqlDoor {
   async #relay(
     session: number,
     client: Socket,
-    { opening, packet, rest }: Opened,
+    { opening, packet, rest }: NegotiatedClient,
     startup: Startup,
   ): Promise<string> {
     let engine: Socket;
@@ -308,7 +313,7 @@ class Door implements SqlDoor {
     }
   }
 
-  #refusal(opening: Opened['opening']): FatalReason | null {
+  #refusal(opening: NegotiatedClient['opening']): FatalReason | null {
     if (opening.kind === 'unsupported') {
       const message = `unsupported frontend protocol ${opening.version}: the server supports 3.0 and 3.2`;
       return { sqlstate: '0A000', message };

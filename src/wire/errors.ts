@@ -8,7 +8,7 @@ import { bytesOfChars, charsBefore } from './client-encoding.ts';
 import type { ErrorFields } from './messages.ts';
 
 /** A statement text that the relay did not send on unchanged. */
-export interface Ours {
+export interface RewrittenText {
   /** The client's text, as a latin1 view of its bytes. */
   readonly original: string;
   readonly rewrite: Rewritten | RefusedStatement;
@@ -25,7 +25,7 @@ export const brokenSql = '!';
 export const brokenFollowing = 'IDENTIFY_SYSTEM !';
 
 /** The fields of Headgate's refusal, in place of the engine's syntax error. */
-export function refusalFields(ours: Ours, error: SqlError, encoding: string): ErrorFields {
+export function refusalFields(ours: RewrittenText, error: SqlError, encoding: string): ErrorFields {
   const fields: ErrorFields = new Map([
     ['S', 'ERROR'],
     ['V', 'ERROR'],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { Framer, ProtocolViolation, unread, type Verdict } from './framing.ts';
+import { Framer, ProtocolViolation, unread, type FrameRewrite } from './framing.ts';
 
 const frame = (type: string, body: Buffer): Buffer => {
   const header = Buffer.alloc(5, type);
@@ -15,7 +15,7 @@ const reader = {
     const letter = String.fromCharCode(type);
     return letter === 'U' ? unread : letter === 'H' ? Math.min(3, length) : length;
   },
-  message: (type: number, body: Buffer): Verdict | Promise<Verdict> => {
+  message: (type: number, body: Buffer): FrameRewrite | Promise<FrameRewrite> => {
     const replaced = frame('r', Buffer.from(`<${body.toString('hex')}>`));
     switch (String.fromCharCode(type)) {
       case 'R':
@@ -35,7 +35,7 @@ const messages = fc.array(
   { maxLength: 12 },
 );
 
-test('whatever the chunks, the same bytes go on', async () => {
+test('message framing passes the same bytes on for any chunks', async () => {
   await fc.assert(
     fc.asyncProperty(
       messages,
@@ -66,7 +66,7 @@ test('whatever the chunks, the same bytes go on', async () => {
   );
 });
 
-test('untouched messages leave as the chunk they came in', () => {
+test('unchanged messages leave the framer as the chunk received', () => {
   const out: Buffer[] = [];
   const framer = new Framer(reader, (bytes) => out.push(bytes));
   const chunk = Buffer.concat([
@@ -98,7 +98,7 @@ test('a message that is held keeps back what stands behind it, and nothing befor
   assert.deepEqual(out, ['Ua', 'Wb', 'Uc']);
 });
 
-test('a length below four is refused', () => {
+test('the framer refuses a message length below four', () => {
   for (const cut of [1, 5, 9]) {
     const framer = new Framer(reader, () => {});
     const bytes = Buffer.from([0x55, 0, 0, 0, 3, 0, 0, 0, 0]);

@@ -7,7 +7,7 @@
  */
 
 /** What to do with a message that was seen: null sends it unchanged, bytes are sent in its place. */
-export type Verdict = Buffer | null;
+export type FrameRewrite = Buffer | null;
 
 /** Returned by `begin` for a message that may pass without being looked at. */
 export const unread = -1;
@@ -22,7 +22,7 @@ export interface FrameReader {
    * Called with the bytes that `begin` requested. Only a message that was seen as a whole may be replaced. A promise
    * holds this message and everything after it; it must not reject.
    */
-  message(type: number, body: Buffer): Verdict | Promise<Verdict>;
+  message(type: number, body: Buffer): FrameRewrite | Promise<FrameRewrite>;
 }
 
 /** The peer does not speak the protocol; the connection cannot be used any further. */
@@ -34,7 +34,7 @@ const headerBytes = 5;
 
 /** A message that waits for its verdict, and what follows it in the same chunk. */
 interface Held {
-  readonly verdict: Promise<Verdict>;
+  readonly verdict: Promise<FrameRewrite>;
   readonly original: Buffer;
   /** Bytes of the message's body that have not arrived yet, if the verdict leaves the message unchanged. */
   readonly remaining: number;
@@ -83,7 +83,7 @@ export class Framer {
     let held: Held | null = first;
     while (held !== null) {
       this.#held = true;
-      const verdict: Verdict = await held.verdict;
+      const verdict: FrameRewrite = await held.verdict;
       this.#held = false;
       this.#emit(verdict ?? held.original);
       this.#skip = held.remaining;

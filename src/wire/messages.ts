@@ -59,14 +59,14 @@ export function writeQuery(sql: string): Buffer {
   return message('Q', `${sql}\0`);
 }
 
-export interface Parse {
+export interface ParseMessage {
   readonly name: string;
   readonly sql: string;
   /** The parameter types, as they came. */
   readonly types: string;
 }
 
-export function readParse(body: Buffer): Parse | null {
+export function readParse(body: Buffer): ParseMessage | null {
   const nameEnd = body.indexOf(0);
   const sqlEnd = nameEnd < 0 ? -1 : body.indexOf(0, nameEnd + 1);
   if (sqlEnd < 0) return null;
@@ -77,7 +77,7 @@ export function readParse(body: Buffer): Parse | null {
   };
 }
 
-export function writeParse(parse: Parse): Buffer {
+export function writeParse(parse: ParseMessage): Buffer {
   return message('P', `${parse.name}\0${parse.sql}\0${parse.types}`);
 }
 
@@ -168,7 +168,7 @@ export function writeTerminate(): Buffer {
 }
 
 /** What a client may open a connection with. */
-export type Opening =
+export type FirstMessage =
   | { readonly kind: 'encryption'; readonly how: 'ssl' | 'gss' }
   | { readonly kind: 'cancel' }
   | { readonly kind: 'startup'; readonly parameters: ReadonlyMap<string, string> }
@@ -195,7 +195,7 @@ export function openingLength(bytes: Buffer, bytesMax: number): number | null {
 }
 
 /** Reads a whole opening packet. Parameter names and values are UTF-8, as PostgreSQL's own tools send them. */
-export function readOpening(packet: Buffer): Opening {
+export function readOpening(packet: Buffer): FirstMessage {
   const version = packet.readInt32BE(4);
   if (version === requestCodes.ssl) return { kind: 'encryption', how: 'ssl' };
   if (version === requestCodes.gss) return { kind: 'encryption', how: 'gss' };

@@ -2,12 +2,12 @@
  * What one client has sent and the engine has not answered, in order. Messages about statements that Headgate did not
  * touch are shared constants, so that a pipelining client costs one array slot per message.
  */
-import type { Ours } from './errors.ts';
+import type { RewrittenText } from './errors.ts';
 
-export type Entry =
-  | { readonly kind: 'query'; readonly ours: Ours | null }
+export type PendingReply =
+  | { readonly kind: 'query'; readonly ours: RewrittenText | null }
   /** Names are null if nothing depends on them: no statement of Headgate's is prepared or in flight. */
-  | { readonly kind: 'parse'; readonly name: string | null; readonly ours: Ours | null }
+  | { readonly kind: 'parse'; readonly name: string | null; readonly ours: RewrittenText | null }
   | { readonly kind: 'bind'; readonly portal: string | null; readonly statement: string | null }
   | { readonly kind: 'describe'; readonly of: 'S' | 'P'; readonly name: string | null }
   | { readonly kind: 'execute'; readonly portal: string | null }
@@ -27,13 +27,13 @@ export const plain = {
   sync: { kind: 'sync' },
   call: { kind: 'call' },
   copyEnd: { kind: 'copyEnd' },
-} as const satisfies Record<string, Entry>;
+} as const satisfies Record<string, PendingReply>;
 
-const isOurs = (entry: Entry): boolean =>
+const isOurs = (entry: PendingReply): boolean =>
   (entry.kind === 'query' || entry.kind === 'parse') && entry.ours !== null;
 
 export class Outstanding {
-  #entries: Entry[] = [];
+  #entries: PendingReply[] = [];
   #first = 0;
   #ours = 0;
 
@@ -46,7 +46,7 @@ export class Outstanding {
     return this.#ours;
   }
 
-  push(entry: Entry): void {
+  push(entry: PendingReply): void {
     if (entry.kind === 'copyEnd') {
       // The engine ignores stray ones; several in a row mean the same as one.
       if (this.length === 0 || this.#entries.at(-1)?.kind === 'copyEnd') return;
@@ -56,7 +56,7 @@ export class Outstanding {
   }
 
   /** What the engine is answering now. The ends of copies that never began have no answer and are dropped. */
-  head(): Entry | undefined {
+  head(): PendingReply | undefined {
     let entry = this.#entries[this.#first];
     while (entry?.kind === 'copyEnd') {
       this.pop();

@@ -10,9 +10,9 @@ import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../config/limits.ts';
 import { ProtocolViolation } from './framing.ts';
 import { type FatalReason, writeFatal, writeTerminate } from './messages.ts';
-import { Session, type SessionOptions } from './session.ts';
+import { SqlPortSession, type SqlPortSessionOptions } from './session.ts';
 
-export interface RelayOptions extends Omit<SessionOptions, 'toEngine' | 'toClient'> {
+export interface RelayOptions extends Omit<SqlPortSessionOptions, 'toEngine' | 'toClient'> {
   readonly client: Socket;
   readonly engine: Socket;
   /** The engine has accepted the client. */
@@ -38,7 +38,7 @@ export class Relay {
   readonly #client: Socket;
   readonly #engine: Socket;
   readonly #limits: Limits;
-  readonly #session: Session;
+  readonly #session: SqlPortSession;
   readonly #authenticated: () => void;
   readonly #closed = deferred<string>();
   #state: 'relaying' | 'ending' | 'closed' = 'relaying';
@@ -59,7 +59,7 @@ export class Relay {
     this.#limits = options.limits;
     this.#authenticated = options.authenticated;
     this.#follows = (options.followerRefused ?? null) !== null;
-    this.#session = new Session({
+    this.#session = new SqlPortSession({
       ...options,
       toEngine: (bytes) => this.#toEngine.push(bytes),
       toClient: (bytes) => this.#toClient.push(bytes),

@@ -36,13 +36,13 @@ const fast = (verifier: ScramVerifier, password: string): ScramVerifier => {
 };
 
 suite('SCRAM-SHA-256', () => {
-  test('the example of the RFC', () => {
+  test('SCRAM agrees with the example of RFC 7677', () => {
     const exchange = beginScram(rfc.clientFirst, rfc.verifier, rfc.nonce);
     assert.equal(exchange.challenge, `r=rOprNGfwEbeRWgbNEkqO${rfc.nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096`);
     assert.equal(exchange.finish(rfc.clientFinal), 'v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=');
   });
 
-  test('whoever knows the password gets in, nobody else', () => {
+  test('SCRAM admits clients that know the password, and no others', () => {
     const text = fc.string({
       unit: fc.integer({ min: 32, max: 126 }).map((n) => String.fromCharCode(n)),
       minLength: 1,
@@ -58,7 +58,7 @@ suite('SCRAM-SHA-256', () => {
     );
   });
 
-  test('what differs by one character is refused', () => {
+  test('SCRAM refuses a proof that differs by one character', () => {
     for (let i = 0; i < rfc.clientFinal.length; i++) {
       const changed = `${rfc.clientFinal.slice(0, i)}${rfc.clientFinal[i] === 'A' ? 'B' : 'A'}${rfc.clientFinal.slice(i + 1)}`;
       const exchange = beginScram(rfc.clientFirst, rfc.verifier, rfc.nonce);
@@ -70,7 +70,7 @@ suite('SCRAM-SHA-256', () => {
     }
   });
 
-  test('what is no SCRAM, or of another kind, is a violation', () => {
+  test('SCRAM treats malformed messages and other mechanisms as protocol violations', () => {
     for (const first of [
       '',
       'n,,',
@@ -108,7 +108,7 @@ suite('SCRAM-SHA-256', () => {
     );
   });
 
-  test('verifiers as PostgreSQL keeps them', () => {
+  test('SCRAM verifiers equal those of PostgreSQL', () => {
     const { salt, storedKey, serverKey } = rfc.verifier;
     const b64 = (bytes: Buffer) => bytes.toString('base64');
     const kept = `SCRAM-SHA-256$4096:${b64(salt)}$${b64(storedKey)}:${b64(serverKey)}`;

@@ -14,13 +14,13 @@ import {
 } from '../../test/support/wire-transcripts.ts';
 import { limits } from '../config/limits.ts';
 import { ProtocolViolation } from './framing.ts';
-import { Session } from './session.ts';
+import { SqlPortSession } from './session.ts';
 
 /** Runs a script, cutting every turn into chunks of the given sizes; gives what reached the other sides. */
 async function run(script: Script, sizes: readonly number[], options: { start?: boolean } = {}) {
   let [toEngine, toClient] = ['', ''];
   const failures: unknown[] = [];
-  const session = new Session({
+  const session = new SqlPortSession({
     database: 'dev',
     user: 'root',
     rewrite,
@@ -49,7 +49,7 @@ async function run(script: Script, sizes: readonly number[], options: { start?: 
 }
 
 for (const [name, { script, toEngine, toClient }] of Object.entries(transcripts)) {
-  test(`${name}, cut anywhere`, async () => {
+  test(`SQL port session with ${name}, cut at any byte`, async () => {
     const longest = Math.max(...script.map(([, text]) => text.length));
     for (let size = 1; size <= longest; size += 1) {
       const result = await run(script, [size]);
@@ -81,7 +81,7 @@ test('before authentication messages are bounded, and what is pipelined behind i
   assert.throws(() => other.session.fromClient(header), ProtocolViolation);
 });
 
-test('idle only between statements and outside transactions', async () => {
+test('a SQL port session is idle only between statements and outside transactions', async () => {
   const { session } = await run([], [9]);
   assert.ok(session.idle);
   void session.fromClient(Buffer.from(q('begin'), 'latin1'));

@@ -12,16 +12,16 @@ import type { Rewrite, RewriteSql, SqlSession } from '../types/sql.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../config/limits.ts';
 import { type SqlError, SqlFailure } from '../errors/refusals.ts';
-import { Answers } from './answers.ts';
+import { ReplyRewriter } from './answers.ts';
 import {
   brokenFollowing,
   brokenSql,
-  type Ours,
+  type RewrittenText,
   refusalFields,
   syntaxError,
   translateFields,
 } from './errors.ts';
-import { Framer, ProtocolViolation, unread, type Verdict } from './framing.ts';
+import { Framer, ProtocolViolation, unread, type FrameRewrite } from './framing.ts';
 import * as wire from './messages.ts';
 import { plain } from './pending-replies.ts';
 
@@ -29,7 +29,7 @@ const { fromClient, fromEngine } = wire;
 /** How much of Bind, Describe, Execute and Close is read to find the names at their beginning. */
 const namesBytes = 1024;
 
-export interface SessionOptions {
+export interface SqlPortSessionOptions {
   readonly database: string;
   readonly user: string;
   /** For a client that may follow the server's log: what it may not request, unless it is a superuser. */
@@ -44,11 +44,11 @@ export interface SessionOptions {
   readonly failed: (error: unknown) => void;
 }
 
-export class Session {
-  readonly #options: SessionOptions;
+export class SqlPortSession {
+  readonly #options: SqlPortSessionOptions;
   readonly #client: Framer;
   readonly #engine: Framer;
-  readonly #answers: Answers;
+  readonly #answers: ReplyRewriter;
   readonly #ready = deferred<void>();
   #opening = true;
   #authenticated = false;
@@ -59,9 +59,9 @@ export class Session {
   #clientEncoding = 'UTF8';
   #standardConformingStrings = true;
 
-  constructor(options: SessionOptions) {
+  constructor(options: SqlPortSessionOptions) {
     this.#options = options;
-    this.#answers = new Answers(options.limits.sqlRewrittenStatementsMax);
+    this.#answers = new ReplyRewriter(options.limits.sqlRewrittenStatementsMax);
     this.#client = new Framer(
       {
         begin: (type, length) => this.#clientBegins(type, length),
@@ -159,7 +159,7 @@ export class Session {
     return unread;
   }
 
-  #clientMessage(type: number, body: Buffer): Verdict | Promise<Verdict> {
+  #clientMessage(type: number, body: Buffer): FrameRewrite | Promise<FrameRewrite> {
     if (this.#opening) return this.#ready.promise.then(() => this.#clientMessage(type, body));
     switch (type) {
       case fromClient.query:
@@ -187,7 +187,7 @@ export class Session {
     }
   }
 
-  #query(body: Buffer): Verdict | Promise<Verdict> {
+  #query(body: Buffer): FrameRewrite | Promise<FrameRewrite> {
     const sql = wire.readQuery(body);
     const error = sql === null || this.#superuser ? null : this.#options.followerRefused?.(sql);
     if (sql !== null && error) {
@@ -205,7 +205,7 @@ export class Session {
     });
   }
 
-  #parse(body: Buffer): Verdict | Promise<Verdict> {
+  #parse(body: Buffer): FrameRewrite | Promise<FrameRewrite> {
     const parse = wire.readParse(body);
     const rewrite = parse === null ? null : this.#ask(parse.sql);
     if (parse === null || rewrite === null) {
@@ -237,7 +237,7 @@ export class Session {
   #send(
     original: string,
     rewrite: Rewrite,
-    write: (ours: Ours, text: string) => Buffer,
+    write: (ours: RewrittenText, text: string) => Buffer,
   ): Buffer | Promise<Buffer> {
     if (rewrite.kind === 'error') return write({ original, rewrite }, brokenSql);
     if (rewrite.kind === 'deferred') {
@@ -318,7 +318,7 @@ export class Session {
     }
   }
 
-  #engineMessage(type: number, body: Buffer): Verdict {
+  #engineMessage(type: number, body: Buffer): FrameRewrite {
     switch (type) {
       case fromEngine.commandComplete:
         return this.#commandComplete(body);
@@ -346,14 +346,14 @@ export class Session {
     }
   }
 
-  #commandComplete(body: Buffer): Verdict {
+  #commandComplete(body: Buffer): FrameRewrite {
     const own = wire.readStrings(body, 1)?.[0];
     if (own === 'DISCARD ALL' || own === 'DEALLOCATE ALL') this.#answers.statementsDropped();
     const tag = this.#answers.commandCompletes();
     return tag === null ? null : wire.writeCommandComplete(tag);
   }
 
-  #error(body: Buffer): Verdict {
+  #error(body: Buffer): FrameRewrite {
     const fields = wire.readErrorFields(body);
     const severity = fields.get('V') ?? fields.get('S');
     if (severity === 'FATAL' || severity === 'PANIC') {
@@ -372,7 +372,7 @@ export class Session {
     return wire.writeErrorFields('E', refusalFields(ours, rewrite.error, this.#clientEncoding));
   }
 
-  #notice(body: Buffer): Verdict {
+  #notice(body: Buffer): FrameRewrite {
     const ours = this.#answers.current();
     if (ours?.rewrite.kind !== 'rewritten') return null;
     const fields = translateFields(

@@ -5,14 +5,14 @@
 import type { Socket } from 'node:net';
 import type { ClientTls } from './client-tls.ts';
 import { ProtocolViolation, unread } from './framing.ts';
-import { type Opening, openingLength, readOpening } from './messages.ts';
+import { type FirstMessage, openingLength, readOpening } from './messages.ts';
 import { readUntil } from './read-until.ts';
 
-export interface Opened {
+export interface NegotiatedClient {
   /** The connection to continue with: the given socket, or the encrypted connection over it. Paused. */
   readonly client: Socket;
   readonly encrypted: boolean;
-  readonly opening: Exclude<Opening, { readonly kind: 'encryption' }>;
+  readonly opening: Exclude<FirstMessage, { readonly kind: 'encryption' }>;
   /** The packet, unchanged. */
   readonly packet: Buffer;
   /** What the client has sent after it. */
@@ -34,7 +34,7 @@ export async function readClientOpening(
   bytesMax: number,
   tls: ClientTls | null,
   moved: (voice: Socket | null) => void,
-): Promise<Opened> {
+): Promise<NegotiatedClient> {
   let encryptionRequests = 0;
   let received: Buffer = Buffer.alloc(0);
   for (;;) {
@@ -63,7 +63,7 @@ async function readEncrypted(
   tls: ClientTls | null,
   direct: boolean,
   moved: (voice: Socket | null) => void,
-): Promise<Opened> {
+): Promise<NegotiatedClient> {
   if (tls === null) throw new ProtocolViolation('this door has no TLS');
   moved(null);
   const secure = await tls.begin(client, direct);
@@ -78,7 +78,7 @@ async function readEncrypted(
 }
 
 interface Packet {
-  readonly opening: Opening;
+  readonly opening: FirstMessage;
   readonly packet: Buffer;
   readonly rest: Buffer;
 }

@@ -101,7 +101,7 @@ test('direct negotiation, as of PostgreSQL 17: the protocol must be named', asyn
   assert.equal(await handshake(['http/1.1']), '');
 });
 
-test('every byte in pieces, both ways in', async (t) => {
+test('TLS on the SQL port works byte by byte, by both negotiations', async (t) => {
   if (requireTool(t, 'openssl') === null) return;
   const { random } = seededRandom();
   const proxy = await openFragmentingProxy({ port: door.port, host: '127.0.0.1' }, random);
@@ -157,7 +157,7 @@ test('GSSAPI is declined, then TLS begins; TLS in TLS, and what is no handshake,
   assert.equal((await (await client(t)).query('select 1 as n')).rows.length, 1);
 });
 
-test('the door closes with handshakes and sessions under way', async (t) => {
+test('the SQL port closes with handshakes and sessions under way', async (t) => {
   if (tls === null) return;
   const other = await openTestDoor({ kind: 'unix', path: server.socket }, { tls: tls.source });
   const all: Promise<void>[] = [];

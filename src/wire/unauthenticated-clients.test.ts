@@ -29,7 +29,7 @@ suite('newcomers', () => {
     assert.deepEqual(gone, ['b2', 'b3']);
   });
 
-  test('of networks that have as many it is the one that is silent for longest', () => {
+  test('unauthenticated clients are evicted from the network silent for longest among equally full ones', () => {
     const { gone, newcomers, add } = room(2);
     const a = add('a', 'a');
     add('b', 'b');

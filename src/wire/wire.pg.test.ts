@@ -82,7 +82,7 @@ test('a preparation is waited for; later messages keep their place; its failure 
   });
 });
 
-test('notices, NOTIFY, large rows and large statements', async () => {
+test('the SQL port relays notices, NOTIFY, large rows and large statements', async () => {
   await withClient(door.port, async (client) => {
     const notices: string[] = [];
     client.on('notice', (notice) => notices.push(notice.message ?? ''));
@@ -143,7 +143,7 @@ async function pipelined(port: number, prefix: string, count: number): Promise<v
 test('postgres.js: hundreds of pipelined queries with failures and rewrites mixed', () =>
   pipelined(door.port, 'pjs', 600));
 
-test('pieces of one to three bytes on either side', async () => {
+test('the SQL port relays chunks of one to three bytes on either side', async () => {
   let state = 1;
   const random = (): number => {
     state = (state * 48_271) % 2_147_483_647;
@@ -264,7 +264,7 @@ test('drain: a subscriber that follows the log is told at once, and goes on wher
   assert.equal(((await told)[0] as DatabaseError).code, '57P01');
 });
 
-test('close ends a running statement’s client at once', async () => {
+test('closing the SQL port ends a client with a running statement at once', async () => {
   const closing = await openTestDoor({ kind: 'unix', path: server.socket });
   const client = new Client({ host: '127.0.0.1', port: closing.port, user: 'root', database: 'postgres' });
   client.on('error', () => {});
@@ -321,7 +321,7 @@ test('everything in one packet, then half a goodbye: the answer still arrives', 
   assert.match(answer, /CREATE_FOO.*42.*SELECT 1/s);
 });
 
-test('more messages in one go than are kept outstanding', async () => {
+test('the SQL port accepts more pipelined messages than its bound on outstanding replies', async () => {
   const count = 200_000;
   const socket = connect({ host: '127.0.0.1', port: door.port });
   socket.write(startup);
@@ -341,7 +341,7 @@ test('an engine without TLS is refused where TLS is asked for', async () => {
   await proxy.close();
 });
 
-test('a slow reader of a huge result keeps memory flat', async () => {
+test('a slow reader of a huge result on the SQL port keeps memory flat', async () => {
   const socket = connect({ host: '127.0.0.1', port: door.port });
   socket.write(startup);
   await once(socket, 'data');

@@ -67,7 +67,7 @@ test(
   },
 );
 
-test('when Headgate is killed its server stops by itself', async (t) => {
+test('the embedded server of a killed Headgate stops by itself', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
   await fromTemplate(dataDir);
   const child = new EngineChild({ dataDir, write: true });
@@ -85,7 +85,7 @@ test('when Headgate is killed its server stops by itself', async (t) => {
   }
 });
 
-test('a server that somebody started by hand is left alone', { skip: !onLinux }, async (t) => {
+test('an embedded server that somebody started by hand is left alone', { skip: !onLinux }, async (t) => {
   const dataDir = join(await folderFor(t), 'data');
   await fromTemplate(dataDir);
   await (await openEmbeddedEngine({ dataDir, observe: silent })).close();

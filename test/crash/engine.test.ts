@@ -102,7 +102,7 @@ test('SIGKILL of the server: said, restarted, ready again, with the rows', async
   }
 });
 
-test('one Headgate per data directory, and the other keeps running', async (t) => {
+test('a second Headgate on a data directory is refused, and the first keeps running', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
   await fromTemplate(dataDir);
   const child = new EngineChild({ dataDir });
@@ -168,7 +168,7 @@ test('a package that cannot be run in place is copied beside the data where that
   assert.deepEqual((await readdir(dataDir)).sort(), expected);
 });
 
-test('a path longer than a socket’s can be', async (t) => {
+test('the embedded engine works in a path longer than a socket path may be', async (t) => {
   const dataDir = join(await folderFor(t), 'x'.repeat(100), 'y'.repeat(100), 'data');
   await fromTemplate(dataDir);
   const engine = await openEmbeddedEngine({ dataDir, observe: silent });
@@ -258,7 +258,7 @@ test('a setting that PostgreSQL refuses is told in one line, and nobody is left 
   ]);
 });
 
-test('the log says nothing of what senders sent', async (t) => {
+test("the embedded engine's log contains no request data", async (t) => {
   const dataDir = join(await folderFor(t), 'data');
   await fromTemplate(dataDir);
   const spy = new Spy();

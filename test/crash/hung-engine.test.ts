@@ -67,7 +67,7 @@ suite('a stop with a hung engine', { skip: process.platform !== 'linux' }, () =>
     assert.equal(rows[0]?.n, 1);
   });
 
-  test('one that is not ours: it is left as it is', async (t) => {
+  test('a stop with a hung engine leaves a foreign engine alone', async (t) => {
     const server = await startTcpServer();
     onEnd(t, 'server', () => server.close());
     const url = `postgresql://root@127.0.0.1:${server.port}/postgres`;
@@ -86,7 +86,7 @@ suite('a stop with a hung engine', { skip: process.platform !== 'linux' }, () =>
     for (const pid of pids) assert.equal(await lives(pid), true, `${pid}`);
   });
 
-  test('a second signal ends the process at once', async (t) => {
+  test('a second signal ends a stopping Headgate at once', async (t) => {
     const dataDir = await temporaryFolder(t);
     const headgate = await startHeadgate(t, { dataDir });
     const pids = await hang(await postmasterPid(dataDir));
@@ -106,7 +106,7 @@ suite('a stop with a hung engine', { skip: process.platform !== 'linux' }, () =>
   });
 });
 
-test('a lock whose folder was deleted still holds', async (t) => {
+test("the data directory's lock holds after its folder was deleted", async (t) => {
   const first = await startHeadgate(t);
   await rm(join(first.dataDir, 'lock'), { recursive: true });
   const second = await spawnHeadgate(t, { dataDir: first.dataDir });

@@ -46,7 +46,7 @@ async function underLoad(t: TestContext, headgate: Headgate) {
 }
 
 suite('listener processes', () => {
-  test('one that is killed takes its connections with it, nothing that was answered, and comes back', async (t) => {
+  test('a killed listener process loses its connections, no answered request, and is restarted', async (t) => {
     const headgate = await shared();
     await serving(headgate);
     const { client, ledger, running, more } = await underLoad(t, headgate);
@@ -83,7 +83,7 @@ suite('listener processes', () => {
     assert.ok(tally.unanswered <= rounds * 16, String(tally.unanswered));
   });
 
-  test('all of them at once: what comes meanwhile waits, and is served', async (t) => {
+  test('requests that arrive while all listener processes are dead wait and are served', async (t) => {
     const headgate = await shared();
     await serving(headgate);
     const { client, ledger, running, more } = await underLoad(t, headgate);
@@ -98,7 +98,7 @@ suite('listener processes', () => {
     assert.ok(tally.unanswered <= 32, String(tally.unanswered));
   });
 
-  test('one that hangs and is killed: connections on their way to it are served by the other', async (t) => {
+  test('connections for a hung and killed listener process are served by the other', async (t) => {
     const headgate = await shared();
     await serving(headgate);
     await (await headgate.client(t)).query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
@@ -150,7 +150,7 @@ suite('listener processes', () => {
     assert.deepEqual([tally.lost, tally.surplus], [[], []]);
   });
 
-  test('do not end when a service manager signals everybody, but drain when the main process says so', async (t) => {
+  test('listener processes ignore a signal to the group, and drain when the main process says so', async (t) => {
     const dataDir = await temporaryFolder(t);
     const headgate = await startHeadgate(t, { env, dataDir });
     const { ledger, load, running, more } = await underLoad(t, headgate);

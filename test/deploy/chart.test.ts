@@ -60,7 +60,7 @@ async function helmOf(t: TestContext): Promise<string> {
 }
 
 suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x64' }, () => {
-  test('helm lint finds nothing', async (t) => {
+  test('helm lint accepts the chart', async (t) => {
     const helm = await helmOf(t);
     const { code, stdout, stderr } = await runHelm(helm, ['lint', '--strict', chartPath]);
     assert.equal(code, 0, stdout + stderr);
@@ -108,7 +108,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     }
   });
 
-  test('what the schema check would miss it would not check: unknown fields and wrong types are found', async () => {
+  test('the Kubernetes schema check finds unknown fields and wrong types', async () => {
     const service = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' }, spec: {} };
     assert.deepEqual(await schemaProblems(service), []);
     assert.match(
@@ -145,7 +145,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     }
   });
 
-  test('values that are unknown or wrong are refused, with a sentence', async (t) => {
+  test('the chart refuses unknown and wrong values with a sentence', async (t) => {
     const helm = await helmOf(t);
     const wrong: [values: object, says: RegExp][] = [
       [{ unknown: 1 }, /Additional property unknown is not allowed/],
@@ -270,7 +270,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     assert.notEqual(pods(objects), pods(changed));
   });
 
-  test('a value is a value, whatever stands in it', async (t) => {
+  test('chart values with any characters are rendered as data', async (t) => {
     const helm = await helmOf(t);
     const text = 'a: b\nhostNetwork: true\n"{{ fail 1 }}\'';
     const objects = await rendered(helm, release, {
@@ -303,7 +303,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     assert.equal(keys.size, 2);
   });
 
-  test('the notes tell the endpoint and a first request, or how to open the listener', async (t) => {
+  test("the chart's notes show the endpoint and a first request, or how to open the listener", async (t) => {
     const helm = await helmOf(t);
     // `helm template` leaves the notes out; beside the chart's own templates one that includes them does not.
     const chart = await temporaryFolder(t);

@@ -39,7 +39,7 @@ suite(isReal ? 'operator on a cluster' : 'operator on the stand-in', () => {
     });
   });
 
-  test('what others change or delete is put back', async (t) => {
+  test('the operator restores what others change or delete', async (t) => {
     const live = await LiveCluster.open(t);
     live.operator(t, 'one');
     await live.create('hooks', { enableWebhookListener: true });
@@ -71,7 +71,7 @@ suite(isReal ? 'operator on a cluster' : 'operator on the stand-in', () => {
     assert(leading(follower.said));
   });
 
-  test('a name that is taken is left alone until it is free', async (t) => {
+  test('the operator leaves a taken object name alone until it is free', async (t) => {
     const live = await LiveCluster.open(t);
     await live.make('ServiceAccount', 'hooks', {});
     live.operator(t, 'one');

@@ -124,7 +124,7 @@ suite('compose', () => {
     assert(nginx.volumes?.includes('./deploy/docker/nginx.conf:/etc/nginx/conf.d/default.conf:ro'));
   });
 
-  test('its nginx.conf is the tested one with other addresses', async () => {
+  test("the compose file's nginx.conf is the tested one with other addresses", async () => {
     const tested = await readFile(join(root, 'deploy/nginx/headgate.conf'), 'utf8');
     const directives = (text: string) =>
       text

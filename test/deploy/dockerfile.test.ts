@@ -54,7 +54,7 @@ suite('the Dockerfile', () => {
     assert.equal(dependencies?.[name], tested['dependencies']?.[name]);
   });
 
-  test('runs unprivileged, by exec, with one volume, a stop signal and a health check that needs no tool', () => {
+  test('the Dockerfile runs unprivileged, by exec, with one volume, a stop signal and a built-in health check', () => {
     const [uid = 0, gid = 0] = only('USER').text.split(':').map(Number);
     assert(uid >= 10_000 && gid >= 10_000, 'numbers, so that Kubernetes can tell that it is not root');
     const user = final.instructions.indexOf(only('USER'));
@@ -103,7 +103,7 @@ suite('the Dockerfile', () => {
   // It runs `npm ci` twice.
   const skip = !isLong && 'in `npm run test:long`';
   test(
-    'its commands build an image that serves the main job, unprivileged and on a read-only root',
+    "the Dockerfile's commands build an image that works unprivileged on a read-only root",
     { skip },
     async (t) => {
       const refused = await namespacesRefused();

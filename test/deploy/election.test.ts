@@ -20,7 +20,7 @@ const isWrite = ({ verb, resource }: Asked) =>
   !['get', 'list', 'watch'].includes(verb) && resource.kind !== 'Lease';
 
 suite('leader election', () => {
-  test('two operators: one leads, the other follows and writes nothing; stopped, the leader hands over', async (t) => {
+  test('of two operators one leads and the other writes nothing; a stopped leader releases its lease', async (t) => {
     const server = await startApiServer(t);
     const first = startOperator(t, server, { identity: 'first' });
     await first.says('operator.leading');
@@ -65,7 +65,7 @@ suite('leader election', () => {
     assert.equal(holder(server), 'second');
   });
 
-  test('ten start at once: one leads; the leader vanishes: one of the others takes over, once', async (t) => {
+  test('of ten operators one leads; when the leader vanishes, one other takes over', async (t) => {
     const server = await startApiServer(t);
     const operators = Array.from({ length: 10 }, (_, i) => startOperator(t, server, { identity: `o${i}` }));
     await Promise.race(operators.map((it) => it.says('operator.leading')));

@@ -35,7 +35,7 @@ function selectorOf(object: Manifest): readonly Texts[] {
 }
 
 suite('an upgrade of the chart', () => {
-  test('keeps the master key and the token that are in the cluster, whatever else changes', async (t) => {
+  test('an upgrade of the chart keeps the master key and the token of the cluster', async (t) => {
     const helm = await requireKubeTool(t, 'helm');
     if (helm === null) return;
     const server = await startApiServer(t);
@@ -132,7 +132,7 @@ suite('what the chart makes beside what the operator applies', () => {
     }
   });
 
-  test('alerts and dashboard are those of deploy/, each in one place', async (t) => {
+  test("the chart's alerts and dashboard are those of deploy/", async (t) => {
     const helm = await requireKubeTool(t, 'helm');
     if (helm === null) return;
     const values = { prometheusRule: { enabled: true }, grafanaDashboard: { enabled: true } };
@@ -162,7 +162,7 @@ suite('what the chart makes beside what the operator applies', () => {
     assert.match(JSON.stringify(named), /up\{job=\\"hooks\\"\}/);
   });
 
-  test('what helm test runs reaches the admin port, is behind no Service, and is gone afterwards', async (t) => {
+  test('the pod of helm test reaches the admin port, belongs to no Service, and is removed', async (t) => {
     const helm = await requireKubeTool(t, 'helm');
     if (helm === null) return;
     for (const nameOverride of ['', 'a'.repeat(63)]) {

@@ -97,7 +97,7 @@ async function runHelmTest(helm: string, spec: HeadgateSpec, seconds: number) {
 
 suite('the manifests start', () => {
   for (const by of ['chart', 'operator'] as const) {
-    test(`by the ${by}: with the listener its port answers, without it nothing listens there`, async (t) => {
+    test(`the manifests of the ${by} start: the webhook port answers with the listener, and is closed without`, async (t) => {
       const [webhook = 0, sql = 0, gateway = 0, admin = 0] = await freePorts(4);
       const ports = { webhook, sql, gateway, admin };
       for (const enableWebhookListener of [true, false]) {

@@ -76,7 +76,7 @@ suite('headgate operator', () => {
     await second.says(/operator\.leading/);
   });
 
-  test('without a cluster: one line, exit 1', async (t) => {
+  test('headgate operator without a cluster prints one line and exits with 1', async (t) => {
     const none = await run(process.execPath, [cli, 'operator'], { env: await environment(t, null) });
     assert.equal(none.code, 1);
     assert.match(none.stderr, /^headgate: no Kubernetes cluster: set KUBECONFIG, or run in a pod[^\n]*\n$/);

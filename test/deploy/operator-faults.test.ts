@@ -40,7 +40,7 @@ const [first = 0] = sampleOf([0, 1].slice(0, every), 1);
 
 suite('operator, when', () => {
   for (const lost of ['lost before', 'lost after'] as const) {
-    test(`it is killed at any write of its work (the write is ${lost}), the next one ends in the same place`, async (t) => {
+    test(`operator killed at any write (the write is ${lost}): the next one reaches the same state`, async (t) => {
       for (let step = first; step < steps; step += every) {
         const server = await startApiServer(t);
         createHeadgate(server, 'hooks', spec);
@@ -80,7 +80,7 @@ suite('operator, when', () => {
     });
   }
 
-  test('one request in five is lost or refused: it still gets there', async (t) => {
+  test('operator with one request in five lost or refused: it reaches the same state', async (t) => {
     const server = await startApiServer(t);
     const faults: Fault[] = [
       'lost before',
@@ -107,7 +107,7 @@ suite('operator, when', () => {
     assert.equal(operator.unavailable, null);
   });
 
-  test('its watches break, or are too old (410), nothing is missed', async (t) => {
+  test('operator with broken or expired (410) watches: no change is missed', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', spec);
@@ -127,7 +127,7 @@ suite('operator, when', () => {
     }
   });
 
-  test('there are more Headgates than one page of a list, each is deployed', async (t) => {
+  test('operator with more Headgates than one list page: each is deployed', async (t) => {
     const server = await startApiServer(t);
     const names = Array.from({ length: 7 }, (_, i) => `h${i}`);
     for (const name of names) createHeadgate(server, name, {});
@@ -216,7 +216,7 @@ suite('operator, when', () => {
     });
   });
 
-  test('it is deleted: what it made goes, the volume and its key stay; a new one of the name finds them', async (t) => {
+  test('a deleted Headgate resource: its objects go, volume and key stay for a new one of the name', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', spec);
@@ -233,7 +233,7 @@ suite('operator, when', () => {
     assert.deepEqual(server.object('Secret', 'hooks-master-key'), key);
   });
 
-  test('it is deleted with deleteWithResource, also while paused: nothing is left', async (t) => {
+  test('a Headgate resource deleted with deleteWithResource, also while paused: nothing is left', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', { ...spec, storage: { deleteWithResource: true } });
@@ -266,7 +266,7 @@ suite('operator, when', () => {
     );
   });
 
-  test('it has the rights of its ClusterRole and no others: everything works, and every right is used', async (t) => {
+  test('operator with exactly its ClusterRole: everything works, and every right is used', async (t) => {
     const server = await startApiServer(t);
     const file = readFileSync(new URL('../../../deploy/operator/rbac.yaml', import.meta.url), 'utf8');
     const roles = parseAllDocuments(file).map((it) => it.toJS() as { kind: string; rules?: Rule[] });
@@ -328,7 +328,7 @@ suite('operator, when', () => {
     );
   });
 
-  test('limits of time leave room for each other', () => {
+  test("the operator's timeouts leave room for each other", () => {
     const { operatorLeaseSeconds, operatorRenewDeadlineMs, operatorLeaseRetryMs } = limits;
     assert(operatorRenewDeadlineMs + 2 * operatorLeaseRetryMs < operatorLeaseSeconds * 1_000);
   });

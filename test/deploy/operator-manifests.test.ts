@@ -39,7 +39,7 @@ suite('deploy/operator', () => {
     }
   });
 
-  test('kubectl kustomize gives all of them', async (t) => {
+  test('kubectl kustomize renders all operator manifests', async (t) => {
     const kubectl = await requireKubeTool(t, 'kubectl');
     if (kubectl === null) return;
     const { code, stdout, stderr } = await run(kubectl, ['kustomize', folder]);
@@ -128,7 +128,7 @@ suite('deploy/operator', () => {
       assert.equal(of?.['x-kubernetes-validations']?.[0].rule, wanted);
   });
 
-  test('the CRD refuses what cannot be, by itself', () => {
+  test("the CRD's schema refuses invalid resources", () => {
     for (const [spec, says] of wrongSpecs) {
       const problems: string[] = [];
       conform(spec, specSchema, 'spec', problems);
@@ -148,7 +148,7 @@ suite('deploy/operator', () => {
     walk(headgateSchema, '');
   });
 
-  test('the sample, applied by the real kubectl, is deployed', async (t) => {
+  test('the operator deploys the sample applied by kubectl', async (t) => {
     const kubectl = await requireKubeTool(t, 'kubectl');
     if (kubectl === null) return;
     const server = await startApiServer(t);

@@ -160,7 +160,7 @@ suite('operator', () => {
     await eventually(server, () => assert.equal(condition(server, 'hooks', 'Ready'), 'False Stopped'));
   });
 
-  test('drift is repaired and told: a changed field, a deleted object, a field of somebody else stays', async (t) => {
+  test('the operator repairs and reports drift, and leaves fields of other managers', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', { enableWebhookListener: true });
@@ -208,7 +208,7 @@ suite('operator', () => {
     });
   }
 
-  test('what others write between its reading and its applying is theirs, and no repair', async (t) => {
+  test('the operator does not take a concurrent write by others for drift', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', { enableWebhookListener: true });
@@ -271,7 +271,7 @@ suite('operator', () => {
     await eventually(server, () => assert.notEqual(template(), before));
   });
 
-  test('from the volume to a database: the old pod stays until the new ones are ready', async (t) => {
+  test('a move from the volume to a database keeps the old pod until the new ones are ready', async (t) => {
     const server = await startApiServer(t);
     const { says } = startOperator(t, server);
     createHeadgate(server, 'hooks', { enableWebhookListener: true });
@@ -314,7 +314,7 @@ suite('operator', () => {
     assert.deepEqual(numbers, new Set([5, 7]));
   });
 
-  test('events and leases are what Kubernetes takes for such', async (t) => {
+  test("the operator's events and leases match the Kubernetes schema", async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', {});

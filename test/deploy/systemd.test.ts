@@ -16,7 +16,7 @@ const values = (name: string) =>
 const isAboutOurs = (line: string): boolean => /headgate[\w-]*\.(service|socket)/.test(line);
 
 suite('the systemd unit', () => {
-  test('is understood by systemd, every line of it, and so are its sockets', async (t) => {
+  test('systemd accepts every line of the service and socket units', async (t) => {
     const analyze = requireTool(t, 'systemd-analyze');
     if (analyze === null) return;
     const sockets = ['headgate.socket', 'headgate-challenge.socket'].map((it) => join(dirname(path), it));
@@ -30,7 +30,7 @@ suite('the systemd unit', () => {
       );
   });
 
-  test("is rated `OK` by systemd's review of what a service may still do", async (t) => {
+  test('systemd-analyze security rates the service unit `OK`', async (t) => {
     const analyze = requireTool(t, 'systemd-analyze');
     if (analyze === null) return;
     // In tenths, below 10: the lower, the less is left to the service. Most services of a distribution stand at 96.
@@ -39,7 +39,7 @@ suite('the systemd unit', () => {
     t.diagnostic(ran.stdout.trim().split('\n').at(-1) ?? '');
   });
 
-  test('gives Headgate the time to stop, signals it alone, and lets it open what it may have open', () => {
+  test('the systemd unit sets the stop timeout, signals the main process only, and raises the file limit', () => {
     assert.deepEqual(values('KillMode'), ['mixed']);
     const [stopSeconds] = values('TimeoutStopSec').map(Number);
     assert((stopSeconds ?? 0) * 1000 > limits.drainMs + limits.engineStopMs);

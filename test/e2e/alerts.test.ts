@@ -91,7 +91,7 @@ suite('alerts of a running Headgate', () => {
       assert.doesNotMatch(good.stdout + strange.stdout + strange.stderr, /hidden/);
     });
 
-    await t.test('silent tables', async () => {
+    await t.test('alerts for silent tables', async () => {
       await root.query(`
         CREATE TABLE busy (data jsonb) WITH (connector = 'webhook'); CREATE TABLE nightly (data jsonb) WITH (connector = 'webhook');
         CREATE TABLE gone (data jsonb) WITH (connector = 'webhook'); CREATE TABLE young (data jsonb) WITH (connector = 'webhook'); CREATE TABLE probed (data jsonb) WITH (connector = 'webhook')`);

@@ -97,7 +97,7 @@ async function until<T>(look: () => Promise<T>, done: (value: T) => boolean): Pr
   throw new Error('it never came to be');
 }
 
-test('answers', async (t) => {
+test('ANSWER clauses', async (t) => {
   const headgate = await startHeadgate(t);
   const client = await headgate.client(t);
   for (const sql of tables) await client.query(sql);
@@ -156,7 +156,7 @@ test('answers', async (t) => {
     assert.deepEqual([trello.status, await trello.text()], [200, '']);
   });
 
-  await t.test('everybody else is told what everybody always was', async () => {
+  await t.test('other requests to a table with ANSWER get the usual answers', async () => {
     const refused = await get(headgate, 'plain');
     assert.equal(refused.status, 405);
     const bare = (head: string) => head.replaceAll(/\r\nDate:[^\r]*/g, '');
@@ -188,7 +188,7 @@ test('answers', async (t) => {
     assert.equal((await post('smartsheet', large, { 'smartsheet-hook-challenge': 'abc' })).status, 401);
   });
 
-  await t.test('what a committed request is answered with', async () => {
+  await t.test('ANSWER defines the answer to a committed request', async () => {
     const event = '{"a":1}';
     const github = (name: string, body = event) =>
       post(name, body, { 'x-hub-signature-256': `sha256=${mac('Convoy', body)}` });
@@ -217,7 +217,7 @@ test('answers', async (t) => {
     assert.equal(await rows(client, 'slack'), 1);
   });
 
-  await t.test('no answer is a signature of anybody: the oracles', async () => {
+  await t.test('no ANSWER serves as a signing oracle', async () => {
     const forged = '{"for_user_id":"1","tweet_create_events":[{"id":1,"text":"forged"}]}';
     for (const body of [forged, '123', 'true', 'null', '"a"', '-1.5e3', '[]']) {
       const asked = await get(headgate, `x_events?crc_token=${encodeURIComponent(body)}`);
@@ -271,7 +271,7 @@ test('answers', async (t) => {
     assert.equal((await signed('nothing', '{}')).status, 204);
   });
 
-  await t.test('on one connection, between POSTs', async () => {
+  await t.test('handshakes and POSTs alternate on one connection', async () => {
     const event = '{"a":1}';
     const row = `POST /webhook/dev/public/unguarded HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\n\r\n${event}`;
     const answers = await raw(
@@ -360,7 +360,7 @@ test('answers', async (t) => {
     },
   );
 
-  await t.test('a changed answer is the answer a moment later', async () => {
+  await t.test('a changed ANSWER takes effect within a moment', async () => {
     await client.query("CREATE SECRET other WITH (backend = 'meta') AS 'one'");
     await client.query(
       "ALTER TABLE plain ANSWER SECRET other UNCHECKED WHEN secure_compare(query->>'v', other) AND method = 'GET' BODY 'first'",
@@ -391,7 +391,7 @@ test('answers', async (t) => {
     await client.query('CREATE TABLE ordinary (answer int); ALTER TABLE ordinary DROP answer');
   });
 
-  await t.test('a flood is told to come later, and keeps nobody from VALIDATE', async () => {
+  await t.test('a flood of handshakes gets 429, and delays no checked request', async () => {
     const statuses = new Set<number>();
     for (let n = 0; n < limits.handshakesBurst + 5; n++)
       statuses.add((await get(headgate, 'x_events_again?crc_token=abc')).status);

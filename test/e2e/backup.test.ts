@@ -104,7 +104,7 @@ suite('backups', () => {
     assert.deepEqual((await run('ls', [folder])).stdout, 'data\n');
   });
 
-  test('a table goes out and comes back by \\copy', async (t) => {
+  test('a table is exported and restored by \\copy', async (t) => {
     if (requireTool(t, 'psql') === null) return;
     const folder = await temporaryFolder(t);
     const headgate = await startHeadgate(t);

@@ -49,7 +49,7 @@ onEachEngine('bodies of every kind', async (t, { client, post, rows }) => {
     ]);
   });
 
-  await t.test('form, text and bytes', async () => {
+  await t.test('bodies as form, text and bytes are stored', async () => {
     await client.query(`
       CREATE TABLE forms (data JSONB) WITH (connector = 'webhook', format = 'form');
       CREATE TABLE sms ("From" TEXT, "Body" TEXT, "NumMedia" INT) WITH (connector = 'webhook', format = 'form');
@@ -71,7 +71,7 @@ onEachEngine('bodies of every kind', async (t, { client, post, rows }) => {
     assert.equal((await post('forms', 'a=%ff')).status, 422);
   });
 
-  await t.test("the decoder's option headers, per request", async () => {
+  await t.test("the decoder's option headers apply per request", async () => {
     await client.query(`
       CREATE TABLE timed (at TIMESTAMPTZ, ts TIMESTAMP, t TIME, n NUMERIC, k INT PRIMARY KEY) WITH (connector = 'webhook')`);
     await client.query('SET timezone = UTC');
@@ -131,7 +131,7 @@ onEachEngine('bodies of every kind', async (t, { client, post, rows }) => {
     assert.deepEqual(await rows('SELECT count(*) FROM packed'), [['3']]);
   });
 
-  await t.test('wait_for_persistence = false is a row all the same', async () => {
+  await t.test('a table with wait_for_persistence = false stores rows', async () => {
     await client.query(
       `CREATE TABLE quick (id INT PRIMARY KEY) WITH (connector = 'webhook', webhook.wait_for_persistence = false)`,
     );

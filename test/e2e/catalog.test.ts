@@ -68,7 +68,7 @@ suite('the catalog follows SQL', () => {
     await within(1_000, async () => assert.equal(await post('anything'), 200));
   });
 
-  test('another database serves tables of its own, and can be dropped again', async (t) => {
+  test('a second database serves its own tables and can be dropped', async (t) => {
     const headgate = await shared();
     const dev = await headgate.client(t);
     await dev.query('CREATE DATABASE other');

@@ -58,12 +58,12 @@ async function cpuMs(...args: string[]): Promise<number> {
 }
 
 suite('a command loads what it needs', () => {
-  test('headgate --version: nothing else', async () => {
+  test('headgate --version loads no other modules', async () => {
     assert.deepEqual(await loadedBy('--version'), { deps: ['app'], packages: [] });
   });
 
   for (const args of [['--help'], ['start', '--help']]) {
-    test(`headgate ${args.join(' ')}: the tables`, async () => {
+    test(`headgate ${args.join(' ')} loads the tables only`, async () => {
       assert.deepEqual(await loadedBy(...args), {
         deps: ['app', 'cli', 'config', 'kit'],
         packages: ['commander'],
@@ -76,7 +76,7 @@ suite('a command loads what it needs', () => {
     assert.ok(version <= Math.max(100, bare + 50), `${version} ms, Node alone ${bare}`);
   });
 
-  test('headgate send: the senders', async () => {
+  test('headgate send loads the senders only', async () => {
     assert.deepEqual(await loadedBy('send', 'github', '--make-secret'), {
       deps: ['app', 'cli', 'config', 'kit', 'senders', 'types'],
       packages: ['commander'],

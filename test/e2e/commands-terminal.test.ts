@@ -35,7 +35,7 @@ test('commands on a terminal and in a pipe', { timeout: 240_000 }, async (t) => 
   const post = async (body: string, key = 'k') =>
     (await headgate.post('dev/public/seen', body, { key })).status;
 
-  await t.test('sql: errors have the line and the caret of psql', async (step) => {
+  await t.test("headgate sql prints errors with psql's line and caret", async (step) => {
     if (requireTool(step, 'psql') === null) return;
     const psql = ['-X', '-h', '127.0.0.1', '-p', String(headgate.ports.sql.port), '-U', 'root', '-d', 'dev'];
     for (const sql of [
@@ -57,7 +57,7 @@ test('commands on a terminal and in a pipe', { timeout: 240_000 }, async (t) => 
     }
   });
 
-  await t.test('sql: typed JSON, as PostgreSQL itself writes it', async () => {
+  await t.test('headgate sql prints typed JSON as PostgreSQL writes it', async () => {
     const values = `12345678901234567890::numeric AS n, 1.50 AS d, 7::bigint AS i, true AS b, NULL AS nothing, ARRAY[1,2] AS list,
       '{"a": 1.0}'::jsonb AS doc, 'NaN'::float8 AS nan, '2026-01-02 03:04:05.5Z'::timestamptz AS at, timestamp '2026-01-02' AS day`;
     const { rows } = await client.query<{ text: string }>(
@@ -69,7 +69,7 @@ test('commands on a terminal and in a pipe', { timeout: 240_000 }, async (t) => 
     assert.equal(stdout.trim(), rows[0]?.text.replace('+00:00', 'Z'));
   });
 
-  await t.test('sql: \\d, \\dt, exit, and several statements', async (step) => {
+  await t.test('headgate sql supports \\d, \\dt, exit and several statements', async (step) => {
     const listed = await headgateRuns(['sql', at, '-c', '\\dt', '-c', '\\d typed']);
     assert.match(listed.stdout, /public +seen +table[^]*id +bigint/);
     const unknown = await headgateRuns(['sql', at, '-c', '\\nope']);

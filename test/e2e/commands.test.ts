@@ -133,7 +133,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
   let secret = '';
   let headgate = first;
 
-  await t.test('init', async (step) => {
+  await t.test('headgate init creates an endpoint', async (step) => {
     const terminal = person.open(step, await commandsOf(page, 'init'));
     await terminal.shows(/cloudflared tunnel --url http:[^]*Paste the secret: [^]*Enter alone/);
     terminal.type('\r');
@@ -149,7 +149,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     assert.deepEqual(await sql('SELECT count(*) AS n FROM pushes;'), [{ n: 1 }]);
   });
 
-  await t.test('endpoints, here and by a profile', async (step) => {
+  await t.test('headgate endpoints lists tables here and by a profile', async (step) => {
     assert.match(await person.runs(step, 'headgate endpoints'), /pushes/);
     await mkdir(join(person.home, '.config', 'headgate'), { recursive: true });
     const profiles = join(person.home, '.config', 'headgate', 'profiles.json');
@@ -164,7 +164,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     assert.match(await person.runs(step, 'headgate endpoints --profile there', 1), /its profiles: here/);
   });
 
-  await t.test('tail', async (step) => {
+  await t.test('headgate tail prints requests as they arrive', async (step) => {
     const terminal = person.open(step, await commandsOf(page, 'tail'));
     const line = terminal.shows(/401 +dev\.public\.pushes +signature_failed/);
     let isThere = false;
@@ -179,7 +179,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     await terminal.ended;
   });
 
-  await t.test('tail of one elsewhere: what was stored, and what was refused', async (step) => {
+  await t.test('headgate tail of a remote Headgate prints stored and refused requests', async (step) => {
     const dsn = `postgresql://root@127.0.0.1:${headgate.ports.sql.port}/dev`;
     const terminal = person.open(step, `headgate tail pushes --body --dsn ${dsn}`);
     const stored = terminal.shows(/stored +dev\.public\.pushes +\d+ B\n[^]*"n": ?0/);
@@ -203,7 +203,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     await sql(`DELETE FROM pushes WHERE data->>'n' = '0' RETURNING 1 AS n;`);
   });
 
-  await t.test('listen, through restarts of all three sides', async (step) => {
+  await t.test('headgate listen survives restarts of all three sides', async (step) => {
     const hook = await Hook.open(step);
     const command = (await commandsOf(page, 'listen')).replace('localhost:3000', `127.0.0.1:${hook.port}`);
     let terminal = person.open(step, command);
@@ -239,7 +239,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     assert.equal(hook.got[0]?.table, 'public.pushes');
   });
 
-  await t.test('replay', async (step) => {
+  await t.test('headgate replay sends stored requests again', async (step) => {
     const hook = await Hook.open(step);
     const command = (await commandsOf(page, 'replay')).replace('localhost:3000', `127.0.0.1:${hook.port}`);
     const screen = await person.runs(step, command);
@@ -261,7 +261,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     assert.deepEqual(await sql(`SELECT sum((data->>'n')::int) AS n FROM again;`), [{ n: 15 }]);
   });
 
-  await t.test('explain', async (step) => {
+  await t.test('headgate explain prints why a request was refused', async (step) => {
     const command = await commandsOf(page, 'explain');
     let screen = '';
     // Refused requests are written down behind the answer, and of many only some.
@@ -276,7 +276,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     assert.match(await person.runs(step, 'headgate explain 999999', 1), /999999/);
   });
 
-  await t.test('export, whole and then what is new', async (step) => {
+  await t.test('headgate export writes all rows, and then the new ones', async (step) => {
     const command = await commandsOf(page, 'export');
     await person.runs(step, command);
     const file = join(person.home, 'pushes.ndjson');
@@ -301,7 +301,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     );
   });
 
-  await t.test('infer, and the table that it prints', async (step) => {
+  await t.test('headgate infer prints a table that works', async (step) => {
     const command = await commandsOf(page, 'infer');
     assert.match(await person.runs(step, command), /CREATE TABLE rows_again/);
     const { stdout } = await person.pipes(command);
@@ -309,7 +309,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     assert.deepEqual(await sql("SELECT to_regclass('rows_again')::text AS made;"), [{ made: 'rows_again' }]);
   });
 
-  await t.test('sql, said and typed', async (step) => {
+  await t.test('headgate sql runs statements from arguments and from a terminal', async (step) => {
     assert.match(await person.runs(step, await commandsOf(page, 'sql')), /\{"pushes":8\}/);
     const terminal = person.open(step, 'headgate sql');
     await terminal.shows(/headgate=> $/);
@@ -341,7 +341,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     assert.equal(await recalled.ended, 0, recalled.screen);
   });
 
-  await t.test('doctor', async (step) => {
+  await t.test('headgate doctor reports its findings', async (step) => {
     const screen = await person.runs(step, await commandsOf(page, 'doctor'));
     for (const what of ['disk', 'flush', 'webhooks', 'clock', 'versions'])
       assert.match(screen, new RegExp(`^ok +${what} `, 'm'));
@@ -351,7 +351,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     assert.match(none, /^WRONG +ports +127\.0\.0\.1:\d+ is in use by another program/m);
   });
 
-  await t.test('completions, sourced by the shells themselves', async (step) => {
+  await t.test('headgate completions works when sourced by the shells', async (step) => {
     for (const [shell, ask] of [
       ['bash', 'source <(headgate completions bash); complete -p headgate'],
       [
@@ -368,7 +368,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     }
   });
 
-  await t.test('every command has a page of help', async () => {
+  await t.test('every headgate command has help text', async () => {
     const names = [...(await readFile(join(root, page), 'utf8')).matchAll(/^\| `(\w+)` \|/gm)].map(
       ([, name]) => name ?? '',
     );

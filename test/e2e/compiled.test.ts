@@ -75,7 +75,7 @@ async function each(copy: Copy, change: (path: string) => Promise<void>): Promis
 }
 
 suite('the compiled program', () => {
-  test('is used as a whole, and changes nothing that is said', async (t) => {
+  test('the compiled program is used and changes no output', async (t) => {
     const copy = await copied(t);
     const { text, counted } = await copy.help();
     assert.match(text, /^Usage: headgate start/);
@@ -105,7 +105,7 @@ suite('the compiled program', () => {
     },
   };
   for (const [what, damage] of Object.entries(damages)) {
-    test(`${what}, is not believed`, async (t) => {
+    test(`a compiled program, ${what}, is rejected`, async (t) => {
       const copy = await copied(t);
       const { text } = await copy.help();
       await each(copy, damage);
@@ -115,7 +115,7 @@ suite('the compiled program', () => {
     });
   }
 
-  test('of another source of the same length, is not believed', async (t) => {
+  test('a compiled program of another source of the same length is rejected', async (t) => {
     const copy = await copied(t);
     const { text } = await copy.help();
     for (const name of await readdir(copy.program)) {
@@ -127,14 +127,14 @@ suite('the compiled program', () => {
     assert.equal((await copy.help()).text, text.replaceAll('start the service', 'START the service'));
   });
 
-  test('is refused by V8 under other flags', async (t) => {
+  test('a compiled program is rejected by V8 under other flags', async (t) => {
     const copy = await copied(t);
     const { text, counted } = await copy.help(['--stack-size=900']);
     assert.equal(text, (await copy.help()).text);
     assert.deepEqual(counted, { files: counted.files, given: counted.files, accepted: 0 });
   });
 
-  test('of another Node is not believed', async (t) => {
+  test('a compiled program of another Node version is rejected', async (t) => {
     const copy = await copied(t);
     const loader = join(copy.program, 'load.cjs');
     const source = await readFile(loader, 'utf8');
@@ -143,7 +143,7 @@ suite('the compiled program', () => {
     assert.equal((await copy.help()).counted.given, 0);
   });
 
-  test('is read by a user who may not write there, and nothing is written', async (t) => {
+  test('a compiled program is used by a user without write access, and nothing is written', async (t) => {
     const copy = await copied(t);
     const before = await readdir(copy.program, { recursive: true });
     await chmod(copy.compiled, 0o555);
@@ -159,7 +159,7 @@ suite('the compiled program', () => {
     }
   });
 
-  test('is not asked for where Node reads source maps', async (t) => {
+  test('the compiled program is not loaded where Node reads source maps', async (t) => {
     const copy = await copied(t);
     const { text, counted } = await copy.help(['--enable-source-maps']);
     assert.match(text, /^Usage: headgate start/);

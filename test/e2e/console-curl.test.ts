@@ -8,7 +8,7 @@ import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
 import { requireTool } from '../support/tools.ts';
 
-test('a copied request is one request with the same bytes', async (t) => {
+test("the console's curl command sends one request with the same bytes", async (t) => {
   if (requireTool(t, 'curl') === null) return;
   const headgate = await startHeadgate(t);
   const client = await headgate.client(t);

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
-import type { RetryState, SqlAnswer, TailEvent, TestAnswer } from '../../src/console/api.ts';
+import type { RetryState, SqlResponse, TailEvent, TestAnswer } from '../../src/console/api.ts';
 import { anyKept } from '../../src/console/request-statements.ts';
 import type { HeldRequest, TailLine } from '../../src/observe/tail.ts';
 import { ask, openBrowser, openPage, post } from '../support/console.ts';
@@ -123,7 +123,7 @@ async function keepsApart(t: TestContext, { headgate, alice, mallory }: Asking):
   const { port } = headgate.ports.admin;
   const sql = async (token: string, text: string): Promise<string> => {
     const { text: answer } = await post(port, 'sql', { sql: text, write: false }, token);
-    const { tables } = JSON.parse(answer) as Partial<SqlAnswer>;
+    const { tables } = JSON.parse(answer) as Partial<SqlResponse>;
     return tables === undefined ? answer : JSON.stringify(tables.at(-1)?.rows);
   };
   const counted = 'SELECT table_name, sum(stored) FROM headgate.traffic GROUP BY 1';
@@ -295,7 +295,7 @@ async function tables(t: TestContext, headgate: Headgate): Promise<Client> {
 }
 
 suite('the console in front of a PostgreSQL of somebody else', () => {
-  test('two roles, two listener processes, and a database that goes away', async (t) => {
+  test('the console on an external PostgreSQL serves two roles and survives an outage', async (t) => {
     const server = await MortalServer.start(t);
     const env = { HEADGATE_DATABASE_URL: server.databaseUrl, HEADGATE_LISTENERS: '2' };
     const headgate = await startHeadgate(t, { env });
@@ -310,20 +310,30 @@ suite('the console in front of a PostgreSQL of somebody else', () => {
     await logIn(his.page, base, 'mallory');
     const open = async (place: string): Promise<void> => void (await hers.page.goto(`${base}#/${place}`));
     const tried: Tried = { ...hers, headgate, base, open, database };
-    await t.test('the wizard makes an endpoint, and its first delivery arrives', () =>
-      makesAnEndpoint(tried),
+    await t.test(
+      'the wizard on an external PostgreSQL creates an endpoint, and its first delivery arrives',
+      () => makesAnEndpoint(tried),
     );
-    await t.test('a forged one is explained, and retried after the repair', () => explainsAndRetries(tried));
+    await t.test(
+      'the console on an external PostgreSQL explains a forged request and retries it after the repair',
+      () => explainsAndRetries(tried),
+    );
     const asking = {
       headgate,
       alice: await enter(headgate, 'alice'),
       mallory: await enter(headgate, 'mallory'),
     };
-    await t.test('a request is signed anew for its own table alone', () => replaysOwn(asking, root));
-    await t.test('counters, endpoints and retries are the own ones', (inner) => keepsApart(inner, asking));
-    await t.test('what accepted requests held is seen by the owner alone', () => holdsBodies(asking, root));
-    await t.test('operators of a role decide nothing', (inner) => believesNoOperator(inner, asking));
-    await t.test('the other browser has seen none of it', async () => {
+    await t.test('the console signs a request anew for its own table only', () => replaysOwn(asking, root));
+    await t.test('the console shows a role its own counters, endpoints and retries', (inner) =>
+      keepsApart(inner, asking),
+    );
+    await t.test('the content of accepted requests is visible to the owner only', () =>
+      holdsBodies(asking, root),
+    );
+    await t.test("a role's own operators do not affect the console's statements", (inner) =>
+      believesNoOperator(inner, asking),
+    );
+    await t.test('another browser session sees nothing of the first', async () => {
       for (const place of [
         '',
         'endpoints',
@@ -341,7 +351,9 @@ suite('the console in front of a PostgreSQL of somebody else', () => {
       }
       assert.deepEqual(his.complaints, []);
     });
-    await t.test('a database that is away leaves what was there', () => tellsOfAway(tried, server));
+    await t.test('the console keeps its content while the database is away', () =>
+      tellsOfAway(tried, server),
+    );
     assert.deepEqual(hers.complaints, []);
   });
 });

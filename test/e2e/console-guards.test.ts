@@ -8,7 +8,7 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
-import type { SqlAnswer } from '../../src/console/api.ts';
+import type { SqlResponse } from '../../src/console/api.ts';
 import { emptyForm } from '../../src/console/custom-hmac.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { ask, cli, jsonHeaders, openBrowser, openPage, post } from '../support/console.ts';
@@ -172,7 +172,10 @@ async function bounds(headgate: Headgate, root: Client): Promise<void> {
   const token = await enterAs(headgate, 'root', password);
   const sql = async (text: string, write = false) => {
     const { status, text: answer } = await post(port, 'sql', { sql: text, write }, token);
-    return { status, ...(JSON.parse(answer) as Partial<SqlAnswer> & { error?: string; sqlstate?: string }) };
+    return {
+      status,
+      ...(JSON.parse(answer) as Partial<SqlResponse> & { error?: string; sqlstate?: string }),
+    };
   };
   const many = await sql('SELECT generate_series(1, 100000)');
   assert.deepEqual([many.tables?.[0]?.rows.length, many.tables?.[0]?.more], [1_000, true]);
@@ -346,7 +349,7 @@ async function countsAttempts(headgate: Headgate): Promise<void> {
 }
 
 suite('the console and who may have what', () => {
-  test('names, pages, tokens, bounds, roles and attempts', async (t) => {
+  test('the console guards host names, origins, tokens, bounds, roles and login attempts', async (t) => {
     const headgate = await startHeadgate(t, {
       env: { HEADGATE_SQL_PASSWORD: password, HEADGATE_CONSOLE_HOSTS: 'console.example.com' },
     });
@@ -358,19 +361,21 @@ suite('the console and who may have what', () => {
     assert.equal((await post(headgate.ports.admin.port, 'login', { link: 'x' })).status, 401);
     assert.doesNotMatch(headgate.stdout + headgate.stderr, /#t=/);
     assert.equal(statSync(join(headgate.dataDir, 'console.key')).mode & 0o777, 0o600);
-    await t.test('no other name is answered', () => refusesNames(headgate));
-    await t.test('every answer carries its guards', () => guardsAnswers(headgate));
-    await t.test('no other page, and nobody without a token', () => refusesOthers(headgate));
-    await t.test('rows, bytes, statements and time are bounded', () => bounds(headgate, root));
-    await t.test('each role sees its own', async (inner) => {
+    await t.test('the console refuses other host names', () => refusesNames(headgate));
+    await t.test('every console response carries its security headers', () => guardsAnswers(headgate));
+    await t.test('the console refuses other origins and requests without a token', () =>
+      refusesOthers(headgate),
+    );
+    await t.test('the console bounds rows, bytes, statements and time', () => bounds(headgate, root));
+    await t.test('each role sees its own requests in the console', async (inner) => {
       const chromium = requireTool(inner, 'chromium');
       if (chromium !== null) await keepsApart(t, headgate, chromium);
     });
-    await t.test('headgate tail shows what comes, and what it held', () => tells(t, headgate, root));
-    await t.test('passwords are tried five times a minute', () => countsAttempts(headgate));
+    await t.test('headgate tail shows new requests and their content', () => tells(t, headgate, root));
+    await t.test('the console limits password attempts to five a minute', () => countsAttempts(headgate));
   });
 
-  test('off is off', async (t) => {
+  test('the console is not served when switched off', async (t) => {
     const headgate = await startHeadgate(t, { env: { HEADGATE_CONSOLE: 'off' } });
     assert.equal((await ask(headgate.ports.admin.port, '/console/')).status, 404);
     const { code, stderr } = await run(process.execPath, [cli, 'console', `--data-dir=${headgate.dataDir}`]);
@@ -380,7 +385,7 @@ suite('the console and who may have what', () => {
     );
   });
 
-  test('the page is small, and asks nobody else for anything', () => {
+  test('the console page is small and loads nothing from other hosts', () => {
     const names = readdirSync(assets);
     const bytes = (wanted: RegExp) =>
       names

@@ -9,7 +9,7 @@ import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 suite('colours, counts and search in the console', () => {
-  test('a 202, an answered handshake and a repeat are no refusals', async (t) => {
+  test('the console does not show a 202, a handshake or a repetition as a refusal', async (t) => {
     const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const server = await MortalServer.start(t);
@@ -52,7 +52,7 @@ suite('colours, counts and search in the console', () => {
     await server.start();
   });
 
-  test('the last of 600 tables is found, and all are counted', async (t) => {
+  test('the console finds the last of 600 tables and counts all', async (t) => {
     const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const headgate = await startHeadgate(t);

@@ -32,7 +32,7 @@ suite('the pages of the console', () => {
     for (let i = 0; i < 3; i++)
       assert.equal((await headgate.post('dev/public/charted', '{"a":1}')).status, 200);
 
-    await t.test('a chart', async () => {
+    await t.test('the console draws a chart of requests', async () => {
       await within(40_000, async () => {
         await page.goto(`${base}#/dev/endpoint/public/charted`);
         await page.reload();
@@ -114,7 +114,7 @@ suite('the pages of the console', () => {
       await tab.close();
     });
 
-    await t.test('Back brings back the place and the focus', async () => {
+    await t.test("the browser's Back restores scroll position and focus", async () => {
       const many = Array.from(
         { length: 60 },
         (_, i) => `CREATE TABLE many_${i + 10} (data JSONB) WITH (connector = 'webhook')`,
@@ -139,7 +139,7 @@ suite('the pages of the console', () => {
       });
     });
 
-    await t.test('one time zone, also of results', async () => {
+    await t.test('all console pages and SQL results use one time zone', async () => {
       await page.goto(`${base}#/dev/sql`);
       await page.getByLabel('Time zone').selectOption('other');
       await page.getByLabel('Name of the time zone').fill('Asia/Kolkata');
@@ -157,7 +157,7 @@ suite('the pages of the console', () => {
       await page.locator('.live td', { hasText: utc }).first().waitFor();
     });
 
-    await t.test('Ctrl K finds an endpoint', async () => {
+    await t.test('Ctrl K finds an endpoint in the console', async () => {
       await page.goto(`${base}#/dev/health`);
       await page.getByRole('heading', { name: 'Health' }).waitFor();
       await page.keyboard.press('Control+k');
@@ -167,7 +167,7 @@ suite('the pages of the console', () => {
       await page.getByRole('heading', { name: /charted/ }).waitFor();
     });
 
-    await t.test('a phone: tabs below, tools behind More, nothing sideways', async () => {
+    await t.test('the console on a phone has tabs below and no horizontal scrolling', async () => {
       await page.setViewportSize({ width: 390, height: 844 });
       for (const place of [
         '',
@@ -192,7 +192,7 @@ suite('the pages of the console', () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('the first load is 60 KiB at most, and all of it 250', async (t) => {
+  test("the console's first load is at most 60 KiB, and all of it 250", async (t) => {
     const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const headgate = await startHeadgate(t);

@@ -33,7 +33,7 @@ async function list(
 }
 
 suite('the list of all requests, for roles and in outages', () => {
-  test('each role sees its own, once, page by page, from all processes', async (t) => {
+  test('each role sees its own requests once, page by page, from all processes', async (t) => {
     const server = await MortalServer.start(t);
     const headgate = await startHeadgate(t, {
       env: { HEADGATE_DATABASE_URL: server.databaseUrl, HEADGATE_LISTENERS: '2' },
@@ -123,7 +123,7 @@ suite('the list of all requests, for roles and in outages', () => {
     assert.equal((await post(headgate.ports.admin.port, 'requests', { filter: {} }, 'wrong')).status, 401);
   });
 
-  test('a database that is killed or frozen, and a session that ends', async (t) => {
+  test("the request list survives a killed or frozen database, and a session's end", async (t) => {
     const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const server = await MortalServer.start(t);

@@ -76,7 +76,7 @@ async function filled(headgate: Headgate, client: Client): Promise<void> {
 }
 
 suite('the list of all requests', () => {
-  test('shows each request once, explains refusals in a sentence, and every state has an address', async (t) => {
+  test('the request list shows each request once, explains refusals, and has a URL for every state', async (t) => {
     const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const headgate = await startHeadgate(t);

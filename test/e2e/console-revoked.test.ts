@@ -72,7 +72,7 @@ test('a role that may no longer log in has no session, and signs nothing', async
   assert.equal((await root.query('SELECT FROM pushes')).rowCount, revocations.length);
 });
 
-test('who makes a table is not shown what came for an earlier one of its name', async (t) => {
+test('the owner of a new table does not see requests of an earlier table of that name', async (t) => {
   const headgate = await startHeadgate(t, { env: { HEADGATE_SQL_PASSWORD: password } });
   const root = await rootOf(t, headgate);
   const makeFor = (role: string) =>

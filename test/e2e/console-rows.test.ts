@@ -84,7 +84,7 @@ suite('rows in the console', () => {
     assert.equal(await page.getByRole('button', { name: 'Read the whole table' }).count(), 0);
   });
 
-  test('an open document stays open, with its form, whatever arrives', async (t) => {
+  test('an open document in the console stays open when rows arrive', async (t) => {
     const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
@@ -125,7 +125,7 @@ suite('rows in the console', () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('a row of 25 MB leaves the others in the list', async (t) => {
+  test('a row of 25 MB does not prevent listing the others', async (t) => {
     const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const headgate = await startHeadgate(t);

@@ -34,7 +34,7 @@ const tokenOf = async (answer: Promise<Asked>): Promise<string> =>
 const works = (client: Client, sql: string): Promise<void> =>
   assert.rejects(client.query(sql), { message: 'ran as root' });
 
-test('a schema headgate that is not Headgate’s is not used', async (t) => {
+test("the console does not use a schema headgate that is not Headgate's", async (t) => {
   const { headgate, root, port, token } = await roomOf(t, 'planter');
   await (await headgate.clientAs(t, 'planter')).query('CREATE DATABASE planted');
   await root.query('CREATE DATABASE empty');
@@ -61,7 +61,7 @@ test('a schema headgate that is not Headgate’s is not used', async (t) => {
   assert.equal((await post(port, 'requests', { filter: {} }, token)).status, 200);
 });
 
-test('rows are shown without casts and views of their owner', async (t) => {
+test('the console shows rows without running casts and views of their owner', async (t) => {
   const { headgate, root, port, token } = await roomOf(t, 'caster');
   await root.query('CREATE SCHEMA traps AUTHORIZATION caster');
   const caster = await headgate.clientAs(t, 'caster');

@@ -267,7 +267,7 @@ async function knowsAll(headgate: Headgate, api: Api, senders: readonly SenderIn
 }
 
 suite('the wizard', () => {
-  test('from a sender to its first delivery, interrupted at each step', async (t) => {
+  test('the wizard leads from a sender to its first delivery, interrupted at each step', async (t) => {
     const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
@@ -276,11 +276,13 @@ suite('the wizard', () => {
       await page.goto(`${headgate.adminUrl}/console/#/dev/${place}`);
     };
     const tried: Tried = { headgate, page, open };
-    await t.test('Stripe: the URL first, then its secret', (inner) => connectsStripe(tried, inner));
-    await t.test('GitHub: the secret is made here', (inner) => connectsGithub(tried, inner));
-    await t.test('names that are taken, and a CREATE that fails', (inner) => collides(tried, inner));
-    await t.test('Slack and Meta ask before they deliver', () => answersQuestions(tried));
-    await t.test('an HMAC that no known sender has', () => ownHmac(tried));
+    await t.test('the wizard for Stripe gives the URL first, then takes the secret', (inner) =>
+      connectsStripe(tried, inner),
+    );
+    await t.test('the wizard for GitHub creates the secret', (inner) => connectsGithub(tried, inner));
+    await t.test('the wizard handles taken names and a failing CREATE', (inner) => collides(tried, inner));
+    await t.test('the wizard for Slack and Meta answers their handshakes', () => answersQuestions(tried));
+    await t.test('the wizard creates a check for a custom HMAC', () => ownHmac(tried));
     assert.deepEqual(complaints, []);
   });
 

@@ -347,7 +347,7 @@ async function hasNoBarrier({ page, open, complaints }: Tried): Promise<void> {
 }
 
 suite('the console in a browser', () => {
-  test('from the first link to an endpoint that is explained, repaired and retried', async (t) => {
+  test('the console walk: first link, explanation of a refusal, repair and retry', async (t) => {
     const chromium = requireTool(t, 'chromium');
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
@@ -357,34 +357,46 @@ suite('the console in a browser', () => {
       await watched.page.goto(`${base}#/${place}`);
     };
     const tried: Tried = { ...watched, headgate, base, open, database: 'dev' };
-    await t.test('a link lets in, once', () => entersOnce(tried));
-    await t.test('the wizard makes an endpoint, and its first delivery arrives', () =>
+    await t.test('a console login link works once', () => entersOnce(tried));
+    await t.test('the wizard creates an endpoint, and its first delivery arrives', () =>
       makesAnEndpoint(tried),
     );
-    await t.test('a forged one is explained, and retried after the repair', () => explainsAndRetries(tried));
-    await t.test('what strangers send stays text, and its digits what they are', (inner) =>
+    await t.test('the console explains a forged request and retries it after the repair', () =>
+      explainsAndRetries(tried),
+    );
+    await t.test('the console shows hostile content as text, with every digit', (inner) =>
       staysText(tried, inner),
     );
-    await t.test('ten thousand hostile documents, and one of 25 MiB', (inner) => standsFloods(tried, inner));
-    await t.test('the keyboard is enough', () => answersKeys(tried));
-    await t.test('SQL: errors, read only, cancelled, and written', () => runsSql(tried));
-    await t.test('a request is signed anew, recognised and compared', () => sendsAgain(tried));
-    await t.test('a value becomes a column, whatever its key is called', (inner) =>
+    await t.test('the console shows ten thousand hostile documents, and one of 25 MiB', (inner) =>
+      standsFloods(tried, inner),
+    );
+    await t.test('the console works by keyboard alone', () => answersKeys(tried));
+    await t.test("the console's SQL page shows errors, read-only refusals, cancellation and writes", () =>
+      runsSql(tried),
+    );
+    await t.test('the console signs a request anew, recognises its sender and compares it', () =>
+      sendsAgain(tried),
+    );
+    await t.test('the console turns a value into a column for any key', (inner) =>
       makesAColumn(tried, inner),
     );
-    await t.test('what an accepted request held is looked at', (inner) => looksAtAccepted(tried, inner));
-    await t.test('health: disk, engine and growth', () => tellsOfItself(tried));
-    await t.test('SQL is completed, and its rows are saved as they are', () => completesAndSaves(tried));
-    await t.test('all that a filter matches is retried behind the page', (inner) => retriesAll(tried, inner));
-    await t.test('requests are counted by the minute, and what is wrong is said', (inner) =>
+    await t.test('the console shows the content of an accepted request', (inner) =>
+      looksAtAccepted(tried, inner),
+    );
+    await t.test("the console's health page shows disk, engine and growth", () => tellsOfItself(tried));
+    await t.test('the console completes SQL and saves result rows unchanged', () => completesAndSaves(tried));
+    await t.test('the console retries all requests that a filter matches in the background', (inner) =>
+      retriesAll(tried, inner),
+    );
+    await t.test('the console counts requests by minute and names problems', (inner) =>
       showsCounts(tried, inner),
     );
-    await t.test('nothing serious for axe, nothing wider than a phone, no complaint', () =>
+    await t.test('console pages have no serious axe finding, fit a phone and log no error', () =>
       hasNoBarrier(tried),
     );
     await t.test('a page of somebody else gets nothing, whatever its name leads to', (inner) =>
       keepsOtherPagesOut(tried, inner),
     );
-    await t.test('a link that fifty use at once lets in one', () => letsInOne(tried));
+    await t.test('a console login link used fifty times at once works once', () => letsInOne(tried));
   });
 });

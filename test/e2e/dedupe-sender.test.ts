@@ -14,7 +14,7 @@ async function optionsOf(client: Client, table: string): Promise<Record<string, 
 }
 
 suite(`ALTER TABLE SET (dedupe = 'sender')`, () => {
-  test('takes the sender of the check, and stores its repetitions once', async (t) => {
+  test("dedupe = 'sender' uses the check's sender and stores its repetitions once", async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     await client.query(`

@@ -79,7 +79,7 @@ const behaviours: readonly Behaviour[] = [
 ];
 
 test(
-  'each row arrives, signed, whatever the receiver does; by key in order',
+  'headgate deliver delivers each row, signed, despite receiver failures, and in order by key',
   { timeout: 180_000 },
   async (t) => {
     const headgate = await startHeadgate(t);

@@ -294,7 +294,7 @@ test('bodies of 20 MB, batches, names with quotes and lines, and a status that a
   assert.deepEqual(many, [{ id: 'a' }, { id: 'b' }, { id: 'c' }]);
 });
 
-test('what cannot be kept is answered 503, so that its sender repeats it', async (t) => {
+test('a conflicting delivery that cannot be kept is answered 503, so that its sender repeats it', async (t) => {
   const room = await Room.open(
     t,
     `CREATE TABLE t (data JSONB) WITH (connector = 'webhook', dedupe = '$.id')`,
@@ -355,7 +355,7 @@ test('a refused request whose id another one takes before it is retried is store
   assert.deepEqual(rows, [{ id: -1 }, { id: 2 }]);
 });
 
-test('from the disk: a request with the id of another one is kept, and what is around it is stored', async (t) => {
+test("a spooled request with another delivery's id is kept apart, and its neighbours are stored", async (t) => {
   const server = await MortalServer.start(t);
   const stage = new SpoolStage(t, server, await temporaryFolder(t));
   await stage.startHeadgate();

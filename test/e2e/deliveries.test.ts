@@ -72,7 +72,7 @@ test('deliveries', async (t) => {
     );
   });
 
-  await t.test('fifty copies at once, through both', async () => {
+  await t.test('fifty simultaneous copies of a delivery at two Headgates are stored once', async () => {
     const ends = await Promise.all(
       Array.from({ length: 50 }, (_, i) => post(i % 2 === 0 ? one : two, 'forms', 'MessageSid=SM1&n=1')),
     );
@@ -107,7 +107,7 @@ test('deliveries', async (t) => {
     assert.equal(await count('lines'), 2);
   });
 
-  await t.test('a batch of a WebSocket is one delivery, which its items name', async () => {
+  await t.test("a WebSocket batch is deduplicated by its items' delivery id", async () => {
     const url = (to: Headgate, table: string) =>
       `ws://127.0.0.1:${to.ports.listen.port}/ingest/postgres/public/${table}`;
     const batch = (...ids: string[]) => ids.map((id) => ({ op: 'insert', data: { id } }) as const);
@@ -138,7 +138,7 @@ test('deliveries', async (t) => {
     assert.equal(await count('sockets'), 6);
   });
 
-  await t.test('a table whose code runs as its owner', async () => {
+  await t.test('deliveries are stored once in a table whose code runs as its owner', async () => {
     const rows = [
       { id: 1, word: 'a' },
       { id: 1, word: 'b' },
@@ -154,7 +154,7 @@ test('deliveries', async (t) => {
     await assert.rejects(stranger.query('SELECT FROM headgate.delivery'), { code: '42501' });
   });
 
-  await t.test('ALTER TABLE, SHOW CREATE TABLE and EXPLAIN VALIDATE', async () => {
+  await t.test('the option dedupe works in ALTER TABLE, SHOW CREATE TABLE and EXPLAIN VALIDATE', async () => {
     const shown = async (table: string) =>
       JSON.stringify((await client.query(`SHOW CREATE TABLE ${table}`)).rows);
     assert.match(await shown('gh'), /dedupe = 'header:x-github-delivery'/);
@@ -176,7 +176,7 @@ test('deliveries', async (t) => {
     await within(5_000, async () => assert.equal(await post(two, 'plain', '{}'), '200 {"rows":1}'));
   });
 
-  await t.test('fifty clients bring a secret: one is learned, answered for and believed', async () => {
+  await t.test('of fifty secrets in simultaneous handshakes one is learned and used', async () => {
     await client.query(`
       CREATE SECRET brought WITH (backend = 'meta', learn = '10 minutes');
       CREATE TABLE asana (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET brought USING asana`);

@@ -55,7 +55,7 @@ onEachEngine('documents', async (t, doors) => {
   const printed = async (document: string): Promise<unknown> =>
     (await rows(`SELECT $doc$${document}$doc$::jsonb::text`))[0]?.[0];
 
-  await t.test('of JSONB columns are what PostgreSQL makes of them, null too', async () => {
+  await t.test('documents of JSONB columns are what PostgreSQL makes of them, null too', async () => {
     for (const table of Object.keys(binary)) {
       for (const document of documents) {
         await client.query(`DELETE FROM ${table}`);
@@ -65,7 +65,7 @@ onEachEngine('documents', async (t, doors) => {
     }
   });
 
-  await t.test('of JSON columns keep every byte', async () => {
+  await t.test('documents of JSON columns keep every byte', async () => {
     for (const table of Object.keys(text)) {
       for (const document of documents) {
         await client.query(`DELETE FROM ${table}`);
@@ -75,7 +75,7 @@ onEachEngine('documents', async (t, doors) => {
     }
   });
 
-  await t.test('come in batches, a line each, with the blanks of their line', async () => {
+  await t.test('documents in batches, one a line, keep the white space of their line', async () => {
     const lines = ['null', ` ${escapes}\t`, '{"a" : [1.0,null]}'];
     for (const table of [...Object.keys(binary), ...Object.keys(text)]) {
       // One a batch: where the computed key is the same, the last row stays.
@@ -94,7 +94,7 @@ onEachEngine('documents', async (t, doors) => {
     );
   });
 
-  await t.test('come through a WebSocket', async (t) => {
+  await t.test('documents are stored through a WebSocket', async (t) => {
     for (const table of [...Object.keys(binary), ...Object.keys(text)]) {
       await client.query(`DELETE FROM ${table}`);
       const { port } = doors.headgate.ports.listen;
@@ -109,7 +109,7 @@ onEachEngine('documents', async (t, doors) => {
     }
   });
 
-  await t.test('of a domain that refuses them are refused, and never stored as NULL', async () => {
+  await t.test('documents that a domain refuses are refused, and never stored as NULL', async () => {
     await refusedBy(post('in_domain', 'true'), /doc_b_check/);
     await refusedBy(post('in_domain_beside', 'true'), /doc_b_check/);
     await refusedBy(post('as_text_in_domain', ' true'), /doc_t_check/);

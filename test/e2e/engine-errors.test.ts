@@ -71,7 +71,7 @@ test('the owner reads why his own trigger failed, and the sender does not', asyn
     assert(!JSON.stringify([answer.text, answer.headers, row.reason]).includes('canary'), answer.text);
     assert(!row.engine_error.includes('detail'));
   }
-  await t.test('over a WebSocket', async () => {
+  await t.test('an engine error over a WebSocket is reported like over HTTP', async () => {
     const client = await WsClient.open(
       `ws://127.0.0.1:${headgate.ports.listen.port}/ingest/dev/public/typed`,
     );
@@ -82,7 +82,7 @@ test('the owner reads why his own trigger failed, and the sender does not', asyn
     assert.deepEqual([row?.door, fatal?.includes('canary')], ['websocket', false]);
     assert.match(row?.engine_error ?? '', /^P0001 canary of columns — PL\/pgSQL function typed_f\(\)/);
   });
-  await t.test('after a retry it is the newest one', async () => {
+  await t.test('an engine error after a retry is the newest one', async () => {
     await alice.query(
       `CREATE OR REPLACE FUNCTION raised_f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'canary two'; END $$`,
     );
@@ -93,17 +93,17 @@ test('the owner reads why his own trigger failed, and the sender does not', asyn
       assert.match(row?.engine_error ?? '', /^P0001 canary two/);
     });
   });
-  await t.test('another role sees none of it, and the log has none of it', async () => {
+  await t.test('details of an engine error are hidden from other roles and from the log', async () => {
     const bob = await headgate.clientAs(t, 'bob');
     assert.deepEqual(await kept(bob, 'raised', 0), []);
     assert(!headgate.stderr.includes('canary'));
   });
-  await t.test('headgate explain prints it', async () => {
+  await t.test('headgate explain prints the engine error', async () => {
     const cli = new URL('../../src/app/cli.js', import.meta.url).pathname;
     const { stdout } = await run(process.execPath, [cli, 'explain', '--data-dir', headgate.dataDir]);
     assert.match(stdout, /PostgreSQL: \S{5} /);
   });
-  await t.test('a long message is cut at 2 KiB, between two characters', async () => {
+  await t.test('a long engine error is cut at 2 KiB, between two characters', async () => {
     await alice.query(withTrigger('long', `RAISE EXCEPTION '%', repeat('ä', 5000);`));
     await headgate.post('dev/public/long', '{}');
     const [row] = await kept(alice, 'long');
@@ -111,7 +111,7 @@ test('the owner reads why his own trigger failed, and the sender does not', asyn
   });
 });
 
-test('of a request that had waited on the disk, too', async (t: TestContext) => {
+test('an engine error of a spooled request is kept for the owner, too', async (t: TestContext) => {
   const server = await MortalServer.start(t);
   const stage = new SpoolStage(t, server, await temporaryFolder(t));
   await stage.startHeadgate();

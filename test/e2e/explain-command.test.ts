@@ -10,7 +10,7 @@ import { until } from '../support/until.ts';
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
 suite('headgate explain', () => {
-  test('shows the newest of more than nine, and what to do about each kind', async (t) => {
+  test('headgate explain shows the newest refusals with advice for each kind', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     const dsn = `postgresql://root@127.0.0.1:${headgate.ports.sql.port}/dev`;

@@ -58,7 +58,7 @@ async function explain(client: Client, table: string, options: Record<string, un
 const verdict = ([first]: readonly Line[]): string => `${first?.expression}: ${first?.value}`;
 
 suite('EXPLAIN VALIDATE', () => {
-  test('every step with its value; what is computed from the secret is masked', async (t) => {
+  test('EXPLAIN VALIDATE shows every step with its value, and masks values computed from secrets', async (t) => {
     const { client } = await started(t);
     const body = `{"zen": "It's ☃"}`;
     const signature = `sha256=${signed(body)}`;
@@ -89,7 +89,7 @@ suite('EXPLAIN VALIDATE', () => {
     assert.equal(changed.at(-1)?.value, 'false');
   });
 
-  test('the reason of every refusal, and the listener agrees', async (t) => {
+  test('EXPLAIN VALIDATE gives the reason of every refusal, as the listener does', async (t) => {
     const { headgate, client } = await started(t);
     const body = '{"a": 1}';
     const good = `sha256=${signed(body)}`;
@@ -156,7 +156,7 @@ suite('EXPLAIN VALIDATE', () => {
     assert.equal((await explain(client, 'addressed', addressed))[0]?.expression, 'accepted');
   });
 
-  test('only its owner may ask, and the text that the engine sees tells others nothing', async (t) => {
+  test("only the table's owner may EXPLAIN VALIDATE, and the engine's text tells others nothing", async (t) => {
     const { headgate, client } = await started(t);
     await client.query(`CREATE ROLE mallory LOGIN; CREATE ROLE owner LOGIN; CREATE ROLE helper LOGIN IN ROLE owner;
       CREATE SCHEMA theirs AUTHORIZATION owner; GRANT USAGE ON SCHEMA theirs TO mallory; SET ROLE owner;
@@ -187,7 +187,7 @@ suite('EXPLAIN VALIDATE', () => {
     assert.equal(verdict(rows), 'accepted: the expression is true', 'the search path decides');
   });
 
-  test('what cannot be explained says why; transactions and strings of statements work', async (t) => {
+  test('EXPLAIN VALIDATE reports why it cannot explain, and works in transactions and multi-statement strings', async (t) => {
     const { client } = await started(t);
     const refused = (sql: string, error: object) => assert.rejects(client.query(sql), error, sql);
     await client.query('CREATE TABLE plain (a int)');

@@ -60,7 +60,7 @@ const bins = [embeddedBin, ...(existsSync(debianBin) ? [debianBin] : []), ...oth
 
 suite('the block of the documentation, run by the owner of the database', () => {
   for (const bin of bins)
-    test(`leads to a row: ${bin}`, { timeout: 120_000 }, async (t) => {
+    test(`the documented setup leads to a row: ${bin}`, { timeout: 120_000 }, async (t) => {
       if (['psql', 'curl', 'openssl', 'sh'].some((tool) => requireTool(t, tool) === null)) return;
       const it = await server(t, bin);
       await asBoss(it, await commandsOf(page, 'first-steps'));
@@ -121,7 +121,7 @@ test('commands by --data-dir connect as the role of the database URL', { timeout
     });
   const who = ['sql', '-c', 'SELECT current_user AS u, current_database() AS d', '--json'];
 
-  await t.test('with the password of this shell', async () => {
+  await t.test("the documented setup by the database's owner works with PGPASSWORD", async () => {
     const shells = [{ PGPASSWORD: password }, { HEADGATE_DATABASE_URL: urlOf(it) }];
     for (const env of shells) {
       const { code, stdout, stderr } = await command(who, env);
@@ -133,7 +133,7 @@ test('commands by --data-dir connect as the role of the database URL', { timeout
     assert.match(listed.stdout, /"table":"github_events"/);
   });
 
-  await t.test('without one it says where to put it, and with a wrong one what the server says', async () => {
+  await t.test('the documented setup reports a missing password and a wrong one', async () => {
     const none = await command(who);
     assert.equal(none.code, 1);
     assert.match(none.stderr, /asks for the password of "headgate"[^]*set PGPASSWORD/);
@@ -143,7 +143,7 @@ test('commands by --data-dir connect as the role of the database URL', { timeout
     assert.doesNotMatch(wrong.stderr, /canary/);
   });
 
-  await t.test('typed on a terminal, which does not show it', async (step) => {
+  await t.test('the documented setup reads the password on a terminal without echo', async (step) => {
     const terminal = openTerminal(
       step,
       `${process.execPath} ${cli} ${who.map((word) => `'${word}'`).join(' ')} --data-dir=${headgate.dataDir}`,

@@ -41,7 +41,7 @@ async function sqlDoor(
 }
 
 suite('any PostgreSQL by DSN', () => {
-  test("two Headgates on one database: tables, secrets and rows of one are the other's within a second", async (t) => {
+  test('two Headgates on one database share tables, secrets and rows within a second', async (t) => {
     const { database, a, b } = await twoHeadgates(t);
     const client = await sqlDoor(t, a, database);
     await client.query(`
@@ -84,7 +84,7 @@ suite('any PostgreSQL by DSN', () => {
     });
   });
 
-  test('another master key: the table is refused with 503 and the log names the secret, never its value', async (t) => {
+  test('another master key gives 503 for the table, and the log names the secret, never its value', async (t) => {
     const { database, a, env } = await twoHeadgates(t);
     await (
       await sqlDoor(t, a, database)

@@ -26,7 +26,7 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
   const count = async (table: string) =>
     (await client.query<{ n: number }>(`SELECT count(*)::int AS n FROM ${table}`)).rows[0]?.n;
 
-  await t.test('Stripe, whose secret exists only after it has the URL', async (step) => {
+  await t.test('headgate init for Stripe takes the secret after the URL', async (step) => {
     if (requireTool(step, 'script') === null) return;
     const secret = `whsec_${'k'.repeat(32)}`;
     const terminal = openTerminal(step, `${process.execPath} ${cli} init stripe ${at.join(' ')}`, {
@@ -50,7 +50,7 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     assert.deepEqual(rows, [{ event: 'charge.refunded', delivery_id: 'evt_1', raw: Buffer.from(body) }]);
   });
 
-  await t.test('Ctrl-C while it waits ends with the steps that are left', async (step) => {
+  await t.test('Ctrl-C during headgate init prints the remaining steps', async (step) => {
     if (requireTool(step, 'script') === null) return;
     const terminal = openTerminal(step, `${process.execPath} ${cli} init linear ${at.join(' ')}`, {
       cwd: headgate.dataDir,
@@ -74,7 +74,7 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     await assert.rejects(count('figma_events'), { code: '42P01' });
   });
 
-  await t.test('without a terminal it asks nothing and does not wait', async () => {
+  await t.test('the first start without a terminal asks nothing and does not wait', async () => {
     const made = await headgateRuns(['init', 'shopify', ...at, '--secret-file', '-'], 'shpss_0123456789\n');
     assert.equal(made.code, 0, made.stdout + made.stderr);
     assert.equal(await count('shopify_events'), 0);
@@ -125,7 +125,7 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     assert.equal(await terminal.ended, 130, terminal.screen);
   });
 
-  await t.test('a table in a schema, and a refusal that leaves nothing', async () => {
+  await t.test('headgate init creates a table in a schema, and a refusal leaves nothing', async () => {
     await client.query('CREATE SCHEMA app');
     const made = await headgateRuns(['init', 'github', ...at, '--table', 'app.hooks', '--json']);
     assert.equal(made.code, 0, made.stderr);

@@ -110,7 +110,7 @@ suite('the first hour', () => {
     { name: 'with psql', sql: psql, tools: ['psql', 'curl', 'openssl'] },
     { name: 'with curl alone', sql: withCurl, tools: ['curl', 'openssl'] },
   ]) {
-    test(`the tour, ${name}`, async (t) => {
+    test(`the documentation's tour works, ${name}`, async (t) => {
       if (tools.some((tool) => requireTool(t, tool) === null)) return;
       const headgate = await startHeadgate(t);
       const paste = terminal(t);

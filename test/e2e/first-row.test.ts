@@ -37,7 +37,7 @@ const psql = (headgate: Headgate, ...args: string[]) => {
 const shared = sharedHeadgate();
 
 suite('the main job', () => {
-  test("the specification's own example, with psql and curl", async (t) => {
+  test("the specification's example works with psql and curl", async (t) => {
     if (!requireTool(t, 'psql') || !requireTool(t, 'curl')) return;
     const headgate = await shared();
     const created = await psql(
@@ -71,7 +71,7 @@ suite('the main job', () => {
     assert(!text.includes('test_value'));
   });
 
-  test('the way in the banner works as it is printed', async (t) => {
+  test('the commands in the start banner work as printed', async (t) => {
     if (!requireTool(t, 'psql') || !requireTool(t, 'curl') || !requireTool(t, 'openssl')) return;
     const headgate = await startHeadgate(t);
     const steps = headgate.stdout
@@ -126,7 +126,7 @@ suite('the main job', () => {
     assert.equal(total.rows[0]?.n, payloads.length);
   });
 
-  test('numbers keep every digit, and keys are kept as jsonb keeps them', async (t) => {
+  test('webhook numbers keep every digit, and keys are as jsonb keeps them', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE exact (body JSONB) WITH (connector = 'webhook')`);
@@ -155,7 +155,7 @@ suite('the main job', () => {
     assert.equal(stored.rows[3]?.text, '{"a": 2, "b": 1.10}');
   });
 
-  test('of 100 requests at once the one with "\\u0000" alone is refused', async (t) => {
+  test('of 100 concurrent requests only the one with "\\u0000" is refused', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE many (data JSONB) WITH (connector = 'webhook')`);
@@ -217,7 +217,7 @@ function crmV2(secret: string, body: string): string {
   return createHash('sha256').update(`${secret}POSThttps://hooks.example.com/crm${body}`).digest('hex');
 }
 
-test('all authentication methods of the specification, with a secret and with a raw string', async (t) => {
+test('all authentication methods of the specification work, with a secret and with a raw string', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await client.query(`CREATE SECRET s WITH (backend = 'meta') AS 'sëcret''1'`);

@@ -41,7 +41,7 @@ test('a follower that stops after every 50 rows reads each of 300 once, also tho
   assert.deepEqual((await some(client, 5, { after: first.position, batch: 10 })).seen, numbers(21, 25));
 });
 
-test('without batch a stream is as it was, and what is no number of rows is refused', async (t) => {
+test('a stream without the parameter batch is unchanged, and a malformed batch is refused', async (t) => {
   const headgate = await startHeadgate(t);
   const root = await headgate.client(t);
   await root.query('CREATE TABLE t (n INT); INSERT INTO t SELECT generate_series(1, 500)');

@@ -125,7 +125,7 @@ onEachEngine('forms', async (t, { client, post, rows, headgate, database }) => {
     assert.deepEqual(await send('described', '-H', 'Expect:', '-d', 'a=1', '-d', 'b=2'), { a: '1', b: '2' });
   });
 
-  await t.test('what Python writes is read as it was meant', async () => {
+  await t.test('forms that Python writes are read correctly', async () => {
     if (requireTool(t, 'python3') === null) return;
     const { stdout } = await run('python3', ['-c', python, 'multipart'], { encoding: 'buffer' });
     await accepted(

@@ -151,7 +151,7 @@ suite('freshness', () => {
     assert.equal(await answer, 401);
   });
 
-  test('while the sessions of the catalog do not answer, no revoked key is accepted, and a stranger gets an answer', async (t) => {
+  test('with hung catalog sessions no revoked key is accepted, and unsigned requests still get an answer', async (t) => {
     const { headgate, port, plain } = await stageOn(t, await serverOf(t));
     await port.query(`CREATE SECRET s WITH (backend = 'meta') AS 'old'`);
     await port.query(`CREATE TABLE t (data JSONB) ${checked}`);
@@ -191,7 +191,7 @@ suite('freshness', () => {
     );
   });
 
-  test('behind a pooler that lends sessions, where PostgreSQL compiles what it plans, a revoked key holds no longer than a second', async (t) => {
+  test('behind a transaction pooler with JIT a revoked key works no longer than a second', async (t) => {
     const program = requireTool(t, 'pgbouncer');
     if (program === null) return;
     const server = await serverOf(t);

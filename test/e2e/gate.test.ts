@@ -53,14 +53,14 @@ test('clients behind a trusted proxy: networks and rates are those of each', asy
   assert.equal(rows[0]?.n, 3);
 });
 
-test('nobody else is believed', async (t) => {
+test('forwarding headers of untrusted peers are ignored', async (t) => {
   const headgate = await startHeadgate(t, {
     env: { HEADGATE_LISTEN_NETWORKS: '198.51.100.0/24', HEADGATE_TRUSTED_PROXIES: '10.0.0.0/8' },
   });
   assert.equal(await ask(headgate, '198.51.100.1'), '403 address_refused');
 });
 
-test('settings that are none', async (t) => {
+test('malformed settings of networks and rates are refused', async (t) => {
   const headgate = await spawnHeadgate(t, {
     env: {
       HEADGATE_TRUSTED_PROXIES: 'proxy',

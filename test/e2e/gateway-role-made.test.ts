@@ -7,7 +7,7 @@ import { request } from '../support/gateway.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 
-test('who has made the role before Headgate does can neither become it nor log in as it', async (t) => {
+test('whoever created the gateway role before Headgate can neither become it nor log in as it', async (t) => {
   const dataDir = await temporaryFolder(t);
   const start = (args: readonly string[]) =>
     startHeadgate(t, { dataDir, args, env: { HEADGATE_SQL_PASSWORD: 'of-root' } });

@@ -144,7 +144,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     );
   });
 
-  test('nothing of schema headgate is granted, in a database of any age', async (t) => {
+  test('the gateway role has no rights in schema headgate, in a database of any version', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     await root.query('create database late');
@@ -205,7 +205,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     }
   });
 
-  test('what others are making while the role is let in is the gateway’s, too', async (t) => {
+  test('tables created while the gateway role is granted access are accessible, too', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     await root.query('create database busy');
@@ -259,7 +259,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     assert.equal((await events(headgate, 'database=restored&name=orders', '{"n":1}')).text, '{"rows":1}');
   });
 
-  test('what the owner revokes stays revoked, and no password of the role counts', async (t) => {
+  test('rights revoked from the gateway role stay revoked, and its password is useless', async (t) => {
     const dataDir = await temporaryFolder(t);
     const env = { HEADGATE_SQL_PASSWORD: 'of-root' };
     const first = await startHeadgate(t, { dataDir, env });
@@ -281,7 +281,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     assert.equal((await sql(again, 'select from payroll')).json.code, '42501');
   });
 
-  test('webhook tables of the gateway take webhooks', async () => {
+  test('webhook tables created through the gateway accept webhooks', async () => {
     const headgate = await shared();
     await rows(
       headgate,
@@ -294,7 +294,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     assert.deepEqual(await rows(headgate, 'select data from taken'), [{ data: { a: 1 } }]);
   });
 
-  test('HEADGATE_EVENTS_ROLE names another one', async (t) => {
+  test('HEADGATE_EVENTS_ROLE names another gateway role', async (t) => {
     const dataDir = await temporaryFolder(t);
     const asRoot = await startHeadgate(t, { dataDir, args: ['--events-role=root'] });
     assert.deepEqual(await rows(asRoot, 'select current_user::text as me'), [{ me: 'root' }]);

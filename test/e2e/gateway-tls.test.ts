@@ -57,7 +57,7 @@ function commonName(port: number, ca: string): Promise<string> {
   });
 }
 
-test('inside headgate start: curl and headgate/client verify the chain, and nothing else comes in', async (t) => {
+test("the gateway's TLS inside headgate start: clients verify the chain, and plain HTTP is refused", async (t) => {
   const made = await setup(t);
   if (made === null) return;
   const { authority, env, folder } = made;
@@ -206,7 +206,7 @@ test('files that cannot be used keep both forms from starting, in one line', asy
   }
 });
 
-test('behind a proxy that is trusted, networks, rates and the log go by its clients', async (t) => {
+test("behind a trusted proxy the gateway's networks, rates and log use the client's address", async (t) => {
   const headgate = await startHeadgate(t, {
     env: {
       HEADGATE_TRUSTED_PROXIES: '127.0.0.0/8',

@@ -75,7 +75,7 @@ async function quickStart(url: string): Promise<void> {
 }
 
 suite('the events gateway', () => {
-  test('the quick start, inside headgate start', async (t) => {
+  test("the gateway's quick start works inside headgate start", async (t) => {
     if (!requireTool(t, 'curl')) return;
     const headgate = await startHeadgate(t);
     await quickStart(headgate.gatewayUrl);
@@ -101,7 +101,7 @@ suite('the events gateway', () => {
     assert.equal(await gateway.end('SIGTERM'), 0);
   });
 
-  test('RisingWave’s STRING works through psql too', async (t) => {
+  test("RisingWave's type STRING works through psql", async (t) => {
     if (!requireTool(t, 'psql')) return;
     const headgate = await startHeadgate(t);
     const psql = [
@@ -193,7 +193,7 @@ suite('the events gateway', () => {
     assert.doesNotMatch(gateway.stderr(), /pass-word/);
   });
 
-  test('several databases: the parameter chooses, the first by name is the default', async (t) => {
+  test('the gateway serves several databases by parameter, the first by name by default', async (t) => {
     const { server, dsn } = await strangersServer(t);
     const client = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });
     await client.connect();
@@ -219,7 +219,7 @@ suite('the events gateway', () => {
     assert.equal((await events(gateway.url, 'name=t', '{"a":1}')).status, 404);
   });
 
-  test('what keeps it from starting is told in one line, without the password', async () => {
+  test('a gateway that cannot start says why in one line, without the password', async () => {
     const gateway = async (env: Record<string, string>, command = 'gateway', ...args: string[]) =>
       run(process.execPath, [cli, command, '--gateway-port=0', ...args], {
         env: { PATH: process.env['PATH'], ...env },
@@ -278,7 +278,7 @@ suite('the events gateway', () => {
     assert.doesNotMatch(shown.stdout, /pass-word|to-ken/);
   });
 
-  test('SIGTERM: what runs is answered, and both forms end with 0', async (t) => {
+  test('on SIGTERM the gateway answers running requests and exits with 0', async (t) => {
     const { server, dsn } = await strangersServer(t);
     const client = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });
     await client.connect();

@@ -9,10 +9,10 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
 import { askOne, roundsOf } from '../../src/senders/send-handshake.ts';
-import type { Asker } from '../../src/senders/send-handshake.ts';
+import type { HandshakeSender } from '../../src/senders/send-handshake.ts';
 import { senderPage } from '../../src/senders/sender-page.ts';
 import { SendClient } from '../../src/senders/send-client.ts';
-import type { Asked, Sender } from '../../src/senders/sender.ts';
+import type { HandshakeQuery, Sender } from '../../src/senders/sender.ts';
 import { senders } from '../../src/senders/senders.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
@@ -48,14 +48,14 @@ test('handshakes', async (t) => {
   const http = new SendClient();
   onEnd(t, 'client', () => http.close());
   const urlOf = (table: string) => `${headgate.webhookUrl}/dev/public/${table}`;
-  const put = (asked: Asked) => http.send(asked, signal);
-  const get = (table: string, fields: Readonly<Record<string, string>>): Asked => ({
+  const put = (asked: HandshakeQuery) => http.send(asked, signal);
+  const get = (table: string, fields: Readonly<Record<string, string>>): HandshakeQuery => ({
     method: 'GET',
     url: `${urlOf(table)}?${new URLSearchParams(fields).toString()}`,
     headers: {},
     body: Buffer.alloc(0),
   });
-  const post = (table: string, headers: Readonly<Record<string, string>>, body: string): Asked => ({
+  const post = (table: string, headers: Readonly<Record<string, string>>, body: string): HandshakeQuery => ({
     method: 'POST',
     url: urlOf(table),
     headers,
@@ -68,7 +68,7 @@ test('handshakes', async (t) => {
       const keys = sender.makeSecret(randomBytes);
       const answerKey = answerKeyOf(sender);
       await createSenderTable(client, table, sender.id, keys.secret, answerKey);
-      const asker: Asker = {
+      const asker: HandshakeSender = {
         sender,
         url: urlOf(table),
         signedUrl: `${publicUrl}/webhook/dev/public/${table}`,
@@ -76,7 +76,7 @@ test('handshakes', async (t) => {
         answerKey: answerKey ?? '',
         headers: new Map(),
       };
-      const ask = async (by: Asker) => {
+      const ask = async (by: HandshakeSender) => {
         const rounds = roundsOf(by, randomBytes(16).toString('hex'), Date.now());
         return Promise.all(
           rounds.map(async (round) => ({
@@ -176,7 +176,7 @@ test('handshakes', async (t) => {
     },
   );
 
-  await t.test('what is stored is answered as its sender wants', async () => {
+  await t.test('a stored request is answered as its sender expects', async () => {
     const wanted: readonly (readonly [string, string])[] = [
       ['discord', 'HTTP 204\n'],
       ['discord_interactions', 'HTTP 200\n{"type":5}\n'],
@@ -210,7 +210,7 @@ test('handshakes', async (t) => {
     assert.equal(echoed.headers['access-control-allow-origin'], undefined);
   });
 
-  await t.test('what is published of challenges and their answers', async () => {
+  await t.test('published examples of challenges get the published answers', async () => {
     const published: readonly (readonly [
       string,
       string,
@@ -262,7 +262,7 @@ test('handshakes', async (t) => {
     assert.equal((await xero('deY22H/kPREqyS4H5Be6oOCaQ/Z3Zi/uJ6FaRx2YS5k=')).status, 401);
   });
 
-  await t.test('an answer is good for nothing else: the oracles', async () => {
+  await t.test('handshake answers do not serve as signing oracles', async () => {
     const forged = '{"for_user_id":"2244994945","tweet_create_events":[{"id":1,"text":"forged"}]}';
     for (const body of [forged, '123', 'true', '1e5', '-1']) {
       const { status, body: shown } = await put(get('v_x', { crc_token: body }));

@@ -200,7 +200,7 @@ const shown = {
 };
 
 suite('functions and operators that others have created', () => {
-  test('are not called by a view of the console, nor by its statements in psql', async (t) => {
+  test("functions of others are not called by the console's views and statements", async (t) => {
     const headgate = await trapped(t);
     const { port } = headgate.ports.admin;
     const [, link = ''] = (await consoleLink(headgate)).split('#t=');
@@ -222,7 +222,7 @@ suite('functions and operators that others have created', () => {
     assert.equal((await post(port, 'retry', { filter, force: true }, token)).status, 200);
   });
 
-  test('are not called by a command', async (t) => {
+  test('functions of others are not called by headgate commands', async (t) => {
     const headgate = await trapped(t);
     const at = `--data-dir=${headgate.dataDir}`;
     for (const [args, said] of [

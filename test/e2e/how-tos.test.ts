@@ -71,7 +71,7 @@ test('the how-tos of day two', { timeout: 180_000 }, async (t) => {
   const here = async (name: string) =>
     (await commandsOf(gatewayPage, name)).replaceAll('http://localhost:8000', headgate.gatewayUrl);
 
-  await t.test('events, SQL and a stream in both of its forms', async (step) => {
+  await t.test('the how-to of events, SQL and both stream formats works', async (step) => {
     assert.match(await shell('quick-start'), /\{"rows":3\}[^]*"user_id":"u4"[^]*"user_id":"u1"/);
     assert.match(await shell('parameters'), /"rows":\[\{"user_id":"u2",/);
     const events = await printed(step, await here('stream'), /^data: .*"u4".*\n\n/m);
@@ -86,7 +86,7 @@ test('the how-tos of day two', { timeout: 180_000 }, async (t) => {
     assert.match(parsed.at(-1)?.position ?? '', /^\d+\.\d+-/);
   });
 
-  await t.test('a program of its own in front of a database', async (step) => {
+  await t.test('the how-to of a program in front of a database works', async (step) => {
     const [dsn, command] = await variableOf(gatewayPage, 'gateway');
     assert.equal(command, 'headgate gateway');
     const gateway = await startGatewayProcess(step, {
@@ -96,7 +96,7 @@ test('the how-tos of day two', { timeout: 180_000 }, async (t) => {
     assert.match(await answer.text(), /"rows":\[\{"one":1\}\]/);
   });
 
-  await t.test('a token of a page, and the client', async (step) => {
+  await t.test('the how-to of a browser token and the client works', async (step) => {
     const { rows } = await root.query<{ Token: string }>(await commandsOf(gatewayPage, 'token'));
     const token = rows[0]?.Token ?? '';
     const folder = await temporaryFolder(step);
@@ -133,7 +133,7 @@ test('the how-tos of day two', { timeout: 180_000 }, async (t) => {
     assert.equal(printedLast.rows.length, 5);
   });
 
-  await t.test('rows that are kept for a time', async () => {
+  await t.test('the how-to of keeping rows for a time works', async () => {
     for (const name of ['keep', 'keep_if', 'partitions'])
       await root.query(await commandsOf('docs/operating/keeping.md', name));
     assert.equal((await headgate.post('dev/public/orders', '{}')).status, 200);
@@ -141,7 +141,7 @@ test('the how-tos of day two', { timeout: 180_000 }, async (t) => {
     assert.deepEqual(rows, []);
   });
 
-  await t.test('an alert', async () => {
+  await t.test('the how-to of an alert works', async () => {
     await root.query("CREATE TABLE strict (n int NOT NULL) WITH (connector = 'webhook')");
     for (let i = 0; i < 12; i++) await headgate.post('dev/public/strict', '{"n":"x"}');
     await until(() => told.join('').includes('HeadgateRowsRefused'));

@@ -61,7 +61,7 @@ const ofConnection = ['host', 'connection', 'content-length', 'headgate-table'];
 const rest = ({ headers }: Received) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !ofConnection.includes(name)));
 
-test('replay sends what the sender sent, and invents nothing', { timeout: 120_000 }, async (t) => {
+test('headgate replay sends exactly what the sender sent', { timeout: 120_000 }, async (t) => {
   const headgate = await startHeadgate(t);
   const client = await headgate.client(t);
   await client.query(`CREATE SECRET s WITH (backend = 'meta') AS '${key}'`);
@@ -74,7 +74,7 @@ test('replay sends what the sender sent, and invents nothing', { timeout: 120_00
   };
   const signing = ['--sender', 'github', '--secret', key];
 
-  await t.test('a table with its headers and its raw body', async () => {
+  await t.test('a table that keeps headers and raw body can be replayed', async () => {
     await client.query(
       `CREATE TABLE whole (data JSONB) INCLUDE HEADERS AS headers INCLUDE BODY AS raw ${check}`,
     );
@@ -128,7 +128,7 @@ test('replay sends what the sender sent, and invents nothing', { timeout: 120_00
     assert.equal(got[1]?.body.toString(), body);
   });
 
-  await t.test('a delivery whose signed id was not kept is not sent', async () => {
+  await t.test('headgate replay does not send a delivery whose signed id was not kept', async () => {
     const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
     await client.query(`CREATE SECRET w WITH (backend = 'meta') AS '${secret}'`);
     await client.query(
@@ -164,7 +164,7 @@ test('replay sends what the sender sent, and invents nothing', { timeout: 120_00
     assert.equal(headers['webhook-signature'], `v1,${mac}`);
   });
 
-  await t.test('nobody at the port: nothing was sent', async () => {
+  await t.test('a replay to a closed port reports that nothing was sent', async () => {
     const closed = createServer().listen(0, '127.0.0.1');
     await once(closed, 'listening');
     const { port } = closed.address() as AddressInfo;

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto';
 import { accepted, onEachEngine } from '../support/doors.ts';
 
 onEachEngine('PRIMARY KEY and INCLUDE', async (t, { client, post, rows }) => {
-  await t.test('a key upserts: the last writer wins, whole rows are replaced', async () => {
+  await t.test('a primary key upserts: the last writer replaces the whole row', async () => {
     await client.query(
       `CREATE TABLE orders (id INT PRIMARY KEY, status TEXT, n INT) WITH (connector = 'webhook')`,
     );
@@ -18,7 +18,7 @@ onEachEngine('PRIMARY KEY and INCLUDE', async (t, { client, post, rows }) => {
     assert.deepEqual([missing.status, missing.code], [422, 'row_refused'], missing.text);
   });
 
-  await t.test('one key many times at once is one row, and nobody is refused', async () => {
+  await t.test('concurrent upserts of one key give one row, and none is refused', async () => {
     await client.query(
       `CREATE TABLE hot (a INT, b TEXT, n INT, PRIMARY KEY (b, a)) WITH (connector = 'webhook')`,
     );
@@ -33,7 +33,7 @@ onEachEngine('PRIMARY KEY and INCLUDE', async (t, { client, post, rows }) => {
     ]);
   });
 
-  await t.test('the document itself may be the key', async () => {
+  await t.test('a document column may be the primary key', async () => {
     await client.query(`CREATE TABLE facts (data JSONB PRIMARY KEY) WITH (connector = 'webhook')`);
     await accepted(post('facts', '{"a":1,"b":[2]}'));
     await accepted(post('facts', '{ "b":[2.0], "a":1 }'));
@@ -41,7 +41,7 @@ onEachEngine('PRIMARY KEY and INCLUDE', async (t, { client, post, rows }) => {
     assert.deepEqual(await rows('SELECT count(*) FROM facts'), [['2']]);
   });
 
-  await t.test('a column generated from the document may be the key', async () => {
+  await t.test('a generated column may be the primary key', async () => {
     await client.query(`
       CREATE TABLE issues (data JSONB, id BIGINT GENERATED ALWAYS AS ((data->>'id')::bigint) STORED PRIMARY KEY)
         WITH (connector = 'webhook')`);
@@ -97,7 +97,7 @@ onEachEngine('PRIMARY KEY and INCLUDE', async (t, { client, post, rows }) => {
     assert.deepEqual([missing.status, missing.code], [422, 'row_refused'], missing.text);
   });
 
-  await t.test('the request itself is stored, and can be checked again', async () => {
+  await t.test('a stored request can be checked again', async () => {
     await client.query(`CREATE TABLE ledger (data JSONB) INCLUDE BODY AS raw INCLUDE METHOD AS method INCLUDE PATH AS path
       INCLUDE QUERY AS query INCLUDE REMOTE ADDRESS AS sender INCLUDE HEADER 'x-mark' AS mark WITH (connector = 'webhook')`);
     const body = ' {"b": 1.50,\r\n "a":"\\u00e9"}\n';

@@ -64,7 +64,7 @@ suite('life', () => {
     for (const line of headgate.stderr.trim().split('\n')) assert.equal(typeof JSON.parse(line), 'object');
   });
 
-  test('a port in use: one line, exit 1, nothing left running', async (t) => {
+  test('a start on a port in use prints one line and exits with 1', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
     onEnd(t, 'server', () => new Promise<void>((resolve) => void taken.close(() => resolve())));

@@ -49,7 +49,7 @@ suite('the webhook listener is switched', () => {
     assert.deepEqual(await headgate.signal('SIGTERM'), { code: 0, signal: null });
   });
 
-  test('on again: the same flag with true opens it, as its absence does', async (t) => {
+  test('the webhook listener opens again with the flag true or absent', async (t) => {
     const headgate = await startHeadgate(t, { args: ['--listen-enabled=true'] });
     assert.equal(await knock(headgate.ports.listen.port), 'open');
   });

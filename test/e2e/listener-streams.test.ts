@@ -97,31 +97,34 @@ onEachEngine(
   async (t, doors) => {
     const { rows } = doors;
 
-    await t.test('and what its ended connection had sent is stored before', async (t) => {
-      const { url, hold, letGo, waits, waiting, rests } = await heldTable(t, doors, 'ended');
-      for (let round = 0; round < 4; round++) {
-        await hold();
-        const first = await WsClient.open(url);
-        first.send(1, value(1));
-        await waits();
-        const place = await placeOf(doors);
-        await first.kill();
-        await noneIsOpen(doors);
-        const second = await connectBeside(doors, url, place);
-        second.init();
-        second.send(1, value(2));
-        await askedAll(doors);
-        if (second.acks.length > 0) assert.equal(await waiting(), 0);
-        await letGo();
-        await second.acked(1);
-        await rests();
-        assert.deepEqual(await rows('SELECT k, v FROM ended'), [['1', '2']]);
-        await second.kill();
-        await noneIsOpen(doors);
-      }
-    });
+    await t.test(
+      'a stream that reconnects to another process finds its earlier batches stored',
+      async (t) => {
+        const { url, hold, letGo, waits, waiting, rests } = await heldTable(t, doors, 'ended');
+        for (let round = 0; round < 4; round++) {
+          await hold();
+          const first = await WsClient.open(url);
+          first.send(1, value(1));
+          await waits();
+          const place = await placeOf(doors);
+          await first.kill();
+          await noneIsOpen(doors);
+          const second = await connectBeside(doors, url, place);
+          second.init();
+          second.send(1, value(2));
+          await askedAll(doors);
+          if (second.acks.length > 0) assert.equal(await waiting(), 0);
+          await letGo();
+          await second.acked(1);
+          await rests();
+          assert.deepEqual(await rows('SELECT k, v FROM ended'), [['1', '2']]);
+          await second.kill();
+          await noneIsOpen(doors);
+        }
+      },
+    );
 
-    await t.test('also when it ended because its process was killed', async (t) => {
+    await t.test('a stream whose process was killed finds its earlier batches stored', async (t) => {
       const { url, hold, letGo, waits, waiting, rests } = await heldTable(t, doors, 'killed');
       for (let round = 0; round < 4; round++) {
         await hold();
@@ -148,28 +151,31 @@ onEachEngine(
       }
     });
 
-    await t.test('and is told to try again while a process does not say that it has stored it', async (t) => {
-      const { url } = await heldTable(t, doors, 'hung');
-      const ws = await WsClient.connect(url);
-      const place = await placeOf(doors);
-      const hung = pidOf(doors, 3 - place);
-      process.kill(hung, 'SIGSTOP');
-      onEnd(t, 'hung', () => void process.kill(hung, 'SIGCONT'));
-      ws.init();
-      ws.send(1, value(3));
-      assert.deepEqual(await ws.ended, {
-        code: 1013,
-        fatal: 'table lookup failed: rows of an earlier connection are still being stored',
-        acks: [],
-      });
-      assert.deepEqual(await rows('SELECT k, v FROM hung'), []);
-      process.kill(hung, 'SIGCONT');
-      const again = new WsSender(() => url);
-      onEnd(t, 'sender', () => again.stop());
-      again.send(value(4));
-      await again.drained();
-      assert.deepEqual(await rows('SELECT k, v FROM hung'), [['1', '4']]);
-    });
+    await t.test(
+      'a stream gets a retryable refusal while a process has not confirmed its earlier batches',
+      async (t) => {
+        const { url } = await heldTable(t, doors, 'hung');
+        const ws = await WsClient.connect(url);
+        const place = await placeOf(doors);
+        const hung = pidOf(doors, 3 - place);
+        process.kill(hung, 'SIGSTOP');
+        onEnd(t, 'hung', () => void process.kill(hung, 'SIGCONT'));
+        ws.init();
+        ws.send(1, value(3));
+        assert.deepEqual(await ws.ended, {
+          code: 1013,
+          fatal: 'table lookup failed: rows of an earlier connection are still being stored',
+          acks: [],
+        });
+        assert.deepEqual(await rows('SELECT k, v FROM hung'), []);
+        process.kill(hung, 'SIGCONT');
+        const again = new WsSender(() => url);
+        onEnd(t, 'sender', () => again.stop());
+        again.send(value(4));
+        await again.drained();
+        assert.deepEqual(await rows('SELECT k, v FROM hung'), [['1', '4']]);
+      },
+    );
   },
   { HEADGATE_LISTENERS: '2', HEADGATE_LOG_LEVEL: 'debug' },
 );

@@ -38,7 +38,7 @@ const shared = sharedHeadgate({
 });
 
 suite('two listener processes', () => {
-  test('share a port, and both serve; their metrics are one', async (t) => {
+  test('two listener processes share a port and merge their metrics', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')
@@ -62,7 +62,7 @@ suite('two listener processes', () => {
     assert.equal(answered.length, 40);
   });
 
-  test('no secret goes to them by command line or environment', async () => {
+  test('listener processes get no secret by command line or environment', async () => {
     const key = Buffer.alloc(32, 7).toString('base64');
     const headgate = await shared();
     const processes = listenerProcesses(headgate.child.pid ?? 0);
@@ -74,9 +74,9 @@ suite('two listener processes', () => {
   });
 
   for (const rate of ['HEADGATE_ADDRESS_RATE', 'HEADGATE_TABLE_RATE'] as const)
-    test(`${rate} is kept by both together, over time`, (t) => keepsRate(t, rate));
+    test(`${rate} is kept by both listener processes together`, (t) => keepsRate(t, rate));
 
-  test('what cannot work is said in one line, and nothing is left', async (t) => {
+  test('invalid listener settings are reported in one line, and nothing is left behind', async (t) => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     onEnd(t, 'port', () => void taken.close());
@@ -125,7 +125,7 @@ onEachEngine(
       await within(1_000, () => all(path, 'two', 404));
     });
 
-    await t.test('what came to a table is counted by all of them together', async () => {
+    await t.test('listener processes together count the requests of a table', async () => {
       await client.query(`CREATE SECRET g WITH (backend = 'meta') AS 'key'`);
       await client.query(
         `CREATE TABLE counted (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET g USING github`,

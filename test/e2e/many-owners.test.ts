@@ -7,7 +7,7 @@ const owners = 24;
 
 suite('the first rows of many owners at one time', () => {
   for (const listeners of ['1', '3'])
-    test(`are all stored at the first attempt (listener processes: ${listeners})`, async (t) => {
+    test(`the first rows of many simultaneous owners are stored at the first attempt (listener processes: ${listeners})`, async (t) => {
       const headgate = await startHeadgate(t, { env: { HEADGATE_LISTENERS: listeners } });
       const root = await headgate.client(t);
       for (let i = 0; i < owners; i++)

@@ -11,7 +11,7 @@ import { within } from '../support/within.ts';
 
 const readiness = (headgate: Headgate) => asked(`${headgate.adminUrl}/readyz`);
 
-test('without its master key Headgate is not ready and says why; with the key back it goes on', async (t) => {
+test('Headgate without its master key is not ready and says why; with the key back it continues', async (t) => {
   const dataDir = await temporaryFolder(t);
   const path = join(dataDir, 'master.key');
   const first = await startHeadgate(t, { dataDir });
@@ -46,7 +46,7 @@ test('without its master key Headgate is not ready and says why; with the key ba
   );
 });
 
-test('another master key is told as well', async (t) => {
+test('Headgate reports another master key, too', async (t) => {
   const dataDir = await temporaryFolder(t);
   const first = await startHeadgate(t, { dataDir });
   await first.signal('SIGTERM');

@@ -256,7 +256,7 @@ suite('headgate move', () => {
   });
 
   test(
-    'under load, as the page has it: no answered request is lost, and what is not answered comes again',
+    'headgate move under load loses no answered request, and unanswered ones are repeated',
     { timeout: 180_000 },
     async (t) => {
       const there = await elsewhere(t);
@@ -379,7 +379,7 @@ suite('headgate move', () => {
   );
 
   test(
-    'what is not carried is said before anything is touched, and so is what can never work',
+    'headgate move reports what it does not carry before it changes anything',
     { timeout: 180_000 },
     async (t) => {
       const there = await elsewhere(t);
@@ -422,7 +422,7 @@ headgate: nothing was changed: move these by hand, and run it again with --leave
   );
 
   test(
-    'what the target lacks is said before anything is touched, and the statements that it names are enough',
+    'headgate move reports what the target lacks before it changes anything, with sufficient statements',
     { timeout: 180_000 },
     async (t) => {
       const there = await elsewhere(t);

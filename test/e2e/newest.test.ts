@@ -77,7 +77,7 @@ onEachEngine('newest rows', async (t, { headgate, client, database, post, rows }
     assert.match((await headed.ended).fatal ?? '', /version is a header/);
   });
 
-  await t.test('the events gateway, small bodies and large ones', async () => {
+  await t.test('the option version works for the events gateway, with small and large bodies', async () => {
     const events = async (body: string, query = '&on_conflict=update') => {
       const url = `${headgate.gatewayUrl}/v1/events?name=orders&database=${database}${query}`;
       const { status, text } = await asked(url, { method: 'POST', body });
@@ -105,7 +105,7 @@ onEachEngine('newest rows', async (t, { headgate, client, database, post, rows }
     );
   });
 
-  await t.test('a table whose code runs as its owner', async () => {
+  await t.test('the option version works in a table whose code runs as its owner', async () => {
     await client.query('SET ROLE newest_owner').catch(() => undefined);
     await client.query('RESET ROLE');
     assert.equal(await answer(post('theirs', order(1, 5, 'five'))), '200 {"rows":1}');
@@ -137,7 +137,7 @@ onEachEngine('newest rows', async (t, { headgate, client, database, post, rows }
     assert.deepEqual(await rows('SELECT note FROM orders WHERE id = 30'), [['six']]);
   });
 
-  await t.test('the statements of the pages are accepted as they stand there', async () => {
+  await t.test('the documented statements of the option version are accepted', async () => {
     for (const [page, name] of [
       ['docs/sql/statements.md', 'version'],
       ['docs/thin-events.md', 'events'],
@@ -153,7 +153,7 @@ onEachEngine('newest rows', async (t, { headgate, client, database, post, rows }
     assert.deepEqual((await rows('SHOW CREATE TABLE changes'))[0], shown);
   });
 
-  await t.test('what was stale is counted', async () => {
+  await t.test('stale rows are counted in the metrics', async () => {
     const { text } = await asked(`${headgate.adminUrl}/metrics`);
     assert.match(
       text,

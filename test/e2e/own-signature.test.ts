@@ -6,7 +6,7 @@ import { startHeadgate } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
 import { requireTool } from '../support/tools.ts';
 
-test('a signature of one’s own, as the page shows it', async (t) => {
+test('the documented custom signature works', async (t) => {
   if (['curl', 'openssl', 'sh'].some((tool) => requireTool(t, tool) === null)) return;
   const headgate = await startHeadgate(t);
   const client = await headgate.client(t);

@@ -34,7 +34,7 @@ const count = async (client: Client): Promise<number> => {
 };
 
 suite('code of a table’s owner', () => {
-  test('gains nothing by any door', async (t) => {
+  test("an owner's code gains no rights through any port", async (t) => {
     const headgate = await startHeadgate(t, { args: ['--events-role=root'] });
     const root = await headgate.client(t);
     await root.query(setUp);
@@ -74,7 +74,7 @@ suite('code of a table’s owner', () => {
     }
   });
 
-  test('nor by a request that is tried again, nor behind a view', async (t) => {
+  test("code of a table's owner does not gain rights through a retried request or a view", async (t) => {
     const headgate = await startHeadgate(t, { args: ['--events-role=root'] });
     const root = await headgate.client(t);
     await root.query(setUp);
@@ -156,7 +156,7 @@ suite('code of a table’s owner', () => {
     assert.equal(await count(root), 301);
   });
 
-  test('nor in front of a database that has never seen Headgate', async (t) => {
+  test("code of a table's owner does not gain rights in a database new to Headgate", async (t) => {
     const server = await startServer(embeddedBin);
     onEnd(t, 'server', () => server.close());
     const config = { host: server.socketDir, database: 'postgres' };

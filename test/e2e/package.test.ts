@@ -52,7 +52,7 @@ test('the npm package', async (suite) => {
   const { tarball, files } = await packHeadgate(suite);
 
   await suite.test(
-    'holds the program, its types and its documents, freshly built, and nothing of the workshop',
+    'the npm package holds the freshly built program, types and documents, and nothing else',
     () => {
       for (const wanted of [
         'dist/src/app/cli.js',
@@ -129,8 +129,9 @@ test('the npm package', async (suite) => {
       assert.equal(script.status, 200);
       assert.deepEqual(await terminate(headgate), { code: 0, signal: null });
 
-      await t.test('and `import` starts one inside another program, with types that check', () =>
-        usedAsLibrary(t, folder),
+      await t.test(
+        '`import` of the npm package starts Headgate inside another program, with checked types',
+        () => usedAsLibrary(t, folder),
       );
     },
   );

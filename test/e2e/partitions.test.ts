@@ -8,7 +8,7 @@ onEachEngine('a partitioned table', async (t, doors) => {
   const { client, post, rows } = doors;
 
   await t.test(
-    'takes documents into its partitions; one that fits none is refused to its sender alone',
+    'a partitioned table stores into its partitions, and a row that fits none is refused alone',
     async () => {
       await client.query(`
       CREATE TABLE events (data JSONB, kind TEXT GENERATED ALWAYS AS (data->>'kind') STORED, at TIMESTAMPTZ DEFAULT now())
@@ -32,7 +32,7 @@ onEachEngine('a partitioned table', async (t, doors) => {
     },
   );
 
-  await t.test('by COPY too: one column, and rows that no partition takes', async () => {
+  await t.test('a partitioned table stored by COPY refuses rows that no partition accepts', async () => {
     await client.query(`
       CREATE TABLE docs (data JSONB) PARTITION BY LIST ((data->>'kind')) WITH (connector = 'webhook');
       CREATE TABLE docs_a PARTITION OF docs FOR VALUES IN ('a')`);
@@ -47,7 +47,7 @@ onEachEngine('a partitioned table', async (t, doors) => {
     assert.deepEqual(await rows('SELECT count(*) FROM docs_a'), [['32']]);
   });
 
-  await t.test('replaces rows by a key that holds the partition key', async () => {
+  await t.test('a partitioned table upserts by a key that holds the partition key', async () => {
     await assert.rejects(
       client.query(
         `CREATE TABLE wrong (id INT PRIMARY KEY, day DATE) PARTITION BY RANGE (day) WITH (connector = 'webhook')`,
@@ -72,7 +72,7 @@ onEachEngine('a partitioned table', async (t, doors) => {
     );
   });
 
-  await t.test('goes on while partitions are attached and detached', async () => {
+  await t.test('a partitioned table keeps accepting while partitions are attached and detached', async () => {
     await client.query(`
       CREATE TABLE busy (data JSONB) PARTITION BY LIST ((data->>'p')) WITH (connector = 'webhook');
       CREATE TABLE busy_0 PARTITION OF busy FOR VALUES IN ('0');
@@ -103,7 +103,7 @@ onEachEngine('a partitioned table', async (t, doors) => {
   });
 
   await t.test(
-    'is shown as it was made; its partitions are no endpoints unless they are made ones',
+    'SHOW CREATE TABLE prints a partitioned table, and its partitions are no endpoints by default',
     async () => {
       const [[, sql] = []] = await rows('SHOW CREATE TABLE by_n');
       assert.match(sql ?? '', /PARTITION BY LIST \(n\)\nINCLUDE HEADER 'x-n' AS n\nWITH \(/);

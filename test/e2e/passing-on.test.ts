@@ -39,7 +39,7 @@ test('rows are passed on to who listens, to another PostgreSQL and to a reader o
   await client.query("CREATE TABLE deliveries (data JSONB) WITH (connector = 'webhook')");
   await post(5);
 
-  await t.test('LISTEN', async () => {
+  await t.test('the documented LISTEN example works', async () => {
     await client.query(await commandsOf(page, 'notify'));
     const told = new Promise<string | undefined>((resolve) =>
       client.on('notification', (it) => resolve(it.payload)),

@@ -231,7 +231,7 @@ test('strangers: garbage instead of a proof, and the same questions for every na
   assert.equal(await login(headgate, 'root', password), 'root');
 });
 
-test('what cannot be: a password for another server, one that clients would read differently', async (t) => {
+test("headgate password refuses another server's role and ambiguous passwords", async (t) => {
   for (const [env, said] of [
     [
       { HEADGATE_SQL_PASSWORD: 'x', HEADGATE_DATABASE_URL: 'postgresql://localhost/x' },

@@ -21,7 +21,7 @@ async function untouched(client: Client, table: string, count: number): Promise<
   assert.deepEqual(rows, [{ n: count, good: count }], table);
 }
 
-test('no door fills a private column', async (t) => {
+test('no port fills a private column', async (t) => {
   const headgate = await startHeadgate(t);
   const root = await headgate.client(t);
   const make = (name: string, options: string) =>
@@ -44,7 +44,7 @@ test('no door fills a private column', async (t) => {
   await untouched(root, 'forms', 1);
   await untouched(root, 'batches', 3);
 
-  await t.test('a WebSocket, which inserts, upserts and updates', async () => {
+  await t.test('a WebSocket never fills a private column: insert, upsert and update', async () => {
     const client = await WsClient.open(
       `ws://127.0.0.1:${headgate.ports.listen.port}/ingest/dev/public/orders`,
     );
@@ -58,7 +58,7 @@ test('no door fills a private column', async (t) => {
     await untouched(root, 'orders', 3);
   });
 
-  await t.test('an upsert leaves them as they are', async () => {
+  await t.test('an upsert leaves private columns unchanged', async () => {
     await root.query('UPDATE orders SET done_at = now(), attempts = 7 WHERE id = 3');
     assert.equal((await post('orders', '{"id":3,"note":"again","attempts":0,"done_at":null}')).status, 200);
     const { rows } = await root.query(
@@ -68,46 +68,49 @@ test('no door fills a private column', async (t) => {
     await root.query('DELETE FROM orders WHERE id = 3');
   });
 
-  await t.test('POST /v1/events, by each way and with a scoped token', async () => {
-    await root.query(`CREATE TABLE parts (${columns.replace('PRIMARY KEY', 'NOT NULL')}) PARTITION BY RANGE (id)
+  await t.test(
+    'POST /v1/events never fills a private column, on every path and with a scoped token',
+    async () => {
+      await root.query(`CREATE TABLE parts (${columns.replace('PRIMARY KEY', 'NOT NULL')}) PARTITION BY RANGE (id)
       WITH (connector = 'webhook', private = 'done_at, attempts')`);
-    await root.query('CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (1000)');
-    const token = (await root.query<{ token: string }>('CREATE TOKEN app FOR INSERT ON orders')).rows[0];
-    const value = Object.values(token ?? {}).find((it) => it.startsWith('hg')) ?? '';
-    let id = 100;
-    let sent = 0;
-    for (const table of ['orders', 'parts', 'parts_1'])
-      for (const query of ['', '&on_conflict=update', '&on_conflict=ignore', '&on_error=skip'])
-        for (const authorization of table === 'orders' && value !== '' ? ['', `Bearer ${value}`] : ['']) {
-          if (query.includes('update') && (authorization !== '' || table !== 'orders')) continue;
-          if (query.includes('ignore') && table !== 'orders') continue;
-          id += 1;
-          const answer = await asked(`${headgate.gatewayUrl}/v1/events?name=${table}${query}`, {
-            method: 'POST',
-            body: JSON.stringify(evil(id)),
-            headers: {
-              'content-type': 'application/x-ndjson',
-              ...(authorization === '' ? {} : { authorization }),
-            },
-          });
-          assert.equal(answer.status, 200, answer.text);
-          sent += table === 'orders' ? 1 : 0;
-        }
-    assert.equal(sent, 7);
-    await untouched(root, 'orders', 2 + sent);
-    await untouched(root, 'parts', 4);
-    // A large body takes a transaction of its own.
-    const large = Array.from({ length: 30_000 }, (_, i) => JSON.stringify(evil(10_000 + i))).join('\n');
-    const answer = await asked(`${headgate.gatewayUrl}/v1/events?name=orders`, {
-      method: 'POST',
-      body: large,
-      headers: { 'content-type': 'application/x-ndjson' },
-    });
-    assert.equal(answer.status, 200, answer.text);
-    await untouched(root, 'orders', 2 + sent + 30_000);
-  });
+      await root.query('CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (1000)');
+      const token = (await root.query<{ token: string }>('CREATE TOKEN app FOR INSERT ON orders')).rows[0];
+      const value = Object.values(token ?? {}).find((it) => it.startsWith('hg')) ?? '';
+      let id = 100;
+      let sent = 0;
+      for (const table of ['orders', 'parts', 'parts_1'])
+        for (const query of ['', '&on_conflict=update', '&on_conflict=ignore', '&on_error=skip'])
+          for (const authorization of table === 'orders' && value !== '' ? ['', `Bearer ${value}`] : ['']) {
+            if (query.includes('update') && (authorization !== '' || table !== 'orders')) continue;
+            if (query.includes('ignore') && table !== 'orders') continue;
+            id += 1;
+            const answer = await asked(`${headgate.gatewayUrl}/v1/events?name=${table}${query}`, {
+              method: 'POST',
+              body: JSON.stringify(evil(id)),
+              headers: {
+                'content-type': 'application/x-ndjson',
+                ...(authorization === '' ? {} : { authorization }),
+              },
+            });
+            assert.equal(answer.status, 200, answer.text);
+            sent += table === 'orders' ? 1 : 0;
+          }
+      assert.equal(sent, 7);
+      await untouched(root, 'orders', 2 + sent);
+      await untouched(root, 'parts', 4);
+      // A large body takes a transaction of its own.
+      const large = Array.from({ length: 30_000 }, (_, i) => JSON.stringify(evil(10_000 + i))).join('\n');
+      const answer = await asked(`${headgate.gatewayUrl}/v1/events?name=orders`, {
+        method: 'POST',
+        body: large,
+        headers: { 'content-type': 'application/x-ndjson' },
+      });
+      assert.equal(answer.status, 200, answer.text);
+      await untouched(root, 'orders', 2 + sent + 30_000);
+    },
+  );
 
-  await t.test('a retry', async () => {
+  await t.test('a retried request never fills a private column', async () => {
     await root.query(
       "CREATE TABLE late (id INT PRIMARY KEY, note TEXT, done_at TIMESTAMPTZ, attempts INT DEFAULT 0, CHECK (id < 5)) WITH (connector = 'webhook', private = 'done_at, attempts')",
     );
@@ -125,7 +128,7 @@ test('no door fills a private column', async (t) => {
     await within(10_000, () => untouched(root, 'late', 1));
   });
 
-  await t.test('a rename is followed, and ALTER TABLE changes it', async () => {
+  await t.test('the private option follows a renamed column, and ALTER TABLE changes it', async () => {
     await root.query('ALTER TABLE orders RENAME COLUMN done_at TO "Done, at"');
     const shown = async () =>
       (await root.query<{ 'Create Sql': string }>('SHOW CREATE TABLE orders')).rows[0]?.['Create Sql'] ?? '';
@@ -150,42 +153,45 @@ test('no door fills a private column', async (t) => {
     });
   });
 
-  await t.test('what cannot work is refused, and a table that is not what it seems says so', async () => {
-    const refuses = (columnList: string, rest: string, message: RegExp) =>
-      assert.rejects(root.query(`CREATE TABLE x (${columnList}) ${rest}`), message);
-    const of = (value: string, more = '') => `WITH (connector = 'webhook', private = '${value}'${more})`;
-    await refuses('data JSONB', of('nothing'), /column "nothing" does not exist/);
-    await refuses('data JSONB, n INT NOT NULL', of('n'), /NOT NULL and has no default/);
-    await refuses('data JSONB', of('data'), /has a column that takes the body/);
-    await refuses('data JSONB, h TEXT', `INCLUDE HEADER 'x' AS h ${of('h')}`, /filled from the request/);
-    await refuses('data JSONB, d INT', of('d', `, document = 'd'`), /cannot take the body/);
-    for (const wrong of ['a b', ',', 'a,', 'a,,b', '"a', "a''b"])
-      await refuses('a INT', of(wrong), /private is a list of columns/);
-    await refuses('a INT, b INT', of('a, "a"'), /private twice/);
-    const notices: string[] = [];
-    root.on('notice', ({ message = '', hint }) => notices.push(`${message} ${String(hint)}`));
-    await root.query(`CREATE TABLE n1 (data JSONB, done_at TIMESTAMPTZ) WITH (connector = 'webhook')`);
-    assert.match(
-      notices.join('\n'),
-      /because "done_at" has no default .*document = 'data'.*private = 'done_at'/,
-    );
-    notices.length = 0;
-    await root.query(
-      `CREATE TABLE n2 (data JSONB, done_at TIMESTAMPTZ) WITH (connector = 'webhook', private = 'done_at')`,
-    );
-    await root.query(`CREATE TABLE n3 (id INT, note TEXT) WITH (connector = 'webhook')`);
-    await root.query(
-      `CREATE TABLE n4 (data JSONB, done_at TIMESTAMPTZ) WITH (connector = 'webhook', document = '')`,
-    );
-    assert(!notices.join('\n').includes('no default'), notices.join('\n'));
-    assert.equal((await post('n2', '{"any":1}')).status, 200);
-    assert.deepEqual((await root.query('SELECT data, done_at FROM n2')).rows, [
-      { data: { any: 1 }, done_at: null },
-    ]);
-  });
+  await t.test(
+    'invalid private columns are refused, and a table with changed columns reports it',
+    async () => {
+      const refuses = (columnList: string, rest: string, message: RegExp) =>
+        assert.rejects(root.query(`CREATE TABLE x (${columnList}) ${rest}`), message);
+      const of = (value: string, more = '') => `WITH (connector = 'webhook', private = '${value}'${more})`;
+      await refuses('data JSONB', of('nothing'), /column "nothing" does not exist/);
+      await refuses('data JSONB, n INT NOT NULL', of('n'), /NOT NULL and has no default/);
+      await refuses('data JSONB', of('data'), /has a column that takes the body/);
+      await refuses('data JSONB, h TEXT', `INCLUDE HEADER 'x' AS h ${of('h')}`, /filled from the request/);
+      await refuses('data JSONB, d INT', of('d', `, document = 'd'`), /cannot take the body/);
+      for (const wrong of ['a b', ',', 'a,', 'a,,b', '"a', "a''b"])
+        await refuses('a INT', of(wrong), /private is a list of columns/);
+      await refuses('a INT, b INT', of('a, "a"'), /private twice/);
+      const notices: string[] = [];
+      root.on('notice', ({ message = '', hint }) => notices.push(`${message} ${String(hint)}`));
+      await root.query(`CREATE TABLE n1 (data JSONB, done_at TIMESTAMPTZ) WITH (connector = 'webhook')`);
+      assert.match(
+        notices.join('\n'),
+        /because "done_at" has no default .*document = 'data'.*private = 'done_at'/,
+      );
+      notices.length = 0;
+      await root.query(
+        `CREATE TABLE n2 (data JSONB, done_at TIMESTAMPTZ) WITH (connector = 'webhook', private = 'done_at')`,
+      );
+      await root.query(`CREATE TABLE n3 (id INT, note TEXT) WITH (connector = 'webhook')`);
+      await root.query(
+        `CREATE TABLE n4 (data JSONB, done_at TIMESTAMPTZ) WITH (connector = 'webhook', document = '')`,
+      );
+      assert(!notices.join('\n').includes('no default'), notices.join('\n'));
+      assert.equal((await post('n2', '{"any":1}')).status, 200);
+      assert.deepEqual((await root.query('SELECT data, done_at FROM n2')).rows, [
+        { data: { any: 1 }, done_at: null },
+      ]);
+    },
+  );
 });
 
-test('nor does a request that had waited on the disk', async (t: TestContext) => {
+test('a spooled request does not reveal private columns', async (t: TestContext) => {
   const server = await MortalServer.start(t);
   const stage = new SpoolStage(t, server, await temporaryFolder(t));
   await stage.startHeadgate();

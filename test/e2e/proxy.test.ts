@@ -132,7 +132,7 @@ for (const [name, start] of Object.entries(proxies)) {
       if (name === 'nginx') assert.doesNotMatch(await proxy.log(), /buffered to a temporary file/);
     });
 
-    test('a WebSocket is led through, both ways', async (t) => {
+    test('a WebSocket works through the proxy in both directions', async (t) => {
       const program = requireTool(t, name);
       if (program === null) return;
       const backend = await witness(t);

@@ -7,7 +7,7 @@ import { startHeadgate } from '../support/headgate.ts';
 import { startTcpServer } from '../support/tls-server.ts';
 import { within } from '../support/within.ts';
 
-test('read-only for a while: 503, the connection is not kept, and by itself back', async (t) => {
+test('a database that turns read-only gives 503 until it is writable again', async (t) => {
   const server = await startTcpServer();
   onEnd(t, 'server', () => server.close());
   const url = `postgresql://root@127.0.0.1:${server.port}/postgres`;

@@ -101,20 +101,23 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     },
   );
 
-  await t.test('in a real browser: rows until the token expires, then no further attempt', async (step) => {
-    const pages = await openPages(step);
-    if (pages === null) return;
-    const { origin, other, follow } = pages;
-    const short = await token(
-      `browser FOR SELECT ON clicks WITH (expires = '3 seconds', origins = '${origin}')`,
-    );
-    assert.deepEqual(await follow(origin, urlOf(`name=clicks&after=0&token=${short}`)), ['{"n":11}']);
-    const longer = await token(`longer FOR SELECT ON clicks WITH (origins = '${origin}')`);
-    assert.deepEqual(await follow(other, urlOf(`name=clicks&after=0&token=${longer}`)), []);
-    assert.deepEqual(await follow(origin, urlOf(`name=other&after=0&token=${longer}`)), []);
-  });
+  await t.test(
+    "a browser's EventSource with a read token gets rows until it expires, then stops",
+    async (step) => {
+      const pages = await openPages(step);
+      if (pages === null) return;
+      const { origin, other, follow } = pages;
+      const short = await token(
+        `browser FOR SELECT ON clicks WITH (expires = '3 seconds', origins = '${origin}')`,
+      );
+      assert.deepEqual(await follow(origin, urlOf(`name=clicks&after=0&token=${short}`)), ['{"n":11}']);
+      const longer = await token(`longer FOR SELECT ON clicks WITH (origins = '${origin}')`);
+      assert.deepEqual(await follow(other, urlOf(`name=clicks&after=0&token=${longer}`)), []);
+      assert.deepEqual(await follow(origin, urlOf(`name=other&after=0&token=${longer}`)), []);
+    },
+  );
 
-  await t.test('nothing else: other tables, which are there or not, writing, SQL', async () => {
+  await t.test('a read token permits no other tables, no writing and no SQL', async () => {
     const live = await token('narrow FOR SELECT ON clicks');
     for (const name of [
       'other',
@@ -166,7 +169,7 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     assert.equal(await refused(`name=clicks&%74oken=${live}x`), '401 token_required');
   });
 
-  await t.test('it expires, and with it an open stream', async (step) => {
+  await t.test('a read token expires, and ends its open stream', async (step) => {
     const short = await token(`short FOR SELECT ON clicks WITH (expires = '2 seconds')`);
     const followed = await open(step, `name=clicks&token=${short}`);
     assert.equal(followed.response.status, 200);
@@ -176,7 +179,7 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     await token(`short FOR SELECT ON clicks`);
   });
 
-  await t.test('dropped, or its owner without the right: the stream ends', async (step) => {
+  await t.test('a stream ends when its read token is dropped or the owner loses the right', async (step) => {
     const live = await token('dropped FOR SELECT ON clicks');
     const followed = await open(step, `name=clicks&token=${live}`);
     await root.query('DROP TOKEN dropped');
@@ -191,7 +194,7 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     await root.query('GRANT SELECT ON clicks TO alice');
   });
 
-  await t.test('it is for the table, and not for the name', async (step) => {
+  await t.test('a read token is bound to the table, not to its name', async (step) => {
     const live = await token('renamed FOR SELECT ON clicks');
     await root.query('ALTER TABLE clicks RENAME TO was_clicks; ALTER TABLE other RENAME TO clicks');
     assert.equal(await refused(`name=clicks&token=${live}`), '403 token_scope');
@@ -199,7 +202,7 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     await root.query('ALTER TABLE clicks RENAME TO other; ALTER TABLE was_clicks RENAME TO clicks');
   });
 
-  await t.test('its holders cannot take the place of everybody else', async (step) => {
+  await t.test('holders of read tokens cannot use up all connections', async (step) => {
     const live = await token('many FOR SELECT ON clicks');
     const all = await Promise.all(
       Array.from({ length: limits.streamsOfTokensMax + 5 }, () => open(step, `name=clicks&token=${live}`)),
@@ -211,7 +214,7 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     assert.equal(own.response.status, 200);
   });
 
-  await t.test('nor its tables', async (step) => {
+  await t.test('holders of a read token cannot use up all stream tables', async (step) => {
     const names = ['one', 'two', 'three'];
     for (const name of names) await root.query(`CREATE TABLE ${name} (n int)`);
     const live = await token(`tables FOR SELECT ON ${names.join(', ')}`);
@@ -229,7 +232,7 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     assert.equal(own.response.status, 200);
   });
 
-  await t.test('nor the memory, with large rows that they do not read', async (step) => {
+  await t.test('holders of a read token cannot use up the memory with unread large rows', async (step) => {
     await root.query(`CREATE TABLE large AS SELECT repeat('x', 15000000) AS x`);
     const live = await token('large FOR SELECT ON large');
     const { port } = headgate.ports.gateway;
@@ -266,7 +269,7 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     assert.equal(status, 200);
   });
 
-  await t.test('who may create one, and for how long', async () => {
+  await t.test('only permitted roles create read tokens, for a bounded time', async () => {
     for (const [words, code, client] of [
       ['a FOR SELECT ON guarded', '42501', alice],
       ['a FOR SELECT ON other', '42501', alice],
@@ -296,7 +299,7 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
     );
   });
 
-  await t.test('no log, metric, error or table has a token', async () => {
+  await t.test('read tokens appear in no log, metric, error or table', async () => {
     const wrong = `hgt_${'f'.repeat(64)}`;
     const answers = await Promise.all(
       [

@@ -27,7 +27,7 @@ async function rejected(client: Client, table: string, count: number): Promise<r
 const failed = 'Signature verification failed';
 
 suite('reasons of refused requests', () => {
-  test('name the first thing that was not true', async (t) => {
+  test('refusal reasons name the first condition that was not true', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     await client.query(`
@@ -85,7 +85,7 @@ suite('reasons of refused requests', () => {
     assert.doesNotMatch(JSON.stringify(asked), /somebodys/);
   });
 
-  test('are not looked for in a body of which only a part was kept', async (t) => {
+  test('refusal reasons are not computed from a truncated body', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     await client.query(`

@@ -18,7 +18,7 @@ async function keptBy(headgate: Headgate): Promise<Record<string, number>> {
 const total = (kept: Record<string, number>) => Object.values(kept).reduce((sum, n) => sum + n, 0);
 
 suite('a flood of refused requests', () => {
-  test('is answered, counted and cut off, and costs an honest sender nothing', async (t) => {
+  test('a flood of refused requests is answered, counted and cut off, without harm to other senders', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')
@@ -88,7 +88,7 @@ suite('a flood of refused requests', () => {
     assert.equal((await client.query('select from t')).rowCount, 1);
   });
 
-  test('while the database is away they wait in memory, and are written when it is back', async (t) => {
+  test('refused requests wait in memory while the database is away, and are written afterwards', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);

@@ -48,7 +48,7 @@ async function settled(client: Client, id: string): Promise<Row> {
 }
 
 suite('rejected requests', () => {
-  test('are kept with what their owner needs, without credentials', async (t) => {
+  test('rejected requests are kept with what their owner needs, without credentials', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     await client.query(`CREATE SECRET s WITH (backend = 'meta') AS 'key';
@@ -102,7 +102,7 @@ suite('rejected requests', () => {
     );
   });
 
-  test('are seen by the owner of their table alone, and go with it', async (t) => {
+  test("rejected requests are visible to their table's owner only, and are dropped with it", async (t) => {
     const headgate = await startHeadgate(t);
     const root = await headgate.client(t);
     await root.query(`CREATE ROLE alice LOGIN; CREATE ROLE bob LOGIN;
@@ -139,7 +139,7 @@ suite('rejected requests', () => {
 });
 
 suite('retry_rejected', () => {
-  test('stores what fits now, many at once, and says what became of each', async (t) => {
+  test('retry_rejected stores requests that now fit, many at once, and returns each outcome', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE t (id int PRIMARY KEY, webhook text, arrived timestamptz)
@@ -187,7 +187,7 @@ suite('retry_rejected', () => {
     assert.equal((await client.query('select from headgate.rejected_requests')).rowCount, 5);
   });
 
-  test('what VALIDATE did not accept is stored by force only', async (t) => {
+  test('retry_rejected stores a request refused by VALIDATE by force only', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')

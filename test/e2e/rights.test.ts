@@ -16,7 +16,7 @@ const statementsOf = async (block: string) =>
     .map((sql) => sql.trim())
     .filter((sql) => sql !== '');
 
-test('what the page grants is enough for tables of other roles, and less is refused in one sentence', async (t) => {
+test('the documented grants suffice for tables of other roles, and less is refused in one sentence', async (t) => {
   const server = await startTcpServer();
   onEnd(t, 'server', () => server.close());
   const as = async (user: string, database = 'app') => {

@@ -72,7 +72,7 @@ const allServed = {
 };
 
 suite('secrets rotate-key', () => {
-  test('while requests come: none is refused, and what is left is sealed with the new key alone', async (t) => {
+  test('rotate-key under load refuses no request, and leaves values sealed with the new key only', async (t) => {
     const dataDir = await temporaryFolder(t);
     const headgate = await startHeadgate(t, { dataDir });
     await makeTables(headgate, t);
@@ -136,7 +136,7 @@ suite('secrets rotate-key', () => {
     assert.deepEqual(await answers(again), allServed);
   });
 
-  test('refuses where there is nothing to rotate, and goes by the environment', async (t) => {
+  test('rotate-key refuses where nothing is to rotate, and reads the environment', async (t) => {
     const dataDir = await temporaryFolder(t);
     const none = new Rotation(t, join(dataDir, 'none'));
     assert.equal(await none.ended, 1);
@@ -254,7 +254,7 @@ suite('a secret that does not open', () => {
     assert(!headgate.stderr.includes(canary));
   });
 
-  test('another master key: 503 for each table that needs it, 200 for the others', async (t) => {
+  test('another master key gives 503 for tables that need a secret, 200 for the others', async (t) => {
     const dataDir = await temporaryFolder(t);
     const first = await startHeadgate(t, { dataDir });
     await makeTables(first, t);

@@ -9,7 +9,7 @@ import { quote } from '../support/senders.ts';
 
 const shared = sharedHeadgate();
 
-test('Viber: delivered and seen are two events of one message', async (t) => {
+test("Viber's delivered and seen are two deliveries of one message", async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await client.query(`

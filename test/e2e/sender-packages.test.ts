@@ -20,7 +20,7 @@ import { type Sent, braintree, packages } from '../support/package-signers.ts';
 
 const rootFolder = fileURLToPath(new URL('../../..', import.meta.url));
 
-test("what the senders' own packages sign is accepted, forged or changed it is 401", async (t) => {
+test("requests signed by the senders' own packages are accepted, and forged or changed ones get 401", async (t) => {
   const headgate = await startHeadgate(t, { args: [`--public-url=${publicUrl}`] });
   const client = await headgate.client(t);
   for (const [i, packaged] of packages.entries()) {

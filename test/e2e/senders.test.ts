@@ -34,7 +34,7 @@ function spelledOut(sender: Sender, table: string): string {
 /** Each of them is one pure test of src/senders already, and all of them are here in the long run. */
 const tried = sampleOf([...senders.values()], 24);
 
-test('each has a table, its own signed request is a row there, and a forged one is 401', async (t) => {
+test("each sender's signed request becomes a row, and a forged one gets 401", async (t) => {
   t.diagnostic(sampleSeed);
   const headgate = await shared();
   const client = await headgate.client(t);
@@ -166,7 +166,7 @@ test('the command line: one, many, a body of its own, a sender that is not known
   assert.match(unknown.stderr, /^headgate: unknown sender "standard_webhook": Perhaps standard_webhooks/);
 });
 
-test('an old and a new secret: each is good while both are named', async (t) => {
+test('old and new secret are both accepted while the check names both', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await createSenderTable(client, 'changing', 'github', 'old');

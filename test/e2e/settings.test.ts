@@ -22,7 +22,7 @@ const headgate = (command: string, dataDir: string, env: Record<string, string>,
   });
 
 suite('settings', () => {
-  test('config and start refuse the same, and nothing is made', async (t) => {
+  test('headgate config and start refuse the same settings, and create nothing', async (t) => {
     const folder = await temporaryFolder(t);
     const dataDir = join(folder, 'data');
     const file = (name: string, text: string, mode = 0o600) =>
@@ -72,7 +72,7 @@ suite('settings', () => {
     assert.deepEqual([fine.code, fine.stderr], [0, '']);
   });
 
-  test('what contradicts itself, and names that are none, are refused', async (t) => {
+  test('contradictory settings and unknown names are refused', async (t) => {
     const dataDir = join(await temporaryFolder(t), 'data');
     const cases: [Record<string, string>, string][] = [
       [
@@ -136,7 +136,7 @@ suite('settings', () => {
     assert.deepEqual([right.code, right.stderr], [0, '']);
   });
 
-  test('ports and addresses are tried before anything is made', async (t) => {
+  test('ports and addresses are checked before anything is created', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
     onEnd(t, 'server', () => new Promise<void>((resolve) => void taken.close(() => resolve())));
@@ -177,7 +177,7 @@ suite('settings', () => {
     assert.match(noCa.stderr, /^headgate: HEADGATE_LISTEN_TLS_CLIENT_CA: .*one.key contains no usable PEM/);
   });
 
-  test("another user's data directory, and one that is mounted read-only, are told with the cure", async (t) => {
+  test('an unusable data directory, of another user or read-only, is reported with the remedy', async (t) => {
     const folder = await temporaryFolder(t);
     const dataDir = join(folder, 'data');
     await (await startHeadgate(t, { dataDir })).signal('SIGTERM');

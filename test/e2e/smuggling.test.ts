@@ -115,7 +115,7 @@ async function wayOf(
 }
 
 for (const over of ['direct', 'nginx', 'caddy', 'haproxy'] as const) {
-  test(`what hides another request, ${over}`, async (t) => {
+  test(`request smuggling is refused, ${over}`, async (t) => {
     const way = await wayOf(t, over);
     if (way === null) return;
     for (const [name, bytes] of Object.entries(cases)) {

@@ -74,7 +74,7 @@ const table = `CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`;
 
 suite('sockets that are handed on', () => {
   for (const listeners of [1, 2])
-    test(`are the doors, and keep who connects during a restart (${listeners} listener processes)`, async (t) => {
+    test(`passed sockets serve all ports and keep connections during a restart (${listeners} listener processes)`, async (t) => {
       const sockets = [await listening(t), await listening(t), await listening(t)];
       const [sql = 0, listen = 0, gateway = 0] = sockets.map(({ port }) => port);
       const dataDir = await temporaryFolder(t);
@@ -122,7 +122,7 @@ suite('sockets that are handed on', () => {
       await stop(2);
     });
 
-  test('what cannot be a door is refused in one sentence, before anything is made', async (t) => {
+  test('an unusable passed socket is refused in one sentence, before anything is created', async (t) => {
     const [one, other, open] = [await listening(t), await listening(t), await listening(t, '0.0.0.0')];
     const client = connect(one.port, '127.0.0.1');
     await once(client, 'connect');
@@ -168,7 +168,7 @@ suite('sockets that are handed on', () => {
     assert.deepEqual([single.ports.listen.host, single.ports.listen.port], ['::1', socket.port]);
   });
 
-  test('by systemd-socket-activate, as a user who may not open that port', async (t) => {
+  test('systemd-socket-activate passes a privileged port to an unprivileged Headgate', async (t) => {
     const [activate, setpriv] = [requireTool(t, 'systemd-socket-activate'), requireTool(t, 'setpriv')];
     if (activate === null || setpriv === null) return;
     if (process.getuid?.() !== 0) return t.skip('only root opens the port');

@@ -85,7 +85,7 @@ test('a spool whose files were damaged', async (t) => {
     for (const path of stage.files()) if (path.includes('quarantine')) unlinkSync(path);
   };
 
-  await t.test('a bit in the first record of a table costs that record', async () => {
+  await t.test("a flipped bit in a table's first spool record costs that record", async () => {
     const sent = await keep(20);
     const [path] = written();
     assert(path !== undefined);
@@ -109,7 +109,7 @@ test('a spool whose files were damaged', async (t) => {
     });
   });
 
-  await t.test('a bit in the header costs nothing', async () => {
+  await t.test("a flipped bit in a spool segment's header costs nothing", async () => {
     const sent = await keep(5);
     const [path] = written();
     assert(path !== undefined);
@@ -147,7 +147,7 @@ test('a spool whose files were damaged', async (t) => {
     }
   });
 
-  await t.test('what 0.1.0 before has written arrives, also without the description of a table', async () => {
+  await t.test('requests spooled by an earlier 0.1.0 arrive, also without a table description', async () => {
     await stage.killHeadgate();
     await stage.ask('truncate one, two');
     const [about] = await stage.ask<{ home: string; one: number; two: number }>(
@@ -177,33 +177,36 @@ test('a spool whose files were damaged', async (t) => {
     clean();
   });
 
-  await t.test('without its master key nothing is kept, that is said, and with it all arrives', async () => {
-    const sent = await keep(3);
-    const key = join(stage.dataDir, 'master.key');
-    renameSync(key, `${key}.away`);
-    await stage.startHeadgate();
-    await within(10_000, async () => {
-      await delay(20);
-      assert.deepEqual(await shown(), [
-        ['public.one', 'held', '3'],
-        ['public.two', 'held', '3'],
-      ]);
-    });
-    const { spool } = await ready();
-    assert.deepEqual([spool?.takes, spool?.held], [false, 2]);
-    assert.match(stage.headgate.stderr, /the master key that they were sealed with is not here/);
-    await stage.killServer();
-    const refused = await stage.post('one', bodyOf());
-    assert.equal(refused.status, 503);
-    assert.notEqual((JSON.parse(refused.text) as { code: string }).code, 'commit_unknown');
-    assert.notEqual((await asked(`${stage.headgate.adminUrl}/readyz`)).status, 200);
-    await server.start();
-    renameSync(`${key}.away`, key);
-    await arrived(sent);
-    await within(10_000, async () => assert.deepEqual(await shown(), []));
-  });
+  await t.test(
+    'a spool without its master key accepts nothing and says so, and with the key all requests arrive',
+    async () => {
+      const sent = await keep(3);
+      const key = join(stage.dataDir, 'master.key');
+      renameSync(key, `${key}.away`);
+      await stage.startHeadgate();
+      await within(10_000, async () => {
+        await delay(20);
+        assert.deepEqual(await shown(), [
+          ['public.one', 'held', '3'],
+          ['public.two', 'held', '3'],
+        ]);
+      });
+      const { spool } = await ready();
+      assert.deepEqual([spool?.takes, spool?.held], [false, 2]);
+      assert.match(stage.headgate.stderr, /the master key that they were sealed with is not here/);
+      await stage.killServer();
+      const refused = await stage.post('one', bodyOf());
+      assert.equal(refused.status, 503);
+      assert.notEqual((JSON.parse(refused.text) as { code: string }).code, 'commit_unknown');
+      assert.notEqual((await asked(`${stage.headgate.adminUrl}/readyz`)).status, 200);
+      await server.start();
+      renameSync(`${key}.away`, key);
+      await arrived(sent);
+      await within(10_000, async () => assert.deepEqual(await shown(), []));
+    },
+  );
 
-  await t.test('a folder that is not there is no whole spool', async () => {
+  await t.test('a missing spool folder is reported as incomplete', async () => {
     const checked = await stage.command(
       'spool',
       'check',

@@ -58,7 +58,7 @@ test('a spool, and what goes wrong around it', async (t) => {
     });
   await written();
 
-  await t.test('what was chosen is shown', async () => {
+  await t.test('the chosen spool option is shown', async () => {
     const [shown] = await stage.sql<Record<string, string>>('SHOW CREATE TABLE kept');
     const text = Object.values(shown ?? {}).join('\n');
     assert.match(text, /spool = 'fallback'/);
@@ -99,7 +99,7 @@ test('a spool, and what goes wrong around it', async (t) => {
       },
     );
 
-  await t.test('keys are changed while requests are sealed with the old one', async () => {
+  await t.test('requests spooled under an old master key survive its rotation', async () => {
     await stage.killServer();
     for (const id of [1, 2, 3]) assert.equal((await stage.post('kept', body(id))).status, 200);
     await stage.killHeadgate();
@@ -119,7 +119,7 @@ test('a spool, and what goes wrong around it', async (t) => {
     assert.equal(keys(), 1);
   });
 
-  await t.test('who does not own a table sees nothing of its spool', async () => {
+  await t.test('the spool of a table is hidden from roles that do not own it', async () => {
     const owner = await server.connect(t);
     await owner.query(`create role stranger login; create role mine login;
       create table theirs (data jsonb); alter table theirs owner to mine`);
@@ -269,26 +269,23 @@ test('a spool, and what goes wrong around it', async (t) => {
     assert.match(await refused(stage.folder), /another Headgate uses the folder/);
   });
 
-  await t.test(
-    'what the disk damages while it waits is put aside, and its table spools no longer than others',
-    async () => {
-      await stage.killServer();
-      for (const id of [16, 17]) assert.equal((await stage.post('kept', body(id))).status, 200);
-      const segment = [...stage.files()].find((path) => path.endsWith('.seg') && lengthOf(path) > 0);
-      assert(segment !== undefined);
-      const bytes = readFileSync(segment);
-      const at = lengthOf(segment);
-      const last = openSync(segment, 'r+');
-      writeSync(last, Buffer.from([(bytes[at - 9] ?? 0) ^ 1]), 0, 1, at - 9);
-      closeSync(last);
-      await server.start();
-      await stage.untilDirect('kept', body(18));
-      const there = (await stage.ids('kept')).filter((id) => id >= 16 && id <= 18);
-      assert.deepEqual(there, [16, 18]);
-      assert.match(stage.headgate.stderr, /"kind":"spool.damaged"/);
-      assert([...stage.files()].some((path) => path.includes('quarantine')));
-    },
-  );
+  await t.test('spooled requests damaged on disk are quarantined, and do not prolong spooling', async () => {
+    await stage.killServer();
+    for (const id of [16, 17]) assert.equal((await stage.post('kept', body(id))).status, 200);
+    const segment = [...stage.files()].find((path) => path.endsWith('.seg') && lengthOf(path) > 0);
+    assert(segment !== undefined);
+    const bytes = readFileSync(segment);
+    const at = lengthOf(segment);
+    const last = openSync(segment, 'r+');
+    writeSync(last, Buffer.from([(bytes[at - 9] ?? 0) ^ 1]), 0, 1, at - 9);
+    closeSync(last);
+    await server.start();
+    await stage.untilDirect('kept', body(18));
+    const there = (await stage.ids('kept')).filter((id) => id >= 16 && id <= 18);
+    assert.deepEqual(there, [16, 18]);
+    assert.match(stage.headgate.stderr, /"kind":"spool.damaged"/);
+    assert([...stage.files()].some((path) => path.includes('quarantine')));
+  });
 
   await t.test('strange files in the folder are left alone, and links are not followed', async () => {
     await stage.killServer();

@@ -43,7 +43,7 @@ test('webhooks while the database is away', async (t) => {
     assert(statSync(join(stage.folder, 'postgres', 'tables.sealed')).size > 4_000);
   });
 
-  await t.test('they are answered 202, and are rows when it is back, in their order', async () => {
+  await t.test('requests during an outage get 202, and are rows afterwards, in order', async () => {
     assert.equal((await stage.post('kept', body(0))).status, 200);
     assert.equal((await stage.post('latest', body(1, { n: 1 }), { 'x-from': 'a' })).text, '{"rows":1}');
     await stage.killServer();
@@ -88,27 +88,31 @@ test('webhooks while the database is away', async (t) => {
     assert.deepEqual(await stage.ask(`select n, "from" from latest where id = 1`), [{ n: 11, from: 'b11' }]);
   });
 
-  await t.test('who is not let in does not reach the disk, and what is no JSON is told at once', async () => {
-    await stage.killServer();
-    const good = await stage.post('guarded', body(1), signed(body(1)));
-    assert.equal(good.status, 202);
-    // The next segment is made ahead.
-    let before: unknown = null;
-    const look = () => [...stage.files()].map((path) => [path, statSync(path).size, statSync(path).mtimeMs]);
-    await within(5_000, async () => {
-      before = look();
-      await delay(300);
+  await t.test(
+    'requests that fail VALIDATE or are no JSON are refused at once during an outage',
+    async () => {
+      await stage.killServer();
+      const good = await stage.post('guarded', body(1), signed(body(1)));
+      assert.equal(good.status, 202);
+      // The next segment is made ahead.
+      let before: unknown = null;
+      const look = () =>
+        [...stage.files()].map((path) => [path, statSync(path).size, statSync(path).mtimeMs]);
+      await within(5_000, async () => {
+        before = look();
+        await delay(300);
+        assert.deepEqual(look(), before);
+      });
+      for (const headers of [{}, signed('other'), { 'x-hub-signature-256': 'sha256=00' }]) {
+        assert.equal((await stage.post('guarded', body(2), headers)).status, 401);
+      }
+      assert.equal((await stage.post('guarded', '{', signed('{'))).status, 422);
+      assert.equal((await stage.post('none', body(2))).status, 503);
       assert.deepEqual(look(), before);
-    });
-    for (const headers of [{}, signed('other'), { 'x-hub-signature-256': 'sha256=00' }]) {
-      assert.equal((await stage.post('guarded', body(2), headers)).status, 401);
-    }
-    assert.equal((await stage.post('guarded', '{', signed('{'))).status, 422);
-    assert.equal((await stage.post('none', body(2))).status, 503);
-    assert.deepEqual(look(), before);
-  });
+    },
+  );
 
-  await t.test('nothing stands on the disk in the clear, and all of it is for its owner alone', async () => {
+  await t.test('spool files are encrypted and readable by their owner only', async () => {
     const canary = body(3, { text: 'canary-body-0815' });
     const headers = { ...signed(canary), authorization: 'Bearer canary-bearer' };
     assert.equal((await stage.post('guarded', canary, headers)).status, 202);
@@ -140,7 +144,7 @@ test('webhooks while the database is away', async (t) => {
   });
 
   await t.test(
-    'what the database refuses at last is kept for the owner, alone, and can be tried again',
+    'spooled requests that the database refuses are kept for the owner and can be retried',
     async () => {
       await stage.killHeadgate();
       await stage.startHeadgate();
@@ -190,7 +194,7 @@ test('webhooks while the database is away', async (t) => {
     });
   });
 
-  await t.test('what does not arrive is shown to its owner, and arrives when it can', async () => {
+  await t.test('stuck spooled requests are shown to the owner, and arrive when they can', async () => {
     await stage.killServer();
     assert.equal((await stage.post('latest', body(900, { n: 9 }))).status, 200);
     await stage.killHeadgate();
@@ -222,7 +226,7 @@ test('webhooks while the database is away', async (t) => {
     assert.deepEqual(await stage.ask('select n from latest where id = 900'), [{ n: 10 }]);
   });
 
-  await t.test('a folder that was copied doubles nothing', async () => {
+  await t.test('a copied spool folder doubles no request', async () => {
     await stage.killServer();
     assert.deepEqual(
       await stage.statuses(
@@ -256,7 +260,7 @@ test('webhooks while the database is away', async (t) => {
     assert.deepEqual(await stage.ids('kept'), [...range(0, 41), ...range(50, 62)]);
   });
 
-  await t.test('a folder whose Headgate is gone is handed over by hand', async () => {
+  await t.test('the spool of a removed Headgate is handed over by command', async () => {
     await stage.killServer();
     assert.equal((await stage.post('kept', body(62))).status, 202);
     await stage.killHeadgate();
@@ -268,7 +272,7 @@ test('webhooks while the database is away', async (t) => {
     await within(10_000, async () => assert.equal((await stage.post('kept', body(63))).status, 200));
   });
 
-  await t.test('by hand, too, nothing counts as handed over while the database is away', async () => {
+  await t.test('spool commands count nothing as handed over while the database is away', async () => {
     await stage.killServer();
     assert.equal((await stage.post('kept', body(64))).status, 202);
     await stage.killHeadgate();
@@ -350,7 +354,7 @@ test('webhooks while the database is away', async (t) => {
   });
 
   await t.test(
-    'it is full: 503, nothing that was answered 202 is missing, and it goes on when there is room',
+    'a full spool gives 503, loses nothing answered 202, and continues when there is room',
     async () => {
       await stage.killServer();
       const large = 'x'.repeat(900 * 1024);

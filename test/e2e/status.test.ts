@@ -47,7 +47,7 @@ test('commands find a running Headgate from any folder', async (t) => {
     assert.doesNotMatch(stderr, /another program/);
   });
 
-  await t.test('of several, a command asks which one is meant', async () => {
+  await t.test('a command asks which of several running Headgates is meant', async () => {
     const other = await startHeadgate(t, { env: { HOME: home } });
     const { code, stderr } = await headgate('sql', '-c', 'SELECT 1');
     assert.equal(code, 1);
@@ -57,7 +57,7 @@ test('commands find a running Headgate from any folder', async (t) => {
     assert.equal((await headgate('status', '--json')).stdout.trim().split('\n').length, 1);
   });
 
-  await t.test('after a clean stop none is listed', async () => {
+  await t.test('headgate status lists nothing after a clean stop', async () => {
     await one.signal('SIGTERM');
     assert.equal((await headgate('status')).code, 3);
   });

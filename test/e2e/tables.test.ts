@@ -123,7 +123,7 @@ const asked: readonly (readonly [string, string, readonly unknown[], readonly un
   ['Metabase: time zone', 'show timezone', [], [{ TimeZone: 'UTC' }]],
 ];
 
-test('typed tables are made, shown and made again', async (t) => {
+test('typed tables are created, shown and recreated', async (t) => {
   const headgate = await startHeadgate(t);
   const client = await headgate.client(t);
   await client.query(`CREATE SECRET s WITH (backend = 'meta') AS 'x'`);
@@ -139,7 +139,7 @@ test('typed tables are made, shown and made again', async (t) => {
   assert.equal(await show(), shown);
 
   await t.test(
-    'what Grafana and Metabase ask of the catalog names webhook tables and their columns',
+    'the catalog queries of Grafana and Metabase find webhook tables and their columns',
     async () => {
       await client.query(`DROP TABLE orders; CREATE SCHEMA shop; CREATE TABLE "In box" (data JSONB) WITH (connector = 'webhook');
       CREATE TABLE shop.orders (id BIGINT PRIMARY KEY, data JSONB) INCLUDE TIMESTAMP AS "At" WITH (connector = 'webhook');

@@ -19,20 +19,24 @@ function line(headgate: Headgate, wanted: RegExp): Promise<void> {
 
 suite('a log for people has a line for requests', () => {
   for (const listeners of ['1', '2']) {
-    test(`with ${listeners} of the listeners`, { timeout: 60_000 }, async (t) => {
-      const env = { HEADGATE_LOG_FORMAT: 'pretty', HEADGATE_LISTENERS: listeners };
-      const headgate = await startHeadgate(t, { env });
-      const sql = await headgate.client(t);
-      await sql.query(
-        "CREATE TABLE seen (data JSONB) WITH (connector = 'webhook') VALIDATE AS secure_compare(headers->>'key', 'k')",
-      );
-      assert.equal((await headgate.post('dev/public/seen', '{}', { key: 'k' })).status, 200);
-      await line(headgate, /^[\d:.]{12} 200 dev\.public\.seen  1 row  [\d.]+ ms$/m);
-      assert.equal((await headgate.post('dev/public/seen', '{}')).status, 401);
-      await line(headgate, /^[\d:.]{12} 401 dev\.public\.seen  signature_failed  127\.0\.0\.1$/m);
-      const many = Array.from({ length: 100 }, () => headgate.post('dev/public/seen', '{}'));
-      assert.ok((await Promise.all(many)).every(({ status }) => status === 401));
-      await line(headgate, /^[\d:.]{12} and \d+ more, \d+ refused$/m);
-    });
+    test(
+      `the log for people has a line per request, with ${listeners} listener processes`,
+      { timeout: 60_000 },
+      async (t) => {
+        const env = { HEADGATE_LOG_FORMAT: 'pretty', HEADGATE_LISTENERS: listeners };
+        const headgate = await startHeadgate(t, { env });
+        const sql = await headgate.client(t);
+        await sql.query(
+          "CREATE TABLE seen (data JSONB) WITH (connector = 'webhook') VALIDATE AS secure_compare(headers->>'key', 'k')",
+        );
+        assert.equal((await headgate.post('dev/public/seen', '{}', { key: 'k' })).status, 200);
+        await line(headgate, /^[\d:.]{12} 200 dev\.public\.seen  1 row  [\d.]+ ms$/m);
+        assert.equal((await headgate.post('dev/public/seen', '{}')).status, 401);
+        await line(headgate, /^[\d:.]{12} 401 dev\.public\.seen  signature_failed  127\.0\.0\.1$/m);
+        const many = Array.from({ length: 100 }, () => headgate.post('dev/public/seen', '{}'));
+        assert.ok((await Promise.all(many)).every(({ status }) => status === 401));
+        await line(headgate, /^[\d:.]{12} and \d+ more, \d+ refused$/m);
+      },
+    );
   }
 });

@@ -20,7 +20,7 @@ onEachEngine(
     CREATE SECRET client_state WITH (backend = 'meta') AS 'state';
     CREATE TABLE lists (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET client_state USING sharepoint`);
 
-    await t.test('a byte order mark is no part of a document', async () => {
+    await t.test('a byte order mark is not part of a document', async () => {
       await accepted(post('docs', `${mark}{"a":1}`));
       await accepted(post('texts', `${mark}{"a":1}`));
       await accepted(post('marked', `${mark}{"id":1,"name":"x"}`));
@@ -54,7 +54,7 @@ onEachEngine(
       '{"a":1,"a":2}',
     ];
 
-    await t.test('a column of type JSON keeps what PostgreSQL keeps in it', async () => {
+    await t.test('a JSON column keeps what PostgreSQL keeps in it', async () => {
       for (const document of odd) {
         // PostgreSQL's own answer.
         const { rows: own } = await client.query<{ kept: string }>('SELECT $1::json::text AS kept', [

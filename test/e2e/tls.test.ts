@@ -59,7 +59,7 @@ function shownBy(port: number, ca: string): Promise<string> {
   });
 }
 
-test('curl posts, psql and node-postgres verify the whole chain', async (t) => {
+test('curl, psql and node-postgres verify the whole certificate chain', async (t) => {
   const made = await setup(t);
   if (made === null || requireTool(t, 'psql') === null || requireTool(t, 'curl') === null) return;
   const { authority, env } = made;
@@ -119,7 +119,7 @@ test('curl posts, psql and node-postgres verify the whole chain', async (t) => {
   assert.equal((await headgate.signal('SIGTERM')).code, 0);
 });
 
-test('a new certificate is taken up while running, a broken one is told and not used', async (t) => {
+test('a new certificate is loaded while running, and a broken one is reported and not used', async (t) => {
   const made = await setup(t);
   if (made === null) return;
   const { authority, env, folder } = made;
@@ -159,7 +159,7 @@ test('a new certificate is taken up while running, a broken one is told and not 
   await within(20_000, async () => assert.equal(await shownBy(port, authority.cert), 'third'));
 });
 
-test('clients that must show a certificate', async (t) => {
+test('client certificates are required where the setting says so', async (t) => {
   const made = await setup(t);
   if (made === null || requireTool(t, 'psql') === null || requireTool(t, 'curl') === null) return;
   const { authority, env, folder } = made;

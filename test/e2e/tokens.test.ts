@@ -56,7 +56,7 @@ class Bench {
 }
 
 suite('tokens of the events gateway', () => {
-  test('on one Headgate', async (t) => {
+  test('events gateway tokens work on one Headgate', async (t) => {
     const headgate = await startHeadgate(t, {
       env: { EVENTS_API_TOKEN: main, EVENTS_API_ALLOWED_ORIGINS: 'https://always.example' },
     });
@@ -67,7 +67,7 @@ suite('tokens of the events gateway', () => {
       CREATE TABLE parted (n int) PARTITION BY LIST (n); CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1);
       CREATE ROLE alice LOGIN; CREATE ROLE bob LOGIN; GRANT CREATE ON SCHEMA public TO alice, bob`);
 
-    await t.test('it inserts into its tables, and nothing else', async () => {
+    await t.test('a gateway token inserts into its tables, and nothing else', async () => {
       const token = await it.token('web FOR INSERT ON clicks, public.parted');
       assert.equal(await it.insert(token, 'clicks'), 'stored');
       assert.equal(await it.insert(token, 'public."clicks"'), '422 row_refused');
@@ -114,7 +114,7 @@ suite('tokens of the events gateway', () => {
       assert.equal(await it.count('other'), 0);
     });
 
-    await t.test('another database, a wrong token, and odd ones', async () => {
+    await t.test('gateway tokens of another database, wrong and malformed ones are refused', async () => {
       const token = await it.token('odd FOR INSERT ON clicks');
       for (const database of ['postgres', 'nowhere', 'template1', '%00', "d'ev"])
         assert.equal(
@@ -140,7 +140,7 @@ suite('tokens of the events gateway', () => {
       assert.equal((await it.send(main, '/v1/sql', {}, 'select 1')).status, 200);
     });
 
-    await t.test('pages: its own origins alone, answered by their one name', async () => {
+    await t.test("a gateway token's CORS answers name its own origins only", async () => {
       const token = await it.token(
         `page FOR INSERT ON other WITH (origins = '${page}, http://localhost:3000')`,
       );
@@ -263,7 +263,7 @@ suite('tokens of the events gateway', () => {
       assert.equal(await it.count('taken'), 1);
     });
 
-    await t.test('who may make, see and drop one', async () => {
+    await t.test('only permitted roles create, see and drop gateway tokens', async () => {
       const bob = await it.role(t, 'bob');
       await root.query(
         'CREATE TABLE shut (n int); CREATE TABLE guarded (n int); GRANT INSERT ON guarded TO bob; ALTER TABLE guarded ENABLE ROW LEVEL SECURITY',
@@ -315,7 +315,7 @@ suite('tokens of the events gateway', () => {
       assert.equal(await it.insert(token, 'bobs'), 'stored');
     });
 
-    await t.test('over the gateway itself, with psql, and at its own rate', async () => {
+    await t.test('gateway tokens have their own rate, over HTTP and psql', async () => {
       const { json } = await it.send(
         main,
         '/v1/sql',
@@ -344,7 +344,7 @@ suite('tokens of the events gateway', () => {
       assert.equal(await it.insert(stdout.trim().split('\n')[0] ?? '', 'own'), 'stored', stdout);
     });
 
-    await t.test('in a browser: a page of its origin, and one of another', async (step) => {
+    await t.test('a gateway token in a browser works for pages of its origin only', async (step) => {
       const pages = await openPages(step);
       if (pages === null) return;
       const { origin, insert } = pages;
@@ -360,29 +360,32 @@ suite('tokens of the events gateway', () => {
       assert.equal(await insert(origin, events, main), kept);
     });
 
-    await t.test('what a database of another encoding cannot write fails nobody else', async (step) => {
-      await root.query(`CREATE DATABASE western ENCODING 'WIN1252' LOCALE 'C' TEMPLATE template0`);
-      const western = await headgate.client(step, 'western');
-      await western.query('CREATE TABLE own (n int)');
-      const token = await it.token(`western FOR INSERT ON own WITH (origins = '${page}')`, western);
-      const ask = async (method: string, query: string, headers: Record<string, string>) => {
-        const url = `${headgate.gatewayUrl}/v1/events?database=western&name=${query}`;
-        const { status, json } = await request(url, { method, headers });
-        return `${status} ${json.code}`;
-      };
-      assert.equal(await ask('OPTIONS', 'own', { origin: 'https://\x81.example' }), '403 page_refused');
-      assert.match(await ask('OPTIONS', 'own', { origin: page }), /^204 /);
-      assert.equal((await it.send(token, '/v1/events?database=western&name=own')).status, 200);
-      for (const name of ['%E2%98%83', 'a%00', '1259'])
-        for (const method of ['GET', 'POST'])
-          assert.equal(
-            await ask(method, name, { authorization: `Bearer ${main}` }),
-            '404 relation_not_found',
-            `${method} ${name}`,
-          );
-    });
+    await t.test(
+      "a token use that a database's encoding cannot store fails no other request",
+      async (step) => {
+        await root.query(`CREATE DATABASE western ENCODING 'WIN1252' LOCALE 'C' TEMPLATE template0`);
+        const western = await headgate.client(step, 'western');
+        await western.query('CREATE TABLE own (n int)');
+        const token = await it.token(`western FOR INSERT ON own WITH (origins = '${page}')`, western);
+        const ask = async (method: string, query: string, headers: Record<string, string>) => {
+          const url = `${headgate.gatewayUrl}/v1/events?database=western&name=${query}`;
+          const { status, json } = await request(url, { method, headers });
+          return `${status} ${json.code}`;
+        };
+        assert.equal(await ask('OPTIONS', 'own', { origin: 'https://\x81.example' }), '403 page_refused');
+        assert.match(await ask('OPTIONS', 'own', { origin: page }), /^204 /);
+        assert.equal((await it.send(token, '/v1/events?database=western&name=own')).status, 200);
+        for (const name of ['%E2%98%83', 'a%00', '1259'])
+          for (const method of ['GET', 'POST'])
+            assert.equal(
+              await ask(method, name, { authorization: `Bearer ${main}` }),
+              '404 relation_not_found',
+              `${method} ${name}`,
+            );
+      },
+    );
 
-    await t.test('it stands nowhere but in the answer', async () => {
+    await t.test('a gateway token appears nowhere but in the answer of CREATE TOKEN', async () => {
       const token = await it.token('quiet FOR INSERT ON other');
       assert.equal(await it.insert(token, 'other'), 'stored');
       const { rows } = await root.query<{ query: string }>('SELECT query FROM pg_stat_activity');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { accepted, onEachEngine } from '../support/doors.ts';
 
 onEachEngine('a table of typed columns', async (t, { client, post, rows }) => {
-  await t.test('takes every type as PostgreSQL reads it, and keeps every digit', async () => {
+  await t.test('typed columns accept every type as PostgreSQL reads it, with every digit', async () => {
     await client.query(`
       CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
       CREATE DOMAIN percent AS numeric CHECK (value BETWEEN 0 AND 100);
@@ -69,7 +69,7 @@ onEachEngine('a table of typed columns', async (t, { client, post, rows }) => {
   );
 
   await t.test(
-    'what does not fit is refused with the column and the reason, and the next request is unaffected',
+    'a value that does not fit is refused with column and reason, and the next request is unaffected',
     async () => {
       await client.query(`
       CREATE TABLE strict (id INT NOT NULL, amount NUMERIC(6,2) CONSTRAINT positive CHECK (amount > 0), at TIMESTAMPTZ,
@@ -123,7 +123,7 @@ onEachEngine('a table of typed columns', async (t, { client, post, rows }) => {
     },
   );
 
-  await t.test("on_type_error = 'null' stores what fits", async () => {
+  await t.test("a table with on_type_error = 'null' stores the values that fit", async () => {
     await client.query(
       `CREATE TABLE lenient (id INT, n INT, at TIMESTAMPTZ) WITH (connector = 'webhook', on_type_error = 'null')`,
     );

@@ -71,7 +71,7 @@ onEachEngine('keys that are no columns', async (t, doors) => {
     assert.deepEqual(await rows('SELECT * FROM mix_lines'), []);
   });
 
-  await t.test('what a refusal shows is bounded, and nothing in it moves a terminal', async () => {
+  await t.test("a refusal's shown text is bounded and contains no terminal control characters", async () => {
     const keys = Array.from({ length: 5_000 }, (_, i) => `"k${i}\\u001b\\u202e${'x'.repeat(200)}":1`);
     const { status, text } = await post('mix', `{${keys.join(',')}}`);
     assert.equal(status, 422);
@@ -81,13 +81,13 @@ onEachEngine('keys that are no columns', async (t, doors) => {
     assert.doesNotMatch((JSON.parse(text) as { error: string }).error, /[\u001b\u202e]/);
   });
 
-  await t.test('an empty document is a row of defaults: nothing of it is lost', async () => {
+  await t.test('an empty document is stored as a row of defaults', async () => {
     await table('counted', '(id BIGSERIAL, n INT DEFAULT 3)');
     await accepted(post('counted', '{}'));
     assert.deepEqual(await rows('SELECT id, n FROM counted'), [['1', '3']]);
   });
 
-  await t.test('beside known keys they are ignored, counted and shown to the owner', async () => {
+  await t.test('unknown keys beside known ones are ignored, counted and shown to the owner', async () => {
     await table('ignoring', '(id BIGINT, name TEXT)');
     await accepted(post('ignoring', String.raw`{"id":1,"extra":{"id":2},"\u006eame":"x","na\u006de2":1}`));
     await accepted(post('ignoring', '{"id":2,"more":1}'));
@@ -106,7 +106,7 @@ onEachEngine('keys that are no columns', async (t, doors) => {
     );
   });
 
-  await t.test('are refused where the owner wants it', async () => {
+  await t.test('unknown keys are refused where the owner chose that', async () => {
     await table('strict', '(id BIGINT PRIMARY KEY, name TEXT)', ", on_unknown = 'reject'");
     await accepted(post('strict', '{"id":1,"name":"x"}'));
     const { text, code } = await post('strict', '{"id":2,"Name":"x","z":1}');
@@ -121,7 +121,7 @@ onEachEngine('keys that are no columns', async (t, doors) => {
     assert.deepEqual(await rows('SELECT * FROM strict'), []);
   });
 
-  await t.test('are collected where the owner wants it', async () => {
+  await t.test('unknown keys are collected in a column where the owner chose that', async () => {
     await table(
       'collecting',
       `(id BIGINT, at TIMESTAMPTZ, rest JSONB, h TEXT) INCLUDE HEADER 'x-h' AS h`,
@@ -148,7 +148,7 @@ onEachEngine('keys that are no columns', async (t, doors) => {
     await within(5_000, async () => assert.equal((await post('collecting', '{"id":5}')).status, 503));
   });
 
-  await t.test('the way is changed with ALTER TABLE, and by nothing else', async () => {
+  await t.test('handling of unknown keys changes by ALTER TABLE only', async () => {
     await table('changing', '(id BIGINT, rest JSONB)');
     await client.query(`ALTER TABLE changing SET (on_unknown = 'reject')`);
     await within(5_000, () =>

@@ -30,18 +30,21 @@ async function servesAndStops(t: TestContext, options: StartOptions, requests = 
 }
 
 suite('a log that cannot be written', () => {
-  test('standard error on a full device', (t) => servesAndStops(t, { shell: 'exec "$@" 2>/dev/full' }));
+  test('Headgate serves while standard error is on a full device', (t) =>
+    servesAndStops(t, { shell: 'exec "$@" 2>/dev/full' }));
 
-  test('standard error is closed', (t) => servesAndStops(t, { shell: 'exec "$@" 2>&-' }));
+  test('Headgate serves while standard error is closed', (t) =>
+    servesAndStops(t, { shell: 'exec "$@" 2>&-' }));
 
-  test('a reader that goes away after one line', async (t) =>
+  test("Headgate serves after the log's reader has gone", async (t) =>
     servesAndStops(t, {
       // The one that `head` reads is gone, and the shell has become the program: its signals and its status are those of it.
       shell: 'mkfifo "$FIFO"; head -1 <"$FIFO" >/dev/null & exec "$@" 2>"$FIFO"',
       env: { FIFO: join(await temporaryFolder(t), 'fifo') },
     }));
 
-  test('a pipe that nobody reads', (t) => servesAndStops(t, { unread: true }, 2_000));
+  test("Headgate serves while nobody reads the log's pipe", (t) =>
+    servesAndStops(t, { unread: true }, 2_000));
 
   test('a file at its largest: lines are lost, and their number is the first that is written again', async (t) => {
     const log = join(await temporaryFolder(t), 'log');
@@ -71,7 +74,7 @@ suite('a log that cannot be written', () => {
     assert.match(whole.at(-1) ?? '', /service\.stopped/);
   });
 
-  test('a terminal whose output was stopped', async (t) => {
+  test("Headgate serves while the terminal's output is stopped", async (t) => {
     const python = requireTool(t, 'python3');
     if (python === null) return;
     const dataDir = await temporaryFolder(t);

@@ -8,7 +8,7 @@ import { SendError } from '../../src/senders/send-options.ts';
 import { sendCommand } from '../../src/senders/send.ts';
 
 suite('warnings of CREATE TABLE', () => {
-  test('name what the secret is not, and the URL that is not known', async (t) => {
+  test("warnings name a secret's wrong form and an unknown URL", async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     let warnings: { message: string | undefined; hint: string | undefined }[] = [];

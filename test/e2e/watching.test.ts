@@ -17,7 +17,7 @@ async function metricsOf(headgate: Headgate): Promise<readonly string[]> {
 
 const namesOf = (lines: readonly string[]) => lines.map((line) => line.replace(/ \S+$/, ''));
 
-test('unknown paths make no series', async (t) => {
+test('unknown paths create no metric series', async (t) => {
   const headgate = await startHeadgate(t);
   const client = await headgate.client(t);
   await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
@@ -36,7 +36,7 @@ test('unknown paths make no series', async (t) => {
   assert(after.includes('headgate_tables_unusable{database="dev"} 0'));
 });
 
-test('no input makes a log line, a level or a colour of its own', async (t) => {
+test('no input can forge a log line, level or colour', async (t) => {
   const headgate = await startHeadgate(t, { args: ['--log-level=debug'] });
   const client = await headgate.client(t);
   const quoted = `"${hostile.replaceAll('"', '""')}"`;

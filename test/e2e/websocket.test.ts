@@ -29,7 +29,7 @@ const upsert = (data: unknown) => ({ op: 'upsert', data }) as const;
 onEachEngine('batches of a WebSocket', async (t, doors) => {
   const { client, rows } = doors;
 
-  await t.test('are applied in order, each whole or not at all', async (t) => {
+  await t.test('WebSocket batches are applied in order, each completely or not at all', async (t) => {
     await client.query(
       `CREATE TABLE orders (id bigint PRIMARY KEY, amount numeric(6,2), note text DEFAULT 'none') WITH (connector = 'webhook')`,
     );
@@ -59,7 +59,7 @@ onEachEngine('batches of a WebSocket', async (t, doors) => {
     assert.deepEqual(await rows('SELECT * FROM orders ORDER BY id'), stored);
   });
 
-  await t.test('go on while their table changes, and lose nothing', async (t) => {
+  await t.test('WebSocket batches continue while their table changes, without loss', async (t) => {
     await client.query(`CREATE TABLE moving (id bigint PRIMARY KEY, a text) WITH (connector = 'webhook')`);
     const sender = new WsSender(() => urlOf(doors, 'moving'));
     onEnd(t, 'sender', () => sender.stop());
@@ -83,58 +83,68 @@ onEachEngine('batches of a WebSocket', async (t, doors) => {
     ]);
   });
 
-  await t.test('are accepted as long as the check of their table accepts the first frame', async (t) => {
-    await client.query(`CREATE SECRET key WITH (backend = 'meta') AS 'first'`);
-    await client.query(
-      `CREATE TABLE signed (id bigint PRIMARY KEY) WITH (connector = 'webhook') VALIDATE SECRET key
+  await t.test(
+    "WebSocket batches are accepted as long as the table's check accepts the first frame",
+    async (t) => {
+      await client.query(`CREATE SECRET key WITH (backend = 'meta') AS 'first'`);
+      await client.query(
+        `CREATE TABLE signed (id bigint PRIMARY KEY) WITH (connector = 'webhook') VALIDATE SECRET key
        AS secure_compare(headers->>'x-signature', 'sha256=' || encode(hmac(key, payload, 'sha256'), 'hex'))`,
-    );
-    const sign = { header: 'x-signature', key: 'first' };
-    const ws = await open(t, doors, 'signed', { sign });
-    ws.send(1, [upsert({ id: 1 })]);
-    await ws.acked(1);
-    const stranger = await open(t, doors, 'signed', { sign: { ...sign, key: 'other' } });
-    stranger.send(1, [upsert({ id: 2 })]);
-    assert.deepEqual(await stranger.ended, { code: 1008, fatal: 'Signature verification failed', acks: [] });
-    await client.query(`ALTER SECRET key AS 'second'`);
-    // A changed secret is known within a second.
-    let id = 2;
-    const acked = () => ws.acked(id).then(() => true, () => false); // prettier-ignore
-    for (ws.send(id, [upsert({ id: 3 })]); await acked(); ws.send(id, [upsert({ id: 3 })])) id += 1;
-    const { code, fatal } = await ws.ended;
-    assert.deepEqual([code, fatal], [1008, `dml_batch_id ${id}: Signature verification failed`]);
-    const again = await open(t, doors, 'signed', { sign: { ...sign, key: 'second' } });
-    again.send(1, [upsert({ id: 4 })]);
-    await again.acked(1);
-    assert.deepEqual(await rows('SELECT id FROM signed WHERE id <> 3 ORDER BY id'), [['1'], ['4']]);
-  });
+      );
+      const sign = { header: 'x-signature', key: 'first' };
+      const ws = await open(t, doors, 'signed', { sign });
+      ws.send(1, [upsert({ id: 1 })]);
+      await ws.acked(1);
+      const stranger = await open(t, doors, 'signed', { sign: { ...sign, key: 'other' } });
+      stranger.send(1, [upsert({ id: 2 })]);
+      assert.deepEqual(await stranger.ended, {
+        code: 1008,
+        fatal: 'Signature verification failed',
+        acks: [],
+      });
+      await client.query(`ALTER SECRET key AS 'second'`);
+      // A changed secret is known within a second.
+      let id = 2;
+      const acked = () => ws.acked(id).then(() => true, () => false); // prettier-ignore
+      for (ws.send(id, [upsert({ id: 3 })]); await acked(); ws.send(id, [upsert({ id: 3 })])) id += 1;
+      const { code, fatal } = await ws.ended;
+      assert.deepEqual([code, fatal], [1008, `dml_batch_id ${id}: Signature verification failed`]);
+      const again = await open(t, doors, 'signed', { sign: { ...sign, key: 'second' } });
+      again.send(1, [upsert({ id: 4 })]);
+      await again.acked(1);
+      assert.deepEqual(await rows('SELECT id FROM signed WHERE id <> 3 ORDER BY id'), [['1'], ['4']]);
+    },
+  );
 
-  await t.test('are sent again by the client when the connection to the engine is lost', async (t) => {
-    await client.query(`CREATE TABLE cut (id bigint PRIMARY KEY, n int) WITH (connector = 'webhook')`);
-    const sender = new WsSender(() => urlOf(doors, 'cut'));
-    onEnd(t, 'sender', () => sender.stop());
-    const model = new Map<number, number>();
-    for (let n = 0; n < 400; n++) {
-      const id = (n * 7) % 50;
-      const gone = n % 9 === 0;
-      sender.send([gone ? { op: 'delete', data: { id } } : upsert({ id, n })]);
-      if (gone) model.delete(id);
-      else model.set(id, n);
-      if (n % 50 === 25) {
-        await client.query(
-          `select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'headgate commit%'`,
-        );
+  await t.test(
+    "WebSocket batches are repeated by the client when the engine's connection is lost",
+    async (t) => {
+      await client.query(`CREATE TABLE cut (id bigint PRIMARY KEY, n int) WITH (connector = 'webhook')`);
+      const sender = new WsSender(() => urlOf(doors, 'cut'));
+      onEnd(t, 'sender', () => sender.stop());
+      const model = new Map<number, number>();
+      for (let n = 0; n < 400; n++) {
+        const id = (n * 7) % 50;
+        const gone = n % 9 === 0;
+        sender.send([gone ? { op: 'delete', data: { id } } : upsert({ id, n })]);
+        if (gone) model.delete(id);
+        else model.set(id, n);
+        if (n % 50 === 25) {
+          await client.query(
+            `select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'headgate commit%'`,
+          );
+        }
       }
-    }
-    await sender.drained();
-    const stored = await rows('SELECT id, n FROM cut ORDER BY id');
-    assert.deepEqual(
-      stored,
-      [...model].sort(([a], [b]) => a - b).map((row) => row.map(String)),
-    );
-  });
+      await sender.drained();
+      const stored = await rows('SELECT id, n FROM cut ORDER BY id');
+      assert.deepEqual(
+        stored,
+        [...model].sort(([a], [b]) => a - b).map((row) => row.map(String)),
+      );
+    },
+  );
 
-  await t.test('are sent by the example of the documents', async (t) => {
+  await t.test("WebSocket batches are sent by the documentation's example", async (t) => {
     await client.query(`CREATE SECRET example WITH (backend = 'meta') AS 'k'`);
     await client.query(
       `CREATE TABLE documented (id bigint PRIMARY KEY, amount numeric) WITH (connector = 'webhook') VALIDATE SECRET example

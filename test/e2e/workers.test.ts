@@ -23,7 +23,7 @@ const child = fileURLToPath(new URL('../support/worker-child.js', import.meta.ur
 const clientModule = fileURLToPath(new URL('../../src/client/client.js', import.meta.url));
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
-test('what the page gives to type does what it says', async (t) => {
+test('the commands of the workers page do what it says', async (t) => {
   const headgate = await startHeadgate(t);
   const root = await headgate.client(t);
   const notices: string[] = [];
@@ -65,7 +65,7 @@ test('what the page gives to type does what it says', async (t) => {
   assert.equal((await worker.query(claim)).rowCount, 2);
 });
 
-test('the programs of the page, as it gives them', async (t) => {
+test('the programs of the workers page work as printed', async (t) => {
   const headgate = await startHeadgate(t);
   const root = await headgate.client(t);
   await root.query(await commandsOf(page, 'table'));

@@ -11,7 +11,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { before, test } from 'node:test';
-import type { Check, CheckRequest } from '../../src/types/request.ts';
+import type { RequestCheck, CheckRequest } from '../../src/types/request.ts';
 import { loadParser, parseExpression } from '../../src/validate/expression.ts';
 import { seededRandom } from '../support/random.ts';
 
@@ -93,7 +93,7 @@ function hmac(): string {
   return `encode(hmac(s, data, 'sha256'), 'hex')`;
 }
 
-function compiled(text: string, value = secret): () => Check {
+function compiled(text: string, value = secret): () => RequestCheck {
   return () =>
     parseExpression(text, { secrets: ['s'] }).compile({ secrets: new Map([['s', value]]), publicUrl: null });
 }
@@ -105,7 +105,7 @@ const allWrong = (right: string): string => Array.from(right, other).join('');
 
 /** One evaluation, and the times that those of its kind took, in ns. */
 interface Trial {
-  readonly check: Check;
+  readonly check: RequestCheck;
   readonly request: CheckRequest;
   readonly times: number[];
 }
@@ -113,9 +113,9 @@ interface Trial {
 before(loadParser);
 
 for (const { name, contrasts, long, short } of subjects) {
-  test(`${name}: time does not tell how close a guess was`, (t) => {
+  test(`${name}: response time does not depend on how close a guess is`, (t) => {
     const { seed, random } = seededRandom();
-    const copiesOf = (make: () => Check) => Array.from({ length: checkCopies }, make);
+    const copiesOf = (make: () => RequestCheck) => Array.from({ length: checkCopies }, make);
     const [a, b] = [copiesOf(long.check), copiesOf(short.check)];
     assert(a.every((check) => check(requestOf(long.right))));
     assert(b.every((check) => check(requestOf(short.right))));
@@ -138,7 +138,7 @@ for (const { name, contrasts, long, short } of subjects) {
 
 /** Stops at the first difference, as `===` may; a turn is long enough to be seen by this clock. */
 const naive =
-  (right: string): Check =>
+  (right: string): RequestCheck =>
   ({ rawHeaders }) => {
     const given = rawHeaders[1] ?? '';
     if (given.length !== right.length) return false;
@@ -167,7 +167,7 @@ test('the same measurement finds a comparison that stops at the first difference
   }
 });
 
-type KindOf = readonly [checks: readonly Check[], signature: string];
+type KindOf = readonly [checks: readonly RequestCheck[], signature: string];
 
 /**
  * All kinds, `copies` of each, in one list in random order: the garbage collector lays out what it keeps in the order in

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { onStandInOnly, openRisingWave } from './support.ts';
 
 suite('events into RisingWave', () => {
-  test('one object and lines, in columns of every type, with every digit', async (t) => {
+  test('events as one object and as lines fill RisingWave columns of every type, with every digit', async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const name = table();
     const made = await gateway.sql(`CREATE TABLE ${name} (
@@ -95,7 +95,7 @@ suite('events into RisingWave', () => {
     assert.deepEqual(await gateway.rows(`SELECT count(*) AS n FROM ${name}`), [{ n: 7 }]);
   });
 
-  test('numeric values that would be rounded are refused', async (t) => {
+  test('RisingWave numerics that would be rounded are refused', async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const name = table();
     await gateway.sql(`CREATE TABLE ${name} (n NUMERIC)`);
@@ -125,7 +125,7 @@ suite('events into RisingWave', () => {
     }
   });
 
-  test("what becomes of a key that is there already is the table's affair", async (t) => {
+  test("an existing key in RisingWave is handled by the table's ON CONFLICT", async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const [overwrites, ignores, keyless] = [table(), table(), table()];
     await gateway.sql(`CREATE TABLE ${overwrites} (id INT PRIMARY KEY, v VARCHAR)`);
@@ -178,7 +178,7 @@ suite('events into RisingWave', () => {
     assert.deepEqual([mixed.status, mixed.json.code, mixed.json['line']], [422, 'row_refused', 2]);
   });
 
-  test('names are found as SQL writes them, and what is no table is refused', async (t) => {
+  test('RisingWave table names resolve as in SQL, and other relations are refused', async (t) => {
     const { gateway, client, table } = await openRisingWave(t);
     const name = table();
     await gateway.sql(`CREATE TABLE ${name} (id INT)`);
@@ -217,7 +217,7 @@ suite('events into RisingWave', () => {
     assert.deepEqual(await gateway.rows(`SELECT other FROM ${name}`), [{ other: 'x' }]);
   });
 
-  test('what cannot be promised is refused: large bodies, and streams', async (t) => {
+  test('RisingWave refuses large event bodies and streams', async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const name = table();
     await gateway.sql(`CREATE TABLE ${name} (v VARCHAR)`);
@@ -258,34 +258,40 @@ suite('events into RisingWave', () => {
     },
   );
 
-  test('an INSERT of which nobody knows is 503, and blames nobody', { skip: onStandInOnly }, async (t) => {
-    const { gateway, standIn, table } = await openRisingWave(t);
-    const name = table();
-    await gateway.sql(`CREATE TABLE ${name} (id INT)`);
-    const send = async () => {
-      const { status, json } = await gateway.events(`name=${name}`, '{"id": 1}');
-      return [status, json.code];
-    };
-    standIn.fault = ({ word }) => (word === 'insert' ? { kind: 'cut' } : null);
-    assert.deepEqual(await send(), [503, 'commit_unknown']);
-    standIn.fault = ({ word }) =>
-      word === 'insert'
-        ? { kind: 'fail', causes: ['Scheduler error', 'Task got killed because cluster is recovering'] }
-        : null;
-    assert.deepEqual(await send(), [503, 'commit_unknown']);
-    // Nothing at all can be read: no row is at fault.
-    standIn.fault = ({ word }) =>
-      word === 'insert' || word === 'values' ? { kind: 'fail', causes: ['no available compute node'] } : null;
-    assert.deepEqual(await send(), [503, 'commit_unknown']);
-    standIn.fault = ({ word }) => (word === 'flush' ? { kind: 'fail', causes: ['no checkpoint'] } : null);
-    const unread = await gateway.events(`name=${name}&flush=true`, '{"id": 1}');
-    assert.deepEqual([unread.status, unread.json.code], [503, 'commit_unknown']);
-    standIn.fault = () => null;
-    await standIn.leave();
-    // The one connection that there was may be found out to be lost only now.
-    await send();
-    assert.deepEqual(await send(), [503, 'engine_unavailable']);
-    await standIn.listen();
-    assert.deepEqual(await send(), [200, undefined]);
-  });
+  test(
+    'an INSERT into RisingWave with unknown outcome gives 503 and blames no row',
+    { skip: onStandInOnly },
+    async (t) => {
+      const { gateway, standIn, table } = await openRisingWave(t);
+      const name = table();
+      await gateway.sql(`CREATE TABLE ${name} (id INT)`);
+      const send = async () => {
+        const { status, json } = await gateway.events(`name=${name}`, '{"id": 1}');
+        return [status, json.code];
+      };
+      standIn.fault = ({ word }) => (word === 'insert' ? { kind: 'cut' } : null);
+      assert.deepEqual(await send(), [503, 'commit_unknown']);
+      standIn.fault = ({ word }) =>
+        word === 'insert'
+          ? { kind: 'fail', causes: ['Scheduler error', 'Task got killed because cluster is recovering'] }
+          : null;
+      assert.deepEqual(await send(), [503, 'commit_unknown']);
+      // Nothing at all can be read: no row is at fault.
+      standIn.fault = ({ word }) =>
+        word === 'insert' || word === 'values'
+          ? { kind: 'fail', causes: ['no available compute node'] }
+          : null;
+      assert.deepEqual(await send(), [503, 'commit_unknown']);
+      standIn.fault = ({ word }) => (word === 'flush' ? { kind: 'fail', causes: ['no checkpoint'] } : null);
+      const unread = await gateway.events(`name=${name}&flush=true`, '{"id": 1}');
+      assert.deepEqual([unread.status, unread.json.code], [503, 'commit_unknown']);
+      standIn.fault = () => null;
+      await standIn.leave();
+      // The one connection that there was may be found out to be lost only now.
+      await send();
+      assert.deepEqual(await send(), [503, 'engine_unavailable']);
+      await standIn.listen();
+      assert.deepEqual(await send(), [200, undefined]);
+    },
+  );
 });

@@ -7,7 +7,7 @@ import { startHeadgate } from '../support/headgate.ts';
 import { until } from '../support/until.ts';
 import { onStandInOnly, openServer } from './support.ts';
 
-test('who wants in behind into', { skip: onStandInOnly }, async (t) => {
+test('attacks through the option into are refused', { skip: onStandInOnly }, async (t) => {
   const server = await openServer(t);
   const { dsn, client: there } = server;
   const headgate = await startHeadgate(t, {
@@ -69,7 +69,7 @@ test('who wants in behind into', { skip: onStandInOnly }, async (t) => {
     await root.query('DROP TABLE mal.gift; DROP ROLE trusted');
   });
 
-  await t.test('names and values are what they are, not SQL', async () => {
+  await t.test('names and values sent into RisingWave are never read as SQL', async () => {
     const names = [`"; DROP TABLE x; --`, `it's\n"new"`, '$1', 'Größe \\ ', 'UPPER'];
     for (const [i, name] of names.entries()) {
       const columns = `(${quoteIdentifier(name)} VARCHAR, ${quoteIdentifier(`${name}2`)} INT[])`;
@@ -90,7 +90,7 @@ test('who wants in behind into', { skip: onStandInOnly }, async (t) => {
     }
   });
 
-  await t.test('a body of 25 MiB, one that breaks off, and the next one', async () => {
+  await t.test('into accepts a body of 25 MiB, survives a truncated one, and serves the next', async () => {
     await there.query('CREATE TABLE large (data JSONB)');
     await root.query(`CREATE TABLE large (data JSONB) WITH (connector = 'webhook', into = 'rw')`);
     const { port } = headgate.ports.listen;
@@ -143,7 +143,7 @@ test('who wants in behind into', { skip: onStandInOnly }, async (t) => {
     },
   );
 
-  await t.test('no password is told anywhere', async () => {
+  await t.test('no password of into is shown in attacks', async () => {
     const shown = await mallory.query('SHOW SECRETS');
     const everywhere = [headgate.stderr, headgate.stdout, ...told, JSON.stringify(shown.rows)].join('\n');
     for (const password of passwords) assert.ok(!everywhere.includes(password), password);

@@ -10,7 +10,7 @@ import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { until } from '../support/until.ts';
 import { onStandInOnly, openServer } from './support.ts';
 
-test('RisingWave that does not answer', { skip: onStandInOnly }, async (t) => {
+test('into survives a RisingWave that does not answer', { skip: onStandInOnly }, async (t) => {
   const { standIn, dsn, client: there } = await openServer(t);
   const env = { HEADGATE_INTO_HOSTS: new URL(dsn).host };
   const dataDir = await temporaryFolder(t);
@@ -54,7 +54,7 @@ test('RisingWave that does not answer', { skip: onStandInOnly }, async (t) => {
   await until(async () => (await ids()).join() === '0,1,2');
 });
 
-test('a Headgate that is killed in the middle of a hand-over', { skip: onStandInOnly }, async (t) => {
+test('into survives a Headgate killed during a hand-over', { skip: onStandInOnly }, async (t) => {
   const { standIn, dsn, client } = await openServer(t);
   const env = { HEADGATE_INTO_HOSTS: new URL(dsn).host };
   const dataDir = await temporaryFolder(t);

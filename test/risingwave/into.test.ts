@@ -94,7 +94,7 @@ test('webhooks into RisingWave', async (t) => {
     },
   );
 
-  await t.test('the statements of the page make what it says', async () => {
+  await t.test('the documented statements of into work', async () => {
     const page = readFileSync(new URL('../../../docs/operating/into-risingwave.md', import.meta.url), 'utf8');
     const [made = '', shown = ''] = [...page.matchAll(/```sql\n(.*?)```/gs)].map(([, sql]) => sql);
     const name = server.table();
@@ -112,7 +112,7 @@ test('webhooks into RisingWave', async (t) => {
     ]);
   });
 
-  await t.test('whole documents, batches, and a body that is null', async () => {
+  await t.test('into stores whole documents, batches and a null body', async () => {
     const name = await make('(data JSONB)', '(data JSONB)', ', is_batched = true');
     assert.equal(await post(name, '{"n": 1}\n[2]\nnull\n"3"\n'), 200);
     assert.deepEqual(((await read(name, 'data::varchar')) as string[]).toSorted(), [
@@ -129,7 +129,7 @@ test('webhooks into RisingWave', async (t) => {
     assert.deepEqual(await read(texts, 'body'), ["it's \\ null"]);
   });
 
-  await t.test('what does not fit is refused alone, and kept for its owner', async () => {
+  await t.test('a row that does not fit in RisingWave is refused alone, and kept for its owner', async () => {
     const name = await make('(id INT, v VARCHAR NOT NULL)', '(id INT, v TEXT)');
     const sent = Array.from({ length: 60 }, (_, i) =>
       post(
@@ -152,7 +152,7 @@ test('webhooks into RisingWave', async (t) => {
     await until(async () => (await run(refused)) === '[{"n":6}]');
   });
 
-  await t.test('what needs the rows here is refused in one sentence', async () => {
+  await t.test('options that need local rows are refused for tables with into', async () => {
     const refused = async (columns: string, options: string, sentence: RegExp, include = '') =>
       assert.match(
         await run(
@@ -216,7 +216,7 @@ test('webhooks into RisingWave', async (t) => {
     await until(async () => (await post(name, '{"id": 2, "v": "x"}')) === 200);
   });
 
-  await t.test('an outage without a spool is 503 until it ends', { skip: onStandInOnly }, async () => {
+  await t.test('into without a spool gives 503 during an outage', { skip: onStandInOnly }, async () => {
     const name = await make('(id INT)', '(id INT)');
     assert.equal(await post(name, '{"id": 1}'), 200);
     await server.standIn.leave();
@@ -227,76 +227,76 @@ test('webhooks into RisingWave', async (t) => {
     await until(async () => (await post(name, '{"id": 4}')) === 200);
   });
 
-  await t.test('with a spool an outage under load loses nothing', { skip: onStandInOnly }, async () => {
-    const [plain, keyed] = [
-      await make('(id INT)', '(id INT)', ", spool = 'fallback'"),
-      await make('(id INT PRIMARY KEY)', '(id INT)', ", spool = 'fallback'"),
-    ];
-    for (const name of [plain, keyed]) {
-      await until(async () => (await post(name, '{"id": -1}')) === 200);
-      const acknowledged = new Map<number, number>();
-      let next = 0;
-      const load = { goesOn: true };
-      const senders = Array.from({ length: 16 }, async () => {
-        while (load.goesOn) {
-          const id = next++;
-          const status = await post(name, `{"id": ${id}}`);
-          if (status < 300) acknowledged.set(id, status);
-          else assert.equal(status, 503);
-        }
-      });
-      const spooled = () => [...acknowledged.values()].filter((status) => status === 202).length;
-      await until(() => acknowledged.size > 200);
-      await server.standIn.leave();
-      await until(() => spooled() > 300);
-      await server.standIn.listen();
-      await until(async () => (await post(name, '{"id": -2}')) === 200);
-      load.goesOn = false;
-      await Promise.all(senders);
-      await until(async () => (await run('SHOW SPOOL')) === '[]');
-      const ids = (await read(name, 'id')) as number[];
-      const count = new Map<number, number>();
-      for (const id of ids) count.set(id, (count.get(id) ?? 0) + 1);
-      assert.deepEqual(
-        [...acknowledged.keys()].filter((id) => !count.has(id)),
-        [],
-      );
-      const doubled = [...count].filter(([id, times]) => id >= 0 && times > 1).length;
-      // Those of the one INSERT that was under way.
-      t.diagnostic(
-        `${acknowledged.size} acknowledged, ${spooled()} of them by the spool, ${doubled} doubled`,
-      );
-      assert.ok(doubled <= (name === keyed ? 0 : 16), `${doubled} doubled`);
-    }
-  });
-
   await t.test(
-    'what the spool hands over is found out where it fails for itself',
+    'into with a spool loses nothing in an outage under load',
     { skip: onStandInOnly },
     async () => {
-      const name = await make('(id INT)', '(id INT)', ", spool = 'fallback'");
-      assert.equal(await post(name, '{"id": 0}'), 200);
-      await server.standIn.leave();
-      await until(async () => (await post(name, '{"id": 1}')) === 202);
-      assert.equal(await post(name, '{"id": "seven"}'), 202);
-      assert.equal(await post(name, '{"id": 2}'), 202);
-      await server.standIn.listen();
-      await until(async () => (await post(name, '{"id": 3}')) === 200);
-      const refused = `SELECT count(*)::int AS n FROM headgate.rejected_requests WHERE relation = '${name}'::regclass`;
-      await until(async () => (await run(refused)) === '[{"n":1}]');
-      assert.deepEqual(await read(`${name} WHERE id = 2`, 'id'), [2]);
-      // Its owner gives the table there a column that takes it, and tries it again.
-      await there(`DROP TABLE ${name}`);
-      await there(`CREATE TABLE ${name} (id VARCHAR)`);
-      await ok(
-        `SELECT headgate.retry_rejected(id) FROM headgate.rejected_requests WHERE relation = '${name}'::regclass`,
-      );
-      await until(async () => JSON.stringify(await read(name, 'id')) === '["seven"]');
+      const [plain, keyed] = [
+        await make('(id INT)', '(id INT)', ", spool = 'fallback'"),
+        await make('(id INT PRIMARY KEY)', '(id INT)', ", spool = 'fallback'"),
+      ];
+      for (const name of [plain, keyed]) {
+        await until(async () => (await post(name, '{"id": -1}')) === 200);
+        const acknowledged = new Map<number, number>();
+        let next = 0;
+        const load = { goesOn: true };
+        const senders = Array.from({ length: 16 }, async () => {
+          while (load.goesOn) {
+            const id = next++;
+            const status = await post(name, `{"id": ${id}}`);
+            if (status < 300) acknowledged.set(id, status);
+            else assert.equal(status, 503);
+          }
+        });
+        const spooled = () => [...acknowledged.values()].filter((status) => status === 202).length;
+        await until(() => acknowledged.size > 200);
+        await server.standIn.leave();
+        await until(() => spooled() > 300);
+        await server.standIn.listen();
+        await until(async () => (await post(name, '{"id": -2}')) === 200);
+        load.goesOn = false;
+        await Promise.all(senders);
+        await until(async () => (await run('SHOW SPOOL')) === '[]');
+        const ids = (await read(name, 'id')) as number[];
+        const count = new Map<number, number>();
+        for (const id of ids) count.set(id, (count.get(id) ?? 0) + 1);
+        assert.deepEqual(
+          [...acknowledged.keys()].filter((id) => !count.has(id)),
+          [],
+        );
+        const doubled = [...count].filter(([id, times]) => id >= 0 && times > 1).length;
+        // Those of the one INSERT that was under way.
+        t.diagnostic(
+          `${acknowledged.size} acknowledged, ${spooled()} of them by the spool, ${doubled} doubled`,
+        );
+        assert.ok(doubled <= (name === keyed ? 0 : 16), `${doubled} doubled`);
+      }
     },
   );
 
+  await t.test('a spooled row that RisingWave refuses is found alone', { skip: onStandInOnly }, async () => {
+    const name = await make('(id INT)', '(id INT)', ", spool = 'fallback'");
+    assert.equal(await post(name, '{"id": 0}'), 200);
+    await server.standIn.leave();
+    await until(async () => (await post(name, '{"id": 1}')) === 202);
+    assert.equal(await post(name, '{"id": "seven"}'), 202);
+    assert.equal(await post(name, '{"id": 2}'), 202);
+    await server.standIn.listen();
+    await until(async () => (await post(name, '{"id": 3}')) === 200);
+    const refused = `SELECT count(*)::int AS n FROM headgate.rejected_requests WHERE relation = '${name}'::regclass`;
+    await until(async () => (await run(refused)) === '[{"n":1}]');
+    assert.deepEqual(await read(`${name} WHERE id = 2`, 'id'), [2]);
+    // Its owner gives the table there a column that takes it, and tries it again.
+    await there(`DROP TABLE ${name}`);
+    await there(`CREATE TABLE ${name} (id VARCHAR)`);
+    await ok(
+      `SELECT headgate.retry_rejected(id) FROM headgate.rejected_requests WHERE relation = '${name}'::regclass`,
+    );
+    await until(async () => JSON.stringify(await read(name, 'id')) === '["seven"]');
+  });
+
   await t.test(
-    'an INSERT of which nobody knows is kept and stored again',
+    'an INSERT by into with unknown outcome is kept and repeated',
     { skip: onStandInOnly },
     async () => {
       const tables = [
@@ -326,12 +326,12 @@ test('webhooks into RisingWave', async (t) => {
     },
   );
 
-  await t.test('each INSERT waited for its checkpoint', { skip: onStandInOnly }, () => {
+  await t.test('each INSERT into RisingWave waits for its checkpoint', { skip: onStandInOnly }, () => {
     const inserts = server.standIn.said.filter(({ word }) => word === 'insert');
     assert.ok(inserts.length > 0 && inserts.every(({ persistent }) => persistent));
   });
 
-  await t.test('no password is told anywhere', async () => {
+  await t.test('no password of into is shown anywhere', async () => {
     const everywhere = [
       headgate.stderr,
       headgate.stdout,

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { onStandInOnly, openRisingWave } from './support.ts';
 
 suite('SQL of RisingWave over HTTP', () => {
-  test('results are as those of PostgreSQL', async (t) => {
+  test('RisingWave SQL results look like those of PostgreSQL', async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const name = table();
     const made = await gateway.sql(
@@ -31,7 +31,7 @@ suite('SQL of RisingWave over HTTP', () => {
     assert.match(String(version), /-RisingWave-/);
   });
 
-  test('nothing of a request is left for the next', async (t) => {
+  test('RisingWave SQL leaves nothing of one request for the next', async (t) => {
     const { gateway } = await openRisingWave(t);
     await gateway.sql("SET timezone = 'Asia/Tokyo'");
     const shown = await gateway.rows("SELECT current_setting('timezone') AS zone");
@@ -39,7 +39,7 @@ suite('SQL of RisingWave over HTTP', () => {
     assert.notEqual(shown[0]?.['zone'], 'Asia/Tokyo');
   });
 
-  test('that statements are not stored together is said', async (t) => {
+  test('RisingWave SQL reports that statements are not one transaction', async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const name = table();
     await gateway.sql(`CREATE TABLE ${name} (id INT)`);
@@ -59,14 +59,14 @@ suite('SQL of RisingWave over HTTP', () => {
     assert.deepEqual(await gateway.rows(`SELECT count(*) AS n FROM ${name}`), [{ n: 3 }]);
   });
 
-  test('more parameters than RisingWave can count are refused', async (t) => {
+  test('SQL with more parameters than RisingWave supports is refused', async (t) => {
     const { gateway } = await openRisingWave(t);
     const params = Array.from({ length: 32_768 }, () => 1);
     const { status, json } = await gateway.sql(JSON.stringify({ sql: 'SELECT $1::int', params }));
     assert.deepEqual([status, json.error], [400, 'a statement has at most 32767 parameters here']);
   });
 
-  test('COPY from a client is refused before it is sent', async (t) => {
+  test('COPY from a client is refused before RisingWave gets it', async (t) => {
     const { gateway } = await openRisingWave(t);
     const { status, json } = await gateway.sql('COPY x FROM STDIN');
     assert.deepEqual([status, json.code], [400, '0A000']);

@@ -39,7 +39,7 @@ const refused: readonly (readonly [string, RegExp])[] = [
 ];
 
 suite('RisingWave, as it is believed to be', () => {
-  test('statements that it does not have', async (t) => {
+  test('RisingWave refuses statements it does not have', async (t) => {
     const { client, table } = await openRisingWave(t);
     const name = table();
     await client.query(`CREATE TABLE ${name} (a INT)`);
@@ -53,7 +53,7 @@ suite('RisingWave, as it is believed to be', () => {
     }
   });
 
-  test('transactions that mean nothing', async (t) => {
+  test("RisingWave's transactions have no effect", async (t) => {
     const { client, table } = await openRisingWave(t);
     const name = table();
     await client.query(`CREATE TABLE ${name} (a INT)`);
@@ -97,7 +97,7 @@ suite('RisingWave, as it is believed to be', () => {
     assert.deepEqual((await again).rows, [{ a: 2 }]);
   });
 
-  test('it calls itself PostgreSQL 13, and says what it is in version() alone', async (t) => {
+  test('RisingWave reports PostgreSQL 13, and itself in version() only', async (t) => {
     const { client, dsn } = await openRisingWave(t);
     const { rows } = await client.query<{ version: string }>('SELECT version()');
     assert.match(rows[0]?.version ?? '', /^PostgreSQL 13\.14\.0-RisingWave-/);
@@ -110,7 +110,7 @@ suite('RisingWave, as it is believed to be', () => {
     assert.match(engine.unavailable ?? '', why);
   });
 
-  test('what ends a connection: a protocol that is not 3.0, COPY data, more than 32,767 parameters', async (t) => {
+  test('RisingWave ends a connection on protocols other than 3.0, COPY data and over 32,767 parameters', async (t) => {
     const { dsn } = await openRisingWave(t);
     const { host, port, user, database } = new Client(dsn);
     const words = ['user', user ?? 'root', 'database', database ?? 'dev'].map(zeroEnded);
@@ -145,7 +145,7 @@ suite('RisingWave, as it is believed to be', () => {
     }
   });
 
-  test('conflicts are decided by the table', async (t) => {
+  test("RisingWave's tables decide conflicts", async (t) => {
     const { client, table } = await openRisingWave(t);
     const [overwrites, ignores] = [table(), table()];
     await client.query(`CREATE TABLE ${overwrites} (id INT PRIMARY KEY, v VARCHAR)`);
@@ -162,7 +162,7 @@ suite('RisingWave, as it is believed to be', () => {
     }
   });
 
-  test('rw_catalog tells tables and columns as they were declared', async (t) => {
+  test("RisingWave's rw_catalog lists tables and columns as declared", async (t) => {
     const { client, table } = await openRisingWave(t);
     const name = table();
     await client.query(

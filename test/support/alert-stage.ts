@@ -9,10 +9,10 @@ import { limits } from '../../src/config/limits.ts';
 import type { Observation } from '../../src/observe/observations.ts';
 import { Alerts } from '../../src/alerts/alerts.ts';
 import type { AlertDeps } from '../../src/alerts/alerts.ts';
-import type { Kept } from '../../src/alerts/state-file.ts';
-import type { SilentTable, Slot, View } from '../../src/alerts/rules.ts';
+import type { SavedCondition } from '../../src/alerts/state-file.ts';
+import type { SilentTable, ReplicationSlot, AlertInput } from '../../src/alerts/rules.ts';
 import { SharedAlerts } from '../../src/alerts/claims.ts';
-import { Signs } from '../../src/alerts/observed-conditions.ts';
+import { ObservedConditions } from '../../src/alerts/observed-conditions.ts';
 
 export interface Told {
   readonly alerts: readonly {
@@ -31,12 +31,12 @@ export class Stage {
   nowMs = 1_000_000;
   readonly counts = new Map<string, number>();
   notReady: string | null = null;
-  disk: View['disk'] = { freeBytes: 2 ** 40, totalBytes: 2 ** 41 };
+  disk: AlertInput['disk'] = { freeBytes: 2 ** 40, totalBytes: 2 ** 41 };
   silent: readonly SilentTable[] = [];
-  slots: readonly Slot[] = [];
-  readonly signs = new Signs();
+  slots: readonly ReplicationSlot[] = [];
+  readonly signs = new ObservedConditions();
   readonly bodies: string[] = [];
-  kept: readonly Kept[] = [];
+  kept: readonly SavedCondition[] = [];
   looks = 0;
   readonly said: Observation[] = [];
   answer: (request: IncomingMessage, response: ServerResponse) => void = (_, response) => response.end('ok');

@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
-import { doubtful, more, Recogniser } from '../../src/http/plain-request-parser.ts';
+import { doubtful, more, PlainRequestParser } from '../../src/http/plain-request-parser.ts';
 import { WholeRequest } from '../../src/http/whole-request.ts';
 import { limits } from '../../src/config/limits.ts';
 import type { Random } from './fuzz.ts';
@@ -80,7 +80,7 @@ function parsed(pieces: readonly Buffer[]): Read[] {
   return read;
 }
 
-const recogniser = new Recogniser({
+const recogniser = new PlainRequestParser({
   prefixes: ['/webhook/'],
   headBytesMax: limits.fastHeadBytesMax,
   targetBytesMax: limits.targetBytesMax,

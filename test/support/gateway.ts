@@ -6,8 +6,8 @@ import { externalDatabases } from '../../src/gateway/external-databases.ts';
 import { openGateway } from '../../src/gateway/door.ts';
 import type { Gateway } from '../../src/gateway/door.ts';
 import type { GatewayDatabases, GatewayOptions } from '../../src/gateway/http.ts';
-import { Gate } from '../../src/access/gate.ts';
-import type { GateOptions } from '../../src/access/gate.ts';
+import { Admission } from '../../src/access/admission.ts';
+import type { AdmissionOptions } from '../../src/access/admission.ts';
 import { Closer } from '../../src/kit/closer.ts';
 import { limits } from '../../src/config/limits.ts';
 import { asked } from './asked.ts';
@@ -72,9 +72,9 @@ export async function request(url: string, init: Question): Promise<Answer> {
 }
 
 /** Anybody may connect, and no proxy is trusted, unless `options` say otherwise. */
-export function openGate(options: Partial<GateOptions> = {}): Gate {
+export function openGate(options: Partial<AdmissionOptions> = {}): Admission {
   const nobody = { trustedProxies: null, forwardedHeader: 'x-forwarded-for', allowed: null } as const;
-  return new Gate({
+  return new Admission({
     ...nobody,
     addressRate: null,
     tableRate: null,

@@ -4,7 +4,7 @@ import { colliding, slowToSort } from './key-floods.ts';
 import { testDatabase } from './postgres.ts';
 import { seededRandom } from './random.ts';
 
-test('the keys of one hash are what PostgreSQL hashes alike', async (t) => {
+test('the test keys of one hash collide in PostgreSQL', async (t) => {
   const { random, seed } = seededRandom();
   const keys = colliding(500, random);
   const client = await (await testDatabase(t)).connect();
@@ -15,7 +15,7 @@ test('the keys of one hash are what PostgreSQL hashes alike', async (t) => {
   assert.deepEqual(rows, [{ keys: 500, hashes: 1 }], `seed ${seed}`);
 });
 
-test('the keys that are slow to sort differ', () => {
+test('the test keys that are slow to sort differ', () => {
   const keys = slowToSort(10_000);
   assert.equal(new Set(keys).size, 10_000);
 });

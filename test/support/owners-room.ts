@@ -6,7 +6,7 @@ import type { ShapeChoice } from '../../src/catalog/shape.ts';
 import { letWriterIn } from '../../src/catalog/writer.ts';
 import { CommitPools } from '../../src/commit/commit-pools.ts';
 import { SpoolCommit } from '../../src/commit/hand-over.ts';
-import type { Passage } from '../../src/commit/hand-over.ts';
+import type { HandOverBatch } from '../../src/commit/hand-over.ts';
 import type { Group } from '../../src/types/rows.ts';
 import { writerName } from '../../src/engine/login-names.ts';
 import { OwnerLogins } from '../../src/engine/owner-logins.ts';
@@ -106,6 +106,6 @@ export async function room(t: TestContext, { data }: TestServer, bin: string, ro
   onEnd(t, 'pools', () => pools.close());
   const clock = () => performance.now();
   const commit = new SpoolCommit({ pools, limits, observe: spy.observe, clock });
-  const handOver = (group: Group, passage: Passage) => commit.handOver(group, passage);
+  const handOver = (group: Group, passage: HandOverBatch) => commit.handOver(group, passage);
   return { root, owner, own, logins, pools, writer, send, handOver, tableOf, made };
 }

@@ -1,6 +1,6 @@
 /** A picture of the catalog of database `postgres`, whose sealed values are texts in base64 and whose checks let everything pass. */
 import type { ClientBase } from 'pg';
-import { Picture } from '../../src/catalog/snapshot-cache.ts';
+import { SnapshotCache } from '../../src/catalog/snapshot-cache.ts';
 import { look } from '../../src/catalog/queries.ts';
 import type { Snapshot } from '../../src/catalog/snapshot.ts';
 import { destinationOf } from '../../src/catalog/destination.ts';
@@ -12,7 +12,7 @@ import { createCompileAnswers } from '../../src/validate/answers.ts';
 export function pictureOf(
   given: Partial<Pick<Limits, 'catalogTablesMax' | 'catalogWholeMs'>>,
   clock = () => 0,
-): Picture {
+): SnapshotCache {
   const bounds = { ...limits, catalogTablesMax: 100, catalogWholeMs: Infinity, ...given };
   const compiler = {
     verifier: undefined,
@@ -21,11 +21,11 @@ export function pictureOf(
     compile: () => ({ check: () => true, headers: [] }),
     destination: (value: string, trusted: boolean) => destinationOf(value, ['rw:4566'], trusted),
   };
-  return new Picture('postgres', compiler, { limits: bounds, clock });
+  return new SnapshotCache('postgres', compiler, { limits: bounds, clock });
 }
 
 /** A look and, if it finds something to read, a reading. Returns the previous snapshot if there is a new one. */
-export async function update(picture: Picture, client: ClientBase): Promise<Snapshot | null> {
+export async function update(picture: SnapshotCache, client: ClientBase): Promise<Snapshot | null> {
   const before = picture.snapshot;
   picture.compare(await look(client, picture.mark));
   if (picture.isDue) await picture.read(client);

@@ -3,9 +3,9 @@ import { performance } from 'node:perf_hooks';
 import type { Outcome, Rows } from '../../src/types/rows.ts';
 import type { Target } from '../../src/types/target.ts';
 import type { Catalog } from '../../src/catalog/catalog.ts';
-import { Streams } from '../../src/ingest/ingest-stream.ts';
+import { RequestStreams } from '../../src/ingest/ingest-stream.ts';
 import type { StreamFence } from '../../src/ingest/stream-fence.ts';
-import type { WayWithoutSpool } from '../../src/ingest/pipeline.ts';
+import type { DirectPipeline } from '../../src/ingest/pipeline.ts';
 import type { TableName } from '../../src/observe/observations.ts';
 import type { Rejects } from '../../src/reject/rejected-requests.ts';
 import type { Limits } from '../../src/config/limits.ts';
@@ -15,10 +15,10 @@ import { targetOf } from './rows.ts';
 
 /** The stages of a stream that a test may replace. */
 export interface TestStreams {
-  readonly find: WayWithoutSpool['find'];
-  readonly isStill: WayWithoutSpool['isStill'];
-  readonly admit: WayWithoutSpool['admit'];
-  readonly submit: WayWithoutSpool['submit'];
+  readonly find: DirectPipeline['find'];
+  readonly isStill: DirectPipeline['isStill'];
+  readonly admit: DirectPipeline['admit'];
+  readonly submit: DirectPipeline['submit'];
   readonly refresh: Catalog['refresh'];
   readonly rejected: Rejects['keep'];
   readonly clock: () => number;
@@ -30,7 +30,7 @@ export interface TestStreams {
 /**
  * Streams that commit everything, except as a test says. Tables: `none` does not exist, `keyed` has a key.
  */
-export function testStreams(given: Partial<TestStreams> = {}): Streams {
+export function testStreams(given: Partial<TestStreams> = {}): RequestStreams {
   const targets = new Map<string, Target>();
   const find = (name: TableName): Target => {
     if (name.table === 'none') throw new Refused('not_found');
@@ -42,7 +42,7 @@ export function testStreams(given: Partial<TestStreams> = {}): Streams {
   const submit = (rows: Rows) => Promise.resolve<Outcome>({ kind: 'committed', rows: rows.count });
   const way = { find, isStill: () => true, admit: () => undefined, submit, ...given };
   const { refresh = () => Promise.resolve(), rejected, clock = () => performance.now() } = given;
-  return new Streams(
+  return new RequestStreams(
     {
       way,
       catalog: { refresh },

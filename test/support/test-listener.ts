@@ -5,7 +5,7 @@ import type { TlsSource } from '../../src/access/tls-source.ts';
 import type { Listener } from '../../src/listen/http.ts';
 import { openListener } from '../../src/listen/http.ts';
 import { webhookRoute } from '../../src/ingest/routes.ts';
-import type { Streams } from '../../src/ingest/ingest-stream.ts';
+import type { RequestStreams } from '../../src/ingest/ingest-stream.ts';
 import type { Limits } from '../../src/config/limits.ts';
 import { limits } from '../../src/config/limits.ts';
 import type { Observation } from '../../src/observe/observations.ts';
@@ -26,7 +26,7 @@ export interface TestListenerOptions {
   readonly limits?: Partial<Limits>;
   readonly bodyBytesMax?: number;
   /** Opens the WebSocket door. */
-  readonly streams?: Pick<Streams, 'open'>;
+  readonly streams?: Pick<RequestStreams, 'open'>;
   readonly websocketOrigins?: string;
   /** Awaited before the body is requested, as for a table that is looked up. */
   readonly found?: () => Promise<void>;

@@ -33,7 +33,7 @@ function zip(files: Readonly<Record<string, { bytes: Buffer; method: 0 | 8 }>>, 
   return Buffer.concat([...locals, ...directory, end, Buffer.from(comment)]);
 }
 
-test('finds an entry among others, packed or not, behind a comment', async () => {
+test('the zip reader finds entries, compressed or not, behind a comment', async () => {
   const bytes = Buffer.from('the program '.repeat(1_000));
   const archive = zip(
     { 'a/a': { bytes: Buffer.from('x'), method: 0 }, 'b/b': { bytes, method: 8 } },
@@ -43,7 +43,7 @@ test('finds an entry among others, packed or not, behind a comment', async () =>
   assert.deepEqual(await readZipEntry(archive, 'a/a'), Buffer.from('x'));
 });
 
-test('what is missing, damaged or no archive is an error', async () => {
+test('the zip reader reports missing entries, damage and files that are no archive', async () => {
   const archive = zip({ a: { bytes: Buffer.from('stored as it is'), method: 0 } });
   await assert.rejects(readZipEntry(archive, 'b'), /b is not in the archive/);
   const damaged = Buffer.from(archive);

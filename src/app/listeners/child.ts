@@ -12,7 +12,7 @@ import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
-import type { Passed } from '../../access/gate.ts';
+import type { Passed } from '../../access/admission.ts';
 import { deferred } from '../../kit/deferred.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { readLines } from '../../kit/read-lines.ts';
@@ -21,14 +21,14 @@ import type { HeldQuestion, HeldRequest, Recall, TailBatch, TailLine } from '../
 import type { Observation } from '../../observe/observations.ts';
 import { listenerEntry } from '../program-files.ts';
 import type {
-  Answer,
+  ListenerAnswer,
   Assignment,
   FromListener,
-  Left,
-  Question,
+  StreamLeftovers,
+  ListenerRequest,
   Report,
-  SpoolSaid,
-  SpoolTold,
+  SpoolReply,
+  SpoolNotice,
   ToListener,
 } from './messages.ts';
 
@@ -43,14 +43,14 @@ export interface ChildOptions {
   readonly passed: (passed: Passed) => void;
   readonly tail: (batch: TailBatch) => void;
   /** The process is about to open a stream of this table: resolves with whether all others have settled theirs. */
-  readonly fence: (left: Left) => Promise<boolean>;
+  readonly fence: (left: StreamLeftovers) => Promise<boolean>;
   /** The process takes connections from now on; it has been given none before. */
   readonly serves: (child: ListenerChild) => void;
-  readonly spool: (child: ListenerChild, said: SpoolSaid) => void;
+  readonly spool: (child: ListenerChild, said: SpoolReply) => void;
 }
 
 /** How a question ended: `late` and `gone` say nothing about the question. */
-type Answered = Answer | 'late' | 'gone';
+type Answered = ListenerAnswer | 'late' | 'gone';
 
 interface Asked {
   readonly answered: ReturnType<typeof deferred<Answered>>;
@@ -139,7 +139,10 @@ export class ListenerChild {
   }
 
   /** null: the question asks for no report, or the process is gone or took longer than `withinMs`. Never rejects. */
-  async ask(question: Question, withinMs: number | null = limits.listenerAnswerMs): Promise<Report | null> {
+  async ask(
+    question: ListenerRequest,
+    withinMs: number | null = limits.listenerAnswerMs,
+  ): Promise<Report | null> {
     const answer = await this.#ask(question, withinMs);
     return typeof answer === 'string' ? null : (answer.report ?? null);
   }
@@ -157,12 +160,12 @@ export class ListenerChild {
   }
 
   /** Whether rows that streams have left in it are settled; `late`: no progress for `withinMs`. Never rejects. */
-  async settle(left: Left, withinMs: number): Promise<'settled' | 'late' | 'gone'> {
+  async settle(left: StreamLeftovers, withinMs: number): Promise<'settled' | 'late' | 'gone'> {
     const answer = await this.#ask({ what: 'settle', left }, withinMs);
     return answer === 'late' || answer === 'gone' ? answer : 'settled';
   }
 
-  #ask(question: Question, withinMs: number | null): Promise<Answered> {
+  #ask(question: ListenerRequest, withinMs: number | null): Promise<Answered> {
     if (this.#gone) return Promise.resolve('gone');
     const id = ++this.#lastId;
     const answered = deferred<Answered>();
@@ -177,7 +180,7 @@ export class ListenerChild {
     this.#send({ kind: 'passed', passed });
   }
 
-  tellSpool(told: SpoolTold): void {
+  tellSpool(told: SpoolNotice): void {
     this.#send({ kind: 'spool', told });
   }
 

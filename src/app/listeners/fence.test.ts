@@ -23,7 +23,7 @@ async function isDone(promise: Promise<unknown>): Promise<boolean> {
 }
 
 suite('fence of one process', () => {
-  test('asks once for all streams that wait, and once more for those that came meanwhile', async () => {
+  test('a fence of one process asks once for all waiting streams, and once more for later ones', async () => {
     const asked: number[] = [];
     const fence = new Fence((id) => asked.push(id));
     const first = fence.pass(target, null);
@@ -43,7 +43,7 @@ suite('fence of one process', () => {
     await assert.rejects(fourth, /rows of an earlier connection are still being stored/);
   });
 
-  test('has settled when streams and then the lane have, of this table alone', async () => {
+  test('a fence of one process settles after the streams and then the lane of its table', async () => {
     const fence = new Fence(() => undefined);
     const [ofStream, ofLane] = [deferred<void>(), deferred<void>()];
     const stream = (oid: number, settled: Promise<void>): FencedStream => ({
@@ -69,7 +69,7 @@ suite('fence of one process', () => {
     await settled;
   });
 
-  test('asks for each client apart, and waits for its streams alone', async () => {
+  test('a fence of one process asks per client and waits for the streams of that client', async () => {
     const asked: (string | null)[] = [];
     const fence = new Fence((_id, { client }) => asked.push(client));
     for (const client of ['a', 'b', null, 'a']) void fence.pass(target, client);
@@ -89,7 +89,7 @@ suite('fence of one process', () => {
     await settled;
   });
 
-  test('tells that it gets on for as long as it does', async (t) => {
+  test('a fence of one process reports progress as long as there is some', async (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] });
     const fence = new Fence(() => undefined);
     const end = deferred<void>();
@@ -117,7 +117,7 @@ suite('fences of all processes', () => {
   const child = (settle: ListenerChild['settle'], commitName = 'x') =>
     ({ settle, commitName }) as unknown as ListenerChild;
 
-  test('have settled when all others say so, and what processes that are gone have left is stored', async () => {
+  test('fences of all processes settle when the others have, and after rows of dead processes are stored', async () => {
     const left = new Map<string, ReturnType<typeof deferred<void>>>();
     const fences = new Fences((name) => {
       const ended = deferred<void>();
@@ -136,7 +136,7 @@ suite('fences of all processes', () => {
     assert.deepEqual([...left.keys()], ['before', 'gone']);
   });
 
-  test('have not when one of them is late', async () => {
+  test('fences of all processes do not settle while one process is late', async () => {
     const fences = new Fences(() => Promise.resolve());
     const late = child(() => Promise.resolve('late'));
     assert.equal(

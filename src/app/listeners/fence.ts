@@ -10,7 +10,7 @@ import type { Target } from '../../types/target.ts';
 import type { FencedStream, StreamFence } from '../../ingest/stream-fence.ts';
 import { Refused } from '../../errors/refusals.ts';
 import { limits } from '../../config/limits.ts';
-import type { Left } from './messages.ts';
+import type { StreamLeftovers } from './messages.ts';
 
 interface Rounds {
   readonly running: Promise<boolean>;
@@ -20,13 +20,13 @@ interface Rounds {
 
 export class Fence implements StreamFence {
   readonly streams = new Set<FencedStream>();
-  readonly #ask: (id: number, left: Left) => void;
+  readonly #ask: (id: number, left: StreamLeftovers) => void;
   readonly #asked = new Map<number, (settled: boolean) => void>();
   /** By table and client: however many streams are opened at once, one question is in flight and one waits. */
   readonly #rounds = new Map<string, Rounds>();
   #lastId = 0;
 
-  constructor(ask: (id: number, left: Left) => void) {
+  constructor(ask: (id: number, left: StreamLeftovers) => void) {
     this.#ask = ask;
   }
 
@@ -42,7 +42,7 @@ export class Fence implements StreamFence {
 
   /** Resolves once the rows that streams left here are stored, or never will be. `getsOn` is called while they make progress. */
   async settle(
-    { database, oid, client }: Left,
+    { database, oid, client }: StreamLeftovers,
     lanes: Pick<Lanes, 'settled'>,
     getsOn: () => void,
   ): Promise<void> {
@@ -72,7 +72,7 @@ export class Fence implements StreamFence {
   }
 
   /** A question already in flight says nothing about rows that arrived since. */
-  #round(table: Left): Promise<boolean> {
+  #round(table: StreamLeftovers): Promise<boolean> {
     const key = JSON.stringify([table.oid, table.database, table.client]);
     const rounds = this.#rounds.get(key);
     if (rounds === undefined) return this.#begin(key, table);
@@ -80,7 +80,7 @@ export class Fence implements StreamFence {
     return rounds.next;
   }
 
-  #begin(key: string, table: Left): Promise<boolean> {
+  #begin(key: string, table: StreamLeftovers): Promise<boolean> {
     const id = ++this.#lastId;
     const running = new Promise<boolean>((resolve) => this.#asked.set(id, resolve));
     const rounds: Rounds = { running, next: null };

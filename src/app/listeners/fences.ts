@@ -6,7 +6,7 @@
 import { within } from '../../kit/timeout.ts';
 import { limits } from '../../config/limits.ts';
 import type { ListenerChild } from './child.ts';
-import type { Left } from './messages.ts';
+import type { StreamLeftovers } from './messages.ts';
 
 export class Fences {
   readonly #commitsEnded: (commitName: string) => Promise<void>;
@@ -26,11 +26,11 @@ export class Fences {
     return left;
   }
 
-  settle(table: Left, others: readonly ListenerChild[]): Promise<boolean> {
+  settle(table: StreamLeftovers, others: readonly ListenerChild[]): Promise<boolean> {
     return within(limits.fencePatienceMs, this.#settled(table, others), false);
   }
 
-  async #settled(table: Left, others: readonly ListenerChild[]): Promise<boolean> {
+  async #settled(table: StreamLeftovers, others: readonly ListenerChild[]): Promise<boolean> {
     const answers = await Promise.all(
       others.map(async (child) => {
         const answer = await child.settle(table, limits.fenceSilentMs);

@@ -15,7 +15,7 @@ import { mergedText } from '../../admin/merged-metrics.ts';
 import type { ProcessMetrics } from '../../admin/merged-metrics.ts';
 import type { Metrics } from '../../admin/metrics.ts';
 import type { ListenerState } from '../../admin/watch-metrics.ts';
-import type { Passed } from '../../access/gate.ts';
+import type { Passed } from '../../access/admission.ts';
 import type { Closable } from '../../kit/closer.ts';
 import { listenAt } from '../../kit/listen-at.ts';
 import type { ListenAt } from '../../kit/listen-at.ts';
@@ -25,10 +25,10 @@ import type { Observe } from '../../observe/observations.ts';
 import type { HeldQuestion, HeldRequest } from '../../observe/tail.ts';
 import type { ChildOptions, ListenerChild } from './child.ts';
 import { Fences } from './fences.ts';
-import type { Question } from './messages.ts';
+import type { ListenerRequest } from './messages.ts';
 import { JoinedTail } from './merged-tail.ts';
 import { Slot } from './slot.ts';
-import type { SpoolDesk } from './spool-server.ts';
+import type { SpoolServer } from './spool-server.ts';
 
 export interface ListenersOptions extends ListenAt {
   readonly assignment: ChildOptions['assignment'];
@@ -41,7 +41,7 @@ export interface ListenersOptions extends ListenAt {
   /** Resolves once no transaction of commits of this name is, or can be, left at the engine; never rejects. */
   readonly commitsEnded: (commitName: string) => Promise<void>;
   /** Keeps on the disk what the processes send. */
-  readonly desk: SpoolDesk;
+  readonly desk: SpoolServer;
 }
 
 export class Listeners implements Closable {
@@ -97,7 +97,7 @@ export class Listeners implements Closable {
   }
 
   /** Asks all that serve; resolves once all have answered, or are gone or late. Never rejects. */
-  async tell(question: Question, withinMs?: number): Promise<void> {
+  async tell(question: ListenerRequest, withinMs?: number): Promise<void> {
     await Promise.all(this.#serving().map((child) => child.ask(question, withinMs)));
   }
 

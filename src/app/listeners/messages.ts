@@ -1,7 +1,7 @@
 /** Types only: the messages between the main process and its listener processes. Plain values: they are sent as JSON. */
 import type { MetricFamily } from '../../admin/merged-metrics.ts';
 import type { EngineReach } from '../../engine/attached-engine.ts';
-import type { Passed } from '../../access/gate.ts';
+import type { Passed } from '../../access/admission.ts';
 import type { HeldQuestion, HeldRequest, Recall, TailBatch, TailLine } from '../../observe/tail.ts';
 import type { Observation, TableName } from '../../observe/observations.ts';
 import type { Refusal } from '../../errors/refusals.ts';
@@ -28,13 +28,13 @@ export interface TableId {
 }
 
 /** Rows that streams may have left in a process. */
-export interface Left extends TableId {
+export interface StreamLeftovers extends TableId {
   /** Those of this client only; null: of any client. */
   readonly client: string | null;
 }
 
 /** What the main process, which owns the disk, reports about it, … */
-export type SpoolTold =
+export type SpoolNotice =
   /** This database has a spool. */
   | { readonly what: 'opened'; readonly database: string }
   /** From now on requests of this table go to the disk, … */
@@ -53,7 +53,7 @@ export interface KeptAnswer {
 }
 
 /** … and what a listener process reports. */
-export type SpoolSaid =
+export type SpoolReply =
   /** It has found that the database does not accept rows of this table. */
   | { readonly what: 'fill'; readonly table: TableId; readonly sinceMs: number }
   /** Requests of this table wait for the disk here, and its lane has none left. */
@@ -65,7 +65,7 @@ export type SpoolSaid =
       readonly requests: readonly { readonly id: number; readonly payload: string }[];
     };
 
-export type Question =
+export type ListenerRequest =
   | { readonly what: 'report' }
   /** Whether to report outcomes as they occur; those remembered come first. */
   | { readonly what: 'tail'; readonly on: boolean }
@@ -78,7 +78,7 @@ export type Question =
   /** This database is about to be dropped or renamed. */
   | { readonly what: 'release'; readonly database: string }
   /** Another process opens a stream of this table: rows that streams have left here must be stored first. */
-  | { readonly what: 'settle'; readonly left: Left }
+  | { readonly what: 'settle'; readonly left: StreamLeftovers }
   /** Read the certificates again. */
   | { readonly what: 'reload' }
   /** Answer the accepted requests, accept no new ones, close everything. */
@@ -91,7 +91,7 @@ export interface Report {
 }
 
 /** For questions that ask for something; empty if there is none. */
-export interface Answer {
+export interface ListenerAnswer {
   readonly report?: Report;
   readonly held?: HeldRequest | null;
   readonly lines?: readonly TailLine[];
@@ -101,12 +101,12 @@ export type ToListener =
   | { readonly kind: 'begin'; readonly assignment: Assignment }
   /** Sent together with the connection. */
   | { readonly kind: 'connection' }
-  | { readonly kind: 'ask'; readonly id: number; readonly question: Question }
+  | { readonly kind: 'ask'; readonly id: number; readonly question: ListenerRequest }
   /** Requests that passed in other listener processes. */
   | { readonly kind: 'passed'; readonly passed: Passed }
   /** For the fence with this id: whether all other processes have settled their rows. */
   | { readonly kind: 'fenced'; readonly id: number; readonly settled: boolean }
-  | { readonly kind: 'spool'; readonly told: SpoolTold };
+  | { readonly kind: 'spool'; readonly told: SpoolNotice };
 
 export type FromListener =
   | { readonly kind: 'serving' }
@@ -119,9 +119,9 @@ export type FromListener =
   /** Outcomes, while they are asked for. */
   | { readonly kind: 'tail'; readonly batch: TailBatch }
   /** A stream of this table is about to be opened. */
-  | { readonly kind: 'fence'; readonly id: number; readonly left: Left }
-  | { readonly kind: 'spool'; readonly said: SpoolSaid }
+  | { readonly kind: 'fence'; readonly id: number; readonly left: StreamLeftovers }
+  | { readonly kind: 'spool'; readonly said: SpoolReply }
   /** The work for this question takes long, and progresses. */
   | { readonly kind: 'getsOn'; readonly id: number }
   /** The request is done, as far as it could be. */
-  | { readonly kind: 'answer'; readonly id: number; readonly answer: Answer };
+  | { readonly kind: 'answer'; readonly id: number; readonly answer: ListenerAnswer };

@@ -17,7 +17,7 @@ function sent(waitingMax: number) {
   return { saying, messages, written };
 }
 
-test('what is said in one turn goes as one message, in order, and as plain values', async () => {
+test('observations of one event-loop turn are sent as one message, in order, as plain values', async () => {
   const { saying, messages } = sent(10);
   const table = { database: 'd', schema: 's', table: 't', check: () => true, oid: 1n };
   saying.say({ kind: 'values.nulled', table, values: 2 });
@@ -33,7 +33,7 @@ test('what is said in one turn goes as one message, in order, and as plain value
   assert.match(String(failed.error), /^Error: a\n[^]*caused by b$/);
 });
 
-test('while a message is not written they wait, bounded, and what is left out is told', async () => {
+test('observations wait in a bounded queue while the channel is full, and dropped ones are counted', async () => {
   const { saying, messages, written } = sent(3);
   saying.say(started(0));
   await turn();

@@ -5,7 +5,7 @@ import { listenersOf, shareOf } from './resource-share.ts';
 
 const GiB = 1024 ** 3;
 
-test('how many there are by default: half of the cores, as far as memory goes', () => {
+test('the default number of listener processes is half of the cores, as far as memory allows', () => {
   const count = (cores: number, memoryGiB: number) => listenersOf({ cores, memoryBytes: memoryGiB * GiB });
   assert.deepEqual(
     [count(0.5, 8), count(1, 8), count(2, 8), count(3.9, 8), count(4, 8), count(6, 8), count(64, 64)],
@@ -15,7 +15,7 @@ test('how many there are by default: half of the cores, as far as memory goes', 
   assert.deepEqual([count(64, 1), count(64, 0.25), count(64, 1.6)], [2, 1, 3]);
 });
 
-test('one has all of the bounds, several have them together', () => {
+test('listener processes share the bounds that a single one has alone', () => {
   assert.equal(shareOf(limits, 1, limits.bodyBytesMax), limits);
   for (let of = 2; of <= 32; of++) {
     const share = shareOf(limits, of, limits.bodyBytesMax);

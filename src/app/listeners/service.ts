@@ -11,7 +11,7 @@ import { createMetrics } from '../../admin/metrics.ts';
 import { openGuards } from '../door-guards.ts';
 import { attachEngine } from '../../engine/attached-engine.ts';
 import { openPostgresEngine } from '../../engine/postgres.ts';
-import type { Gate } from '../../access/gate.ts';
+import type { Admission } from '../../access/admission.ts';
 import { Closer } from '../../kit/closer.ts';
 import { limits as allLimits } from '../../config/limits.ts';
 import { boundsOf } from '../../config/effective-limits.ts';
@@ -23,24 +23,31 @@ import { loadParser } from '../../validate/expression.ts';
 import { masterKeys } from '../../secrets/master-key.ts';
 import { openWebhookRooms, releaseDatabase } from '../wire-listener.ts';
 import type { OpenWebhooks } from '../wire-listener.ts';
-import type { Answer, Assignment, FromListener, Question, Report, SpoolTold } from './messages.ts';
-import { Held } from '../../console/accepted-requests.ts';
+import type {
+  ListenerAnswer,
+  Assignment,
+  FromListener,
+  ListenerRequest,
+  Report,
+  SpoolNotice,
+} from './messages.ts';
+import { AcceptedRequests } from '../../console/accepted-requests.ts';
 import { Ring } from '../../console/ring-buffer.ts';
 import { Fence } from './fence.ts';
 import { ObservationSender } from './observation-sender.ts';
 import { shareOf } from './resource-share.ts';
-import { SpoolLink } from './spool-client.ts';
+import { SpoolClient } from './spool-client.ts';
 
 export interface ListenerService {
   /** Serves a connection; undefined: it was closed while it was being passed. */
   take(connection: Socket | undefined): void;
   /** Never rejects: what could not be done shows in what follows. */
-  answer(question: Question, getsOn: () => void): Promise<Answer>;
+  answer(question: ListenerRequest, getsOn: () => void): Promise<ListenerAnswer>;
   /** Counts requests that passed in another process. */
-  charge: Gate['charge'];
+  charge: Admission['charge'];
   /** The answer to a fence that this process has asked for. */
   fenced(id: number, settled: boolean): void;
-  spool(told: SpoolTold): void;
+  spool(told: SpoolNotice): void;
 }
 
 export async function serveListener(
@@ -60,7 +67,7 @@ export async function serveListener(
     };
     const { logFormat: format, logLevel: level } = settings;
     const lines = tellsRequests({ format, level }) ? [requestLines((line) => saying.say(line))] : [];
-    const held = new Held(allLimits, (table) => deps?.catalog.lastKnown(table));
+    const held = new AcceptedRequests(allLimits, (table) => deps?.catalog.lastKnown(table));
     const ring = new Ring(Date.now, held.forget, held.eventOf);
     const observe = observers(said, ...lines, metrics.observe, ring.observe);
     await loadParser();
@@ -73,7 +80,7 @@ export async function serveListener(
     const keys = masterKeys(settings);
     const openDoor: typeof openListener = (options) => openListener({ ...options, port: null });
     const fence = new Fence((id, left) => send({ kind: 'fence', id, left }));
-    const link = new SpoolLink((it) => send({ kind: 'spool', said: it }));
+    const link = new SpoolClient((it) => send({ kind: 'spool', said: it }));
     const oneOfSeveral = { fence, commitName, link };
     const ofOne = { retries: false, hold: held.hold };
     const opened = await openWebhookRooms(
@@ -133,7 +140,7 @@ function takeConnections(listener: Listener, send: (message: FromListener) => vo
 function answerQuestions(
   deps: OpenWebhooks<Listener> & {
     readonly fence: Fence;
-    readonly held: Held;
+    readonly held: AcceptedRequests;
     readonly ring: Ring;
     readonly tail: (on: boolean) => void;
   },
@@ -186,7 +193,7 @@ function tailTo(ring: Ring, send: (message: FromListener) => void): (on: boolean
   };
 }
 
-function tellPassed(gate: Gate, send: (message: FromListener) => void, closer: Closer): void {
+function tellPassed(gate: Admission, send: (message: FromListener) => void, closer: Closer): void {
   const timer = setInterval(() => {
     const passed = gate.passed();
     if (passed !== null) send({ kind: 'passed', passed });

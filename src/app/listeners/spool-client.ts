@@ -12,13 +12,13 @@ import { TableGate } from '../../spool/table-order.ts';
 import type { Target } from '../../types/target.ts';
 import { limits } from '../../config/limits.ts';
 import { Refused } from '../../errors/refusals.ts';
-import type { KeptAnswer, SpoolSaid, SpoolTold, TableId } from './messages.ts';
+import type { KeptAnswer, SpoolReply, SpoolNotice, TableId } from './messages.ts';
 
-type Say = (said: SpoolSaid) => void;
+type Say = (said: SpoolReply) => void;
 type Ask = () => { readonly id: number; readonly ended: Promise<void> };
-type Keep = Extract<SpoolSaid, { readonly what: 'keep' }>;
+type Keep = Extract<SpoolReply, { readonly what: 'keep' }>;
 
-export class SpoolLink implements Disk {
+export class SpoolClient implements Disk {
   readonly #say: Say;
   readonly #databases = new Map<string, LinkedSpool>();
   readonly #asked = new Map<number, Deferred<void>>();
@@ -39,7 +39,7 @@ export class SpoolLink implements Disk {
     return this.#openings.of(database);
   }
 
-  told(told: SpoolTold): void {
+  told(told: SpoolNotice): void {
     switch (told.what) {
       case 'opened':
         this.#databases.set(told.database, new LinkedSpool(told.database, this.#say, () => this.#ask()));

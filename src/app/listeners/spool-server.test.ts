@@ -5,27 +5,27 @@ import fc from 'fast-check';
 import { TableGate } from '../../spool/table-order.ts';
 import { unusableTarget } from '../../catalog/snapshot.ts';
 import { Refused } from '../../errors/refusals.ts';
-import { SpoolDesk } from './spool-server.ts';
-import { SpoolLink } from './spool-client.ts';
-import type { SpoolSaid, SpoolTold } from './messages.ts';
+import { SpoolServer } from './spool-server.ts';
+import { SpoolClient } from './spool-client.ts';
+import type { SpoolReply, SpoolNotice } from './messages.ts';
 
 const oid = 7;
 const target = unusableTarget({ database: 'dev', schema: 'public', table: 't', oid });
 
 /** A process and its channel, on which messages wait until they are let through. */
 class Side {
-  readonly link: SpoolLink;
-  readonly toMain: SpoolSaid[] = [];
-  readonly fromMain: SpoolTold[] = [];
+  readonly link: SpoolClient;
+  readonly toMain: SpoolReply[] = [];
+  readonly fromMain: SpoolNotice[] = [];
   readonly ends: string[] = [];
-  readonly #desk: SpoolDesk;
+  readonly #desk: SpoolServer;
 
-  constructor(desk: SpoolDesk) {
+  constructor(desk: SpoolServer) {
     this.#desk = desk;
-    this.link = new SpoolLink((said) => this.toMain.push(said));
+    this.link = new SpoolClient((said) => this.toMain.push(said));
   }
 
-  tellSpool(told: SpoolTold): void {
+  tellSpool(told: SpoolNotice): void {
     this.fromMain.push(told);
   }
 
@@ -58,7 +58,7 @@ class Side {
 function stage(processes: number) {
   const gate = new TableGate(oid);
   const appended: string[] = [];
-  const desk = new SpoolDesk();
+  const desk = new SpoolServer();
   desk.opened({
     database: 'dev',
     gates: [gate],
@@ -84,7 +84,7 @@ async function quiet(sides: readonly Side[]): Promise<void> {
   }
 }
 
-test('nothing is kept before every process has closed the table, and it opens in all of them', async () => {
+test("no request is spooled before every process has closed the table's gate, and the gate opens in all of them", async () => {
   const { gate, sides, appended } = stage(2);
   const [one, other] = sides as [Side, Side];
   other.gate.enterLane();
@@ -103,7 +103,7 @@ test('nothing is kept before every process has closed the table, and it opens in
   assert.deepEqual([one.gate.state, other.gate.state], ['open', 'open']);
 });
 
-test('what is sent to a table that has opened meanwhile goes to its lane', async () => {
+test("a request for the spool goes to the lane if its table's gate has opened meanwhile", async () => {
   const { gate, sides, appended } = stage(1);
   const [one] = sides as [Side];
   one.gate.fill(1);
@@ -115,7 +115,7 @@ test('what is sent to a table that has opened meanwhile goes to its lane', async
   assert.deepEqual([one.ends, appended, one.gate.state], [['table_changed'], [], 'open']);
 });
 
-test('one that is gone is not waited for; one that begins is told before it has a connection', async () => {
+test('a dead listener process is not waited for, and a new one learns the closed gates before it accepts', async () => {
   const { gate, desk, sides } = stage(2);
   const [one, other] = sides as [Side, Side];
   other.gate.enterLane();
@@ -131,7 +131,7 @@ test('one that is gone is not waited for; one that begins is told before it has 
   assert.equal(third.gate.state, 'spooling');
 });
 
-test('one that does not answer costs its requests a 503', async (t) => {
+test('a listener process that does not answer costs only its own requests a 503', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { sides } = stage(2);
   const [one, other] = sides as [Side, Side];
@@ -144,7 +144,7 @@ test('one that does not answer costs its requests a 503', async (t) => {
   assert.deepEqual(one.ends, ['deadline']);
 });
 
-test('whatever the order of messages: while a request is kept no gate is open, and in the end all are', () =>
+test('in any order of messages no gate is open while a request is spooled, and in the end all are', () =>
   fc.assert(
     fc.asyncProperty(
       fc.array(fc.constantFrom('fill', 'keep', 'up', 'down', 'drain', 'open', 'turn'), { maxLength: 60 }),

@@ -12,15 +12,15 @@ import { within } from '../../kit/timeout.ts';
 import type { TableGate } from '../../spool/table-order.ts';
 import { limits } from '../../config/limits.ts';
 import { refusal, Refused } from '../../errors/refusals.ts';
-import type { KeptAnswer, SpoolSaid, SpoolTold } from './messages.ts';
+import type { KeptAnswer, SpoolReply, SpoolNotice } from './messages.ts';
 
 type Kept = Pick<DatabaseSpool, 'database' | 'gates' | 'gateOf' | 'append' | 'wake'>;
 
 interface ListenerProcess {
-  tellSpool(told: SpoolTold): void;
+  tellSpool(told: SpoolNotice): void;
 }
 
-export class SpoolDesk {
+export class SpoolServer {
   readonly #databases = new Map<string, Kept>();
   readonly #processes = new Set<ListenerProcess>();
   /** Processes that have not closed a gate yet. */
@@ -47,7 +47,7 @@ export class SpoolDesk {
     for (const gate of this.#awaited.keys()) this.#closed(process, gate);
   }
 
-  said(process: ListenerProcess, said: SpoolSaid): void {
+  said(process: ListenerProcess, said: SpoolReply): void {
     const { database, oid } = said.table;
     const kept = this.#databases.get(database);
     if (kept === undefined) return;

@@ -4,10 +4,10 @@
  */
 import { limits } from '../../config/limits.ts';
 import { databaseError } from '../session.ts';
-import type { Session, Texts } from '../session.ts';
+import type { CommandSession, Texts } from '../session.ts';
 import type { ToolResult } from './server.ts';
 
-export async function fetched(session: Session, select: string, rowsMax: number): Promise<ToolResult> {
+export async function fetched(session: CommandSession, select: string, rowsMax: number): Promise<ToolResult> {
   await one(session, `DECLARE found NO SCROLL CURSOR FOR ${select}`);
   const rows: Record<string, string | null>[] = [];
   let [chars, truncated] = [0, false];
@@ -32,7 +32,7 @@ export async function fetched(session: Session, select: string, rowsMax: number)
 }
 
 /** By the extended protocol, which takes one statement and no second one behind it. */
-async function one(session: Session, text: string): Promise<Texts[]> {
+async function one(session: CommandSession, text: string): Promise<Texts[]> {
   const query = { text, queryMode: 'extended' };
   try {
     return (await session.client.query<Texts>(query)).rows;

@@ -10,7 +10,7 @@ import { createRequire } from 'node:module';
 import type * as parser from 'libpg-query';
 import { limits } from '../../config/limits.ts';
 import { PlainError } from '../../kit/plain-error.ts';
-import type { Session } from '../session.ts';
+import type { CommandSession } from '../session.ts';
 import { fetched } from './fetched.ts';
 import type { ToolResult } from './server.ts';
 
@@ -18,7 +18,7 @@ import type { ToolResult } from './server.ts';
 const harmless = ['random', 'gen_random_uuid', 'uuidv4', 'uuidv7', 'clock_timestamp', 'timeofday'];
 
 /** Why a role gets no `query`; null: it does. Superusers are members of every role. */
-export async function whyNoQuery(session: Session): Promise<string | null> {
+export async function whyNoQuery(session: CommandSession): Promise<string | null> {
   const [row] = await session.rows(`SELECT (
   SELECT r.rolname::text FROM pg_catalog.pg_roles r
   WHERE pg_catalog.pg_has_role(session_user, r.oid, 'MEMBER')
@@ -29,7 +29,7 @@ export async function whyNoQuery(session: Session): Promise<string | null> {
   return role === null ? null : `the role is ${role}, or may become it`;
 }
 
-export async function queryRows(session: Session, text: string): Promise<ToolResult> {
+export async function queryRows(session: CommandSession, text: string): Promise<ToolResult> {
   const names = await functionsOf(text);
   const volatile = await session.rows(
     `SELECT p.proname::text AS name FROM pg_catalog.pg_proc p

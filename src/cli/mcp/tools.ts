@@ -18,7 +18,7 @@ import type { Where } from '../find-headgate.ts';
 import { initCommand } from '../init.ts';
 import { sendersCommand } from '../senders.ts';
 import { utcText, within } from '../session.ts';
-import type { Session } from '../session.ts';
+import type { CommandSession } from '../session.ts';
 import { storedTables } from '../stored-requests.ts';
 import { tailElsewhere } from '../tail.ts';
 import type { ArgumentTypes } from './arguments.ts';
@@ -139,8 +139,8 @@ const selecting =
     name: string,
     description: string,
     takes: ArgumentTypes,
-    named: (session: Session, given: Given) => Promise<T>,
-    run: (session: Session, given: Given, found: T) => Promise<ToolResult>,
+    named: (session: CommandSession, given: Given) => Promise<T>,
+    run: (session: CommandSession, given: Given, found: T) => Promise<ToolResult>,
   ): Tool => ({
     name,
     description,
@@ -154,9 +154,9 @@ const selecting =
       }),
   });
 
-const relation = (session: Session, given: Given): Promise<string> =>
+const relation = (session: CommandSession, given: Given): Promise<string> =>
   relationOf(session, textOf(given, 'table'));
-const relationIfAny = async (session: Session, given: Given): Promise<string | null> =>
+const relationIfAny = async (session: CommandSession, given: Given): Promise<string | null> =>
   given['table'] === undefined ? null : relation(session, given);
 const count = (given: Given): number => numberOf(given, 'limit', limits.mcpRowsMax);
 
@@ -295,7 +295,7 @@ function writing({ where, io }: ToolSetting): Tool[] {
 }
 
 /** A transaction that only reads; it ends with its connection. */
-async function beginReading(session: Session): Promise<void> {
+async function beginReading(session: CommandSession): Promise<void> {
   await session.begin('READ ONLY');
   await session.typed(`SET LOCAL statement_timeout = ${limits.mcpStatementMs}`);
 }
@@ -303,7 +303,7 @@ async function beginReading(session: Session): Promise<void> {
 async function connected(
   where: Where,
   signal: AbortSignal,
-  run: (session: Session) => Promise<ToolResult>,
+  run: (session: CommandSession) => Promise<ToolResult>,
 ): Promise<ToolResult> {
   return within(where.dsn, 'mcp', async (session) => {
     const stop = (): void => void session.close();
@@ -357,7 +357,7 @@ async function next(where: Where, given: Given, io: CommandIo): Promise<number> 
   return 0;
 }
 
-async function relationOf(session: Session, name: string): Promise<string> {
+async function relationOf(session: CommandSession, name: string): Promise<string> {
   const oid = await session.relation(name);
   if (oid === null) throw new PlainError('this table does not exist');
   return oid;

@@ -28,7 +28,7 @@ import type { MovedTable, Sides } from './rows.ts';
 import { afterRows, beforeRows, keysAndIndexes, leftOut, sequenceValues, tables } from './source-sql.ts';
 import { MoveError, runStatements } from './statements.ts';
 import { targetLacks } from './target-check.ts';
-import type { Statement } from './statements.ts';
+import type { MoveStatement } from './statements.ts';
 
 export interface MoveOptions {
   /** postgresql://… */
@@ -130,11 +130,14 @@ async function look({ source, target }: Sides, leaveOut: boolean, report: MoveRe
 }
 
 /** The last statements, divided by whether their role exists in the target. */
-async function rolesThere({ source, target }: Sides): Promise<{ done: Statement[]; left: Statement[] }> {
-  const { rows } = await source.query<Statement>(afterRows);
+async function rolesThere({
+  source,
+  target,
+}: Sides): Promise<{ done: MoveStatement[]; left: MoveStatement[] }> {
+  const { rows } = await source.query<MoveStatement>(afterRows);
   const { rows: roles } = await target.query<{ name: string }>('SELECT rolname AS name FROM pg_roles');
   const known = new Set(roles.map(({ name }) => name));
-  const fits = ({ role }: Statement) => role === null || role === undefined || known.has(role);
+  const fits = ({ role }: MoveStatement) => role === null || role === undefined || known.has(role);
   return { done: rows.filter(fits), left: rows.filter((it) => !fits(it)) };
 }
 
@@ -150,7 +153,7 @@ async function moveAll(sides: Sides, report: MoveReport): Promise<void> {
   if (!steps.has(deliveries.name)) report.say(`ids of deliveries: ${await copyOld(sides, deliveries)}`);
   if (!steps.has('indexes')) {
     await inTransaction(target, async () => {
-      await runStatements(target, (await source.query<Statement>(keysAndIndexes)).rows);
+      await runStatements(target, (await source.query<MoveStatement>(keysAndIndexes)).rows);
       await target.query("INSERT INTO headgate_move.table_state (name, boundary) VALUES ('indexes', 0)");
     });
     report.say('indexes');
@@ -206,7 +209,7 @@ async function marks(sides: Sides, report: MoveReport): Promise<ReadonlySet<stri
       CREATE TABLE headgate_move.source (id text NOT NULL);
       CREATE TABLE headgate_move.table_state (name text PRIMARY KEY, boundary text NOT NULL)`);
     await target.query('INSERT INTO headgate_move.source (id) VALUES ($1)', [id[0]?.id]);
-    await runStatements(target, (await source.query<Statement>(beforeRows)).rows);
+    await runStatements(target, (await source.query<MoveStatement>(beforeRows)).rows);
   });
   report.say('schemas, types, functions and tables are created');
   return new Set();

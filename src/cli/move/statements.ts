@@ -12,7 +12,7 @@ export class MoveError extends PlainError {
   override readonly name = 'MoveError';
 }
 
-export interface Statement {
+export interface MoveStatement {
   readonly place: number;
   readonly name: string;
   readonly statement: string;
@@ -23,11 +23,11 @@ export interface Statement {
 /** Class 42 of SQLSTATE includes names that do not exist (yet). */
 const mayComeLater = (sqlstate: string | null) => sqlstate?.startsWith('42') === true;
 
-export async function runStatements(client: Client, statements: readonly Statement[]): Promise<void> {
+export async function runStatements(client: Client, statements: readonly MoveStatement[]): Promise<void> {
   for (const place of new Set(statements.map((it) => it.place))) {
     let waiting = statements.filter((it) => it.place === place);
     while (waiting.length > 0) {
-      const left: Statement[] = [];
+      const left: MoveStatement[] = [];
       let first: MoveError | null = null;
       for (const it of waiting) {
         const error = await tryStatement(client, it);
@@ -42,7 +42,7 @@ export async function runStatements(client: Client, statements: readonly Stateme
 }
 
 /** null: done. */
-async function tryStatement(client: Client, { name, statement }: Statement): Promise<MoveError | null> {
+async function tryStatement(client: Client, { name, statement }: MoveStatement): Promise<MoveError | null> {
   await client.query('savepoint one');
   try {
     await client.query(statement);

@@ -6,7 +6,7 @@
 import type { JSX, RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { digitsText } from '../visible-text.ts';
-import type { Row } from './load.ts';
+import type { ResultRow } from './load.ts';
 import { dayText, minuteText } from './time-zone.ts';
 
 export interface Bar {
@@ -95,7 +95,7 @@ export interface Moment {
   readonly later: number;
 }
 
-export const momentOf = (row: Row): Moment => ({
+export const momentOf = (row: ResultRow): Moment => ({
   atMs: Number(row['at']) * 1_000,
   good: Number(row['stored']),
   bad: Number(row['unauthorized']) + Number(row['refused']),

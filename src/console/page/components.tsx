@@ -5,7 +5,7 @@ import { agoText, cut, pieces } from '../visible-text.ts';
 import type { Loaded } from './load.ts';
 import type { Failure } from './server.ts';
 import { run } from './server.ts';
-import type { SqlAnswer } from '../api.ts';
+import type { SqlResponse } from '../api.ts';
 import { kindOf } from '../outcomes.ts';
 import { withoutSecrets } from '../statements.ts';
 import { wholeText } from './time-zone.ts';
@@ -126,7 +126,7 @@ export function Area({
 export interface ActionProps {
   readonly label: string;
   readonly sql: string;
-  readonly done?: (answer: SqlAnswer) => void;
+  readonly done?: (answer: SqlResponse) => void;
   /** A question to confirm first; null: none. */
   readonly confirm?: string | null;
   readonly kind?: 'primary' | 'danger' | 'plain';
@@ -283,11 +283,6 @@ export function Ago({ at }: { readonly at: number }): JSX.Element {
       {agoText(Date.now() - at)}
     </time>
   );
-}
-
-/** As PostgreSQL writes it: `2026-01-31 12:00:00.123456+00`. */
-export function timeOf(text: string | null): number {
-  return text === null ? NaN : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
 }
 
 export function Badge({

@@ -6,7 +6,7 @@ import type { DiffLine } from '../diff.ts';
 import { prettyJson } from '../pretty.ts';
 import { readRefused } from '../statements.ts';
 import { useRows } from './load.ts';
-import type { Row } from './load.ts';
+import type { ResultRow } from './load.ts';
 import { Skeleton, Sql, Text, Wrong } from './components.tsx';
 import { to } from './route.ts';
 import { bytesOf, textOf } from './value.tsx';
@@ -45,7 +45,7 @@ export function Diff({ first, second }: { readonly first: string; readonly secon
   );
 }
 
-function linesOf(row: Row): { readonly head: readonly string[]; readonly body: readonly string[] } {
+function linesOf(row: ResultRow): { readonly head: readonly string[]; readonly body: readonly string[] } {
   const headers = Object.entries(JSON.parse(row['headers'] ?? '{}') as Record<string, string | string[]>);
   const leftOut = JSON.parse(row['headers_left_out'] ?? '[]') as string[];
   const text = textOf(bytesOf(row['body_base64'] ?? ''));
@@ -67,7 +67,7 @@ function linesOf(row: Row): { readonly head: readonly string[]; readonly body: r
   };
 }
 
-function Differences({ one, other }: { readonly one: Row; readonly other: Row }): JSX.Element {
+function Differences({ one, other }: { readonly one: ResultRow; readonly other: ResultRow }): JSX.Element {
   const [first, second] = useMemo(() => [linesOf(one), linesOf(other)] as const, [one, other]);
   return (
     <>

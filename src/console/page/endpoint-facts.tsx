@@ -5,13 +5,13 @@ import { digitsText, sizeText } from '../visible-text.ts';
 import type { TableRef } from '../statements.ts';
 import { readFacts } from '../endpoint-list.ts';
 import { useAsked, useLoaded, useRows } from './load.ts';
-import type { Row } from './load.ts';
+import type { ResultRow } from './load.ts';
 import { Text, Wrong } from './components.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
 
 export interface FactsOf {
-  readonly row: Row;
+  readonly row: ResultRow;
   readonly options: Readonly<Record<string, unknown>>;
   readonly secrets: readonly string[];
   /** null: an expression of its own, or no check. */

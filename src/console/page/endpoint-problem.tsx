@@ -7,11 +7,11 @@ import { listTraffic } from '../endpoint-list.ts';
 import { showEndpoints } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { useRows } from './load.ts';
-import type { Row } from './load.ts';
+import type { ResultRow } from './load.ts';
 import { Badge, Text } from './components.tsx';
 import { to } from './route.ts';
 
-export interface State {
+export interface EndpointStatus {
   readonly kind: 'good' | 'bad' | 'warn' | 'plain';
   readonly word: string;
   /** null: nothing to say. */
@@ -19,7 +19,7 @@ export interface State {
 }
 
 /** `known`: from SHOW ENDPOINTS; `hour`: from listTraffic; undefined: no requests. */
-export function stateOf(known: Row | undefined, hour: Row | undefined): State {
+export function stateOf(known: ResultRow | undefined, hour: ResultRow | undefined): EndpointStatus {
   const check = known?.['Check'] ?? '';
   if (check.startsWith('unusable')) return { kind: 'bad', word: 'unusable', sentence: check };
   const of = (name: string): number => Number(hour?.[name] ?? 0);
@@ -55,10 +55,10 @@ export function stateOf(known: Row | undefined, hour: Row | undefined): State {
 
 /** By schema and table. */
 export function rowOf(
-  rows: readonly Row[] | null,
+  rows: readonly ResultRow[] | null,
   { schema, table }: TableRef,
   names: 'shown' | 'sql',
-): Row | undefined {
+): ResultRow | undefined {
   const [first, second] = names === 'shown' ? ['Schema', 'Name'] : ['schema_name', 'table_name'];
   return rows?.find((row) => row[first ?? ''] === schema && row[second ?? ''] === table);
 }

@@ -14,8 +14,9 @@ import { Bars, barsOf, boundText } from './chart.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { keyOf, lastSeen } from './live.ts';
 import { useLoaded, useRows, useRowsIf, useSettled } from './load.ts';
-import type { Row } from './load.ts';
-import { Ago, Badge, Copy, Listing, Sql, timeOf } from './components.tsx';
+import type { ResultRow } from './load.ts';
+import { Ago, Badge, Copy, Listing, Sql } from './components.tsx';
+import { timeOf } from '../request-rows.ts';
 import { go, route, to } from './route.ts';
 import { call } from './server.ts';
 import { rowOf, stateOf } from './endpoint-problem.tsx';
@@ -94,7 +95,7 @@ export function Endpoints(): JSX.Element {
 
 interface FiltersProps {
   readonly filter: EndpointFilter;
-  readonly counts: Row | null;
+  readonly counts: ResultRow | null;
   readonly change: (to: Partial<EndpointFilter>) => void;
 }
 
@@ -161,9 +162,9 @@ function Pages({ filter: { page, sort }, total, turn }: PagesProps): JSX.Element
 /** SHOW ENDPOINTS, which alone says that a check is unusable, is read up to this number of endpoints. */
 const knownMax = 1_000;
 
-const refOf = (row: Row): TableRef => ({ schema: row['nspname'] ?? '', table: row['relname'] ?? '' });
+const refOf = (row: ResultRow): TableRef => ({ schema: row['nspname'] ?? '', table: row['relname'] ?? '' });
 
-function Table({ rows, many }: { readonly rows: readonly Row[]; readonly many: boolean }): JSX.Element {
+function Table({ rows, many }: { readonly rows: readonly ResultRow[]; readonly many: boolean }): JSX.Element {
   const traffic = useRows(listTraffic(rows.map(refOf)), 15_000).value;
   const known = useRowsIf(many ? null : 'SHOW ENDPOINTS', 15_000).value;
   const checks = rows.map((row) => ({
@@ -206,11 +207,11 @@ function Table({ rows, many }: { readonly rows: readonly Row[]; readonly many: b
 }
 
 interface EndpointRowProps {
-  readonly row: Row;
+  readonly row: ResultRow;
   readonly sender: string | null;
   /** From SHOW ENDPOINTS, and from listTraffic. */
-  readonly shown: Row | undefined;
-  readonly day: Row | undefined;
+  readonly shown: ResultRow | undefined;
+  readonly day: ResultRow | undefined;
 }
 
 function EndpointRow({ row, sender, shown, day }: EndpointRowProps): JSX.Element {

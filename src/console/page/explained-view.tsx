@@ -2,17 +2,18 @@
 import type { JSX } from 'preact';
 import type { Cause } from '../../types/cause.ts';
 import { spanText } from '../outcome-summary.ts';
-import type { Explained, Todo } from '../explained.ts';
+import type { Explained, NextStep } from '../explained.ts';
 import { isKept } from '../request-filter.ts';
 import { sameReason } from '../request-statements.ts';
 import { useRowsIf } from './load.ts';
-import type { Row } from './load.ts';
-import { Text, timeOf } from './components.tsx';
+import type { ResultRow } from './load.ts';
+import { Text } from './components.tsx';
+import { timeOf } from '../request-rows.ts';
 import { clockOf, RequestTime } from './request-time.tsx';
 import { to } from './route.ts';
 
 /** `id`: of the refused request, if it was kept. */
-export function useSameReason(id: string): Row | null {
+export function useSameReason(id: string): ResultRow | null {
   return useRowsIf(isKept(id) ? sameReason(id.slice(1)) : null).value?.[0] ?? null;
 }
 
@@ -22,7 +23,7 @@ export function SentenceBox({
   children,
 }: {
   readonly explained: Explained;
-  readonly same: Row | null;
+  readonly same: ResultRow | null;
   readonly children?: JSX.Element | null;
 }): JSX.Element {
   return (
@@ -39,7 +40,7 @@ export function SentenceBox({
 }
 
 /** How many had the same reason, and since when: what makes one cause likelier than another. */
-function Evidence({ same }: { readonly same: Row | null }): JSX.Element | null {
+function Evidence({ same }: { readonly same: ResultRow | null }): JSX.Element | null {
   const n = Number(same?.['requests'] ?? 0);
   if (n < 2) return null;
   return (
@@ -87,11 +88,11 @@ export function Timeline({
 }
 
 interface TodoProps {
-  readonly todo: readonly Todo[];
+  readonly todo: readonly NextStep[];
   readonly schema: string;
   readonly table: string;
   readonly sameHref: string;
-  readonly same: Row | null;
+  readonly same: ResultRow | null;
 }
 
 export function WhatToDo({ todo, schema, table, sameHref, same }: TodoProps): JSX.Element {

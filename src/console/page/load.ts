@@ -51,15 +51,15 @@ export function useLoaded<T>(key: string, load: Load<T>, everyMs = 0): Loaded<T>
   };
 }
 
-export interface AskedFor<T> {
+export interface Requested<T> {
   readonly answer: T | null;
   readonly failure: Failure | null;
   readonly ask: (answering: Promise<T>) => void;
 }
 
 /** The answer to a request that a button starts. */
-export function useAsked<T>(): AskedFor<T> {
-  const [state, setState] = useState<Omit<AskedFor<T>, 'ask'>>({ answer: null, failure: null });
+export function useAsked<T>(): Requested<T> {
+  const [state, setState] = useState<Omit<Requested<T>, 'ask'>>({ answer: null, failure: null });
   const ask = (answering: Promise<T>): void => {
     setState({ answer: null, failure: null });
     answering.then(
@@ -70,22 +70,22 @@ export function useAsked<T>(): AskedFor<T> {
   return { ...state, ask };
 }
 
-export type Row = Readonly<Record<string, string | null>>;
+export type ResultRow = Readonly<Record<string, string | null>>;
 
 /** The rows of one read-only statement, keyed by column name. */
-export function useRows(sql: string, everyMs = 0): Loaded<readonly Row[]> {
+export function useRows(sql: string, everyMs = 0): Loaded<readonly ResultRow[]> {
   return useLoaded(sql, async (options) => rowsOf((await look(sql, options)).tables.at(-1)), everyMs);
 }
 
 /** `null`: runs nothing for now. */
-export function useRowsIf(sql: string | null, everyMs = 0): Loaded<readonly Row[]> {
-  const none = async (): Promise<readonly Row[]> => [];
-  const load: Load<readonly Row[]> =
+export function useRowsIf(sql: string | null, everyMs = 0): Loaded<readonly ResultRow[]> {
+  const none = async (): Promise<readonly ResultRow[]> => [];
+  const load: Load<readonly ResultRow[]> =
     sql === null ? none : async (options) => rowsOf((await look(sql, options)).tables.at(-1));
   return useLoaded(sql ?? '', load, sql === null ? 0 : everyMs);
 }
 
-export function rowsOf(table: SqlTable | undefined): readonly Row[] {
+export function rowsOf(table: SqlTable | undefined): readonly ResultRow[] {
   if (table === undefined) return [];
   return table.rows.map((row) =>
     Object.fromEntries(table.columns.map(({ name }, i) => [name, row[i] ?? null])),

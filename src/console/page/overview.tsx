@@ -10,8 +10,9 @@ import { Name } from './address.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { LiveList } from './live-list.tsx';
 import { useRows } from './load.ts';
-import type { Row } from './load.ts';
-import { Ago, Badge, Listing, Text, timeOf } from './components.tsx';
+import type { ResultRow } from './load.ts';
+import { Ago, Badge, Listing, Text } from './components.tsx';
+import { timeOf } from '../request-rows.ts';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './time-range.tsx';
 import { route, to } from './route.ts';
 import { stateOf } from './endpoint-problem.tsx';
@@ -68,7 +69,7 @@ function Needs(): JSX.Element | null {
   );
 }
 
-function Need({ row }: { readonly row: Row }): JSX.Element {
+function Need({ row }: { readonly row: ResultRow }): JSX.Element {
   const [schema, table] = [row['nspname'] ?? '', row['relname'] ?? ''];
   const { sentence } = stateOf(undefined, row);
   return (
@@ -91,7 +92,13 @@ function Need({ row }: { readonly row: Row }): JSX.Element {
   );
 }
 
-function Figures({ rows, tables }: { readonly rows: readonly Row[] | null; readonly tables: string | null }) {
+function Figures({
+  rows,
+  tables,
+}: {
+  readonly rows: readonly ResultRow[] | null;
+  readonly tables: string | null;
+}) {
   const { stored, unauthorized, refused, unavailable, all, p50, p99 } = sumsOf(rows ?? []);
   const text = (count: number): string => (rows === null ? '…' : digitsText(String(count)));
   return (

@@ -4,22 +4,21 @@
  */
 import type { HeldRequest } from '../../observe/tail.ts';
 import type { ListedRequest } from '../api.ts';
-import type { Cause } from '../../types/cause.ts';
 import { isKept } from '../request-filter.ts';
 import { readHandshake } from '../request-statements.ts';
 import { readRefused } from '../statements.ts';
 import { useLoaded } from './load.ts';
 import type { Loaded } from './load.ts';
 import { rowsOf } from './load.ts';
-import type { Row } from './load.ts';
-import { timeOf } from './components.tsx';
-import type { Came } from './request.tsx';
+import type { ResultRow } from './load.ts';
+import { handshakeRow, rejectedRow, timeOf } from '../request-rows.ts';
+import type { RequestLocation } from './request.tsx';
 import { call, Failure, look } from './server.ts';
 
 export interface Facts {
   readonly row: ListedRequest;
   /** null: nothing but its line is kept. */
-  readonly came: Came | null;
+  readonly came: RequestLocation | null;
   /** What PostgreSQL itself said of its row; null: it was not asked, or has not refused it. */
   readonly engineError: string | null;
   /** What is said of its retry; null: none was asked for. */
@@ -68,7 +67,7 @@ async function rememberedFacts(id: string, options: Options): Promise<Facts | 'g
   return { row, came: came === null ? null : cameOfHeld(came), engineError: null, retry: null, sql: null };
 }
 
-function cameOfHeld({ schema, table, atMs, headers, ...rest }: HeldRequest): Came {
+function cameOfHeld({ schema, table, atMs, headers, ...rest }: HeldRequest): RequestLocation {
   return {
     ...rest,
     table: { schema, table },
@@ -77,23 +76,11 @@ function cameOfHeld({ schema, table, atMs, headers, ...rest }: HeldRequest): Cam
   };
 }
 
-function refusedFacts(row: Row, sql: string): Facts {
+function refusedFacts(row: ResultRow, sql: string): Facts {
   const text = (name: string): string => row[name] ?? '';
   const came = cameOfRefused(row);
-  const bytes = (row['body_bytes'] ?? null) === null ? null : Number(row['body_bytes']);
   return {
-    row: {
-      ...base(row, `r${text('id')}`, 'received_at'),
-      door: text('door') === 'websocket' ? 'websocket' : 'http',
-      code: text('code'),
-      bytes,
-      ...((row['sender'] ?? null) === null ? {} : { sender: text('sender') }),
-      ...((row['event'] ?? null) === null ? {} : { event: text('event') }),
-      reason: text('reason'),
-      cause: (row['cause'] ?? null) === null ? null : (JSON.parse(text('cause')) as Cause),
-      authenticated: text('authenticated') === 't',
-      retry: row['retry_outcome'] ?? null,
-    },
+    row: rejectedRow(row),
     came,
     engineError: row['engine_error'] ?? null,
     retry:
@@ -108,11 +95,9 @@ function refusedFacts(row: Row, sql: string): Facts {
   };
 }
 
-function askedFacts(row: Row, sql: string): Facts {
-  const outcome = row['outcome'] ?? '';
-  const code = outcome === 'answered' ? 'handshake' : `handshake_${outcome}`;
+function askedFacts(row: ResultRow, sql: string): Facts {
   return {
-    row: { ...base(row, `h${row['id']}`, 'asked_at'), code },
+    row: handshakeRow(row),
     came: null,
     engineError: null,
     retry: null,
@@ -120,31 +105,7 @@ function askedFacts(row: Row, sql: string): Facts {
   };
 }
 
-function base(row: Row, id: string, time: string): ListedRequest {
-  const ms = timeOf(row[time] ?? null);
-  return {
-    id,
-    atMs: ms,
-    arrivedAtMs: ms,
-    database: '',
-    schema: row['schema_name'] ?? '',
-    table: row['table_name'] ?? '',
-    door: 'http',
-    status: Number(row['status']),
-    code: '',
-    rows: 0,
-    bytes: null,
-    ms: 0,
-    address: row['remote_address'] ?? '',
-    reason: null,
-    cause: null,
-    authenticated: null,
-    keptBytes: null,
-    retry: null,
-  };
-}
-
-function cameOfRefused(row: Row): Came {
+function cameOfRefused(row: ResultRow): RequestLocation {
   const headers = Object.entries(JSON.parse(row['headers'] ?? '{}') as Record<string, string | string[]>);
   return {
     table: { schema: row['schema_name'] ?? '', table: row['table_name'] ?? '' },

@@ -8,7 +8,7 @@ import { me } from './server.ts';
 import { bytesOf } from './value.tsx';
 import { Explain } from './verify.tsx';
 
-export interface Came {
+export interface RequestLocation {
   readonly table: TableRef;
   readonly method: string;
   /** Path and query. */
@@ -26,13 +26,17 @@ export interface Came {
 }
 
 /** What of its body is not known, as PostgreSQL's `retry_rejected` says it; null: all of it was kept. */
-export function lackingOf({ body, bodyBytes }: Came): string | null {
+export function lackingOf({ body, bodyBytes }: RequestLocation): string | null {
   if (body === null) return 'its body was not read';
   const kept = bytesOf(body).length;
   return kept < bodyBytes ? `only ${kept} of ${bodyBytes} bytes of its body were kept` : null;
 }
 
-export function Headers({ came: { headers, leftOut, masked } }: { readonly came: Came }): JSX.Element {
+export function Headers({
+  came: { headers, leftOut, masked },
+}: {
+  readonly came: RequestLocation;
+}): JSX.Element {
   return (
     <table class="headers">
       <tbody>
@@ -70,7 +74,7 @@ function wordsOf(masked: unknown): string {
 }
 
 /** Headers that were not kept can be entered again: the sender knows them. */
-export function ExplainThis({ came }: { readonly came: Came }): JSX.Element {
+export function ExplainThis({ came }: { readonly came: RequestLocation }): JSX.Element {
   const { table, headers, leftOut, body, method, at } = came;
   const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
   const more = leftOut.flatMap((name) => {
@@ -114,7 +118,7 @@ export function ExplainThis({ came }: { readonly came: Came }): JSX.Element {
 
 const skipped = new Set(['host', 'content-length', 'connection', 'transfer-encoding', 'content-encoding']);
 
-export function copyOf({ method, target, headers, leftOut, body }: Came): string {
+export function copyOf({ method, target, headers, leftOut, body }: RequestLocation): string {
   return curlOf({
     method,
     url: `${me.value?.base ?? ''}${target}`,

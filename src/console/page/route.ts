@@ -6,7 +6,7 @@ import { signal } from '@preact/signals';
 import { routes } from '../routes.ts';
 import { me } from './server.ts';
 
-export interface Route {
+export interface PageRoute {
   /** null: the address names none. */
   readonly database: string | null;
   readonly parts: readonly string[];
@@ -17,7 +17,7 @@ export interface Route {
 const places = new Set<string>(['overview', ...routes.filter((it) => it !== '')]);
 const isPlace = (part: string | undefined): boolean => part !== undefined && places.has(part);
 
-function read(): Route {
+function read(): PageRoute {
   const [path = '', query = ''] = location.hash.replace(/^#\/?/, '').split('?');
   const all = path.split('/').flatMap((part) => {
     try {
@@ -36,7 +36,7 @@ function read(): Route {
   };
 }
 
-export const route = signal<Route>(read());
+export const route = signal<PageRoute>(read());
 
 /** What the address means now; one without a database gets that of the tab. */
 export function settle(): void {

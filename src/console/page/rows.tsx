@@ -14,7 +14,7 @@ import { digitsText, optionText, sizeText } from '../visible-text.ts';
 import type { TableRef } from '../statements.ts';
 import { keyOf, lastSeen } from './live.ts';
 import { useRows } from './load.ts';
-import type { Row } from './load.ts';
+import type { ResultRow } from './load.ts';
 import { Code, Listing, Skeleton, Sql, Text, Wrong } from './components.tsx';
 import { go, route } from './route.ts';
 import { asFailure, Failure, look } from './server.ts';
@@ -38,7 +38,7 @@ export function Rows({ of }: { readonly of: TableRef }): JSX.Element {
 interface Props {
   readonly of: TableRef;
   readonly order: RowOrder;
-  readonly others: readonly Row[];
+  readonly others: readonly ResultRow[];
   readonly changed: () => void;
 }
 

@@ -3,9 +3,10 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { alterSecret, createSecret, dropSecret, listMax, listSecrets } from '../statements.ts';
 import { useRows } from './load.ts';
-import type { Row } from './load.ts';
+import type { ResultRow } from './load.ts';
 import { route } from './route.ts';
-import { Action, Ago, Listing, Sql, Text, timeOf } from './components.tsx';
+import { Action, Ago, Listing, Sql, Text } from './components.tsx';
+import { timeOf } from '../request-rows.ts';
 
 export function Secrets(): JSX.Element {
   const loaded = useRows(listSecrets, 10_000);
@@ -76,12 +77,12 @@ export function Secrets(): JSX.Element {
   );
 }
 
-const isNamed = (row: Row, text: string): boolean =>
+const isNamed = (row: ResultRow, text: string): boolean =>
   `${row['name']} ${row['used_by'] ?? ''}`.toLowerCase().includes(text.trim().toLowerCase());
 
-const keyOf = (row: Row): string => JSON.stringify([row['schema_name'], row['name']]);
+const keyOf = (row: ResultRow): string => JSON.stringify([row['schema_name'], row['name']]);
 
-function Secret({ row, toggle }: { readonly row: Row; readonly toggle: () => void }): JSX.Element {
+function Secret({ row, toggle }: { readonly row: ResultRow; readonly toggle: () => void }): JSX.Element {
   return (
     <tr>
       <td>
@@ -113,7 +114,7 @@ function Secret({ row, toggle }: { readonly row: Row; readonly toggle: () => voi
   );
 }
 
-function Change({ row, done }: { readonly row: Row; readonly done: () => void }): JSX.Element {
+function Change({ row, done }: { readonly row: ResultRow; readonly done: () => void }): JSX.Element {
   const [value, setValue] = useState('');
   const [schema, name] = [row['schema_name'] ?? '', row['name'] ?? ''];
   return (

@@ -1,6 +1,6 @@
 /** The only file that talks to the server: `/console/api/…`, with the session's token, which lives as long as the tab. */
 import { computed, signal } from '@preact/signals';
-import type { ApiError, Login, LoginRequest, Me, SqlAnswer, TailEvent } from '../api.ts';
+import type { ApiError, Login, LoginRequest, Me, SqlResponse, TailEvent } from '../api.ts';
 import { zoneName } from './time-zone.ts';
 
 const tokenKey = 'headgate-token';
@@ -83,13 +83,17 @@ export async function call<T>(
 }
 
 /** A statement of the user, or one that creates or changes something where the user's search_path leads. */
-export function run(sql: string, write = false, options: Omit<CallOptions, 'body'> = {}): Promise<SqlAnswer> {
-  return call<SqlAnswer>('sql', { ...options, body: { sql, write, zone: zoneName.value } });
+export function run(
+  sql: string,
+  write = false,
+  options: Omit<CallOptions, 'body'> = {},
+): Promise<SqlResponse> {
+  return call<SqlResponse>('sql', { ...options, body: { sql, write, zone: zoneName.value } });
 }
 
 /** A statement of a view, which only reads. */
-export function look(sql: string, options: Omit<CallOptions, 'body'> = {}): Promise<SqlAnswer> {
-  return call<SqlAnswer>('sql', { ...options, body: { sql, write: false, own: true } });
+export function look(sql: string, options: Omit<CallOptions, 'body'> = {}): Promise<SqlResponse> {
+  return call<SqlResponse>('sql', { ...options, body: { sql, write: false, own: true } });
 }
 
 export async function logIn(request: LoginRequest): Promise<void> {

@@ -6,7 +6,7 @@ import { digitsText } from '../visible-text.ts';
 import { listTree, readColumns, treeMax } from '../statements.ts';
 import { Name } from './address.tsx';
 import { useRows, useRowsIf, useSettled } from './load.ts';
-import type { Row } from './load.ts';
+import type { ResultRow } from './load.ts';
 import { Skeleton, Text, Wrong } from './components.tsx';
 import { forget, history, recall, saved } from './sql-history.ts';
 
@@ -48,7 +48,7 @@ function Tables({ insert }: Pick<Props, 'insert'>): JSX.Element {
   const [text, setText] = useState('');
   const loaded = useRows(listTree(useSettled(text.trim())));
   // While others are looked for, the previous ones stay.
-  const shown = useRef<readonly Row[]>([]);
+  const shown = useRef<readonly ResultRow[]>([]);
   const rows = loaded.value ?? shown.current;
   shown.current = rows;
   const schemas = [...new Set(rows.map((row) => row['nspname'] ?? ''))];
@@ -90,7 +90,7 @@ function Tables({ insert }: Pick<Props, 'insert'>): JSX.Element {
   );
 }
 
-function Table({ row, insert }: { readonly row: Row } & Pick<Props, 'insert'>): JSX.Element {
+function Table({ row, insert }: { readonly row: ResultRow } & Pick<Props, 'insert'>): JSX.Element {
   const [open, setOpen] = useState(false);
   const ref = { schema: row['nspname'] ?? '', table: row['relname'] ?? '' };
   const columns = useRowsIf(open ? readColumns(ref) : null).value ?? [];

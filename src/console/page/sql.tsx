@@ -1,7 +1,7 @@
 /** Runs any statement as the role. Read-only until the switch is set. Beside it what can be read, what was saved, and what ran (`sql-tree.tsx`). */
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { SqlAnswer } from '../api.ts';
+import type { SqlResponse } from '../api.ts';
 import { Copy, Text, Wrong } from './components.tsx';
 import { draft, recall, remember, save } from './sql-history.ts';
 import { Failure, me, run } from './server.ts';
@@ -11,7 +11,7 @@ import { Result } from './value.tsx';
 
 type Outcome =
   | { readonly kind: 'none' | 'running' | 'cancelled' }
-  | { readonly kind: 'answer'; readonly answer: SqlAnswer }
+  | { readonly kind: 'answer'; readonly answer: SqlResponse }
   | { readonly kind: 'failure'; readonly failure: Failure };
 
 export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
@@ -163,7 +163,7 @@ function Shown({ outcome, allowWriting }: ShownProps): JSX.Element | null {
   }
 }
 
-function Answer({ answer }: { readonly answer: SqlAnswer }): JSX.Element {
+function Answer({ answer }: { readonly answer: SqlResponse }): JSX.Element {
   return (
     <div role="status">
       {answer.notices.map((notice, i) => (

@@ -6,7 +6,7 @@ import type { Span } from '../endpoint-list.ts';
 import { digitsText } from '../visible-text.ts';
 import { boundText, momentOf, TimeChart } from './chart.tsx';
 import { useRows } from './load.ts';
-import type { Loaded, Row } from './load.ts';
+import type { Loaded, ResultRow } from './load.ts';
 import { Sql, Wrong } from './components.tsx';
 import { go, route } from './route.ts';
 import { dayText, minuteText } from './time-zone.ts';
@@ -62,7 +62,7 @@ const barSOf = ({ hours }: Span): number => [60, 300, 900].find((s) => (hours * 
 export function useTraffic(
   of: TableRef | null,
   range: Span,
-): Loaded<readonly Row[]> & { readonly sql: string } {
+): Loaded<readonly ResultRow[]> & { readonly sql: string } {
   const sql = readTraffic(of, range, barSOf(range));
   return { ...useRows(sql, 15_000), sql };
 }
@@ -77,7 +77,7 @@ export interface Sums {
   readonly p99: string;
 }
 
-export function sumsOf(rows: readonly Row[]): Sums {
+export function sumsOf(rows: readonly ResultRow[]): Sums {
   const sum = (name: string): number => rows.reduce((all, row) => all + Number(row[name] ?? 0), 0);
   const worst = (name: string): string => {
     const values = rows.flatMap((row) => row[name] ?? []);

@@ -4,11 +4,11 @@
  */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import type { SqlAnswer } from '../api.ts';
+import type { SqlResponse } from '../api.ts';
 import { explainValidate } from '../statements.ts';
 import type { ExplainParts, TableRef } from '../statements.ts';
 import { rowsOf, useAsked } from './load.ts';
-import type { Row } from './load.ts';
+import type { ResultRow } from './load.ts';
 import { Area, Badge, Sql, Text, Wrong } from './components.tsx';
 import { look } from './server.ts';
 import { base64Of } from './value.tsx';
@@ -21,7 +21,7 @@ interface StepsProps {
 
 /** A button that explains, and its result. */
 export function Explain({ table, parts, label }: StepsProps): JSX.Element {
-  const { answer, failure, ask } = useAsked<SqlAnswer>();
+  const { answer, failure, ask } = useAsked<SqlResponse>();
   const sql = explainValidate(table, parts);
   return (
     <>
@@ -37,7 +37,7 @@ export function Explain({ table, parts, label }: StepsProps): JSX.Element {
   );
 }
 
-function Steps({ steps }: { readonly steps: readonly Row[] }): JSX.Element {
+function Steps({ steps }: { readonly steps: readonly ResultRow[] }): JSX.Element {
   const [verdict, ...rest] = steps;
   const word = verdict?.['expression'] ?? '';
   const kind = word === 'accepted' ? 'good' : word === 'not known' ? 'plain' : 'bad';

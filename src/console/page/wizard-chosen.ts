@@ -3,7 +3,7 @@ import type { SenderInfo } from '../api.ts';
 import type { HmacForm } from '../custom-hmac.ts';
 
 /** What was chosen in the first step. */
-export type Chosen =
+export type ChosenSender =
   | { readonly kind: 'sender'; readonly sender: SenderInfo }
   | { readonly kind: 'hmac'; readonly form: HmacForm }
   | { readonly kind: 'anything' };

@@ -19,15 +19,15 @@ import { optionText } from '../visible-text.ts';
 import { listSecrets, withoutSecrets } from '../statements.ts';
 import { CopyField, urlOf } from './address.tsx';
 import { useLoaded, useRows, useRowsIf } from './load.ts';
-import type { Row } from './load.ts';
+import type { ResultRow } from './load.ts';
 import { Code, Text, Wrong } from './components.tsx';
 import { go, route } from './route.ts';
 import { call, me, run } from './server.ts';
 import type { Failure } from './server.ts';
 import { isShownOnce, memoryOf, showOnce } from './wizard-secret.tsx';
-import type { Chosen } from './wizard-chosen.ts';
+import type { ChosenSender } from './wizard-chosen.ts';
 
-const startOf = (chosen: Chosen): string =>
+const startOf = (chosen: ChosenSender): string =>
   chosen.kind === 'sender' ? `${chosen.sender.id}_events` : chosen.kind === 'hmac' ? 'my_events' : '';
 
 function randomHex(bytes: number): string {
@@ -39,7 +39,7 @@ function randomHex(bytes: number): string {
 type Options = Pick<NewEndpoint, 'once' | 'spool' | 'arrival' | 'whole'> & { readonly columns: boolean };
 
 /** Where it will be, its name, and whether that can be one; the first free name until somebody types another. */
-function useName(chosen: Chosen) {
+function useName(chosen: ChosenSender) {
   const [random] = useState(() => `inbox_${randomHex(3)}`);
   const start = startOf(chosen) || random;
   const at = useLoaded(
@@ -53,7 +53,7 @@ function useName(chosen: Chosen) {
   return { schema: at.value ?? 'public', table, problem, isKnown: taken !== null };
 }
 
-export function Create({ chosen }: { readonly chosen: Chosen }): JSX.Element {
+export function Create({ chosen }: { readonly chosen: ChosenSender }): JSX.Element {
   const { schema, table, problem, isKnown } = useName(chosen);
   const sender = chosen.kind === 'sender' ? chosen.sender : null;
   const [options, setOptions] = useState<Options>({
@@ -150,7 +150,7 @@ function NameAndAddress({ schema, table, problem }: NameProps): JSX.Element {
   );
 }
 
-function Cautions({ chosen }: { readonly chosen: Chosen }): JSX.Element | null {
+function Cautions({ chosen }: { readonly chosen: ChosenSender }): JSX.Element | null {
   if (chosen.kind === 'anything')
     return <p class="strip">Anyone who knows its address can write to it. You can add a check later.</p>;
   if (chosen.kind === 'hmac') return null;
@@ -169,7 +169,7 @@ function Cautions({ chosen }: { readonly chosen: Chosen }): JSX.Element | null {
 
 interface WhichSecretProps {
   readonly table: string;
-  readonly secrets: readonly Row[];
+  readonly secrets: readonly ResultRow[];
   readonly existing: string;
   readonly choose: (key: string) => void;
 }
@@ -190,12 +190,12 @@ function WhichSecret({ table, secrets, existing, choose }: WhichSecretProps): JS
   );
 }
 
-const keyOf = (row: Row): string => JSON.stringify([row['schema_name'], row['name']]);
+const keyOf = (row: ResultRow): string => JSON.stringify([row['schema_name'], row['name']]);
 
 /** What of the address stays. */
 const queryOf = (): Record<string, string> => Object.fromEntries(route.value.query);
 
-function thenText(chosen: Chosen, isKnown: boolean): string {
+function thenText(chosen: ChosenSender, isKnown: boolean): string {
   if (chosen.kind === 'anything') return '';
   if (isKnown) return 'Then its address is ready to be given away';
   if (chosen.kind === 'hmac') return 'Then you set the secret';
@@ -207,7 +207,7 @@ function thenText(chosen: Chosen, isKnown: boolean): string {
 }
 
 /** A random one that nobody knows, unless people choose the secret of this sender. */
-async function firstSecret(chosen: Chosen, known: Row | undefined): Promise<string> {
+async function firstSecret(chosen: ChosenSender, known: ResultRow | undefined): Promise<string> {
   if (known !== undefined || chosen.kind === 'anything') return '';
   if (chosen.kind === 'hmac') return randomHex(32);
   const { id, chosen: typed } = chosen.sender;
@@ -218,10 +218,10 @@ async function firstSecret(chosen: Chosen, known: Row | undefined): Promise<stri
 }
 
 interface What {
-  readonly chosen: Chosen;
+  readonly chosen: ChosenSender;
   readonly table: string;
   readonly options: Options;
-  readonly known: Row | undefined;
+  readonly known: ResultRow | undefined;
 }
 
 function endpointOf(
@@ -256,7 +256,7 @@ function endpointOf(
 }
 
 interface KeptProps {
-  readonly chosen: Chosen;
+  readonly chosen: ChosenSender;
   readonly options: Options;
   readonly set: (change: Partial<Options>) => void;
 }

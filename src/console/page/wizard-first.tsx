@@ -10,23 +10,24 @@ import { qualified, shellWord } from '../quote.ts';
 import { Name, urlOf } from './address.tsx';
 import { lines } from './live.ts';
 import { useRows, useRowsIf } from './load.ts';
-import type { Row } from './load.ts';
-import { Ago, Badge, Code, Text, timeOf, Wrong } from './components.tsx';
+import type { ResultRow } from './load.ts';
+import { Ago, Badge, Code, Text, Wrong } from './components.tsx';
+import { timeOf } from '../request-rows.ts';
 import { to } from './route.ts';
 import { call, run } from './server.ts';
 import type { Failure } from './server.ts';
 import { Value } from './value.tsx';
-import type { Made } from './wizard-secret.tsx';
-import type { Chosen } from './wizard-chosen.ts';
+import type { CreatedTable } from './wizard-secret.tsx';
+import type { ChosenSender } from './wizard-chosen.ts';
 
 interface Props {
-  readonly chosen: Chosen;
-  readonly made: Made;
+  readonly chosen: ChosenSender;
+  readonly made: CreatedTable;
 }
 
 export function FirstDelivery({ chosen, made, came }: Props & { readonly came: () => void }): JSX.Element {
   const [testing, setTesting] = useState(false);
-  const [first, setFirst] = useState<Row | null>(null);
+  const [first, setFirst] = useState<ResultRow | null>(null);
   const looked = useRowsIf(first === null && !testing ? readFirst(made, made.names) : null, 2_000);
   const seen = lines.value.findLast((it) => it.schema === made.schema && it.table === made.table);
   const n = seen?.n ?? 0;
@@ -82,7 +83,13 @@ function Refusal({ made, chosen, turn }: Props & { readonly turn: number }): JSX
 /** Without the SQL behind it, which the request's own page explains. */
 const sentenceOf = (reason: string): string => reason.split(': ').slice(0, 2).join(': ');
 
-function Handshake({ made, turn }: { readonly made: Made; readonly turn: number }): JSX.Element | null {
+function Handshake({
+  made,
+  turn,
+}: {
+  readonly made: CreatedTable;
+  readonly turn: number;
+}): JSX.Element | null {
   const loaded = useRows(readQuestion(made), 5_000);
   useEffect(() => (turn > 0 ? loaded.refresh() : undefined), [turn]);
   const row = loaded.value?.[0];
@@ -155,7 +162,7 @@ function Try({ chosen, made, testing }: Props & { readonly testing: (on: boolean
   );
 }
 
-function Received({ chosen, made, row }: Props & { readonly row: Row }): JSX.Element {
+function Received({ chosen, made, row }: Props & { readonly row: ResultRow }): JSX.Element {
   const line = lines.value.find(
     ({ schema, table, code }) => schema === made.schema && table === made.table && code === 'committed',
   );
@@ -201,7 +208,7 @@ function Received({ chosen, made, row }: Props & { readonly row: Row }): JSX.Ele
   );
 }
 
-function Next({ made }: { readonly made: Made }): JSX.Element {
+function Next({ made }: { readonly made: CreatedTable }): JSX.Element {
   return (
     <div>
       <h3>Next</h3>

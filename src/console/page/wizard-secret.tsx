@@ -15,9 +15,9 @@ import { useSettled } from './load.ts';
 import { Sql, Text, Wrong } from './components.tsx';
 import { call, me, run, token } from './server.ts';
 import type { Failure } from './server.ts';
-import type { Chosen } from './wizard-chosen.ts';
+import type { ChosenSender } from './wizard-chosen.ts';
 
-export interface Made extends TableRef {
+export interface CreatedTable extends TableRef {
   /** Of its columns. */
   readonly names: readonly string[];
   /** `fresh`: as it was created with the table. */
@@ -38,11 +38,12 @@ export const showOnce = (key: string, value: string): void => {
 };
 
 /** People enter it at the sender. */
-export const isShownOnce = (chosen: Chosen): boolean => chosen.kind === 'sender' && chosen.sender.chosen;
+export const isShownOnce = (chosen: ChosenSender): boolean =>
+  chosen.kind === 'sender' && chosen.sender.chosen;
 
 interface Props {
-  readonly chosen: Chosen;
-  readonly made: Made;
+  readonly chosen: ChosenSender;
+  readonly made: CreatedTable;
   readonly changed: () => void;
   /** Only its address: the first delivery has come. */
   readonly brief: boolean;
@@ -77,7 +78,12 @@ export function Connect({ chosen, made, changed, brief }: Props): JSX.Element {
           {chosen.kind === 'sender' && chosen.sender.learns ? (
             <Learned name={chosen.sender.name} secret={secret} />
           ) : secret === undefined ? null : isShownOnce(chosen) ? (
-            <Chosen chosen={chosen} secret={secret} memory={memoryOf(made, 'secret')} changed={changed} />
+            <ChosenSender
+              chosen={chosen}
+              secret={secret}
+              memory={memoryOf(made, 'secret')}
+              changed={changed}
+            />
           ) : (
             <Pasted chosen={chosen} secret={secret} changed={changed} />
           )}
@@ -96,9 +102,13 @@ export function Connect({ chosen, made, changed, brief }: Props): JSX.Element {
   );
 }
 
-const learnsOf = (chosen: Chosen): boolean => chosen.kind === 'sender' && chosen.sender.learns;
+const learnsOf = (chosen: ChosenSender): boolean => chosen.kind === 'sender' && chosen.sender.learns;
 
-function AtTheSender({ chosen: { sender } }: { readonly chosen: Chosen & { readonly kind: 'sender' } }) {
+function AtTheSender({
+  chosen: { sender },
+}: {
+  readonly chosen: ChosenSender & { readonly kind: 'sender' };
+}) {
   return (
     <section class="sunken">
       <h3>At {sender.name}</h3>
@@ -124,7 +134,7 @@ function Learned({
   secret,
 }: {
   readonly name: string;
-  readonly secret: Made['secrets'][number] | undefined;
+  readonly secret: CreatedTable['secrets'][number] | undefined;
 }) {
   if (secret === undefined) return <></>;
   return (
@@ -142,12 +152,12 @@ function Learned({
 }
 
 interface SecretProps {
-  readonly secret: Made['secrets'][number];
+  readonly secret: CreatedTable['secrets'][number];
   readonly changed: () => void;
 }
 
 /** Sets a secret; the notices say whether it can be right. */
-function useSetting({ schema, name }: Made['secrets'][number], changed: () => void) {
+function useSetting({ schema, name }: CreatedTable['secrets'][number], changed: () => void) {
   const [failure, setFailure] = useState<Failure | null>(null);
   const [busy, setBusy] = useState(false);
   const [notices, setNotices] = useState<readonly SqlNotice[] | null>(null);
@@ -179,7 +189,7 @@ function useSetting({ schema, name }: Made['secrets'][number], changed: () => vo
 }
 
 /** The sender shows it after it has the address. */
-function Pasted({ chosen, secret, changed }: SecretProps & { readonly chosen: Chosen }): JSX.Element {
+function Pasted({ chosen, secret, changed }: SecretProps & { readonly chosen: ChosenSender }): JSX.Element {
   const [value, setValue] = useState('');
   const [later, setLater] = useState(false);
   const { set, busy, isSet, said } = useSetting(secret, changed);
@@ -242,7 +252,7 @@ function Pasted({ chosen, secret, changed }: SecretProps & { readonly chosen: Ch
 }
 
 /** What a secret must be, if what was typed is none; null: it may be one, or nobody knows. */
-function useForm(chosen: Chosen, value: string): string | null {
+function useForm(chosen: ChosenSender, value: string): string | null {
   const [mustBe, setMustBe] = useState<string | null>(null);
   const settled = useSettled(value);
   useEffect(() => {
@@ -263,12 +273,12 @@ function useForm(chosen: Chosen, value: string): string | null {
 }
 
 /** People enter it at the sender: made up here, or one that is there already. */
-function Chosen({
+function ChosenSender({
   chosen,
   secret,
   memory,
   changed,
-}: SecretProps & { readonly chosen: Chosen; readonly memory: string }): JSX.Element {
+}: SecretProps & { readonly chosen: ChosenSender; readonly memory: string }): JSX.Element {
   const [own, setOwn] = useState(false);
   if (own) return <Pasted chosen={chosen} secret={secret} changed={changed} />;
   const sender = chosen.kind === 'sender' ? chosen.sender.id : '';

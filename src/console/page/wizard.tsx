@@ -15,12 +15,12 @@ import { Shown, Text } from './components.tsx';
 import { go, route, to } from './route.ts';
 import { call } from './server.ts';
 import { Choose, methodText } from './wizard-choose.tsx';
-import type { Chosen } from './wizard-chosen.ts';
+import type { ChosenSender } from './wizard-chosen.ts';
 import { Create } from './wizard-create.tsx';
 import { FirstDelivery } from './wizard-first.tsx';
 import { OwnHmac } from './wizard-hmac.tsx';
 import { Connect } from './wizard-secret.tsx';
-import type { Made } from './wizard-secret.tsx';
+import type { CreatedTable } from './wizard-secret.tsx';
 
 export function Wizard({ kind }: { readonly kind: string }): JSX.Element {
   const senders = useLoaded('senders', (options) => call<readonly SenderInfo[]>('senders', options));
@@ -56,7 +56,7 @@ function Steps({ kind, sender, senders }: StepsProps): JSX.Element {
   const form = formOf(query.get('form'));
   const made = useMade(schema, table);
   const formed = query.get('ready') === '1' && problemOf(form) === null;
-  const chosen: Chosen | null =
+  const chosen: ChosenSender | null =
     sender !== null
       ? { kind: 'sender', sender }
       : kind === 'anything'
@@ -136,7 +136,7 @@ function Step({ n, done, open = true, title, beside, children }: StepProps): JSX
   );
 }
 
-function Who({ chosen }: { readonly chosen: Chosen | null }): JSX.Element | null {
+function Who({ chosen }: { readonly chosen: ChosenSender | null }): JSX.Element | null {
   if (chosen === null) return <span class="faint">its signature is checked before anything is stored</span>;
   const [name, method] =
     chosen.kind === 'sender'
@@ -174,7 +174,7 @@ function formOf(text: string | null): HmacForm {
 }
 
 interface MadeLoaded {
-  readonly value: Made | null;
+  readonly value: CreatedTable | null;
   readonly loaded: boolean;
   readonly failure: ReturnType<typeof useRowsIf>['failure'];
   readonly reload: () => void;

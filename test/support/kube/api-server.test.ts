@@ -73,7 +73,7 @@ suite('stand-in for an API server', () => {
     await assert.rejects(ask({ method: 'PUT', path: `${path}/a`, body: made }), refusedWith(409));
   });
 
-  test('deletion waits for finalizers, takes along what is owned, and only the very object that is meant', async (t) => {
+  test("the API server stand-in's deletion honours finalizers, owners and uid preconditions", async (t) => {
     const { server, ask } = await open(t);
     const owner = await ask({
       method: 'POST',
@@ -93,7 +93,7 @@ suite('stand-in for an API server', () => {
     await assert.rejects(ask({ method: 'GET', path: `${path}/a` }), refusedWith(404));
   });
 
-  test('watch: from a version on, in the eyes of a selector, with bookmarks; too old a version is 410', async (t) => {
+  test("the API server stand-in's watch honours version, selector and bookmarks; too old a version is 410", async (t) => {
     const { server, cluster, ask } = await open(t);
     const contentType = 'application/merge-patch+json';
     const label = (a: string | null) =>
@@ -116,7 +116,7 @@ suite('stand-in for an API server', () => {
     assert.equal(seen[0]?.object['code'], 410);
   });
 
-  test('who asks must be known, what is asked for must exist', async (t) => {
+  test('the API server stand-in requires authentication and existing resources', async (t) => {
     const { server, ask } = await open(t);
     assert.equal((await fetch(`${server.url}${path}`)).status, 401);
     await assert.rejects(ask({ method: 'GET', path: '/apis/nothing.example/v1/things' }), refusedWith(404));

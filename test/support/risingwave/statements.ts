@@ -3,7 +3,7 @@
  * PostgreSQL. Each rule names its place in RisingWave's source. Takes latin1 views of bytes; pure.
  */
 import { splitStatements } from '../../../src/ddl/statements.ts';
-import type { Statement } from '../../../src/ddl/statements.ts';
+import type { StatementText } from '../../../src/ddl/statements.ts';
 import { createTable, structs } from './tables.ts';
 import type { Struct } from './tables.ts';
 import { noPrepare, notImplemented, notParsed, noTransaction } from './words.ts';
@@ -44,7 +44,7 @@ export function plansOf(text: string): Plan[] {
   return splitStatements(text, true).map((statement) => planOf(text, statement));
 }
 
-export function planOf(text: string, statement: Statement): Plan {
+export function planOf(text: string, statement: StatementText): Plan {
   const words = statement.tokens.map(({ start, end }) => text.slice(start, end));
   const low = words.map((it) => it.toLowerCase());
   const [first = '', second = ''] = low;
@@ -130,7 +130,7 @@ function refusedCreate(low: readonly string[]): string | null {
 /** version(), current_setting() and the names of STRUCTs are RisingWave's. */
 function ownFunctions(
   text: string,
-  statement: Statement,
+  statement: StatementText,
 ): { readonly sql: string; readonly structs: readonly Struct[] } {
   const { pieces, found } = structs(text, statement);
   let sql = '';

@@ -3,7 +3,7 @@
  * happens to an existing key. Takes statements, returns PostgreSQL's; pure.
  */
 import { createHash } from 'node:crypto';
-import type { Statement } from '../../../src/ddl/statements.ts';
+import type { StatementText } from '../../../src/ddl/statements.ts';
 import { quoteIdentifier, quoteLiteral } from '../../../src/kit/sql-text.ts';
 import type { Plan } from './statements.ts';
 
@@ -109,7 +109,7 @@ class TypeReader {
 /** The words of a statement, with `>>` split. */
 function wordsOf(
   text: string,
-  statement: Statement,
+  statement: StatementText,
 ): { readonly word: string; readonly start: number; readonly end: number }[] {
   return statement.tokens.flatMap(({ start, end }) => {
     const word = text.slice(start, end);
@@ -121,7 +121,7 @@ function wordsOf(
 /** The parts of a statement that have to be translated for PostgreSQL. */
 export function structs(
   text: string,
-  statement: Statement,
+  statement: StatementText,
 ): { readonly pieces: readonly Piece[]; readonly found: readonly Struct[] } {
   const all = wordsOf(text, statement);
   const words = all.map(({ word }) => word);
@@ -153,7 +153,7 @@ export function structs(
 }
 
 /** CREATE TABLE [IF NOT EXISTS] name (…) [APPEND ONLY] [ON CONFLICT …]; `definition` as in rw_relations. */
-export function createTable(definition: string, statement: Statement, text: string): Plan {
+export function createTable(definition: string, statement: StatementText, text: string): Plan {
   const all = wordsOf(text, statement);
   const words = all.map(({ word }) => word);
   const low = words.map((it) => it.toLowerCase());

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import * as fc from 'fast-check';
 import { Networks } from '../kit/networks.ts';
 import { clientAddress } from './client-address.ts';
-import { Gate } from './gate.ts';
+import { Admission } from './admission.ts';
 import { parseRate } from '../kit/rate.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import { RateLimit } from './rate-limit.ts';
@@ -46,7 +46,7 @@ suite('whose request it is', () => {
     }
   });
 
-  test('Forwarded (RFC 7239)', () => {
+  test("the Forwarded header (RFC 7239) gives the client's address", () => {
     for (const [header, expected] of [
       ['for=198.51.100.1', '198.51.100.1'],
       ['For="[2001:db8:cafe::17]:4711";proto=https', '2001:db8:cafe::17'],
@@ -62,7 +62,7 @@ suite('whose request it is', () => {
     }
   });
 
-  test('whatever a stranger writes, the address is the one that the first proxy saw', () => {
+  test("a forged X-Forwarded-For does not change the client's address, which the first trusted proxy reported", () => {
     fc.assert(
       fc.property(
         fc.string({ unit: anyCharacter }),
@@ -79,7 +79,7 @@ suite('whose request it is', () => {
 });
 
 suite('rate limits', () => {
-  test('a burst, then one for each that was earned', () => {
+  test('a rate limit admits a burst, then requests at the rate', () => {
     const limit = new RateLimit({ count: 3, perMs: 3_000, burst: 3 }, 10);
     assert.deepEqual(
       [0, 0, 0, 0].map((now) => limit.take('a', now)),
@@ -96,7 +96,7 @@ suite('rate limits', () => {
     assert.ok(limit.take('a', 9_000) > 0);
   });
 
-  test('in any stretch of time no more pass than a burst and what was earned meanwhile', () => {
+  test('a rate limit lets through no more in any period than its burst and its rate allow', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 50 }),
@@ -124,7 +124,7 @@ suite('rate limits', () => {
     );
   });
 
-  test('names are bounded, and the one seen longest ago is forgotten', () => {
+  test('a rate limit remembers a bounded number of names and forgets the least recently seen', () => {
     const limit = new RateLimit({ count: 1, perMs: 1_000, burst: 1 }, 100);
     for (let i = 0; i < 10_000; i++) assert.equal(limit.take(`n${i}`, 0), 0);
     assert.equal(limit.names, 100);
@@ -135,7 +135,7 @@ suite('rate limits', () => {
 
 test('a gate: networks first, then addresses, an IPv6 network as one; tables apart', () => {
   let now = 0;
-  const gate = new Gate({
+  const gate = new Admission({
     trustedProxies: proxies,
     forwardedHeader: 'x-forwarded-for',
     allowed: networks('198.51.100.0/24, 2001:db8::/32'),

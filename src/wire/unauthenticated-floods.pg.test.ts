@@ -116,7 +116,7 @@ suite('strangers who hold openings of the SQL door', () => {
     });
   }
 
-  test('the one that makes way reads why', async (t) => {
+  test('an evicted unauthenticated client receives the reason', async (t) => {
     const door = await openTestDoor({ kind: 'unix', path: server.socket }, { limits: { sqlOpeningsMax: 4 } });
     onEnd(t, 'door', () => door.door.close());
     const held = await holdSockets(door.port, 4, ['127.0.0.2'], () => undefined);
@@ -125,7 +125,7 @@ suite('strangers who hold openings of the SQL door', () => {
     assert.match([...held.lastWords].join(), crowded);
   });
 
-  test('openings that the door asks for passwords make way too', async (t) => {
+  test('unauthenticated clients in the password exchange are evicted, too', async (t) => {
     const known = makeVerifier('secret', Buffer.from('0123456789abcdef'));
     const door = await openTestDoor(
       { kind: 'unix', path: server.socket },

@@ -93,7 +93,7 @@ function nobodyWaitsOn(bin: string): void {
     await waiting;
   });
 
-  test('nor does what is put right, and what her rows keep from being put right is later', async () => {
+  test("repairs of the catalog do not wait for an owner's locks, and blocked repairs run later", async () => {
     await mallory.run(webhook('mal.gone'));
     await mallory.client
       .query(`BEGIN; INSERT INTO headgate.request (action, given) VALUES ('options', jsonb_build_object(

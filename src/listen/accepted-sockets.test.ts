@@ -41,19 +41,19 @@ async function open(t: TestContext) {
 }
 
 suite('a connection that was accepted elsewhere', () => {
-  test('is served, also when its sender has closed its own half', async (t) => {
+  test('an accepted connection that was handed over is served, also half-closed', async (t) => {
     const { client } = await open(t);
     client.end(request);
     assert.match(await text(client), /^HTTP\/1\.1 200 /);
   });
 
-  test('has to send its headers in time', async (t) => {
+  test('an accepted connection that was handed over has to send its headers in time', async (t) => {
     const { client } = await open(t);
     client.write('POST /webhook/d/s/t HTTP/1.1\r\nHost: h\r\n');
     assert.match(await text(client), /^HTTP\/1\.1 408 /);
   });
 
-  test('is closed when it is idle and the listener drains', async (t) => {
+  test('an accepted connection that was handed over is closed when idle while the listener drains', async (t) => {
     const { client, listener } = await open(t);
     client.write(request);
     const [head] = (await once(client, 'data')) as [Buffer];

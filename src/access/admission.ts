@@ -14,9 +14,9 @@ import type { Refusal } from '../errors/refusals.ts';
 import { clientAddress } from './client-address.ts';
 import type { ForwardedHeader } from './client-address.ts';
 import { RateLimit } from './rate-limit.ts';
-import type { Taken } from './rate-limit.ts';
+import type { RateCounts } from './rate-limit.ts';
 
-export interface GateOptions {
+export interface AdmissionOptions {
   /** Networks of the owner's proxies; null: none is trusted. */
   readonly trustedProxies: Networks | null;
   readonly forwardedHeader: ForwardedHeader;
@@ -34,16 +34,16 @@ export interface GateOptions {
 
 /** What passed in one process, for the other processes. */
 export interface Passed {
-  readonly addresses: Taken;
-  readonly tables: Taken;
+  readonly addresses: RateCounts;
+  readonly tables: RateCounts;
 }
 
-export class Gate {
-  readonly #options: GateOptions;
+export class Admission {
+  readonly #options: AdmissionOptions;
   readonly #addresses: RateLimit | null;
   readonly #tables: RateLimit | null;
 
-  constructor(options: GateOptions) {
+  constructor(options: AdmissionOptions) {
     const { addressRate, tableRate, shared = false } = options;
     this.#options = options;
     this.#addresses =
@@ -80,8 +80,8 @@ export class Gate {
   /** null: one more request for that table may be stored, and is counted. */
   refusesTable({ database, schema, table }: TableName): Refusal | null {
     if (this.#tables === null) return null;
-    const name = JSON.stringify([database, schema, table]);
-    return tooOften(this.#tables.take(name, this.#options.clock()), 'table');
+    // No name in PostgreSQL contains NUL.
+    return tooOften(this.#tables.take(`${database}\0${schema}\0${table}`, this.#options.clock()), 'table');
   }
 
   /** What passed since the last call; null: nothing did, or nothing is counted. */

@@ -1,0 +1,62 @@
+/** Rows of headgate.rejected_requests and headgate.handshakes as requests of the list, for the server and for the page. Pure. */
+import type { ListedRequest } from './api.ts';
+
+type Row = Readonly<Record<string, string | null>>;
+
+/** ms since 1970, of a time as PostgreSQL writes it: `2026-01-31 12:00:00.123456+00`; NaN for NULL. */
+export function timeOf(text: string | null): number {
+  return text === null ? NaN : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
+}
+
+export function rejectedRow(row: Row): ListedRequest {
+  const text = (name: string): string => row[name] ?? '';
+  const optional = {
+    ...((row['sender'] ?? null) === null ? {} : { sender: text('sender') }),
+    ...((row['event'] ?? null) === null ? {} : { event: text('event') }),
+  };
+  return {
+    id: `r${text('id')}`,
+    atMs: timeOf(row['received_at'] ?? null),
+    arrivedAtMs: timeOf(row['received_at'] ?? null),
+    database: '',
+    schema: text('schema_name'),
+    table: text('table_name'),
+    door: row['door'] === 'websocket' ? 'websocket' : 'http',
+    status: Number(text('status')),
+    code: text('code'),
+    rows: 0,
+    bytes: (row['body_bytes'] ?? null) === null ? null : Number(row['body_bytes']),
+    ms: 0,
+    address: text('remote_address'),
+    ...optional,
+    reason: text('reason'),
+    cause: (row['cause'] ?? null) === null ? null : (JSON.parse(text('cause')) as ListedRequest['cause']),
+    authenticated: row['authenticated'] === 't',
+    keptBytes: (row['kept_bytes'] ?? null) === null ? null : Number(row['kept_bytes']),
+    retry: row['retry_outcome'] ?? null,
+  };
+}
+
+export function handshakeRow(row: Row): ListedRequest {
+  const text = (name: string): string => row[name] ?? '';
+  return {
+    id: `h${text('id')}`,
+    atMs: timeOf(row['asked_at'] ?? null),
+    arrivedAtMs: timeOf(row['asked_at'] ?? null),
+    database: '',
+    schema: text('schema_name'),
+    table: text('table_name'),
+    door: 'http',
+    status: Number(text('status')),
+    code: text('outcome') === 'answered' ? 'handshake' : `handshake_${text('outcome')}`,
+    rows: 0,
+    bytes: null,
+    ms: 0,
+    address: text('remote_address'),
+    reason: null,
+    cause: null,
+    authenticated: null,
+    keptBytes: null,
+    retry: null,
+  };
+}
