@@ -59,6 +59,14 @@ export interface SealedSecret {
   readonly sealed: string;
 }
 
+/** A secret as it is committed. `usable`: by the role that asks. */
+export interface FoundSecret extends Omit<SealedSecret, 'alias'> {
+  readonly id: string;
+  readonly version: string;
+  readonly owner: string | null;
+  readonly usable: boolean;
+}
+
 /** A webhook table that is not read. */
 export interface UnreadRow {
   readonly relation: number;

@@ -17,6 +17,8 @@ import { DatabaseCatalog } from './database-catalog.ts';
 import type { CatalogParts, DatabaseSnapshot } from './database-catalog.ts';
 import { readMigrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
+import { candidateOf } from './candidate.ts';
+import type { Candidate, CandidateQuestion } from './candidate.ts';
 import { guardOf, makeAnswers, noAnswers } from './answers.ts';
 import type { GuardedTable } from './answers.ts';
 import { dedupeOf } from '../types/delivery-id.ts';
@@ -188,6 +190,14 @@ export class Catalog {
       foreignSecrets,
       source: foreignSecrets.length > 0 ? null : openSource(row, this.#parts.compiler),
     };
+  }
+
+  /** What would guard a table after ALTER TABLE … VALIDATE. Throws SqlFailure, Refused, or the engine's error. */
+  async candidate(question: CandidateQuestion): Promise<Candidate> {
+    const catalog = this.#databases.get(question.database);
+    if (catalog === undefined) throw new Refused('engine_unavailable');
+    const { row, secrets } = await catalog.forCandidate(question);
+    return candidateOf(row, secrets, question, this.#parts.compiler);
   }
 
   /** The webhook tables, by oid, that `user` owns or whose owner `user` can become. Throws Refused, or the engine's error. */

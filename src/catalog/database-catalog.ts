@@ -31,7 +31,15 @@ import { Refused } from '../errors/refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
 import type { Migrations } from './migrate.ts';
 import { listen } from './notifications.ts';
-import { isRetryWaiting, pinned, readForeignSecrets, readOwned, readOwnedBy } from './queries.ts';
+import {
+  isRetryWaiting,
+  pinned,
+  readForeignSecrets,
+  readOwned,
+  readOwnedBy,
+  readSecrets,
+  readTables,
+} from './queries.ts';
 import { CatalogWatcher } from './watcher.ts';
 import type { WatcherDeps } from './watcher.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
@@ -40,7 +48,8 @@ import { keyProblem, sealOldChecks } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
 import { CatalogError } from './rights.ts';
 import { letWriterIn } from './writer.ts';
-import type { CatalogRow } from './catalog-rows.ts';
+import type { CandidateQuestion } from './candidate.ts';
+import type { CatalogRow, FoundSecret } from './catalog-rows.ts';
 import type { Snapshot } from './snapshot.ts';
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
@@ -191,6 +200,21 @@ export class DatabaseCatalog {
   ownedRows(user: string, schema: string | null, table: string): Promise<readonly CatalogRow[]> {
     if (this.#client === null) throw new Refused('engine_unavailable');
     return readOwned(this.#client, user, schema, table, this.#parts.limits.explainTablesMax);
+  }
+
+  /** A table and secrets as they are committed; absent: they are not. */
+  async forCandidate({ oid, me, secrets }: CandidateQuestion): Promise<{
+    readonly row: CatalogRow | undefined;
+    readonly secrets: readonly FoundSecret[];
+  }> {
+    if (this.#client === null) throw new Refused('engine_unavailable');
+    const found = await readSecrets(
+      this.#client,
+      me,
+      secrets.flatMap(({ id }) => id ?? []),
+    );
+    const { rows } = await readTables(this.#client, [oid]);
+    return { row: rows[0], secrets: found };
   }
 
   /** Webhook tables, by oid, whose owner `user` is or can become. */

@@ -9,7 +9,7 @@ import { plainPrinting } from '../kit/plain-settings.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { listed, lockedRowsSql, ofTable, writer } from './catalog-rows.ts';
-import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
+import type { CatalogRow, FoundSecret, UnreadRow } from './catalog-rows.ts';
 import { relationsSql } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
@@ -204,5 +204,19 @@ export function readForeignSecrets(
     left join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
     where b.relation = ${relation} and headgate.may_use(r.oid, s.owner_oid) is not true
     order by b.position`,
+  );
+}
+
+/** Secrets by id, and whether the role with this oid may use them. `version`: as headgate.open_kept() says it. */
+export function readSecrets(
+  client: ClientBase,
+  me: number,
+  ids: readonly string[],
+): Promise<readonly FoundSecret[]> {
+  return pinned(
+    client,
+    `select s.id::text, s.name, s.seal_id::text, s.sealed, s.owner, extract(epoch from s.altered_at)::text as version,
+      headgate.may_use(${me}::oid, s.owner_oid) is true as usable
+    from headgate.secret s where s.id = any (${quoteLiteral(`{${ids.join(',')}}`)}::uuid[])`,
   );
 }

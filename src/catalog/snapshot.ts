@@ -254,7 +254,7 @@ function intoOf({ target }: CatalogRow, compiler: Compiles): Into | undefined {
   return compiler.destination(value, target.trusted);
 }
 
-function snsOf({ options, secrets }: CatalogRow, compiler: Compiles): SnsTopics | undefined {
+export function snsOf({ options, secrets }: CatalogRow, compiler: Compiles): SnsTopics | undefined {
   const { sns_topics: given } = options;
   const topics = typeof given === 'string' ? parseTopics(given) : null;
   const [first] = secrets;
@@ -269,7 +269,7 @@ function snsOf({ options, secrets }: CatalogRow, compiler: Compiles): SnsTopics 
 }
 
 /** The signature proves that the message comes from SNS; the topic says whose it is. */
-function ofTopics(check: RequestCheck, { topics }: SnsTopics): RequestCheck {
+export function ofTopics(check: RequestCheck, { topics }: SnsTopics): RequestCheck {
   return (request) => check(request) && topicOf(readMessage(request.body), topics) !== null;
 }
 
@@ -327,7 +327,7 @@ function hiddenHeaders(compiled: CompiledCheck | null): ReadonlySet<string> | nu
   return new Set([...credentialHeaders, ...(compiled?.headers ?? [])]);
 }
 
-function makeCheck(row: CatalogRow, compiler: Compiles): CompiledCheck | null {
+export function makeCheck(row: CatalogRow, compiler: Compiles): CompiledCheck | null {
   const source = openSource(row, compiler);
   return source === null ? null : compiler.compile(source.expression, source.payload, source.secrets);
 }

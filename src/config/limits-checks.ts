@@ -30,6 +30,20 @@ export const checkLimits = {
   explainTextCharsMax: 1_000,
   /** Tables of one name, in several schemas, that one EXPLAIN VALIDATE evaluates. */
   explainTablesMax: 16,
+  /** Stored requests, and refused ones, that one EXPLAIN ALTER TABLE … OVER judges, newest first … */
+  explainOverRequestsMax: 100_000,
+  /** … and how long it goes on, in ms. */
+  explainOverMs: 120_000,
+  /** Requests that it names. */
+  explainOverLinesMax: 1_000,
+  /** How many of them run at one time; further ones are refused. */
+  explainOverAtOnceMax: 2,
+  /** Requests that it reads at a time … */
+  explainOverPageRowsMax: 500,
+  /** … and about how many bytes of them. */
+  explainOverPageBytesMax: 4 * 1024 * 1024,
+  /** How long it judges before others get their turn, in ms. */
+  explainOverTurnMs: 5,
   /** Master keys known at one time: the current one, and those that it replaces. */
   masterKeysMax: 8,
   /** How long the rotation of the master key waits for transactions that have changed secrets, in ms. */

@@ -1,5 +1,5 @@
 /**
- * EXPLAIN VALIDATE table WITH (headers = '{…}', body = '…', …). Takes tokens, returns a plan that is completed when the
+ * EXPLAIN ALTER TABLE … OVER (explain-over.ts), and EXPLAIN VALIDATE table WITH (headers = '{…}', body = '…', …). Takes tokens, returns a plan that is completed when the
  * statement is sent, because Headgate evaluates and the client's session decides which table is meant and whether the
  * client may ask. Refuses options that do not describe a request (22023, 22P02). What it sends on contains no secret.
  */
@@ -8,16 +8,18 @@ import { StatementError, type Cursor } from './cursor.ts';
 import { type Option, parseOptions, refuseUnknown } from './options.ts';
 import { type StatementPlan, displayName, explainPlan } from './plan.ts';
 import type { DdlContext } from './statement-context.ts';
+import { explainOver } from './explain-over.ts';
 import { encodeText } from './text.ts';
 
 const known = ['headers', 'headers_not_kept', 'body', 'body_base64', 'method', 'url', 'now'];
 
-export function explainValidate(
+export function explainStatement(
   cursor: Cursor,
   session: SqlSession,
-  context: Pick<DdlContext, 'explain'>,
+  context: DdlContext,
 ): StatementPlan | null {
   cursor.expect('explain');
+  if (cursor.accept('alter', 'table')) return explainOver(cursor, session, context);
   if (!cursor.accept('validate')) return null;
   cursor.refuseForeign('EXPLAIN VALIDATE');
   const name = cursor.qualifiedName(3);

@@ -104,6 +104,27 @@ export function explainPlan(name: Name, shown: string, explain: () => Promise<un
   return { pieces: [], tag: 'EXPLAIN', needsCatalog: true, releases: [], later };
 }
 
+/** Lines that Headgate has found; a column a name and its type. */
+export function linesPlan(
+  columns: readonly (readonly [name: string, type: string])[],
+  lines: () => Promise<readonly object[]>,
+): StatementPlan {
+  const names = columns.map(([name]) => quoteIdentifier(name)).join(', ');
+  const types = columns.map(([name, type]) => `${quoteIdentifier(name)} pg_catalog.${type}`).join(', ');
+  const later = async (): Promise<readonly PlanText[]> => [
+    `SELECT ${names} FROM ROWS FROM (pg_catalog.jsonb_to_recordset(${dollarQuote(asciiJson(await lines()))}::pg_catalog.jsonb) AS (${types}))`,
+    ` WITH ORDINALITY AS lines (${names}, place) ORDER BY place`,
+  ];
+  return { pieces: [], tag: 'EXPLAIN', needsCatalog: true, releases: [], later };
+}
+
+/** One of Headgate's functions, as a value. */
+export function functionCall(called: string, args: readonly Argument[]): string {
+  return callPieces(`SELECT headgate.${called}(`, args, '')
+    .map((piece) => pieceText(piece, ''))
+    .join('');
+}
+
 /** SHOW SPOOL, SHOW ENDPOINTS: with what this Headgate knows when the statement is sent. */
 export function statePlan(
   show: 'show_spool' | 'show_endpoints',

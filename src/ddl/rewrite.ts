@@ -11,7 +11,7 @@ import { limits } from '../config/limits.ts';
 import { type SqlError, SqlFailure } from '../errors/refusals.ts';
 import { createTable, isWebhookTable } from './create-table.ts';
 import { Cursor, StatementError } from './cursor.ts';
-import { explainValidate } from './explain-statement.ts';
+import { explainStatement } from './explain-statement.ts';
 import type { Lexical } from './literal.ts';
 import { alterTable, databaseStatement, describe, flush, show } from './other-statements.ts';
 import { type PlanText, type StatementPlan, assemble } from './plan.ts';
@@ -194,7 +194,7 @@ function planOf(
     case 'flush':
       return flush(cursor);
     case 'explain':
-      return explainValidate(cursor, session, deps);
+      return explainStatement(cursor, session, deps);
     default:
       return rwCatalog(statement, lexical);
   }

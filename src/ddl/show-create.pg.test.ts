@@ -113,7 +113,7 @@ suite('SHOW CREATE TABLE', () => {
   const target = async () => (await readSnapshot(door.client)).tables.get('public\0t');
 
   test('SHOW CREATE TABLE recreates the same table, also after ALTER TABLE', async () => {
-    const runs = times(80, 300);
+    const runs = times(50, 300);
     let made = 0;
     await fc.assert(
       fc.asyncProperty(table, async ({ columns, key, includes, options, later: steps }) => {

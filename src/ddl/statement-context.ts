@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
+import type { Candidate, CandidateQuestion } from '../catalog/candidate.ts';
 import type { Catalog, CatalogTableQuery } from '../catalog/catalog.ts';
 import type { Settings } from '../config/settings.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
@@ -36,6 +37,8 @@ export interface ParsedCheck {
   /** The name under which the expression reads the body, if it does. */
   readonly payloadName: string | null;
   readonly headersRead: readonly string[];
+  /** Whether `headers` is read as a whole. */
+  readonly readsAllHeaders: boolean;
   readonly secretLiterals: readonly { readonly start: number; readonly end: number }[];
   readonly warnings: readonly string[];
 }
@@ -171,6 +174,16 @@ export class StatementContext {
   explain(question: ExplainQuestion): Promise<readonly ExplainedTable[]> {
     const { catalog, settings } = this.#behind;
     return explainRequest(catalog, settings.publicUrl, question).catch(failStatement);
+  }
+
+  /** What would guard a table, for EXPLAIN ALTER TABLE. Throws SqlFailure. */
+  candidate(question: CandidateQuestion): Promise<Candidate> {
+    return this.#behind.catalog.candidate(question).catch(failStatement);
+  }
+
+  /** HEADGATE_PUBLIC_URL */
+  get publicUrl(): string | null {
+    return this.#behind.settings.publicUrl;
   }
 
   /** Creates the catalog in this database unless it exists, before one of Headgate's statements is sent. Throws SqlFailure. */

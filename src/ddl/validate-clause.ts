@@ -36,8 +36,12 @@ export interface Validation {
 
 const takenNames = new Set(['headers', 'payload', 'method', 'path', 'query', 'url']);
 
-/** From after VALIDATE to the first ANSWER, or the end of the statement. */
-export function parseValidate(cursor: Cursor, deps: DdlContext): ValidateClause {
+/** From after VALIDATE to one of the words in `ends`, or the end of the statement. */
+export function parseValidate(
+  cursor: Cursor,
+  deps: DdlContext,
+  ends: ReadonlySet<string> = answerWord,
+): ValidateClause {
   const secrets: Name[] = [];
   if (cursor.accept('secret')) {
     do {
@@ -56,17 +60,22 @@ export function parseValidate(cursor: Cursor, deps: DdlContext): ValidateClause 
           secret.start,
         );
     } while (cursor.accept(','));
-    if (cursor.accept('using')) return senderClause(cursor, secrets, deps);
+    if (cursor.accept('using')) return senderClause(cursor, secrets, deps, ends);
   }
   cursor.expect('as');
-  return { secrets, ...expressionSource(cursor, answerWord), sender: null };
+  return { secrets, ...expressionSource(cursor, ends), sender: null };
 }
 
 /** The sender's expression for each of the secrets: while one is being replaced by another, both are valid. */
-function senderClause(cursor: Cursor, secrets: readonly Name[], deps: DdlContext): ValidateClause {
+function senderClause(
+  cursor: Cursor,
+  secrets: readonly Name[],
+  deps: DdlContext,
+  ends: ReadonlySet<string>,
+): ValidateClause {
   const start = cursor.offset;
   const sender = cursor.identifier();
-  if (!cursor.atEnd && cursor.peek() !== 'answer') cursor.unexpected();
+  if (!cursor.atEnd && !ends.has(cursor.peek())) cursor.unexpected();
   const texts = secrets.map(
     ({ name }) => deps.expandSender(sender, name) ?? unknownSender(sender, start, deps),
   );
@@ -91,7 +100,7 @@ export function sealValidation(
 ): Validation {
   const { text, sender } = clause;
   const { form, cautions } = sender === null ? nothingAsked : deps.demandsOf(sender);
-  const check = parse(clause, deps);
+  const check = parseClause(clause, deps);
   const masked = maskLiterals(text, check.secretLiterals);
   const sealId = deps.newId();
   const secrets = clause.secrets.map(({ name }) => name);
@@ -110,7 +119,8 @@ export function sealValidation(
 
 const nothingAsked: SenderDemands = { form: null, cautions: [] };
 
-function parse(clause: ValidateClause, deps: DdlContext): ParsedCheck {
+/** Throws StatementError, with the position of what is wrong. */
+export function parseClause(clause: ValidateClause, deps: DdlContext): ParsedCheck {
   try {
     return deps.parseExpression(clause.text, { secrets: clause.secrets.map((secret) => secret.name) });
   } catch (error) {

@@ -83,7 +83,7 @@ function aborted({ refusal: why }: Refused): Outcome {
 }
 
 /** A value of the query that reject/redact.ts masked, because no column takes it. */
-const maskedQuery = /[?&](?:[^&=]*=)?\*\*\*(?:&|$)/;
+export const maskedQuery = /[?&](?:[^&=]*=)?\*\*\*(?:&|$)/;
 
 /** The table without its check; an unusable table stays unusable. */
 function unchecked(target: Target, { oid, leftOut, requestTarget }: KeptRequest): Target {

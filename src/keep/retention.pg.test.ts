@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { performance } from 'node:perf_hooks';
-import { after, before, suite, test } from 'node:test';
+import { after, afterEach, before, suite, test } from 'node:test';
 import { Door } from '../../test/support/ddl-door.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
@@ -35,6 +35,14 @@ suite('keep', () => {
     await mallory.client.end();
     await server.close();
   });
+
+  // A pass goes through all tables there are.
+  afterEach(() =>
+    root.client.query(`DO $$ DECLARE made regclass; BEGIN
+      FOREACH made IN ARRAY ARRAY(SELECT relation FROM headgate.webhook_table) LOOP
+        EXECUTE format('DROP TABLE %s CASCADE', made);
+      END LOOP; END $$`),
+  );
 
   const told: Observation[] = [];
   const pass = async (

@@ -1,5 +1,5 @@
 /** Types only: what the SQL door and EXPLAIN VALIDATE pass to each other, as flow.ts has it for requests. */
-import type { SqlError } from '../errors/refusals.ts';
+import type { SqlError, SqlFailure } from '../errors/refusals.ts';
 
 /**
  * What the SQL door does with a query string that contains a statement of Headgate's own. All strings are
@@ -44,6 +44,21 @@ export interface SqlSession {
   readonly standardConformingStrings: boolean;
   /** From ParameterStatus, e.g. UTF8. */
   readonly clientEncoding: string;
+  /** Statements of Headgate's own in this session, until the text to send is known; absent: there can be none. */
+  readonly queries?: () => SessionQueries;
+}
+
+/** A row as texts, each byte one character; null: NULL. */
+export type OwnRow = readonly (string | null)[];
+
+/** Statements of Headgate's own in a client's session, one after another, as the role that the session has at the time. */
+export interface SessionQueries {
+  /** The client has begun a transaction. */
+  readonly inTransaction: boolean;
+  /** Why no more of them run: the client has cancelled its statement, or left. Otherwise null. */
+  readonly stopped: SqlFailure | null;
+  /** Returns the rows. Throws SqlFailure: the engine's own error, or `stopped`, unless `evenStopped` is set. */
+  run(sql: string, evenStopped?: boolean): Promise<readonly OwnRow[]>;
 }
 
 /** EXPLAIN VALIDATE: a request as its owner describes it. */

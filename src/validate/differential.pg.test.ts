@@ -1,7 +1,7 @@
 /**
  * Random expressions over random requests, evaluated by the closure and by a real PostgreSQL 18: values, NULLs and
  * errors are equal. The closure may raise an error where PostgreSQL has a value only if it says so (`exact` false).
- * Takes some seconds in the suite, a minute in the long run.
+ * Some hundreds in the suite, a minute of them in the long run.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -43,9 +43,9 @@ test('compiled expressions agree with PostgreSQL', async (t) => {
         compareWithReference(reference, expression, requests, count),
       ),
       {
-        numRuns: 1_000_000,
+        numRuns: times(600, 1_000_000),
         includeErrorInReport: true,
-        interruptAfterTimeLimit: times(4_000, 60_000),
+        interruptAfterTimeLimit: times(30_000, 60_000),
         markInterruptAsFailure: false,
       },
     );

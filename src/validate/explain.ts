@@ -5,7 +5,7 @@
  * key, except booleans and NULL. Pure.
  */
 import type { Cause } from '../types/cause.ts';
-import type { CheckRequest, WhyNot } from '../types/request.ts';
+import type { RequestCheck, CheckRequest, WhyNot } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
 import { type BoundValues, Compiler, type Trace, unset } from './compile.ts';
 import { type Evaluation, Reasons, type NodeResult, ageOf, messageOf } from './explain-reason.ts';
@@ -38,9 +38,20 @@ export interface Explanation {
  * they may be a credential, and for another system. Evaluates once, as below.
  */
 export function explainRefusal(text: string, values: BoundValues, request: CheckRequest): WhyNot {
-  const { reason, cause } = explainExpression(text, values, request, new Privacy(request));
+  const { reason, cause } = new Explainer(text, values).explainStranger(request);
   return { reason, cause: cause ?? { kind: 'other' } };
 }
+
+/** Parts of a request besides its headers that may not have been kept. */
+export type RequestPart = 'method' | 'path' | 'query' | 'body' | 'encoded_body';
+
+/** What is not known of a request any more: headers that it had, or may have had, and other parts. */
+export interface NotKept {
+  readonly headers: readonly string[];
+  readonly parts: readonly RequestPart[];
+}
+
+const allKept: NotKept = { headers: [], parts: [] };
 
 /**
  * Evaluates once; `loadParser` must have resolved. Throws ExpressionError if the text is not a VALIDATE expression.
@@ -54,97 +65,179 @@ export function explainExpression(
   privacy?: Privacy,
   notKept: readonly string[] = [],
 ): Explanation {
-  const scope = { secrets: [...values.secrets.keys()] };
-  const accepted = parseExpression(text, scope).compile(values)(request);
-  const { root, payloadName } = typeExpression(text, scope);
-  const safety = new Safety();
-  safety.proof(root);
-  const secrecy = new Secrecy(keyConstants(root, safety));
-  const printer = new NodePrinter(payloadName, (constant) => secrecy.isHidden(constant));
-  const empty = [...safety.bound].find((node) => isEmptyValue(constantValue(node, values)));
-  const doubled = doubledHeader(root, request);
-  const results = empty === undefined && doubled === null ? traced(root, values, request) : new Map();
-  const scrub = scrubber(root, values, results, secrecy);
-  const isMasked = (node: Node) =>
-    secrecy.isHidden(node) || (privacy?.isPrivate(node) === true && ageOf(node, results) === null);
-  const unkept = new Unkept(notKept);
-  const evaluation: Evaluation = {
-    root,
-    request,
-    results,
-    print: (node) => printer.print(node),
-    show: (node) =>
-      unkept.isUnknown(node, results.get(node.id))
-        ? 'not kept'
-        : shown(node, results.get(node.id), isMasked(node), scrub),
-    isMasked,
-    isHidden: (node) => secrecy.isHidden(node),
-  };
-  let reason = 'the expression is true';
-  let cause: Cause | undefined;
-  if (doubled !== null) {
-    cause = { kind: 'twice', header: doubled };
-    reason = `header '${doubled}' arrived twice: which one the sender signed is not known`;
-  } else if (empty !== undefined) reason = `the key ${printer.print(empty)} is empty`;
-  else if (!accepted) {
-    const decisive = unkept.decisive(root, results);
-    const reasons = new Reasons(evaluation);
-    if (decisive !== null) {
-      reason = reasons.of(decisive);
-      cause = reasons.cause;
-    } else
-      return {
-        accepted,
-        known: false,
-        reason: `${unkept.names(root)} not kept: whether the check accepts the request is not known`,
-        steps: stepsOf(evaluation),
-      };
-  }
-  const steps = stepsOf(evaluation);
-  return cause === undefined ? { accepted, reason, steps } : { accepted, reason, cause, steps };
+  return new Explainer(text, values).explain(request, privacy, { headers: notKept, parts: [] });
 }
 
-/** Headers that the request had, and whose values are not known any more. */
-class Unkept {
-  readonly #names: ReadonlySet<string>;
+export type Verdict = 'accepted' | 'refused' | 'unknown';
 
-  constructor(names: readonly string[]) {
-    this.#names = new Set(names.map((name) => name.toLowerCase()));
+/** An expression, to be explained for many requests. */
+export class Explainer {
+  readonly #values: BoundValues;
+  readonly #check: RequestCheck;
+  readonly #root: Node;
+  readonly #payloadName: string | null;
+  readonly #secrecy: Secrecy;
+  /** A key that is empty, so that no request is accepted. */
+  readonly #empty: Node | undefined;
+
+  /** `loadParser` must have resolved. Throws ExpressionError. */
+  constructor(text: string, values: BoundValues) {
+    const scope = { secrets: [...values.secrets.keys()] };
+    this.#values = values;
+    this.#check = parseExpression(text, scope).compile(values);
+    const { root, payloadName } = typeExpression(text, scope);
+    const safety = new Safety();
+    safety.proof(root);
+    this.#root = root;
+    this.#payloadName = payloadName;
+    this.#secrecy = new Secrecy(keyConstants(root, safety));
+    this.#empty = [...safety.bound].find((node) => isEmptyValue(constantValue(node, values)));
+  }
+
+  /** What `explain` says, at less cost: `unknown`, if it depends on what was not kept. */
+  verdict(request: CheckRequest, notKept: NotKept): Verdict {
+    const root = this.#root;
+    if (this.#empty !== undefined || doubledHeader(root, request) !== null) return 'refused';
+    if (!new Unkept(notKept, new Map()).needs(root)) return this.#check(request) ? 'accepted' : 'refused';
+    if (root.kind !== 'and' && root.kind !== 'or') return 'unknown';
+    return new Unkept(notKept, traced(root, this.#values, request)).verdict(root);
+  }
+
+  /** Why nothing is known. */
+  unknownBecause(notKept: NotKept): string {
+    return `${new Unkept(notKept, new Map()).names(this.#root)} not kept`;
+  }
+
+  /** As `explain`, without headers and query strings of strangers. */
+  explainStranger(request: CheckRequest, notKept: NotKept = allKept): Explanation {
+    return this.explain(request, new Privacy(request), notKept);
+  }
+
+  explain(request: CheckRequest, privacy?: Privacy, notKept: NotKept = allKept): Explanation {
+    const [root, values, secrecy, empty] = [this.#root, this.#values, this.#secrecy, this.#empty];
+    const printer = new NodePrinter(this.#payloadName, (constant) => secrecy.isHidden(constant));
+    const doubled = doubledHeader(root, request);
+    const results = empty === undefined && doubled === null ? traced(root, values, request) : new Map();
+    const scrub = scrubber(root, values, results, secrecy);
+    const isMasked = (node: Node) =>
+      secrecy.isHidden(node) || (privacy?.isPrivate(node) === true && ageOf(node, results) === null);
+    const unkept = new Unkept(notKept, results);
+    const evaluation: Evaluation = {
+      root,
+      request,
+      results,
+      print: (node) => printer.print(node),
+      show: (node) =>
+        unkept.isUnknown(node) ? 'not kept' : shown(node, results.get(node.id), isMasked(node), scrub),
+      isMasked,
+      isHidden: (node) => secrecy.isHidden(node),
+    };
+    const steps = () => stepsOf(evaluation);
+    if (doubled !== null) {
+      const reason = `header '${doubled}' arrived twice: which one the sender signed is not known`;
+      return { accepted: false, reason, cause: { kind: 'twice', header: doubled }, steps: steps() };
+    }
+    if (empty !== undefined)
+      return { accepted: false, reason: `the key ${printer.print(empty)} is empty`, steps: steps() };
+    const kept = !unkept.needs(root);
+    const verdict = kept ? (this.#check(request) ? 'accepted' : 'refused') : unkept.verdict(root);
+    if (verdict === 'accepted') return { accepted: true, reason: 'the expression is true', steps: steps() };
+    if (verdict === 'unknown') {
+      const reason = `${unkept.names(root)} not kept: whether the check accepts the request is not known`;
+      return { accepted: false, known: false, reason, steps: steps() };
+    }
+    const reasons = new Reasons(evaluation);
+    const reason = reasons.of(unkept.decisive(root));
+    const { cause } = reasons;
+    return { accepted: false, reason, ...(cause === undefined ? {} : { cause }), steps: steps() };
+  }
+}
+
+/** What an expression says although some of what it reads is not known any more. */
+class Unkept {
+  readonly #headers: ReadonlySet<string>;
+  readonly #parts: readonly RequestPart[];
+  readonly #variables: ReadonlySet<string>;
+  readonly #results: ReadonlyMap<number, NodeResult>;
+
+  constructor({ headers, parts }: NotKept, results: ReadonlyMap<number, NodeResult>) {
+    this.#headers = new Set(headers.map((name) => name.toLowerCase()));
+    this.#parts = parts;
+    this.#variables = new Set([
+      ...(headers.length > 0 ? ['headers'] : []),
+      ...parts.flatMap((part) => variablesOf[part]),
+    ]);
+    this.#results = results;
   }
 
   /** It needs one of them: what it was at the arrival is not known. */
-  #needs(node: Node): boolean {
-    if (this.#names.size === 0) return false;
+  needs(node: Node): boolean {
+    if (this.#variables.size === 0) return false;
     return [...reachable(node)].some(
       (part) =>
-        (part.kind === 'header' && this.#names.has(part.name)) ||
-        (part.kind === 'variable' && part.name === 'headers'),
+        (part.kind === 'header' && this.#headers.has(part.name)) ||
+        (part.kind === 'variable' && this.#variables.has(part.name)),
     );
   }
 
-  isUnknown(node: Node, result: NodeResult | undefined): boolean {
-    return result !== undefined && !('value' in result && result.value === true) && this.#needs(node);
+  isUnknown(node: Node): boolean {
+    const result = this.#results.get(node.id);
+    return result !== undefined && !('value' in result && result.value === true) && this.needs(node);
   }
 
-  /** The part that refuses the request whatever these headers held; null: there is none. */
-  decisive(root: Node, results: ReadonlyMap<number, NodeResult>): Node | null {
-    if (!this.#needs(root)) return root;
-    if (root.kind !== 'and') return null;
-    const refuses = (node: Node): boolean => {
-      const result = results.get(node.id);
-      return result !== undefined && 'value' in result && result.value === false && !this.#needs(node);
-    };
-    return root.args.find(refuses) ?? null;
+  /**
+   * `accepted`, `refused`: whatever they held. An error in what is evaluated first refuses, so an OR is true only if nothing before its true part
+   * is in doubt.
+   */
+  verdict(node: Node): Verdict {
+    if (!this.needs(node)) {
+      const result = this.#results.get(node.id);
+      if (result === undefined) return 'unknown';
+      return 'value' in result && result.value === true ? 'accepted' : 'refused';
+    }
+    if (node.kind !== 'and' && node.kind !== 'or') return 'unknown';
+    const verdicts = node.args.map((arg) => this.verdict(arg));
+    const all = (verdict: 'accepted' | 'refused') => verdicts.every((it) => it === verdict);
+    if (node.kind === 'and')
+      return verdicts.includes('refused') ? 'refused' : all('accepted') ? 'accepted' : 'unknown';
+    const sure = verdicts.indexOf('accepted');
+    if (sure >= 0 && !node.args.slice(0, sure).some((arg) => this.needs(arg))) return 'accepted';
+    return all('refused') ? 'refused' : 'unknown';
+  }
+
+  /** Of an expression that is refused: the part that refuses it whatever they held. */
+  decisive(root: Node): Node {
+    if (!this.needs(root) || root.kind !== 'and') return root;
+    const part = root.args.find((arg) => this.verdict(arg) === 'refused');
+    return part === undefined ? root : this.decisive(part);
   }
 
   names(root: Node): string {
-    const needed = [...reachable(root)].flatMap((part) =>
-      part.kind === 'header' && this.#names.has(part.name) ? [part.name] : [],
+    const read = [...reachable(root)];
+    const headers = new Set(
+      read.flatMap((part) => (part.kind === 'header' && this.#headers.has(part.name) ? [part.name] : [])),
     );
-    const names = needed.length === 0 ? [...this.#names] : [...new Set(needed)];
-    return `header${names.length === 1 ? '' : 's'} '${names.join("', '")}' ${names.length === 1 ? 'was' : 'were'}`;
+    const readsAll = read.some((part) => part.kind === 'variable' && part.name === 'headers');
+    const named = readsAll && headers.size === 0 ? [...this.#headers] : [...headers];
+    const parts = this.#parts.filter((it) =>
+      read.some((part) => part.kind === 'variable' && variablesOf[it].includes(part.name)),
+    );
+    const all = [
+      ...(named.length === 0 ? [] : [`header${named.length === 1 ? '' : 's'} '${named.join("', '")}'`]),
+      ...parts.map((part) => `the ${part}`),
+    ];
+    return `${all.join(' and ')} ${named.length + parts.length === 1 ? 'was' : 'were'}`;
   }
 }
+
+/** The names of an expression that read a part of the request. */
+const variablesOf: Readonly<Record<RequestPart, readonly string[]>> = {
+  method: ['method'],
+  path: ['path', 'url'],
+  query: ['query', 'url'],
+  body: ['payload', 'encoded_body'],
+  encoded_body: ['encoded_body'],
+};
 
 /** Times are shown, so that a wrong clock can be seen. */
 const moment = /^\d{1,13}$/;

@@ -22,6 +22,8 @@ export class ReplyRewriter {
   #skipping = false;
   /** The last ReadyForQuery said that no transaction is open. */
   #outsideTransaction = false;
+  /** Something has been sent since the last Sync or Query. */
+  #unsynced = false;
 
   constructor(statementsMax: number) {
     this.#statementsMax = statementsMax;
@@ -41,7 +43,17 @@ export class ReplyRewriter {
     return this.outstanding.length === 0 && this.#outsideTransaction && !this.#copyingIn && !this.#skipping;
   }
 
+  /** Everything that was sent has been answered up to a ReadyForQuery. */
+  get quiet(): boolean {
+    return this.outstanding.length === 0 && !this.#copyingIn && !this.#skipping && !this.#unsynced;
+  }
+
+  get outsideTransaction(): boolean {
+    return this.#outsideTransaction;
+  }
+
   sent(entry: PendingReply): void {
+    this.#unsynced = entry.kind !== 'sync' && entry.kind !== 'query' && entry.kind !== 'call';
     if (entry.kind === 'sync') {
       if (this.#copyingIn) return;
       this.#skipping = false;

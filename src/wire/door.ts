@@ -206,8 +206,9 @@ class Door implements SqlDoor {
     return null;
   }
 
-  /** Passes a CancelRequest on unchanged: only the engine can tell whether its key is right. */
+  /** Passes a CancelRequest on unchanged: the engine runs the statement, unless Headgate itself works on it. */
   async #cancel(client: Socket, packet: Buffer, signal: AbortSignal): Promise<void> {
+    for (const relay of this.#relays) relay.cancel(packet);
     const engine = await dialEngine(this.#options.endpoint(), signal);
     try {
       await new Promise<void>((resolve) => {

@@ -28,12 +28,14 @@ export const fromClient = {
 /** Types of the messages that the engine sends. */
 export const fromEngine = {
   authentication: code('R'),
+  backendKeyData: code('K'),
   bindComplete: code('2'),
   closeComplete: code('3'),
   commandComplete: code('C'),
   copyBoth: code('W'),
   copyIn: code('G'),
   copyOut: code('H'),
+  dataRow: code('D'),
   emptyQuery: code('I'),
   error: code('E'),
   noData: code('n'),
@@ -92,6 +94,19 @@ export function readStrings(body: Buffer, count: number): string[] | null {
     at = end + 1;
   }
   return strings;
+}
+
+/** The values of a DataRow, as texts; null: NULL. */
+export function readDataRow(body: Buffer): (string | null)[] {
+  const values: (string | null)[] = [];
+  let at = 2;
+  for (let left = body.readInt16BE(0); left > 0; left--) {
+    const length = body.readInt32BE(at);
+    at += 4;
+    values.push(length < 0 ? null : body.toString('latin1', at, at + length));
+    at += Math.max(0, length);
+  }
+  return values;
 }
 
 export function writeCommandComplete(tag: string): Buffer {

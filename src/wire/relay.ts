@@ -12,7 +12,7 @@ import { ProtocolViolation } from './framing.ts';
 import { type FatalReason, writeFatal, writeTerminate } from './messages.ts';
 import { SqlPortSession, type SqlPortSessionOptions } from './session.ts';
 
-export interface RelayOptions extends Omit<SqlPortSessionOptions, 'toEngine' | 'toClient'> {
+export interface RelayOptions extends Omit<SqlPortSessionOptions, 'toEngine' | 'toClient' | 'flush'> {
   readonly client: Socket;
   readonly engine: Socket;
   /** The engine has accepted the client. */
@@ -62,7 +62,10 @@ export class Relay {
     this.#session = new SqlPortSession({
       ...options,
       toEngine: (bytes) => this.#toEngine.push(bytes),
-      toClient: (bytes) => this.#toClient.push(bytes),
+      flush: () => this.#flush(this.#engine, this.#toEngine),
+      toClient: (bytes) => {
+        if (bytes.length > 0) this.#toClient.push(bytes);
+      },
     });
   }
 
@@ -89,6 +92,11 @@ export class Relay {
     this.#passEnd();
     if (client.destroyed || engine.destroyed) this.#vanished(null);
     this.#pace();
+  }
+
+  /** Cancels what Headgate itself runs for this client, if the packet of a CancelRequest has its key. */
+  cancel(packet: Buffer): void {
+    if (this.#session.isCancelledBy(packet)) this.#session.cancel();
   }
 
   /** Ends as soon as the client has no statement running and no transaction open; at once if it follows the log. */
@@ -234,6 +242,7 @@ export class Relay {
     if (this.#state !== 'relaying') return;
     this.#state = 'ending';
     this.#reason = reason;
+    this.#session.leave();
     clearTimeout(this.#unread);
     this.#client.resume();
     this.#engine.resume();

@@ -8,7 +8,8 @@
  * A session is *opening* until the engine's first ReadyForQuery: passwords pass, and whatever a client has pipelined
  * after them waits. From then on it is *ready*. `Answers` keeps track of what the engine is answering at any time.
  */
-import type { Rewrite, RewriteSql, SqlSession } from '../types/sql.ts';
+import { timingSafeEqual } from 'node:crypto';
+import type { Rewrite, RewriteSql, SessionQueries, SqlSession } from '../types/sql.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../config/limits.ts';
 import { type SqlError, SqlFailure } from '../errors/refusals.ts';
@@ -23,9 +24,16 @@ import {
 } from './errors.ts';
 import { Framer, ProtocolViolation, unread, type FrameRewrite } from './framing.ts';
 import * as wire from './messages.ts';
+import { OwnQueries } from './own-queries.ts';
 import { plain } from './pending-replies.ts';
 
 const { fromClient, fromEngine } = wire;
+const nothing = Buffer.alloc(0);
+const inPipeline: SqlError = {
+  sqlstate: '0A000',
+  message: 'this statement cannot follow others in a pipeline',
+  hint: 'Send it after a Sync, when everything before it has been answered.',
+};
 /** How much of Bind, Describe, Execute and Close is read to find the names at their beginning. */
 const namesBytes = 1024;
 
@@ -37,6 +45,8 @@ export interface SqlPortSessionOptions {
   readonly rewrite: RewriteSql;
   readonly limits: Limits;
   readonly toEngine: (bytes: Buffer) => void;
+  /** Sends what was given to `toEngine`, while a message is held. */
+  readonly flush?: () => void;
   readonly toClient: (bytes: Buffer) => void;
   /** Called with the number of statements of each text that was rewritten. */
   readonly rewritten: (statements: number) => void;
@@ -56,6 +66,10 @@ export class SqlPortSession {
   #fatal = false;
   #streams = false;
   #superuser = false;
+  /** While a message of the client is held because of them. */
+  #own: OwnQueries | null = null;
+  /** The number of the engine's process and its key, as a CancelRequest has them. */
+  #key: Buffer | null = null;
   #clientEncoding = 'UTF8';
   #standardConformingStrings = true;
 
@@ -115,6 +129,18 @@ export class SqlPortSession {
   /** The door can send the engine a message of its own. */
   get engineCanBeTold(): boolean {
     return this.#client.emittedWhole;
+  }
+  /** Whether this packet cancels what runs in this session. */
+  isCancelledBy(packet: Buffer): boolean {
+    const given = packet.subarray(8);
+    return this.#key !== null && given.length === this.#key.length && timingSafeEqual(given, this.#key);
+  }
+  cancel(): void {
+    this.#own?.cancel();
+  }
+  /** One of the two sides has left. */
+  leave(): void {
+    this.#own?.leave();
   }
   /** Messages that the engine has not answered. */
   get outstanding(): number {
@@ -226,12 +252,23 @@ export class SqlPortSession {
       user: this.#options.user,
       standardConformingStrings: this.#standardConformingStrings,
       clientEncoding: this.#clientEncoding,
+      queries: () => this.#queries(),
     };
     try {
       return this.#options.rewrite(sql, session);
     } catch (error) {
       return { kind: 'error', error: this.#errorOf(error) };
     }
+  }
+
+  #queries(): SessionQueries {
+    const { quiet, outsideTransaction } = this.#answers;
+    const refused = quiet ? null : new SqlFailure(inPipeline);
+    this.#own = new OwnQueries(!outsideTransaction, refused, (query) => {
+      this.#options.toEngine(query);
+      this.#options.flush?.();
+    });
+    return this.#own;
   }
 
   #send(
@@ -242,8 +279,14 @@ export class SqlPortSession {
     if (rewrite.kind === 'error') return write({ original, rewrite }, brokenSql);
     if (rewrite.kind === 'deferred') {
       return rewrite.prepare().then(
-        (prepared) => this.#send(original, prepared, write),
-        (error: unknown) => this.#send(original, { kind: 'error', error: this.#errorOf(error) }, write),
+        (prepared) => {
+          this.#own = null;
+          return this.#send(original, prepared, write);
+        },
+        (error: unknown) => {
+          this.#own = null;
+          return this.#send(original, { kind: 'error', error: this.#errorOf(error) }, write);
+        },
       );
     }
     this.#options.rewritten(Math.max(1, rewrite.tags.filter((tag) => tag !== null).length));
@@ -267,7 +310,10 @@ export class SqlPortSession {
 
   #engineBegins(type: number, length: number): number {
     const answers = this.#answers;
+    if (this.#own?.takes(type) === true) return length;
     switch (type) {
+      case fromEngine.backendKeyData:
+        return Math.min(length, namesBytes);
       case fromEngine.parseComplete:
         answers.parseComplete();
         return unread;
@@ -319,7 +365,14 @@ export class SqlPortSession {
   }
 
   #engineMessage(type: number, body: Buffer): FrameRewrite {
+    if (this.#own?.takes(type) === true && !isFatal(type, body)) {
+      this.#own.take(type, body);
+      return nothing;
+    }
     switch (type) {
+      case fromEngine.backendKeyData:
+        this.#key = Buffer.from(body);
+        return null;
       case fromEngine.commandComplete:
         return this.#commandComplete(body);
       case fromEngine.error:
@@ -355,8 +408,7 @@ export class SqlPortSession {
 
   #error(body: Buffer): FrameRewrite {
     const fields = wire.readErrorFields(body);
-    const severity = fields.get('V') ?? fields.get('S');
-    if (severity === 'FATAL' || severity === 'PANIC') {
+    if (isFatalError(fields)) {
       this.#fatal = true;
       return null;
     }
@@ -390,4 +442,13 @@ export class SqlPortSession {
     if (name === 'is_superuser') this.#superuser = value === 'on';
     if (name === 'standard_conforming_strings') this.#standardConformingStrings = value !== 'off';
   }
+}
+
+function isFatalError(fields: wire.ErrorFields): boolean {
+  const severity = fields.get('V') ?? fields.get('S');
+  return severity === 'FATAL' || severity === 'PANIC';
+}
+
+function isFatal(type: number, body: Buffer): boolean {
+  return type === fromEngine.error && isFatalError(wire.readErrorFields(body));
 }

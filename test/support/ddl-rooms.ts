@@ -25,6 +25,7 @@ function parseExpression(text: string): ParsedCheck {
     text,
     payloadName: /\b(?:data|payload|body|other)\b/.exec(text)?.[0] ?? null,
     headersRead: [],
+    readsAllHeaders: false,
     secretLiterals: [...text.matchAll(/'key[^']*'/g)].map((it) => ({
       start: it.index,
       end: it.index + it[0].length,
@@ -88,6 +89,12 @@ export function testRooms(): TestDeps {
       calls.push(`guards ${schema}.${table}`);
       return [];
     },
+    publicUrl: null,
+    candidate: async ({ expression, secrets }) => ({
+      check: () => true,
+      secrets: new Map(secrets.map(({ alias }) => [alias, expression])),
+      readNow: new Set(),
+    }),
     sendersOf: () => [],
     demandsOf: () => ({ form: null, cautions: [] }),
     secretForms: () => [],

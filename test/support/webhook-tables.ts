@@ -12,7 +12,14 @@ const rewriteSql = createRewriter({
   hasKey: true,
   firstLook: () => Promise.resolve(),
   seal: (plaintext, identity) => Buffer.from(`${identity}=${plaintext}`).toString('base64'),
-  parseExpression: (text) => ({ text, payloadName: null, headersRead: [], secretLiterals: [], warnings: [] }),
+  parseExpression: (text) => ({
+    text,
+    payloadName: null,
+    headersRead: [],
+    readsAllHeaders: false,
+    secretLiterals: [],
+    warnings: [],
+  }),
   parseAnswer: () => ({ payloadName: null, secretsRead: [], secretsShown: [], secretLiterals: new Map() }),
   expandAnswers: () => ({ clauses: [], takesSecret: false, caution: null }),
   guards: () => Promise.resolve([]),
@@ -27,6 +34,8 @@ const rewriteSql = createRewriter({
   spool: () => Promise.resolve({}),
   endpoints: () => Promise.resolve({ base: null, tables: {} }),
   explain: () => Promise.resolve([]),
+  candidate: () => Promise.reject(new Error('no check is compared here')),
+  publicUrl: null,
 });
 
 /** Runs statements of Headgate's on a database, whose catalog is created if it is missing. */
