@@ -30,7 +30,7 @@ if (process.env['HEADGATE_TWITCH_CLI'] === undefined)
 else tests('dist/test/verifiers/twitch.js');
 
 const { senders } = await import('../dist/src/senders/senders.js');
-const { missingOf, witnessTable } = await import('../dist/src/senders/witnesses.js');
+const { missingOf, witnessTable } = await import('../dist/src/senders/evidence-table.js');
 console.log(`\n${witnessTable(senders)}`);
 const open = missingOf(senders, ['signature', 'delivery id']);
 console.log(

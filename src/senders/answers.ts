@@ -250,6 +250,10 @@ export const answering: Readonly<Record<string, SenderAnswering>> = {
     handshake: 'When the webhook is created, Mailchimp calls the URL with GET and expects 200.',
     answers: () => [checked({ when: `method = 'GET'`, status: 200 })],
   },
+  mailchimp_signed: {
+    handshake: 'When the webhook is created, Mailchimp calls the URL with GET and expects 200.',
+    answers: () => [unchecked({ when: `method = 'GET'`, status: 200 })],
+  },
   woocommerce: {
     handshake:
       'When the webhook is saved, WooCommerce POSTs an unsigned form `webhook_id=…` and activates the webhook only after a 200.',
@@ -316,6 +320,8 @@ export const answering: Readonly<Record<string, SenderAnswering>> = {
       committed({ status: 204 }),
     ],
   },
+  // It refuses a 200 that is not JSON.
+  supabase_auth: { answers: () => [committed({ status: 204 })] },
   wechat: {
     handshake:
       'When the URL is saved, WeChat calls it with GET, a signature in the query and `echostr`, and expects that back as text within 5 seconds.',

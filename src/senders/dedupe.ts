@@ -39,6 +39,8 @@ export function dedupeText({ delivery, events, name, id: sender }: Sender): Dedu
   const stays = 'fields' in id ? id.stays : undefined;
   if (delivery.kind === 'known')
     return { id: place, ...(stays === undefined ? {} : { compare: placesOf(stays) }) };
+  if (delivery.said !== undefined)
+    return { problem: delivery.said, instead: `If you know that it stays: dedupe = '${place}'. ${see}` };
   return {
     problem: `nobody has verified that the id at ${place} is one per event of ${name}, and the same when it tries again`,
     instead: `If you know that it is: dedupe = '${place}'. ${see}`,
@@ -178,6 +180,8 @@ A table that exists already, such as one made by \`headgate init ${sender.id}\`,
 `;
 }
 
+const article = (noun: string) => (/^[aeiou]/.test(noun) ? 'an' : 'a');
+
 function eachText({ delivery, events }: Sender): string {
   const what = events?.what ?? 'event';
   const start = 'One request may contain several events, and a repeated request is stored as another row';
@@ -187,9 +191,10 @@ function eachText({ delivery, events }: Sender): string {
     delivery.kind === 'none'
       ? delivery.why
       : delivery.kind === 'unverified' && delivery.id !== null && 'ofEach' in delivery.id
-        ? `Nobody has verified that \`${delivery.id.ofEach}\` is one per ${what}, and the same when it is repeated`
-        : `Nobody has verified that anything identifies an ${what}`;
-  return `${start}. ${why}: so this query compares everything that an ${what} says, and reads equal ones once.`;
+        ? (delivery.said ??
+          `Nobody has verified that \`${delivery.id.ofEach}\` is one per ${what}, and the same when it is repeated`)
+        : `Nobody has verified that anything identifies ${article(what)} ${what}`;
+  return `${start}. ${why}: so this query compares everything that ${article(what)} ${what} says, and reads equal ones once.`;
 }
 
 function told(id: DeliveryId): string {
@@ -205,7 +210,12 @@ function told(id: DeliveryId): string {
 
 /** `MessageID` → `message_id` */
 function columnOf(path: readonly string[]): string {
-  return (path.at(-1) ?? '').replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2').toLowerCase();
+  return (path.at(-1) ?? '')
+    .replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2')
+    .replaceAll(/\W+/g, ' ')
+    .trim()
+    .replaceAll(' ', '_')
+    .toLowerCase();
 }
 
 const step = (key: string) => (/^\d+$/.test(key) ? key : quoteLiteral(key));

@@ -63,9 +63,9 @@ for (const [name, { secret, make, staleAfterS, whole, body = json }] of Object.e
   });
 }
 
-test('the 40 most used are 40 senders, and each has an outside witness for its signature', () => {
+test('the 40 most used are 40 senders, and each has an outside witness for its signature and its delivery id', () => {
   assert.equal(new Set(mostUsed).size, 40);
-  assert.deepEqual(missingOf(senders, ['signature']), []);
+  assert.deepEqual(missingOf(senders, ['signature', 'delivery id']), []);
   assert.equal(witnessTable(senders).trim().split('\n').length, senders.size + 2);
 });
 

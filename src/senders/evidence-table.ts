@@ -1,5 +1,6 @@
 /** Who says what of each sender, as a table: sender × fact × witness. Printed by `npm run test:verifiers`. Pure. */
-import type { EvidenceSource } from './evidence.ts';
+import { eventPlaces } from './events.ts';
+import { secretSources, type EvidenceSource } from './evidence.ts';
 import { packages } from './packages.ts';
 import type { Sender } from './sender.ts';
 
@@ -51,6 +52,7 @@ const facts = [
   'signature',
   'delivery id',
   'clock and retries',
+  'answer',
   'handshake',
   'event type',
   'secret form',
@@ -58,14 +60,27 @@ const facts = [
 ] as const;
 type Fact = (typeof facts)[number];
 
-function witnessesOf({ evidence, delivery, retries, handshake }: Sender): Readonly<Record<Fact, string>> {
+function witnessesOf({
+  id,
+  evidence,
+  delivery,
+  retries,
+  answer,
+  handshake,
+}: Sender): Readonly<Record<Fact, string>> {
   return {
     signature: said(evidence.signature),
-    'delivery id': delivery.kind === 'unverified' ? missing : `${delivery.kind}: ${said(delivery.from)}`,
+    'delivery id':
+      delivery.kind === 'unverified'
+        ? delivery.from === undefined
+          ? missing
+          : `an id, no word on retries: ${said(delivery.from)}`
+        : `${delivery.kind}: ${said(delivery.from)}`,
     'clock and retries': said(retries?.from),
+    answer: said(answer?.from),
     handshake: handshake === null ? 'asks nothing' : said(evidence.handshake),
-    'event type': said(evidence.event),
-    'secret form': said(evidence.secret),
+    'event type': eventPlaces[id] === undefined ? 'in no one place' : said(evidence.event),
+    'secret form': said(secretSources(evidence)),
     rotation: said(evidence.rotation),
   };
 }
@@ -78,13 +93,15 @@ function said(sources: EvidenceSource | readonly EvidenceSource[] | undefined): 
   if (best === undefined) return missing;
   if ('package' in best) return `${best.package} ${packages[best.package].version}`;
   if ('code' in best) return 'source';
-  return 'page' in best ? `page, ${best.read}` : 'report';
+  if ('page' in best) return `page, ${best.read}`;
+  return 'report' in best ? 'report' : 'not said';
 }
 
 function rank(source: EvidenceSource): number {
   if ('package' in source) return 0;
   if ('code' in source) return 1;
-  return 'page' in source ? 2 : 3;
+  if ('page' in source) return 2;
+  return 'report' in source ? 3 : 4;
 }
 
 /** One line for each sender, those of most people first. */

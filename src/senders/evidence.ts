@@ -26,19 +26,30 @@ export type EvidenceSource =
   /** The vendor's documentation, and the month in which it was read. */
   | { readonly page: string; readonly read: string }
   /** Code or words of somebody else. */
-  | { readonly report: string };
+  | { readonly report: string }
+  /** Somebody has looked there, and it says nothing about this. */
+  | { readonly silent: string; readonly read: string };
 
 export const ran = (name: PackageName): EvidenceSource => ({ package: name });
 export const code = (file: string): EvidenceSource => ({ code: file });
 export const page = (address: string, read: string): EvidenceSource => ({ page: address, read });
 export const report = (what: string): EvidenceSource => ({ report: what });
+export const silent = (where: string, read = 'November 2026'): EvidenceSource => ({ silent: where, read });
 
 /** What distinguishes a repeated delivery from a new one. */
 export type DeliveryEvidence =
   /** One per event, and the same when the sender tries again: `from` says so. `but` is a sentence of limits. */
   | { readonly kind: 'known'; readonly id: DeliveryId; readonly from: EvidenceSource; readonly but?: string }
-  /** An id whose meaning nobody has looked up. null: nobody has looked for one. */
-  | { readonly kind: 'unverified'; readonly id: DeliveryId | null }
+  /**
+   * An id whose meaning nobody knows: null, if nobody has looked for one. `said` is a sentence: what `from` says of it, which is not that
+   * it stays when the sender tries again.
+   */
+  | {
+      readonly kind: 'unverified';
+      readonly id: DeliveryId | null;
+      readonly said?: string;
+      readonly from?: EvidenceSource;
+    }
   /** Nothing does. `why` is a sentence, and so is `instead`: what to do. */
   | { readonly kind: 'none'; readonly why: string; readonly instead?: string; readonly from: EvidenceSource };
 
@@ -49,6 +60,12 @@ export const known = (id: DeliveryId, from: EvidenceSource, but?: string): Deliv
   ...(but === undefined ? {} : { but }),
 });
 export const unverified = (id: DeliveryId | null = null): DeliveryEvidence => ({ kind: 'unverified', id });
+export const undecided = (id: DeliveryId, said: string, from: EvidenceSource): DeliveryEvidence => ({
+  kind: 'unverified',
+  id,
+  said,
+  from,
+});
 export const none = (why: string, from: EvidenceSource, instead?: string): DeliveryEvidence => ({
   kind: 'none',
   why,
@@ -72,7 +89,7 @@ export interface WantedAnswer {
   readonly from: EvidenceSource;
 }
 
-/** The other things that a page says. What is missing nobody has verified. */
+/** The other things that a page says. What is missing nobody has verified. `secret`: see `secretSources`. */
 export type Evidence = Readonly<
   Partial<
     Record<
@@ -92,11 +109,19 @@ export function sourceText(source: EvidenceSource): string {
   }
   if ('code' in source) return `from the vendor’s source: ${source.code}`;
   if ('page' in source) return `from its documentation of ${source.read}: ${source.page}`;
-  return `by report only: ${source.report}`;
+  if ('report' in source) return `by report only: ${source.report}`;
+  return `not said in ${source.silent}, ${source.read}`;
 }
 
 function packageOf(name: PackageName): Package {
   return packages[name];
+}
+
+/** A vendor's package that signs or checks with the text of the secret as it is stored has said what its form is. */
+export function secretSources({ secret, signature }: Evidence): readonly EvidenceSource[] {
+  if (secret !== undefined) return [secret].flat();
+  if (signature === undefined) return [];
+  return [signature].flat().filter((it) => 'package' in it && packageOf(it.package).others !== true);
 }
 
 export const nobody = 'nobody has verified this: tell us';

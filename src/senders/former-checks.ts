@@ -2,7 +2,7 @@
  * The checks that `USING` stood for before an entry was changed: a table keeps the expression that it was made with, and is still known to
  * be this sender's. By id. Texts only; never changed, only added to.
  */
-import { element, elements, fresh, header, headerOperand, hmac, utf8 } from './expressions.ts';
+import { element, elements, fresh, header, headerOperand, hmac, padded, utf8 } from './expressions.ts';
 
 type Expression = (secret: string) => string;
 
@@ -16,6 +16,16 @@ function standardPadded(prefix: 'webhook' | 'svix', ...keyPrefixes: readonly str
     `${utf8(`${id} || '.' || ${time} || '.'`)} || payload, 'sha256'), 'base64'),\n    string_to_array(${header(`${prefix}-signature`)}, ' '))`;
 }
 
+/** Supabase auth hooks until December 2026: several signatures separated by a blank only. */
+const supabaseBlank: Expression = (s) => {
+  const key = `replace(replace(${s}, 'v1,', ''), 'whsec_', '')`;
+  const [id, time] = [header('webhook-id'), header('webhook-timestamp')];
+  return (
+    `${fresh(time, 300)}\n  AND secure_compare_any('v1,' || encode(hmac(decode(${padded(key)}, 'base64'),\n      ` +
+    `${utf8(`(${id}) || '.' || (${time}) || '.'`)} || payload, 'sha256'), 'base64'),\n    string_to_array(${header('webhook-signature')}, ' '))`
+  );
+};
+
 const bodyHmac =
   (name: string, algorithm: string, prefix = ''): Expression =>
   (s) =>
@@ -24,9 +34,11 @@ const bodyHmac =
 export const earlierExpressions: Readonly<Record<string, readonly Expression[]>> = {
   standard_webhooks: [standardPadded('webhook', 'whsec_')],
   svix: [standardPadded('svix', 'whsec_')],
-  supabase_auth: [standardPadded('webhook', 'v1,', 'whsec_')],
+  supabase_auth: [standardPadded('webhook', 'v1,', 'whsec_'), supabaseBlank],
   mollie: [bodyHmac('X-Mollie-Signature', 'sha256', `'sha256=' || `)],
   nylas: [bodyHmac('X-Nylas-Signature', 'sha256')],
+  fireflies: [bodyHmac('X-Hub-Signature', 'sha256', `'sha256=' || `)],
+  attentive: [bodyHmac('x-attentive-hmac-sha256', 'sha256')],
   convoy: [bodyHmac('X-Convoy-Signature', 'sha512')],
   coinbase_cdp: [
     (s) =>

@@ -353,7 +353,7 @@ export const knownSenders: readonly Sender[] = [
   azureEventGrid,
   googlePubsub,
   salesforce,
-  mailchimp,
+  ...mailchimp,
   wechat,
   keap,
   clio,

@@ -188,6 +188,11 @@ test("the event's name is at its stated place in the sender's example", () => {
     const { example, eventHeaders } = known(name);
     const draft = { method: 'POST', url: 'http://h/', body: Buffer.alloc(0), nowMs, signingKey: 'k', id };
     if ('header' in place) assert(place.header in eventHeaders(draft), name);
-    else assert.match(withText(example({ id, nowMs }), place.field, 'any:thing') ?? '', /"any:thing"/, name);
+    else
+      assert.match(
+        withText(example({ id, nowMs }), place.field, 'any:thing') ?? '',
+        /"any:thing"|=any%3Athing/,
+        name,
+      );
   }
 });

@@ -215,6 +215,14 @@ export const questions: Readonly<Record<string, readonly HandshakeQuestion[]>> =
       judge: status(200),
     }),
   ],
+  mailchimp_signed: [
+    question({
+      what: 'by GET whether the URL is there',
+      withinMs: 10_000,
+      ask: ({ url }) => get(url, {}),
+      judge: status(200),
+    }),
+  ],
   woocommerce: [
     question({
       what: 'with a ping (`webhook_id=7`)',

@@ -4,8 +4,9 @@ import type { SignedRequest } from './senders.ts';
 /** Where the event's name is: in a header, or in the body at a path of keys. */
 export type EventPlace = { readonly header: string } | { readonly field: readonly string[] };
 
-/** The JSON with another text at the path; null: there is no text at the path. */
+/** The JSON or form with another text at the path; null: there is no text at the path. */
 export function withText(body: string, path: readonly string[], text: string): string | null {
+  if (!/^\s*[[{]/.test(body)) return withField(body, path.join('.'), text);
   const document: unknown = JSON.parse(body);
   const last = path.at(-1) ?? '';
   const holder = path
@@ -14,6 +15,13 @@ export function withText(body: string, path: readonly string[], text: string): s
   if (!isObject(holder) || typeof holder[last] !== 'string') return null;
   holder[last] = text;
   return JSON.stringify(document);
+}
+
+function withField(body: string, name: string, text: string): string | null {
+  const form = new URLSearchParams(body);
+  if (!form.has(name)) return null;
+  form.set(name, text);
+  return form.toString();
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

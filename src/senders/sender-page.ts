@@ -1,5 +1,5 @@
 /** The pages under docs/senders, generated from the table. Takes a sender, returns Markdown. Pure. */
-import { nobody, sourceText } from './evidence.ts';
+import { nobody, secretSources, sourceText } from './evidence.ts';
 import type { EvidenceSource } from './evidence.ts';
 import { eventPlaces } from './events.ts';
 import { unsupported } from './not-expressible.ts';
@@ -231,7 +231,7 @@ function witnesses({ id, delivery, retries, answer, handshake, evidence }: Sende
   const rows: readonly (readonly [string, EvidenceSource | readonly EvidenceSource[] | null | undefined])[] =
     [
       ['the signature', evidence.signature],
-      ['the id of a delivery', delivery.kind === 'unverified' ? null : delivery.from],
+      ['the id of a delivery', delivery.from],
       ['when it tries again, and what it signs then', retries?.from],
       ...(handshake === null ? [] : [['the handshake', evidence.handshake] as const]),
       [
@@ -241,7 +241,7 @@ function witnesses({ id, delivery, retries, answer, handshake, evidence }: Sende
         answer?.from,
       ],
       ['how the secret is changed', evidence.rotation],
-      ['the form of the secret', evidence.secret],
+      ['the form of the secret', secretSources(evidence)],
       ...(eventPlaces[id] === undefined ? [] : [['the event’s name', evidence.event] as const]),
     ];
   return rows.map(([what, sources]) => `| ${what} | ${saidBy(sources)} |\n`).join('');

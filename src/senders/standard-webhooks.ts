@@ -46,6 +46,8 @@ interface StandardSpec extends Omit<SenderSpec, 'headers'> {
   readonly keyPrefixes?: readonly string[];
   /** The secret is the key, and not its base64. */
   readonly keyIsText?: boolean;
+  /** What separates several signatures, if not a blank. */
+  readonly separator?: string;
 }
 
 export const standardNotes = [
@@ -54,7 +56,14 @@ export const standardNotes = [
 
 /** Version 1: HMAC-SHA256. */
 export function standard(spec: StandardSpec): Sender {
-  const { prefix = 'webhook', or = null, keyPrefixes = ['whsec_'], keyIsText = false, ...rest } = spec;
+  const {
+    prefix = 'webhook',
+    or = null,
+    keyPrefixes = ['whsec_'],
+    keyIsText = false,
+    separator,
+    ...rest
+  } = spec;
   const [signature, id, time] = names(prefix);
   return sender('Standard Webhooks', {
     headers: [signature, id, time, ...(or === null ? [] : names(or))],
@@ -63,12 +72,13 @@ export function standard(spec: StandardSpec): Sender {
     retries: standardRetries,
     notes: standardNotes,
     expression: (s) => {
-      const [signatureValue, idValue, timeValue] = values(prefix, or);
+      const [signatures, idValue, timeValue] = values(prefix, or);
+      const list = separator === undefined ? signatures : `replace(${signatures}, '${separator}', ' ')`;
       const text = keyPrefixes.reduce((rest, start) => `replace(${rest}, '${start}', '')`, s);
       const key = keyIsText ? s : `decode(${padded(text)}, 'base64')`;
       return (
         `${fresh(timeValue, 300)}\n  AND secure_compare_any('v1,' || encode(hmac(${key},\n      ` +
-        `${signedBytes(idValue, timeValue)}, 'sha256'), 'base64'),\n    string_to_array(${signatureValue}, ' '))`
+        `${signedBytes(idValue, timeValue)}, 'sha256'), 'base64'),\n    string_to_array(${list}, ' '))`
       );
     },
     sign: (draft) => {

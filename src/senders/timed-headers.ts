@@ -1,7 +1,7 @@
 /** Senders that sign the body with a time, and send signature and time in a header each, or a token that contains the body's digest. */
 import { createHash } from 'node:crypto';
 import { fresh, freshIso, freshMs, header, headerOperand, hmac, utf8 } from './expressions.ts';
-import { type Sender, type SenderSpec, sender } from './sender.ts';
+import { type Draft, type Sender, type SenderSpec, sender } from './sender.ts';
 import { hs256, isoTime, mac, seconds, token } from './signing.ts';
 
 interface TimedSpec extends SenderSpec {
@@ -60,7 +60,7 @@ interface TokenSpec extends SenderSpec {
   /** The claim with the body's digest. */
   readonly claim: string;
   readonly bearer?: boolean;
-  readonly claims?: (nowMs: number) => object;
+  readonly claims?: (draft: Draft) => object;
 }
 
 /** A JSON Web Token (HS256) in the first header; one claim is the body's SHA-256 in hexadecimal. */
@@ -75,9 +75,10 @@ export function digestToken(spec: TokenSpec): Sender {
       (spec.toleranceS === undefined || spec.toleranceS === null
         ? ''
         : `\n  AND ${fresh(`jwt_verify(${text}, ${s})->>'iat'`, spec.toleranceS)}`),
-    sign: ({ body, nowMs, signingKey }) => {
+    sign: (draft) => {
+      const { body, nowMs, signingKey } = draft;
       const digest = createHash('sha256').update(body).digest('hex');
-      const all = { ...claims(nowMs), iat: Math.floor(nowMs / 1000), [claim]: digest };
+      const all = { ...claims(draft), iat: Math.floor(nowMs / 1000), [claim]: digest };
       const made = token({ alg: 'HS256', typ: 'JWT' }, all, hs256(signingKey));
       return { headers: { [name]: `${bearer ? 'Bearer ' : ''}${made}` } };
     },

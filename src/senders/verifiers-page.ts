@@ -18,15 +18,15 @@ ${table(senders, 'each run')}
 ## By hand: \`npm run test:verifiers\`
 
 Packages for Python, and those for Node that bring much with them. The command installs them in a temporary folder, so it needs the network and \`python3\`. Last run
-on 25 November 2026: all of it held.
+whole on 25 November 2026: all of it held. Of those added since, the ones for Node ran and held on 27 November; \`paypalrestsdk\` has not run yet.
 
 ${table(senders, 'by hand')}
 Twitch's command line tool is tried where \`HEADGATE_TWITCH_CLI\` is its path. It has no package: it is built from its public repository, \`twitchdev/twitch-cli\`, by
 \`go build .\` with Go 1.20 or later and a C compiler. It takes the answer to its challenge, with the right type and status, for three kinds of events; signed with
 another secret both the challenge and the event are \`401\`. It was last run on 22 November 2026, at commit \`fd7dac6\`.
 
-\`@trigger.dev/core\` is nobody's own: it describes how senders sign, and the descriptions are followed. It and \`@contentful/node-apps-toolkit\` were last run on
-27 November 2026.
+\`@trigger.dev/core\` is nobody's own: it describes how senders sign, and the descriptions are followed. \`paypalrestsdk\` says which text PayPal signs; its \`verify\`
+itself wants PayPal's own certificate. \`@vonage/jwt\`, \`mercadopago\`, \`@dropbox/sign\` and \`atlassian-jwt\` do not look at the body.
 
 ## Not run
 
@@ -35,13 +35,21 @@ another secret both the challenge and the event are \`401\`. It was last run on 
 
 ## Who says what
 
-The best witness of each fact: a package that was run, the vendor's source or documentation, or somebody else's word. “—”: nobody has verified it.
+The best witness of each fact: a package that was run, the vendor's source or documentation, or somebody else's word. “not said”: somebody has looked, and the
+page of the sender says where. “—”: nobody has verified it.
 
 ${witnessTable(senders)}
-Of the 40 most used, nobody outside has said yet: ${missingOf(senders, ['signature', 'delivery id']).join(', ')}.
+${openSentence(senders)}
 
 This page is printed from \`src/senders/\`.
 `;
+}
+
+function openSentence(senders: ReadonlyMap<string, Sender>): string {
+  const open = missingOf(senders, ['signature', 'delivery id']);
+  return open.length === 0
+    ? 'Each of the 40 most used has a witness for its signature, and for its delivery id or the sentence that there is none.'
+    : `Of the 40 most used, nobody outside has said yet: ${open.join(', ')}.`;
 }
 
 function table(senders: ReadonlyMap<string, Sender>, when: Package['when']): string {

@@ -56,12 +56,7 @@ test('a page says “checked against the vendor’s package” only where a test
   ]);
   assert.deepEqual(Object.keys(receiverPackages).toSorted(), Object.keys(receivers).toSorted());
   const claimed = [...senders.values()].flatMap(({ id, evidence, delivery, retries, answer }) =>
-    [
-      ...Object.values(evidence).flat(),
-      delivery.kind === 'unverified' ? null : delivery.from,
-      retries?.from,
-      answer?.from,
-    ]
+    [...Object.values(evidence).flat(), delivery.from, retries?.from, answer?.from]
       .flatMap((source) => (source && 'package' in source ? [source.package] : []))
       .map((name) => ({ id, name })),
   );

@@ -123,7 +123,7 @@ function jwt(claims: object, key: string): string {
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 
 /** The Standard Webhooks scheme, its key with or without the padding. */
-const standard = (prefix: string, secret: string): DocumentedSender => ({
+const standard = (prefix: string, secret: string, separator = ' '): DocumentedSender => ({
   secret,
   staleAfterS: 300,
   make: ({ secret: given, ms, body }) => {
@@ -133,7 +133,7 @@ const standard = (prefix: string, secret: string): DocumentedSender => ({
       headers: {
         [`${prefix}-id`]: 'msg_1',
         [`${prefix}-timestamp`]: s(ms),
-        [`${prefix}-signature`]: `v1,${Buffer.alloc(32).toString('base64')} v1,${value}`,
+        [`${prefix}-signature`]: `v1,${Buffer.alloc(32).toString('base64')}${separator}v1,${value}`,
       },
       body,
     };
@@ -153,7 +153,7 @@ export const documented: Readonly<Record<string, DocumentedSender>> = {
   anthropic: standard('webhook', `whsec_${Buffer.alloc(32, 4).toString('base64')}`),
   resend: standard('svix', `whsec_${Buffer.alloc(24, 5).toString('base64')}`),
   gitlab_signed: standard('webhook', `whsec_${Buffer.alloc(32, 6).toString('base64')}`),
-  supabase_auth: standard('webhook', `v1,whsec_${Buffer.alloc(32, 6).toString('base64')}`),
+  supabase_auth: standard('webhook', `v1,whsec_${Buffer.alloc(32, 6).toString('base64')}`, ', '),
   github: plain('X-Hub-Signature-256', 'sha256='),
   bitbucket: plain('X-Hub-Signature', 'sha256='),
   jira: plain('X-Hub-Signature', 'sha256='),

@@ -1,49 +1,11 @@
 /**
- * The vendors' packages for Node that are no development dependencies, each as a judge of a request: true, or false or a throw. They are
- * loaded from a folder into which `npm run test:verifiers` has put them. Takes nothing of ours but the request.
+ * The vendors' packages for Node that are no development dependencies, each as a judge of a request. They are loaded from a folder into
+ * which `npm run test:verifiers` has put them.
  */
 import { createHmac } from 'node:crypto';
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import type { PackageName } from '../../src/senders/packages.ts';
-
-export interface Judged {
-  readonly body: string;
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly secret: string;
-}
-
-export interface Judge {
-  readonly package: PackageName;
-  readonly senders: readonly string[];
-  /** `load`: the package, or a part of it by its path. */
-  readonly judge: (load: Load, request: Judged) => Promise<boolean>;
-}
-
-// The packages' own types are not here, and what they say is compared with true.
-// oxlint-disable-next-line typescript/no-explicit-any
-type Loaded = any;
-export type Load = (path?: string) => Promise<Loaded>;
-
-export function loaderOf(folder: string, name: PackageName): Load {
-  const require = createRequire(join(folder, 'x.js'));
-  return (path) =>
-    import(pathToFileURL(require.resolve(path === undefined ? name : `${name}/${path}`)).href).then(
-      (loaded: Loaded) => loaded.default ?? loaded,
-      // Some offer only a form for require, some only one for import.
-      () => require(path === undefined ? name : `${name}/${path}`) as Loaded,
-    );
-}
-
-const lower = (headers: Readonly<Record<string, string>>) =>
-  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-/** The call throws if the request is not right. */
-const unlessThrown = async (call: () => unknown): Promise<boolean> => {
-  await call();
-  return true;
-};
+import { type Judge, type Judged, type Loaded, lower, unlessThrown } from './judge.ts';
+import { moreJudges } from './more-judges.ts';
 
 /** Who reads what `@trigger.dev/core` says of a sender: its name there, by ours. */
 const described = {
@@ -100,6 +62,7 @@ function judgedBy(config: Loaded, { body, headers, secret }: Judged): boolean {
 }
 
 export const judges: readonly Judge[] = [
+  ...moreJudges,
   ...Object.entries(described).map(([sender, name]): Judge => ({
     package: '@trigger.dev/core',
     senders: [sender],
@@ -119,13 +82,13 @@ export const judges: readonly Judge[] = [
   },
   {
     package: '@hubspot/api-client',
-    senders: ['hubspot', 'hubspot_v2'],
+    senders: ['hubspot', 'hubspot_v1', 'hubspot_v2'],
     judge: async (load, { body, url, headers, secret }) => {
       const { Signature } = await load();
       const at = lower(headers);
       const v3 = at['x-hubspot-signature-v3'];
       return Signature.isValid({
-        signatureVersion: v3 === undefined ? 'v2' : 'v3',
+        signatureVersion: v3 === undefined ? at['x-hubspot-signature-version'] : 'v3',
         signature: v3 ?? at['x-hubspot-signature'],
         method: 'POST',
         clientSecret: secret,
@@ -344,6 +307,7 @@ export const pythonPackages = {
   twilio_form: 'twilio (Python)',
   wechat: 'wechatpy',
   line: 'line-bot-sdk',
+  paypal: 'paypalrestsdk',
 } as const satisfies Readonly<Record<string, PackageName>>;
 
 /** A package that computes the answer to a sender's challenge. */

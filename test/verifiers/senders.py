@@ -4,13 +4,17 @@
 {"do": "check", "sender", "secret", "url", "headers", "body"} -> {"accepted": true or false}
 """
 
+import base64
 import datetime
 import json
 import sys
 import time
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
+import cryptography.exceptions
+import cryptography.hazmat.primitives.serialization
 import linebot.v3.webhook
+import paypalrestsdk.notifications
 import slack_sdk.signature
 import standardwebhooks
 import stripe
@@ -18,6 +22,8 @@ import svix.webhooks
 import twilio.request_validator
 import wechatpy.exceptions
 import wechatpy.utils
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding
 
 
 def webhook_ids(prefix, package, secret, body):
@@ -67,6 +73,20 @@ def check(sender, secret, url, headers, body):
     if sender == "twilio_form":
         validator = twilio.request_validator.RequestValidator(secret)
         return validator.validate(url, dict(parse_qsl(body)), headers["x-twilio-signature"])
+    if sender == "paypal":
+        # Its `verify` fetches the certificate from PayPal and wants PayPal's root: what it says is the text that is signed.
+        at = {name.lower(): value for name, value in headers.items()}
+        keys = json.loads(secret)
+        names = ("paypal-transmission-id", "paypal-transmission-time")
+        event = paypalrestsdk.notifications.WebhookEvent
+        text = event._get_expected_sig(*(at[name] for name in names), keys["webhook_id"], body)
+        key = cryptography.hazmat.primitives.serialization.load_pem_public_key(keys["cert"].encode())
+        signature = base64.b64decode(at["paypal-transmission-sig"])
+        try:
+            key.verify(signature, text.encode(), padding.PKCS1v15(), hashes.SHA256())
+        except cryptography.exceptions.InvalidSignature:
+            return False
+        return True
     if sender == "line":
         return linebot.v3.webhook.SignatureValidator(secret).validate(body, headers["x-line-signature"])
     if sender == "wechat":

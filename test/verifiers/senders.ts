@@ -11,7 +11,8 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { senders, signedRequest } from '../../src/senders/senders.ts';
 import { startHeadgate } from '../support/headgate.ts';
-import { challengePackages, judges, loaderOf, pythonPackages } from '../support/fetched-packages.ts';
+import { challengePackages, judges, pythonPackages } from '../support/fetched-packages.ts';
+import { loaderOf } from '../support/judge.ts';
 import { run } from '../support/run.ts';
 import { createSenderTable, publicUrl } from '../support/senders.ts';
 
@@ -95,7 +96,7 @@ test('packages for Python accept what headgate send makes, and nothing that was 
 });
 
 test('packages for Node accept what headgate send makes, and nothing that was signed with another key or changed', async (t) => {
-  for (const { package: name, senders: ids, judge } of judges)
+  for (const { package: name, senders: ids, whole, judge } of judges)
     for (const sender of ids)
       await t.test(`${name}: ${sender}`, async () => {
         const known = senders.get(sender) ?? assert.fail(sender);
@@ -111,6 +112,7 @@ test('packages for Node accept what headgate send makes, and nothing that was si
         const ask = (secret: string, body = text) => judge(load, { body, url: sent.url, headers, secret });
         assert.equal(await ask(keys.secret), true);
         assert.equal(await ask(others.secret).catch(() => false), false, 'another key');
+        if (whole === false) return;
         const changed = text.replace(/[a-z0-9](?=[^a-z0-9]*$)/, (last) => (last === '1' ? '2' : '1'));
         assert.equal(await ask(keys.secret, changed).catch(() => false), false, 'another body');
       });

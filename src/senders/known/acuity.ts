@@ -1,5 +1,5 @@
 /** Acuity Scheduling. */
-import { report } from '../evidence.ts';
+import { ran } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import { formType, type Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -12,7 +12,7 @@ export const acuity: Sender = hmacBody({
   contentType: formType,
   headers: ['X-Acuity-Signature'],
   secret: { what: 'the API key', where: 'Integrations → API' },
-  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  evidence: { signature: ran('acuityscheduling') },
   steps: ['Open Integrations → Webhooks with the URL of the table, or subscribe through the API.'],
   example: ({ id }) =>
     new URLSearchParams({

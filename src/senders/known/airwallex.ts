@@ -1,5 +1,5 @@
 /** Airwallex. */
-import { unverified } from '../evidence.ts';
+import { report, unverified } from '../evidence.ts';
 import { timedHeaders } from '../timed-headers.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
@@ -12,6 +12,7 @@ export const airwallex: Sender = timedHeaders({
   toleranceS: 300,
   secret: { what: 'the webhook’s secret', where: 'Developer → Webhooks → the webhook' },
   delivery: unverified({ fields: [['id']] }),
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Developer → Webhooks → Add webhook with the URL of the table, and copy the secret.'],
   example: ({ id, nowMs }) => ({
     id: `evt_${id.slice(0, 22)}`,

@@ -1,5 +1,5 @@
 /** Anthropic (Claude). */
-import { report } from '../evidence.ts';
+import { ran } from '../evidence.ts';
 import { standard } from '../standard-webhooks.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
@@ -10,7 +10,7 @@ export const anthropic: Sender = standard({
   name: 'Anthropic (Claude)',
   or: 'svix',
   secret: { what: 'the signing secret, `whsec_` and base64', where: 'shown when the webhook is created' },
-  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  evidence: { signature: ran('@anthropic-ai/sdk') },
   steps: ['In the console open the workspace’s Settings → Webhooks → Create with the URL of the table.'],
   example: ({ id, nowMs }) => ({
     id: `event_${id.slice(0, 24)}`,

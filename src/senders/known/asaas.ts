@@ -10,6 +10,13 @@ export const asaas: Sender = tokenHeader('plain', {
   headers: ['asaas-access-token'],
   secret: chosen(),
   delivery: known({ fields: [['id']] }, page('docs.asaas.com, “Webhooks FAQ”', 'November 2026')),
+  retries: {
+    when: 'until the queue is interrupted after 15 failures',
+    signed: 'unsaid',
+    from: page('docs.asaas.com, “Webhooks FAQ”', 'November 2026'),
+  },
+  answer: { what: 'a 200', from: page('docs.asaas.com, “Webhooks FAQ”', 'November 2026') },
+  evidence: { signature: page('docs.asaas.com, “Webhooks FAQ”', 'November 2026') },
   steps: ['Open Integrações → Webhooks → Criar with the URL of the table and a token.'],
   notes: ['Asaas takes only 200 for success, tries again, and interrupts the queue after 15 failures.'],
   example: ({ id, nowMs }) => ({

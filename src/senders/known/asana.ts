@@ -1,5 +1,5 @@
 /** Asana. */
-import { code, page, report } from '../evidence.ts';
+import { code, none, page, silent } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, numeric } from '../signing.ts';
@@ -19,9 +19,16 @@ export const asana: Sender = hmacBody({
     from: page('developers.asana.com/docs/webhook-limits', 'November 2026'),
   },
   evidence: {
-    signature: report('a public receiver’s table of signatures, read in November 2026'),
+    signature: code('Asana/devrel-examples, javascript/webhooks-nodejs/index.js'),
     handshake: code('Asana/developer-docs, defs/asana_oas.yaml'),
+    secret: code('Asana/devrel-examples, javascript/webhooks-nodejs/index.js'),
+    rotation: silent('developers.asana.com/docs/webhooks'),
   },
+  delivery: none(
+    'Asana’s events have no id: they say user, resource, type, action, parent, change and time',
+    code('Asana/developer-docs 3920826, defs/asana_oas.yaml, EventResponse'),
+  ),
+  events: { what: 'event', at: ['events'] },
   steps: [
     'Create the secret and the table of this page first, and within ten minutes the webhook, through the API: `POST /webhooks` with `resource` and `target`, the URL of the table.',
     'Asana sends the secret during that call: `SHOW SECRETS` shows where it came from. Each webhook has its own secret, so it needs its own table.',

@@ -1,4 +1,5 @@
 /** Atlassian Connect apps. */
+import { ran } from '../evidence.ts';
 import { createHash } from 'node:crypto';
 import { header } from '../expressions.ts';
 import { type Sender, same, sender } from '../sender.ts';
@@ -15,6 +16,7 @@ export const atlassianConnect: Sender = sender('A public key', {
     what: 'the shared secret of the installation',
     where: '`sharedSecret` of the app’s `installed` callback',
   },
+  evidence: { signature: ran('atlassian-jwt') },
   steps: ['Enter the URL of the table in the app’s descriptor (`modules.webhooks`).'],
   notes: [
     'The token’s `qsh` binds it to one URL; it is not compared, so a token for another URL of the same app is accepted.',

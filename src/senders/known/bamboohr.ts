@@ -1,4 +1,5 @@
 /** BambooHR. */
+import { report } from '../evidence.ts';
 import { timedHeaders } from '../timed-headers.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, numeric } from '../signing.ts';
@@ -11,6 +12,7 @@ export const bamboohr: Sender = timedHeaders({
   order: 'body, time',
   toleranceS: 300,
   secret: { what: 'the webhook’s private key', where: 'shown when the webhook is created' },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Account → Webhooks → New webhook with the URL of the table, format JSON.'],
   example: ({ id, nowMs }) => ({
     employees: [

@@ -1,5 +1,5 @@
 /** Bitbucket Cloud and Data Center. */
-import { page, report, unverified } from '../evidence.ts';
+import { page, report, silent, undecided } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { uuid } from '../signing.ts';
@@ -11,12 +11,18 @@ export const bitbucket: Sender = hmacBody({
   prefix: 'sha256=',
   headers: ['X-Hub-Signature'],
   secret: { what: 'the text you type as the secret', where: 'you choose it' },
-  delivery: unverified({ header: 'X-Request-UUID' }),
+  delivery: undecided(
+    { header: 'X-Request-UUID' },
+    'X-Request-UUID identifies an attempt, and X-Attempt-Number counts them: nobody says whether a retry has the same id',
+    report('api-evangelist/bitbucket, its description of the events, August 2026'),
+  ),
   evidence: {
     signature: [
       report('a public receiver’s table of signatures, read in November 2026'),
       page('support.atlassian.com, “Manage webhooks”', 'November 2025'),
     ],
+    event: page('support.atlassian.com, “Event payloads”', 'November 2026'),
+    rotation: silent('support.atlassian.com, “Manage webhooks”'),
   },
   steps: [
     'Open Repository settings → Webhooks → Add webhook.',

@@ -1,5 +1,5 @@
 /** BTCPay Server. */
-import { unverified } from '../evidence.ts';
+import { code, known } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 
@@ -10,7 +10,22 @@ export const btcpay: Sender = hmacBody({
   prefix: 'sha256=',
   headers: ['BTCPay-Sig'],
   secret: { what: 'the webhook’s secret', where: 'Store settings → Webhooks' },
-  delivery: unverified({ fields: [['originalDeliveryId']] }),
+  delivery: known(
+    { fields: [['originalDeliveryId']], stays: [['type'], ['timestamp'], ['invoiceId']] },
+    code('btcpayserver/btcpayserver 03345c2, BTCPayServer/Plugins/Webhooks/WebhookSender.cs'),
+  ),
+  retries: {
+    when: 'after 10 seconds, 1 minute, and six times after 10 minutes, if automatic redelivery is on',
+    signed: 'anew',
+    from: code('btcpayserver/btcpayserver 03345c2, BTCPayServer/Plugins/Webhooks/WebhookSender.cs'),
+  },
+  answer: {
+    what: 'a 2xx; it tries again after 408, 429 and 5xx',
+    from: code('btcpayserver/btcpayserver 03345c2, BTCPayServer/Plugins/Webhooks/WebhookSender.cs'),
+  },
+  evidence: {
+    signature: code('btcpayserver/btcpayserver 03345c2, BTCPayServer/Plugins/Webhooks/WebhookSender.cs'),
+  },
   steps: ['Open the store’s Settings → Webhooks → Create with the URL of the table.'],
   example: ({ id, nowMs }) => ({
     deliveryId: id.slice(0, 22),

@@ -1,5 +1,5 @@
 /** Calendly. */
-import { page, ran } from '../evidence.ts';
+import { none, page, ran } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
 import { timestampedList } from '../timestamped.ts';
@@ -27,7 +27,18 @@ export const calendly: Sender = timestampedList({
       ran('@trigger.dev/core'),
       page('developer.calendly.com, “Webhook signatures”', 'November 2026'),
     ],
+    event: page('developer.calendly.com/docs/webhooks/overview', 'November 2026'),
+    secret: page('developer.calendly.com/docs/webhooks/overview', 'November 2026'),
+    rotation: page(
+      'developer.calendly.com/docs/webhooks/overview: the key is only set when a subscription is made',
+      'November 2026',
+    ),
   },
+  delivery: none(
+    'Calendly sends no id of an event: its body has event, created_at, created_by and payload',
+    page('developer.calendly.com/docs/webhooks/overview', 'November 2026'),
+    'One with the same event, created_at and payload.uri is most likely the same.',
+  ),
   steps: [
     'Create subscriptions through the API: `POST /webhook_subscriptions` with the URL of the table and `signing_key`.',
   ],

@@ -1,5 +1,5 @@
 /** Cashfree Payments. */
-import { unverified } from '../evidence.ts';
+import { ran, unverified } from '../evidence.ts';
 import { timedHeaders } from '../timed-headers.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, numeric } from '../signing.ts';
@@ -12,6 +12,7 @@ export const cashfree: Sender = timedHeaders({
   unit: 'text',
   secret: { what: 'the client secret', where: 'Developers → API Keys' },
   delivery: unverified({ header: 'x-idempotency-key' }),
+  evidence: { signature: ran('cashfree-pg') },
   steps: ['Open Developers → Webhooks → Add Webhook Endpoint with the URL of the table.'],
   notes: ['The time is signed and not compared.'],
   eventHeaders: ({ id }) => ({ 'x-idempotency-key': id }),

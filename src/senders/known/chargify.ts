@@ -1,5 +1,5 @@
 /** Maxio Advanced Billing (Chargify). */
-import { unverified } from '../evidence.ts';
+import { report, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import { formType, type Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -12,6 +12,7 @@ export const chargify: Sender = hmacBody({
   headers: ['X-Chargify-Webhook-Signature-Hmac-Sha-256'],
   secret: { what: 'the site’s shared key', where: 'Config → Settings' },
   delivery: unverified({ header: 'X-Chargify-Webhook-Id' }),
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Config → Webhooks with the URL of the table, and choose the events.'],
   eventHeaders: ({ id }) => ({ 'X-Chargify-Webhook-Id': String(numeric(id)) }),
   example: ({ id }) =>

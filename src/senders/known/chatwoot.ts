@@ -12,7 +12,7 @@ export const chatwoot: Sender = timedHeaders({
   prefix: 'sha256=',
   toleranceS: 300,
   secret: { what: 'the webhook’s secret', where: 'in the webhook’s settings' },
-  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Settings → Integrations → Webhooks → Add with the URL of the table.'],
   example: ({ id, nowMs }) => ({
     event: 'message_created',

@@ -1,5 +1,5 @@
 /** Checkr. */
-import { report, unverified } from '../evidence.ts';
+import { code, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
@@ -10,7 +10,7 @@ export const checkr: Sender = hmacBody({
   headers: ['X-Checkr-Signature'],
   secret: { what: 'the account’s API key', where: 'Account settings → Developer settings' },
   delivery: unverified({ fields: [['id']] }),
-  evidence: { signature: report('simstudioai/sim, its webhook providers') },
+  evidence: { signature: code('checkr/webhook-verification-examples eea406d, verify_signature.js') },
   steps: ['Open Account settings → Developer settings → Webhooks, with the URL of the table.'],
   example: ({ id, nowMs }) => ({
     id: id.slice(0, 24),

@@ -1,5 +1,5 @@
 /** Circle. */
-import { unverified } from '../evidence.ts';
+import { known, page, report } from '../evidence.ts';
 import { header } from '../expressions.ts';
 import { sender, type Sender } from '../sender.ts';
 import { isoTime, p256Pair, privateKey, privateText, uuid } from '../signing.ts';
@@ -28,7 +28,11 @@ export const circle: Sender = sender('A public key', {
     what: 'the public key, base64',
     where: 'the API’s `GET /v2/notifications/publicKey/{id}`, with the id in `X-Circle-Key-Id`',
   },
-  delivery: unverified({ fields: [['notificationId']] }),
+  delivery: known(
+    { fields: [['notificationId']] },
+    page('developers.circle.com/api-reference/webhooks', 'November 2026'),
+  ),
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: [
     'Create a subscription in the console, or through the API: `POST /v2/notifications/subscriptions` with `endpoint`, the URL of the table.',
   ],

@@ -1,4 +1,5 @@
 /** Courier. */
+import { report } from '../evidence.ts';
 import { element, elements, hmac, utf8 } from '../expressions.ts';
 import { timestampedList } from '../timestamped.ts';
 import type { Sender } from '../sender.ts';
@@ -15,6 +16,7 @@ export const courier: Sender = timestampedList({
     return `secure_compare_any('signature=' || ${hmac(s, `${utf8(`${at} || '.'`)} || payload`, 'sha256', 'hex')},\n    ${elements('courier-signature', ',')})`;
   },
   secret: { what: 'the webhook’s secret', where: 'Settings → Outbound Webhooks' },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Settings → Outbound Webhooks → New Webhook with the URL of the table.'],
   notes: ['The time is signed and not compared.'],
   example: ({ id, nowMs }) => ({

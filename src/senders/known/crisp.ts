@@ -1,5 +1,5 @@
 /** Crisp. */
-import { report } from '../evidence.ts';
+import { ran } from '../evidence.ts';
 import { freshMs, header, headerOperand, hmac, utf8 } from '../expressions.ts';
 import { sender, type Sender } from '../sender.ts';
 import { mac, uuid } from '../signing.ts';
@@ -18,7 +18,7 @@ export const crisp: Sender = sender('A signature of the body and a timestamp', {
     },
   }),
   secret: { what: 'the signing secret', where: 'the plugin’s settings in the Marketplace' },
-  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  evidence: { signature: ran('crisp-api') },
   steps: ['In the Marketplace open the plugin → Web Hooks, with the URL of the table and the events.'],
   example: ({ id, nowMs }) => ({
     website_id: uuid(id),

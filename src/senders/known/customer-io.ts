@@ -13,7 +13,7 @@ export const customerIo: Sender = timedHeaders({
   toleranceS: 3600,
   secret: { what: 'the webhook signing key', where: 'Integrations → Reporting Webhooks → the webhook' },
   delivery: unverified({ fields: [['event_id']] }),
-  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Integrations → Reporting Webhooks → Add, with the URL of the table, and choose the events.'],
   notes: ['Customer.io states no tolerance; this check allows an hour.'],
   example: ({ id, nowMs }) => ({

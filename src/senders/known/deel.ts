@@ -1,4 +1,5 @@
 /** Deel. */
+import { report } from '../evidence.ts';
 import { header, hmac, utf8 } from '../expressions.ts';
 import { sender, type Sender } from '../sender.ts';
 import { isoTime, mac, uuid } from '../signing.ts';
@@ -13,6 +14,7 @@ export const deel: Sender = sender('A signature of the body', {
     headers: { 'x-deel-signature': mac('sha256', signingKey, 'hex', 'POST', body) },
   }),
   secret: { what: 'the webhook’s signing key', where: 'Developer Center → Webhooks' },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open the Developer Center → Webhooks → Create with the URL of the table.'],
   notes: ['The signed text begins with the method.'],
   example: ({ id, nowMs }) => ({

@@ -1,5 +1,5 @@
 /** Discord. */
-import { known, none, page, ran } from '../evidence.ts';
+import { code, known, none, page, ran, silent } from '../evidence.ts';
 import { sign } from 'node:crypto';
 import { fresh, header, utf8 } from '../expressions.ts';
 import { forms } from '../secret-forms.ts';
@@ -55,13 +55,14 @@ export const discord: readonly Sender[] = [
       from: page('discord/discord-api-docs, “Webhook Events”', 'August 2026'),
     },
     answer: {
-      what: 'a 204 without a body within 3 seconds',
-      from: page('discord/discord-api-docs, “Webhook Events”', 'August 2026'),
+      what: 'a 204 within 3 seconds',
+      from: code('discord/discord-api-docs, developers/events/webhook-events.mdx'),
     },
     evidence: {
       signature: ran('discord-interactions'),
       handshake: page('discord/discord-api-docs, “Webhook Events”', 'August 2026'),
       event: page('discord/discord-api-docs, “Webhook Events”', 'August 2026'),
+      rotation: silent('discord/discord-api-docs'),
     },
     steps: [
       'In the Developer Portal open the app → Webhooks and enter the URL of the table as the endpoint.',

@@ -1,5 +1,5 @@
 /** DocuSign Connect. */
-import { page, ran } from '../evidence.ts';
+import { none, page, ran, report } from '../evidence.ts';
 import { header, hmac } from '../expressions.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
@@ -17,6 +17,16 @@ export const docusign: Sender = hmacBody({
       ran('@trigger.dev/core'),
       page('developers.docusign.com, “How to validate an HMAC signature”', 'November 2026'),
     ],
+    event: report('api-evangelist/docusign, its description of the events, August 2026'),
+    rotation: page('developers.docusign.com, “How to validate an HMAC signature”', 'November 2026'),
+  },
+  delivery: none(
+    'DocuSign Connect sends no id of an event: retryCount in the body counts the attempts',
+    report('api-evangelist/docusign, its description of the events, August 2026'),
+  ),
+  answer: {
+    what: 'a 2xx within 5 seconds',
+    from: page('developers.docusign.com/platform/webhooks/connect/implement', 'November 2026'),
   },
   steps: [
     'Open Settings → Connect → Connect Keys and add a key.',

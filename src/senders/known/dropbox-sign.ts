@@ -1,5 +1,5 @@
 /** Dropbox Sign (HelloSign). */
-import { report } from '../evidence.ts';
+import { ran } from '../evidence.ts';
 import { hmac, utf8 } from '../expressions.ts';
 import { formType, sender, type Sender } from '../sender.ts';
 import { mac, seconds } from '../signing.ts';
@@ -25,7 +25,7 @@ export const dropboxSign: Sender = sender('A signature of the URL or of fields',
     return { headers: {}, body: Buffer.from(new URLSearchParams({ json: JSON.stringify(json) }).toString()) };
   },
   secret: { what: 'the API key', where: 'Settings → API' },
-  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  evidence: { signature: ran('@dropbox/sign') },
   steps: [
     'Open Settings → API → Account callback, or the app’s event callback, with the URL of the table. The test expects the answer `Hello API Event Received`, which `USING dropbox_sign` gives.',
   ],

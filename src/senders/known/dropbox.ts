@@ -1,5 +1,5 @@
 /** Dropbox. */
-import { code, none, report } from '../evidence.ts';
+import { code, none, silent } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -15,8 +15,9 @@ export const dropbox: Sender = hmacBody({
     'Fetch the changes through the API: after a repeated notification there are none.',
   ),
   evidence: {
-    signature: report('a public receiver’s table of signatures, read in November 2026'),
+    signature: code('dropbox/mdwebhook, app.py'),
     handshake: code('dropbox/mdwebhook, app.py'),
+    rotation: silent('dropbox/mdwebhook'),
   },
   steps: ['Open the App Console → the app → Settings → Webhooks and add the URL of the table.'],
   notes: ['A notification names the accounts that changed; fetch the changes through the API.'],

@@ -1,5 +1,5 @@
 /** EasyPost. */
-import { unverified } from '../evidence.ts';
+import { ran, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
@@ -12,6 +12,7 @@ export const easypost: Sender = hmacBody({
   headers: ['X-Hmac-Signature'],
   secret: { what: 'the webhook’s secret', where: 'you choose it' },
   delivery: unverified({ fields: [['id']] }),
+  evidence: { signature: ran('@easypost/api') },
   steps: [
     'Create webhooks in the dashboard or through the API: `POST /webhooks` with `url`, the URL of the table, and `webhook_secret`.',
   ],

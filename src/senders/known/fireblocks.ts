@@ -1,4 +1,5 @@
 /** Fireblocks (v1). */
+import { report } from '../evidence.ts';
 import { header } from '../expressions.ts';
 import { sender, type Sender } from '../sender.ts';
 import { privateKey, rsaSecret, uuid } from '../signing.ts';
@@ -21,6 +22,7 @@ export const fireblocks: Sender = sender('A public key', {
     what: 'Fireblocks’ public key (PEM)',
     where: 'in its documentation, “Validating webhooks”: one for each environment',
   },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Settings → General → Configure webhook with the URL of the table.'],
   notes: [
     'Fireblocks signs for all its customers with the same key: compare `tenantId` before you rely on an event.',

@@ -1,5 +1,5 @@
 /** Firecrawl. */
-import { ran, unverified } from '../evidence.ts';
+import { code, ran, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { uuid } from '../signing.ts';
@@ -11,7 +11,15 @@ export const firecrawl: Sender = hmacBody({
   headers: ['X-Firecrawl-Signature'],
   secret: { what: 'the account’s webhook secret', where: 'Account settings → Advanced' },
   delivery: unverified({ fields: [['webhookId']] }),
-  evidence: { signature: ran('@trigger.dev/core') },
+  evidence: {
+    signature: [ran('@trigger.dev/core'), code('firecrawl/firecrawl-docs, webhooks/security.mdx')],
+  },
+  retries: {
+    when: 'after 1, 5 and 15 minutes',
+    signed: 'unsaid',
+    from: code('firecrawl/firecrawl-docs, webhooks/overview.mdx'),
+  },
+  answer: { what: 'a 2xx within 10 seconds', from: code('firecrawl/firecrawl-docs, webhooks/overview.mdx') },
   steps: ['Give `webhook`, with `url`, the URL of the table, in the request that starts a crawl.'],
   example: ({ id }) => ({
     success: true,

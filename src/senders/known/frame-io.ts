@@ -1,4 +1,5 @@
 /** Frame.io. */
+import { report } from '../evidence.ts';
 import { timedHeaders } from '../timed-headers.ts';
 import type { Sender } from '../sender.ts';
 import { uuid } from '../signing.ts';
@@ -13,6 +14,7 @@ export const frameIo: Sender = timedHeaders({
   prefix: 'v0=',
   toleranceS: 300,
   secret: { what: 'the webhook’s signing key', where: 'shown when the webhook is created' },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open the developer settings → Webhooks → Create with the URL of the table, or through the API.'],
   example: ({ id }) => ({
     type: 'file.ready',

@@ -13,7 +13,7 @@ export const front: Sender = timedHeaders({
   encoding: 'base64',
   toleranceS: 300,
   secret: { what: 'the app’s signing key', where: 'Developers → the app → Basic information' },
-  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: [
     'In Front’s developer settings open the app → Features → Application webhooks, with the URL of the table, and choose the events.',
   ],

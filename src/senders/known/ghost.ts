@@ -1,5 +1,5 @@
 /** Ghost. */
-import { report } from '../evidence.ts';
+import { code } from '../evidence.ts';
 import { element, elements, freshMs, hmac, utf8 } from '../expressions.ts';
 import { sender, type Sender } from '../sender.ts';
 import { isoTime, mac } from '../signing.ts';
@@ -19,7 +19,13 @@ export const ghost: Sender = sender('A signature of the body and a timestamp', {
     },
   }),
   secret: { what: 'the webhook’s secret', where: 'you choose it' },
-  evidence: { signature: report('several public receivers, read in November 2026') },
+  evidence: {
+    signature: code('TryGhost/Ghost 2cd588c, ghost/core/core/server/services/webhooks/WebhookTrigger.js'),
+  },
+  answer: {
+    what: 'a 2xx within 2 seconds; 410 ends the webhook',
+    from: code('TryGhost/Ghost 2cd588c, ghost/core/core/server/services/webhooks/WebhookTrigger.js'),
+  },
   steps: [
     'Open Settings → Integrations → Add custom integration → Add webhook, with the URL of the table and a secret.',
   ],

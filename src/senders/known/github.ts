@@ -1,5 +1,5 @@
 /** GitHub. */
-import { known, page, ran, report } from '../evidence.ts';
+import { known, page, ran, report, silent } from '../evidence.ts';
 import { hmacBody, repository } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
@@ -29,6 +29,7 @@ export const github: readonly Sender[] = [
     evidence: {
       signature: ran('@octokit/webhooks-methods'),
       event: page('docs.github.com, “Webhook events and payloads”', 'November 2026'),
+      rotation: silent('docs.github.com, “Best practices for using webhooks”'),
     },
     steps: [
       'Open the repository or organisation, Settings → Webhooks → Add webhook.',

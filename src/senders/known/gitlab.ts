@@ -1,5 +1,5 @@
 /** GitLab. */
-import { known, page, report } from '../evidence.ts';
+import { code, known, page, silent } from '../evidence.ts';
 import { type Sender, same } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
 import { standard } from '../standard-webhooks.ts';
@@ -44,8 +44,16 @@ export const gitlab: readonly Sender[] = [
       signed: 'unsaid',
       from: page('docs.gitlab.com, “Webhooks”', 'November 2026'),
     },
-    answer: { what: 'a 2xx within 10 seconds', from: page('docs.gitlab.com, “Webhooks”', 'November 2026') },
-    evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+    answer: {
+      what: 'a 2xx or 3xx',
+      from: code('gitlabhq/gitlabhq 017a6c1, app/services/web_hook_service.rb'),
+    },
+    evidence: {
+      signature: code('gitlabhq/gitlabhq 017a6c1, app/services/web_hook_service.rb'),
+      event: code('gitlabhq/gitlabhq 017a6c1, app/services/web_hook_service.rb'),
+      secret: code('gitlabhq/gitlabhq 017a6c1, app/services/web_hook_service.rb'),
+      rotation: silent('docs.gitlab.com, “Webhooks”'),
+    },
     steps: [
       'Open the project or group, Settings → Webhooks → Add new webhook.',
       'URL: the URL of the table. Secret token: the text of the secret. Choose the triggers and save.',

@@ -1,5 +1,5 @@
 /** Gusto. */
-import { known, page } from '../evidence.ts';
+import { known, page, report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { uuid } from '../signing.ts';
@@ -13,6 +13,7 @@ export const gusto: Sender = hmacBody({
     { fields: [['uuid']] },
     page('docs.gusto.com, changelog “Added unique identifier to webhook event payload”', 'November 2026'),
   ),
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: [
     "Create the subscription through the API with `url`, the URL of the table. Gusto first POSTs a `verification_token`: it is refused and kept, `SELECT convert_from(body, 'UTF8') FROM headgate.rejected_requests`. Put it into the secret, and verify the subscription with it.",
   ],

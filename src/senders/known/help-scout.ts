@@ -1,5 +1,5 @@
 /** Help Scout. */
-import { report } from '../evidence.ts';
+import { code } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, numeric } from '../signing.ts';
@@ -12,7 +12,10 @@ export const helpScout: Sender = hmacBody({
   encoding: 'base64',
   headers: ['X-HelpScout-Signature'],
   secret: { what: 'the webhook’s secret key', where: 'you choose it' },
-  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  evidence: {
+    signature: code('helpscout/helpscout-api-php 6edf266, src/Webhooks/IncomingWebhook.php'),
+    event: code('helpscout/helpscout-api-php 6edf266, src/Webhooks/IncomingWebhook.php'),
+  },
   steps: ['Open Manage → Apps → Webhooks, with the URL of the table and a secret key.'],
   eventHeaders: () => ({ 'X-HelpScout-Event': 'convo.created' }),
   example: ({ id, nowMs }) => ({

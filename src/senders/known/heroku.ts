@@ -10,7 +10,7 @@ export const heroku: Sender = hmacBody({
   encoding: 'base64',
   headers: ['Heroku-Webhook-Hmac-SHA256'],
   secret: { what: 'the webhook’s secret', where: 'you choose it, or `heroku webhooks:add` prints it' },
-  evidence: { signature: report('Yizack/nuxt-webhook-validators, August 2026') },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['`heroku webhooks:add -i api:release -l notify -u <the URL of the table> -s <secret>`.'],
   example: ({ id, nowMs }) => ({
     id: uuid(id),

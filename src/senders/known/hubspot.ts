@@ -1,5 +1,5 @@
 /** HubSpot. */
-import { none, page, ran } from '../evidence.ts';
+import { none, page, ran, report } from '../evidence.ts';
 import { createHash } from 'node:crypto';
 import { freshMs, header, hmac, utf8 } from '../expressions.ts';
 import { type Sender, type SenderSpec, sender } from '../sender.ts';
@@ -38,7 +38,7 @@ function hubspotDigest(version: '1' | '2', spec: Pick<SenderSpec, 'notes' | 'sig
     secret: clientSecret,
     delivery: notUnique,
     events: { what: 'event' },
-    evidence: version === '2' ? { signature: ran('@hubspot/api-client') } : {},
+    evidence: { signature: ran('@hubspot/api-client') },
     steps: hubspotSteps,
     expression: (s) =>
       `secure_compare(${header('X-HubSpot-Signature')},\n  encode(sha256(${utf8(version === '1' ? s : `${s} || method || url`)} || payload), 'hex'))`,
@@ -63,6 +63,15 @@ export const hubspot: readonly Sender[] = [
     delivery: notUnique,
     events: { what: 'event' },
     evidence: { signature: ran('@hubspot/api-client') },
+    retries: {
+      when: 'up to 10 times, first after 2 minutes, then more and more rarely',
+      signed: 'unsaid',
+      from: report('integrate.hubspot.com, “What does Will Retry mean”, from HubSpot’s documentation'),
+    },
+    answer: {
+      what: 'a 2xx; 400, 401, 403, 404 and 405 are final',
+      from: page('community.hubspot.com, “Webhooks response”', 'November 2026'),
+    },
     steps: hubspotSteps,
     notes: [
       'HubSpot decodes some percent-escapes of the URL before it signs: choose a table name that needs none.',

@@ -1,5 +1,5 @@
 /** Hugging Face. */
-import { report } from '../evidence.ts';
+import { code } from '../evidence.ts';
 import { tokenHeader, chosen } from '../token-forms.ts';
 import type { Sender } from '../sender.ts';
 
@@ -9,7 +9,9 @@ export const huggingface: Sender = tokenHeader('plain', {
   name: 'Hugging Face',
   headers: ['X-Webhook-Secret'],
   secret: chosen(),
-  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  evidence: {
+    signature: code('huggingface/huggingface_hub ee0a451, src/huggingface_hub/_webhooks_server.py'),
+  },
   steps: ['Open Settings → Webhooks → Add with the URL of the table and a secret.'],
   example: ({ id }) => ({
     event: { action: 'update', scope: 'repo.content' },

@@ -1,5 +1,5 @@
 /** Infisical. */
-import { ran } from '../evidence.ts';
+import { code, ran } from '../evidence.ts';
 import { header, hmac } from '../expressions.ts';
 import { sender, type Sender } from '../sender.ts';
 import { mac, uuid } from '../signing.ts';
@@ -14,7 +14,21 @@ export const infisical: Sender = sender('A signature of the body', {
     headers: { 'X-Infisical-Signature': `t=${nowMs};${mac('sha256', signingKey, 'hex', body)}` },
   }),
   secret: { what: 'the webhook’s secret key', where: 'you choose it' },
-  evidence: { signature: ran('@trigger.dev/core') },
+  evidence: {
+    signature: [
+      ran('@trigger.dev/core'),
+      code('Infisical/infisical 02a8750, backend/src/services/webhook/webhook-fns.ts'),
+    ],
+  },
+  retries: {
+    when: null,
+    signed: 'anew',
+    from: code('Infisical/infisical 02a8750, backend/src/services/webhook/webhook-fns.ts'),
+  },
+  answer: {
+    what: 'a 2xx within 15 seconds',
+    from: code('Infisical/infisical 02a8750, backend/src/services/webhook/webhook-fns.ts'),
+  },
   steps: ['Open the project’s Settings → Webhooks → Create with the URL of the table and a secret key.'],
   notes: ['The time in the header is not signed, so it is not checked.'],
   example: ({ id, nowMs }) => ({

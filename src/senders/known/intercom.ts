@@ -1,5 +1,5 @@
 /** Intercom. */
-import { ran, unverified } from '../evidence.ts';
+import { known, page, ran, report, silent } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
@@ -11,8 +11,26 @@ export const intercom: Sender = hmacBody({
   algorithm: 'sha1',
   headers: ['X-Hub-Signature'],
   secret: { what: 'the app’s client secret', where: 'Developer Hub → the app → Basic information' },
-  delivery: unverified({ fields: [['id']] }),
-  evidence: { signature: ran('@trigger.dev/core') },
+  delivery: known(
+    { fields: [['id']], stays: [['topic'], ['data']] },
+    report(
+      'api-evangelist/intercom, its description of the events, August 2026: a notification has one id and counts its attempts',
+    ),
+  ),
+  evidence: {
+    signature: ran('@trigger.dev/core'),
+    event: report('api-evangelist/intercom, its description of the events, August 2026'),
+    rotation: silent('developers.intercom.com/docs/webhooks'),
+  },
+  retries: {
+    when: 'more and more rarely, and after a 429 from a minute on',
+    signed: 'unsaid',
+    from: report('api-evangelist/intercom, its description of the events, August 2026'),
+  },
+  answer: {
+    what: 'a 2xx, best within half a second',
+    from: page('developers.intercom.com/docs/webhooks/webhook-notifications', 'November 2026'),
+  },
   steps: [
     'In the Developer Hub open the app → Webhooks.',
     'Endpoint URL: the URL of the table. Choose the topics and save.',

@@ -15,7 +15,15 @@ export const jira: Sender = hmacBody({
     { header: 'X-Atlassian-Webhook-Identifier' },
     report('the package jira.js, which describes the headers of Jira'),
   ),
-  evidence: { signature: ran('@trigger.dev/core') },
+  evidence: {
+    signature: ran('@trigger.dev/core'),
+    event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
+  },
+  retries: {
+    when: 'up to 8 times',
+    signed: 'unsaid',
+    from: report('api-evangelist/jira, its description of the events, August 2026'),
+  },
   steps: [
     'Open the administration’s System settings → WebHooks → Create a WebHook.',
     'URL: the URL of the table. Secret: the text of the secret. Choose the events and save.',

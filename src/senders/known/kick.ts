@@ -1,5 +1,5 @@
 /** Kick. */
-import { report, unverified } from '../evidence.ts';
+import { code, known } from '../evidence.ts';
 import { freshIso, header, headerOperand, utf8 } from '../expressions.ts';
 import { sender, type Sender } from '../sender.ts';
 import { isoTime, privateKey, rsaSecret, uuid } from '../signing.ts';
@@ -27,8 +27,14 @@ export const kick: Sender = sender('A public key', {
   paired: true,
   makeSecret: rsaSecret,
   secret: { what: 'Kick’s public key (PEM)', where: '`https://api.kick.com/public/v1/public-key`' },
-  delivery: unverified({ header: 'Kick-Event-Message-Id' }),
-  evidence: { signature: report('Yizack/nuxt-webhook-validators, August 2026') },
+  delivery: known(
+    { header: 'Kick-Event-Message-Id' },
+    code('KickEngineering/KickDevDocs c8a086c, events/webhook-security.md: an idempotent key'),
+  ),
+  evidence: {
+    signature: code('KickEngineering/KickDevDocs c8a086c, events/webhook-security.md'),
+    event: code('KickEngineering/KickDevDocs c8a086c, events/webhook-security.md'),
+  },
   steps: [
     'In the developer settings open the app, enable webhooks and enter the URL of the table; subscribe through the API.',
   ],

@@ -1,4 +1,5 @@
 /** Kinde. */
+import { code } from '../evidence.ts';
 import { sender, type Sender } from '../sender.ts';
 import { isoTime, privateKey, rsaSecret, token } from '../signing.ts';
 import { forms } from '../secret-forms.ts';
@@ -25,6 +26,7 @@ export const kinde: Sender = sender('A public key', {
     what: 'the public key (PEM), or the JWK set at `/.well-known/jwks` of your domain',
     where: '`https://<you>.kinde.com/.well-known/jwks`',
   },
+  evidence: { signature: code('@kinde/webhooks 1.0.0, dist/webhooks.cjs') },
   steps: ['Open Settings → Webhooks → Add webhook with the URL of the table, and choose the events.'],
   notes: [
     'The body is one signed token, which is stored as text; its content is base64url between the two points.',

@@ -1,4 +1,5 @@
 /** Kontent.ai. */
+import { ran } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -10,6 +11,7 @@ export const kontentAi: Sender = hmacBody({
   encoding: 'base64',
   headers: ['X-Kontent-ai-Signature'],
   secret: { what: 'the webhook’s secret', where: 'Environment settings → Webhooks' },
+  evidence: { signature: ran('@kontent-ai/webhook-helper') },
   steps: ['Open Environment settings → Webhooks → Create with the URL of the table.'],
   example: ({ id, nowMs }) => ({
     notifications: [

@@ -1,5 +1,5 @@
 /** Langfuse. */
-import { ran, unverified } from '../evidence.ts';
+import { code, ran, unverified } from '../evidence.ts';
 import { timestampedList } from '../timestamped.ts';
 import { textSecret, type Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -16,7 +16,13 @@ export const langfuse: Sender = timestampedList({
     where: 'shown when the webhook is created',
   },
   delivery: unverified({ fields: [['id']] }),
-  evidence: { signature: ran('@trigger.dev/core') },
+  evidence: {
+    signature: [
+      ran('@trigger.dev/core'),
+      code('langfuse/langfuse 6275144, packages/shared/src/encryption/signature.ts'),
+    ],
+    secret: code('langfuse/langfuse 6275144, packages/shared/src/encryption/signature.ts'),
+  },
   steps: ['Open Prompts → Automations → Create automation with the URL of the table, and copy the secret.'],
   makeSecret: textSecret('lf-whsec_', 16),
   example: ({ id, nowMs }) => ({

@@ -1,5 +1,5 @@
 /** Lever. */
-import { unverified } from '../evidence.ts';
+import { report, unverified } from '../evidence.ts';
 import { field, hmac, utf8 } from '../expressions.ts';
 import { sender, type Sender } from '../sender.ts';
 import { mac, uuid } from '../signing.ts';
@@ -19,6 +19,7 @@ export const lever: Sender = sender('A signature of the URL or of fields', {
   },
   secret: { what: 'the signature token', where: 'Settings → Integrations and API → Webhooks' },
   delivery: unverified({ fields: [['id']] }),
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Settings → Integrations and API → Webhooks, with the URL of the table for each event.'],
   notes: ['Only a token and the time in the body are signed, not the event.'],
   example: ({ id }) => ({

@@ -1,5 +1,5 @@
 /** Mercado Pago. */
-import { report, unverified } from '../evidence.ts';
+import { ran, unverified } from '../evidence.ts';
 import { element, elements, headerOperand, hmac, utf8 } from '../expressions.ts';
 import { sender, type Sender } from '../sender.ts';
 import { isoTime, mac, numeric } from '../signing.ts';
@@ -41,7 +41,7 @@ export const mercadoPago: Sender = sender('A signature of the URL or of fields',
   },
   secret: { what: 'the secret signature', where: 'Tus integraciones → the application → Webhooks' },
   delivery: unverified({ fields: [['id']] }),
-  evidence: { signature: report('several public receivers, read in November 2026') },
+  evidence: { signature: ran('mercadopago') },
   steps: [
     'In the developer panel open the application → Webhooks → Configure notifications, with the URL of the table and the events.',
   ],

@@ -1,5 +1,5 @@
 /** Meta. */
-import { none, page, report } from '../evidence.ts';
+import { code, none, page, silent } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -26,8 +26,9 @@ export const meta: Sender = hmacBody({
     'The ids inside, such as that of a WhatsApp message, identify what a change is about.',
   ),
   evidence: {
-    signature: report('a public receiver’s table of signatures, read in November 2026'),
+    signature: code('fbsamples/messenger-platform-samples, messenger-api/messenger-api-and-webhooks/app.py'),
     handshake: page('developers.facebook.com, “Webhooks”', 'November 2026'),
+    rotation: silent('fbsamples/messenger-platform-samples'),
   },
   steps: [
     'In the app’s dashboard open Webhooks (or the product’s configuration) and choose the object.',

@@ -15,7 +15,7 @@ export const metronome: Sender = timedHeaders({
     `secure_compare(${header('Metronome-Webhook-Signature')},\n    ${hmac(s, `${utf8(`coalesce(${header('X-Metronome-Date')}, ${header('Date')}) || E'\\n'`)} || payload`, 'sha256', 'hex')})`,
   secret: { what: 'the webhook’s secret key', where: 'Developer → Notifications → Webhooks' },
   delivery: unverified({ fields: [['id']] }),
-  evidence: { signature: ran('@trigger.dev/core') },
+  evidence: { signature: [ran('@metronome/sdk'), ran('@trigger.dev/core')] },
   steps: [
     'Open Developer → Notifications → Webhooks → Add with the URL of the table, and copy the secret key.',
   ],

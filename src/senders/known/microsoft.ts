@@ -1,5 +1,5 @@
 /** Microsoft Graph and SharePoint. */
-import { page } from '../evidence.ts';
+import { code, page, silent } from '../evidence.ts';
 import { field } from '../expressions.ts';
 import { type Sender, same } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -36,7 +36,27 @@ export const microsoft: readonly Sender[] = [
         'microsoft-graph-docs-contrib, “Receive change notifications through webhooks”',
         'November 2026',
       ),
+      secret: code('microsoftgraph/microsoft-graph-docs-contrib 09455a6, changenotification.md'),
+      event: code('microsoftgraph/microsoft-graph-docs-contrib 09455a6, changenotification.md'),
+      rotation: silent('learn.microsoft.com/graph/change-notifications-delivery-webhooks'),
     },
+    delivery: {
+      kind: 'unverified',
+      id: { ofEach: 'id' },
+      said: 'Microsoft Graph calls `id` the unique id of a notification, optional, and does not say whether a repeated one has the same',
+      from: code('microsoftgraph/microsoft-graph-docs-contrib 09455a6, changenotification.md'),
+    },
+    retries: {
+      when: 'for up to 4 hours, more and more rarely',
+      signed: 'as at first',
+      lastS: 4 * 3_600,
+      from: page('learn.microsoft.com/graph/change-notifications-delivery-webhooks', 'November 2026'),
+    },
+    answer: {
+      what: 'a 2xx within 3 seconds',
+      from: page('learn.microsoft.com/graph/change-notifications-delivery-webhooks', 'November 2026'),
+    },
+    events: { what: 'notification', at: ['value'] },
     steps: [
       'Create subscriptions through the API: `POST /subscriptions` with `notificationUrl`, the URL of the table, `lifecycleNotificationUrl`, the same, and `clientState`, the text of the secret. Renew them before they end.',
     ],
@@ -65,6 +85,7 @@ export const microsoft: readonly Sender[] = [
     evidence: {
       handshake: page('SharePoint/sp-dev-docs, “Overview of SharePoint webhooks”', 'November 2026'),
     },
+    events: { what: 'notification', at: ['value'] },
     steps: [
       'Create subscriptions through the API: `POST /_api/web/lists(…)/subscriptions` with `notificationUrl`, the URL of the table, and `clientState`. Renew them before they end.',
     ],

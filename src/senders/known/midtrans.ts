@@ -1,4 +1,5 @@
 /** Midtrans. */
+import { report } from '../evidence.ts';
 import { field, utf8 } from '../expressions.ts';
 import { sender, type Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -19,6 +20,7 @@ export const midtrans: Sender = sender('A signature of the URL or of fields', {
     return { headers: {}, body: Buffer.from(JSON.stringify({ ...event, signature_key: signature })) };
   },
   secret: { what: 'the server key', where: 'Settings → Access Keys' },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Settings → Configuration, and enter the URL of the table as the payment notification URL.'],
   notes: ['The signature covers the order’s number, the status code and the amount, not the whole body.'],
   example: ({ id, nowMs }) => ({

@@ -1,5 +1,5 @@
 /** Modern Treasury. */
-import { unverified } from '../evidence.ts';
+import { ran, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -10,6 +10,7 @@ export const modernTreasury: Sender = hmacBody({
   headers: ['X-Signature'],
   secret: { what: 'the webhook key', where: 'Developers → Webhooks' },
   delivery: unverified({ header: 'X-Webhook-Id' }),
+  evidence: { signature: ran('modern-treasury') },
   steps: ['Open Developers → Webhooks → Add endpoint with the URL of the table.'],
   eventHeaders: ({ id }) => ({
     'X-Topic': 'payment_order',

@@ -1,4 +1,5 @@
 /** Monnify. */
+import { report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
@@ -9,6 +10,7 @@ export const monnify: Sender = hmacBody({
   algorithm: 'sha512',
   headers: ['monnify-signature'],
   secret: { what: 'the client secret key', where: 'Developers → API Keys & Contracts' },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Developers → Webhook URLs and enter the URL of the table.'],
   example: ({ id, nowMs }) => ({
     eventType: 'SUCCESSFUL_TRANSACTION',

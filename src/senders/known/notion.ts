@@ -1,5 +1,5 @@
 /** Notion. */
-import { page, ran, report, unverified } from '../evidence.ts';
+import { known, page, ran, report, silent } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -10,15 +10,22 @@ export const notion: Sender = hmacBody({
   prefix: 'sha256=',
   headers: ['X-Notion-Signature'],
   secret: { what: 'the verification token (`secret_…`)', where: 'it arrives in the first request' },
-  delivery: unverified({ fields: [['id']] }),
+  delivery: known(
+    { fields: [['id']], stays: [['type'], ['entity'], ['data']] },
+    report(
+      'api-evangelist/notion, its description of the events, August 2026: attempt_number counts the attempts of one event',
+    ),
+  ),
   retries: {
     when: 'up to 8 times within a day',
     signed: 'unsaid',
-    from: report('novumos.app, on the payloads of Notion’s webhooks, July 2026'),
+    from: report('api-evangelist/notion, its description of the events, August 2026'),
   },
   evidence: {
     signature: ran('@notionhq/client'),
     handshake: page('developers.notion.com/reference/webhooks', 'November 2026'),
+    event: report('api-evangelist/notion, its description of the events, August 2026'),
+    rotation: silent('developers.notion.com/reference/webhooks'),
   },
   steps: [
     'Open the integration’s settings → Webhooks → Create a subscription.',

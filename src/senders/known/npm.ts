@@ -1,5 +1,5 @@
 /** npm registry hooks. */
-import { report } from '../evidence.ts';
+import { code } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 
@@ -9,7 +9,7 @@ export const npm: Sender = hmacBody({
   prefix: 'sha256=',
   headers: ['x-npm-signature'],
   secret: { what: 'the hook’s secret', where: 'you choose it' },
-  evidence: { signature: report('several public receivers, read in November 2026') },
+  evidence: { signature: code('npm/npm-hook-receiver 9482172, index.js') },
   steps: ['`npm hook add <package> <the URL of the table> <secret>`.'],
   example: ({ id, nowMs }) => ({
     event: 'package:publish',

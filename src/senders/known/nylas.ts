@@ -1,5 +1,5 @@
 /** Nylas. */
-import { code, unverified } from '../evidence.ts';
+import { code, known, page } from '../evidence.ts';
 import { header, hmac } from '../expressions.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
@@ -15,11 +15,23 @@ export const nylas: Sender = hmacBody({
       .map((bytes) => `secure_compare(${header('X-Nylas-Signature')}, ${hmac(s, bytes, 'sha256', 'hex')})`)
       .join('\n  OR '),
   secret: { what: '`webhook_secret`', where: 'in the answer of the call that creates the webhook' },
-  delivery: unverified({ fields: [['id']] }),
+  delivery: known(
+    { fields: [['id']] },
+    page('developer.nylas.com, “Handle duplicate webhook deliveries”', 'November 2026'),
+  ),
   evidence: {
     signature: code('nylas/nylas-nodejs, src/resources/webhooks.ts'),
     handshake: code('nylas/nylas-nodejs, src/resources/webhooks.ts'),
     rotation: code('nylas/nylas-nodejs, src/resources/webhooks.ts'),
+  },
+  retries: {
+    when: 'twice',
+    signed: 'unsaid',
+    from: page('developer.nylas.com, “Handle duplicate webhook deliveries”', 'November 2026'),
+  },
+  answer: {
+    what: 'a 200 within 10 seconds',
+    from: page('developer.nylas.com, “Handle duplicate webhook deliveries”', 'November 2026'),
   },
   steps: [
     'Create the table first, with any secret: Nylas calls it while the webhook is created.',

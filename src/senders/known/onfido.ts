@@ -1,4 +1,5 @@
 /** Onfido. */
+import { ran } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -8,6 +9,7 @@ export const onfido: Sender = hmacBody({
   name: 'Onfido',
   headers: ['X-SHA2-Signature'],
   secret: { what: 'the webhook token', where: 'shown when the webhook is created' },
+  evidence: { signature: ran('@onfido/api') },
   steps: ['Open Settings → Webhooks → Create webhook with the URL of the table, and copy the token.'],
   example: ({ id, nowMs }) => ({
     payload: {

@@ -1,5 +1,5 @@
 /** OpenAI. */
-import { ran } from '../evidence.ts';
+import { ran, report } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { standard, whsec } from '../standard-webhooks.ts';
 
@@ -7,7 +7,10 @@ export const openai: Sender = standard({
   id: 'openai',
   name: 'OpenAI',
   secret: whsec('shown when the endpoint is created'),
-  evidence: { signature: ran('openai') },
+  evidence: {
+    signature: ran('openai'),
+    event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
+  },
   steps: [
     'Open the project’s settings → Webhooks → Create, with the URL of the table, and copy the signing secret.',
   ],

@@ -20,7 +20,7 @@ export const pagerduty: Sender = signatureList({
   },
   answer: {
     what: 'a 2xx within 5 seconds',
-    from: page('developer.pagerduty.com, “Webhooks Overview”', 'August 2026'),
+    from: code('PagerDuty/developer-docs, docs/webhooks/02-Behavior.md'),
   },
   evidence: {
     signature: [ran('@trigger.dev/core'), code('PagerDuty/developer-docs, docs/webhooks/04-Signatures.md')],

@@ -1,5 +1,5 @@
 /** PayMongo. */
-import { unverified } from '../evidence.ts';
+import { page, report, unverified } from '../evidence.ts';
 import { element, elements, hmac, utf8 } from '../expressions.ts';
 import { timestampedList } from '../timestamped.ts';
 import type { Sender } from '../sender.ts';
@@ -19,6 +19,16 @@ export const paymongo: Sender = timestampedList({
   },
   secret: { what: 'the webhook’s `secret_key`', where: 'in the answer of the call that creates it' },
   delivery: unverified({ fields: [['data', 'id']] }),
+  retries: {
+    when: 'up to 12 times within 136 minutes',
+    signed: 'unsaid',
+    from: page('developers.paymongo.com, “Retry Logic”', 'November 2026'),
+  },
+  answer: {
+    what: 'a 2xx within 30 seconds',
+    from: page('developers.paymongo.com, “Retry Logic”', 'November 2026'),
+  },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Create webhooks through the API: `POST /v1/webhooks` with `url`, the URL of the table.'],
   notes: ['`te` is the signature in test mode, `li` in live mode.', 'The time is signed and not compared.'],
   example: ({ id, nowMs }) => ({

@@ -1,5 +1,5 @@
 /** PayPal. */
-import { page, unverified } from '../evidence.ts';
+import { code, known, page, silent } from '../evidence.ts';
 import { sign } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { header, headerOperand, utf8 } from '../expressions.ts';
@@ -19,14 +19,24 @@ export const paypalSender: Sender = sender('A public key', {
     where:
       'the id in the app’s webhook settings, the certificate at the URL in the header PAYPAL-CERT-URL of a delivery (on a paypal.com host)',
   },
-  delivery: unverified({ fields: [['id']] }),
+  delivery: known(
+    { fields: [['id']] },
+    page(
+      'developer.paypal.com/api/webhooks/v1, “Event Resend”: a notification is sent again by its id',
+      'November 2026',
+    ),
+  ),
   retries: {
     when: 'up to 25 times within 3 days',
     signed: 'unsaid',
     from: page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026'),
   },
   answer: { what: 'a 2xx', from: page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026') },
-  evidence: { signature: page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026') },
+  evidence: {
+    signature: [code('paypal/PayPal-Python-SDK, paypalrestsdk/notifications.py'), page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026')],
+    event: code('paypal/PayPal-Python-SDK, paypalrestsdk/notifications.py'),
+    rotation: silent('developer.paypal.com/api/rest/webhooks'),
+  },
   steps: [
     'In the Developer Dashboard open the app → Webhooks → Add Webhook with the URL of the table.',
     'Copy the webhook’s id; fetch the certificate by hand and put both into the secret.',

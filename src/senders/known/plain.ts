@@ -10,7 +10,7 @@ export const plain: Sender = hmacBody({
   headers: ['Plain-Request-Signature'],
   secret: { what: 'the workspace’s HMAC secret', where: 'Settings → Request signing' },
   delivery: unverified({ fields: [['id']] }),
-  evidence: { signature: ran('@trigger.dev/core') },
+  evidence: { signature: [ran('@team-plain/typescript-sdk'), ran('@trigger.dev/core')] },
   steps: ['Open Settings → Webhooks → Add webhook target with the URL of the table.'],
   example: ({ id, nowMs }) => ({
     id: `pEv_${id.slice(0, 26)}`,

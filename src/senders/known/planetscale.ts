@@ -1,5 +1,5 @@
 /** PlanetScale. */
-import { ran } from '../evidence.ts';
+import { code, ran } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 
@@ -9,7 +9,7 @@ export const planetscale: Sender = hmacBody({
   name: 'PlanetScale',
   headers: ['X-PlanetScale-Signature'],
   secret: { what: 'the webhook’s secret', where: 'Settings → Webhooks → the webhook → Show secret' },
-  evidence: { signature: ran('@trigger.dev/core') },
+  evidence: { signature: [ran('@trigger.dev/core'), code('planetscale/docs, docs/concepts/webhooks.md')] },
   steps: ['Open the database’s Settings → Webhooks → Add webhook with the URL of the table.'],
   example: ({ id, nowMs }) => ({
     timestamp: Math.floor(nowMs / 1000),

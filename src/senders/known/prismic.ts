@@ -1,4 +1,5 @@
 /** Prismic. */
+import { report } from '../evidence.ts';
 import { field } from '../expressions.ts';
 import { tokenInBody, chosen } from '../token-forms.ts';
 import type { Sender } from '../sender.ts';
@@ -9,6 +10,7 @@ export const prismic: Sender = tokenInBody({
   value: field('secret'),
   put: (document, secret) => ({ ...document, secret }),
   secret: chosen(),
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Settings → Webhooks → Create with the URL of the table and a secret.'],
   example: ({ id, nowMs }) => ({
     type: 'api-update',

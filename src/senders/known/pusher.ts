@@ -1,5 +1,5 @@
 /** Pusher Channels. */
-import { ran } from '../evidence.ts';
+import { page, ran } from '../evidence.ts';
 import { header, hmac } from '../expressions.ts';
 import { hmacBody } from '../hmac-body.ts';
 import { forms } from '../secret-forms.ts';
@@ -14,6 +14,15 @@ export const pusher: Sender = hmacBody({
   headers: ['X-Pusher-Signature', 'X-Pusher-Key'],
   secret: { what: 'JSON that contains both: `{"key": "…", "secret": "…"}`', where: 'the app’s App Keys' },
   evidence: { signature: ran('pusher') },
+  retries: {
+    when: 'for 5 minutes, more and more rarely',
+    signed: 'unsaid',
+    from: page('docs.bird.com/pusher, “Channels Webhook Timeouts and Retries”', 'November 2026'),
+  },
+  answer: {
+    what: 'a 2xx within 4 seconds',
+    from: page('docs.bird.com/pusher, “Channels Webhook Timeouts and Retries”', 'November 2026'),
+  },
   steps: ['Open the app → Webhooks, add the URL of the table and choose the event type.'],
   expression: (s) =>
     `secure_compare(${header('X-Pusher-Key')}, ${s}::jsonb->>'key')\n` +

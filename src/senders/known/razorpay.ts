@@ -1,5 +1,5 @@
 /** Razorpay. */
-import { known, page, ran } from '../evidence.ts';
+import { known, page, ran, report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 
@@ -21,7 +21,10 @@ export const razorpay: Sender = hmacBody({
     what: 'a 2xx within 5 seconds',
     from: page('razorpay.com/docs/webhooks/best-practices', 'November 2026'),
   },
-  evidence: { signature: ran('razorpay') },
+  evidence: {
+    signature: ran('razorpay'),
+    event: report('api-evangelist/razorpay, its description of the events, August 2026'),
+  },
   steps: [
     'In the dashboard open Account & Settings → Webhooks → Add New Webhook.',
     'Webhook URL: the URL of the table. Secret: the text of the secret. Choose the events.',

@@ -1,5 +1,5 @@
 /** Recurly. */
-import { report, unverified } from '../evidence.ts';
+import { page, report, unverified } from '../evidence.ts';
 import { header, hmac, utf8 } from '../expressions.ts';
 import { sender, type Sender } from '../sender.ts';
 import { isoTime, mac } from '../signing.ts';
@@ -18,6 +18,12 @@ export const recurly: Sender = sender('A signature of the body and a timestamp',
   secret: { what: 'the endpoint’s secret key', where: 'Integrations → Webhooks → the endpoint' },
   delivery: unverified({ fields: [['id']] }),
   evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  retries: {
+    when: 'up to 10 times, more and more rarely',
+    signed: 'unsaid',
+    from: page('docs.recurly.com, “Automatic retries”', 'November 2026'),
+  },
+  answer: { what: 'a 2xx', from: page('docs.recurly.com, “Automatic retries”', 'November 2026') },
   steps: ['Open Integrations → Webhooks → New endpoint with the URL of the table, format JSON.'],
   notes: ['The time is signed and not compared. While a key is being changed the header has two signatures.'],
   example: ({ id, nowMs }) => ({

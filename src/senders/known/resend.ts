@@ -1,5 +1,5 @@
 /** Resend. */
-import { report } from '../evidence.ts';
+import { code, ran, report } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
 import { standard, whsec } from '../standard-webhooks.ts';
@@ -10,7 +10,12 @@ export const resend: Sender = standard({
   prefix: 'svix',
   secret: whsec('on the webhook’s page'),
   evidence: {
-    signature: report('a public receiver’s table of signatures, read in November 2026'),
+    signature: ran('resend'),
+    event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
+  },
+  answer: {
+    what: 'a 2xx within 15 seconds',
+    from: code('svix/svix-docs a3cf04a, content/receiving/introduction.mdx, by which Resend delivers'),
   },
   steps: ['Open Webhooks → Add Webhook with the URL of the table, choose events, copy the signing secret.'],
   example: ({ id, nowMs }) => ({

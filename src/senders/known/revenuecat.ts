@@ -1,5 +1,5 @@
 /** RevenueCat. */
-import { known, page } from '../evidence.ts';
+import { code, known, page } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { uuid } from '../signing.ts';
 import { chosen, tokenHeader } from '../token-forms.ts';
@@ -9,8 +9,23 @@ export const revenuecat: Sender = tokenHeader('plain', {
   name: 'RevenueCat',
   headers: ['Authorization'],
   secret: chosen('the value of the authorization header'),
-  delivery: known({ fields: [['event', 'id']] }, page('RevenueCat/docs, “Webhooks”', 'February 2026')),
-  evidence: { event: page('RevenueCat/docs, “Webhooks”', 'February 2026') },
+  delivery: known(
+    { fields: [['event', 'id']] },
+    code('RevenueCat/docs bf39a9c, docs/integrations/webhooks.md'),
+  ),
+  evidence: {
+    event: page('RevenueCat/docs, “Webhooks”', 'February 2026'),
+    signature: code('RevenueCat/docs bf39a9c, docs/integrations/webhooks.md'),
+  },
+  retries: {
+    when: 'five times, 5, 10, 20, 40 and 80 minutes later',
+    signed: 'unsaid',
+    from: code('RevenueCat/docs bf39a9c, docs/integrations/webhooks.md'),
+  },
+  answer: {
+    what: '200 within 60 seconds',
+    from: code('RevenueCat/docs bf39a9c, docs/integrations/webhooks.md'),
+  },
   steps: [
     'Open the project → Integrations → Webhooks → Add with the URL of the table and the text of the secret as the authorization header.',
   ],

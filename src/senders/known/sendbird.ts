@@ -1,4 +1,5 @@
 /** Sendbird. */
+import { report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
@@ -8,6 +9,7 @@ export const sendbird: Sender = hmacBody({
   name: 'Sendbird',
   headers: ['x-sendbird-signature'],
   secret: { what: 'the master API token', where: 'Settings → General' },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Settings → Chat → Webhooks, with the URL of the table and the events.'],
   example: ({ id, nowMs }) => ({
     category: 'group_channel:message_send',

@@ -1,5 +1,5 @@
 /** Shopify. */
-import { known, page, ran } from '../evidence.ts';
+import { known, page, ran, report } from '../evidence.ts';
 import { header, hmac } from '../expressions.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
@@ -35,6 +35,7 @@ export const shopify: Sender = hmacBody({
   evidence: {
     signature: ran('@shopify/shopify-api'),
     rotation: page('shopify.dev, “Verify webhook deliveries”', 'November 2026'),
+    event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
   },
   steps: [
     'In the shop’s admin open Settings → Notifications → Webhooks → Create webhook.',

@@ -1,5 +1,5 @@
 /** Sinch (Conversation API). */
-import { report } from '../evidence.ts';
+import { ran } from '../evidence.ts';
 import { fresh, header, headerOperand, hmac, utf8 } from '../expressions.ts';
 import { sender, type Sender } from '../sender.ts';
 import { isoTime, mac, seconds, uuid } from '../signing.ts';
@@ -30,7 +30,7 @@ export const sinch: Sender = sender('A signature of the body and a timestamp', {
     },
   }),
   secret: { what: 'the webhook’s secret', where: 'you choose it' },
-  evidence: { signature: report('several public receivers, read in November 2026') },
+  evidence: { signature: ran('@sinch/sdk-client') },
   steps: ['Open Conversation API → Apps → the app → Webhooks → Add with the URL of the table and a secret.'],
   example: ({ id, nowMs }) => ({
     app_id: id.slice(0, 26),

@@ -1,5 +1,5 @@
 /** Slack. */
-import { known, page, ran } from '../evidence.ts';
+import { known, page, ran, report } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { v0 } from '../timestamped.ts';
 
@@ -17,7 +17,16 @@ export const slack: Sender = v0({
     what: 'a 2xx within 3 seconds',
     from: page('api.slack.com/types/event and docs.slack.dev, “The Events API”', 'November 2026'),
   },
-  evidence: { signature: [ran('@slack/bolt'), ran('slack_sdk')], handshake: ran('@slack/bolt') },
+  evidence: {
+    signature: [ran('@slack/bolt'), ran('slack_sdk')],
+    handshake: ran('@slack/bolt'),
+    event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
+  },
+  retries: {
+    when: 'up to three times, more and more rarely',
+    signed: 'unsaid',
+    from: report('api-evangelist/slack, its description of the events, August 2026'),
+  },
   steps: [
     'On api.slack.com open the app → Event Subscriptions and switch events on.',
     'Request URL: the URL of the table. Subscribe to the events and save.',

@@ -1,5 +1,5 @@
 /** SonarQube and SonarCloud. */
-import { unverified } from '../evidence.ts';
+import { report, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
@@ -11,6 +11,7 @@ export const sonarqube: Sender = hmacBody({
   headers: ['X-Sonar-Webhook-HMAC-SHA256'],
   secret: { what: 'the webhook’s secret', where: 'you choose it' },
   delivery: unverified({ fields: [['taskId']] }),
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open the project’s Administration → Webhooks → Create with the URL of the table and a secret.'],
   example: ({ id, nowMs }) => ({
     taskId: id.slice(0, 20),

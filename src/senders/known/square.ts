@@ -1,5 +1,5 @@
 /** Square. */
-import { known, page, ran } from '../evidence.ts';
+import { known, page, ran, report } from '../evidence.ts';
 import { utf8 } from '../expressions.ts';
 import type { Sender } from '../sender.ts';
 import { urlHmac } from '../signed-url.ts';
@@ -20,7 +20,20 @@ export const square: Sender = urlHmac({
     { fields: [['event_id']] },
     page('developer.squareup.com/docs/webhooks/overview', 'November 2026'),
   ),
-  evidence: { signature: ran('square') },
+  evidence: {
+    signature: ran('square'),
+    rotation: page('developer.squareup.com, “Update webhook subscription signature key”', 'November 2026'),
+    event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
+  },
+  answer: {
+    what: 'a 2xx within 10 seconds',
+    from: page('developer.squareup.com/docs/webhooks/step4manage', 'November 2026'),
+  },
+  retries: {
+    when: 'and says so in `square-retry-number`',
+    signed: 'unsaid',
+    from: report('api-evangelist/square, its description of the events, August 2026'),
+  },
   steps: [
     'In the Developer Console open the app → Webhooks → Subscriptions → Add subscription.',
     'Notification URL: the URL of the table, exactly as Square will call it. Choose the events and save.',

@@ -1,5 +1,5 @@
 /** Squarespace. */
-import { unverified } from '../evidence.ts';
+import { report, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import { same, type Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -14,6 +14,7 @@ export const squarespace: Sender = hmacBody({
     where: 'in the answer of the call that creates it',
   },
   delivery: unverified({ fields: [['id']] }),
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: [
     'Create webhook subscriptions through the API: `POST /1.0/webhook_subscriptions` with `endpointUrl`, the URL of the table.',
   ],

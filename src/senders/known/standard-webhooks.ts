@@ -26,6 +26,11 @@ export const standardWebhooks: readonly Sender[] = [
       signature: [ran('replicate'), ran('standardwebhooks'), ran('standardwebhooks (Python)')],
       rotation: code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md'),
       secret: code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md'),
+      event: code('standard-webhooks/standard-webhooks b2fa7b8, spec/standard-webhooks.md'),
+    },
+    answer: {
+      what: 'a 2xx, mostly within 15 to 30 seconds',
+      from: code('standard-webhooks/standard-webhooks b2fa7b8, spec/standard-webhooks.md'),
     },
     steps: ['Add the URL of the table in the sender’s webhook settings and copy the signing secret.'],
     notes: [...standardNotes, 'Headers that begin with `svix-` instead of `webhook-` are read as well.'],
@@ -39,6 +44,11 @@ export const standardWebhooks: readonly Sender[] = [
       signature: [code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md')],
       rotation: code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md'),
       secret: code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md'),
+      event: code('standard-webhooks/standard-webhooks b2fa7b8, spec/standard-webhooks.md'),
+    },
+    answer: {
+      what: 'a 2xx, mostly within 15 to 30 seconds',
+      from: code('standard-webhooks/standard-webhooks b2fa7b8, spec/standard-webhooks.md'),
     },
     steps: ['Add the URL of the table in the sender’s webhook settings and copy the public key.'],
     example: invoice,

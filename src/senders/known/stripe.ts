@@ -1,5 +1,5 @@
 /** Stripe. */
-import { code, known, page, ran } from '../evidence.ts';
+import { code, known, page, ran, report } from '../evidence.ts';
 import { type Sender, textSecret } from '../sender.ts';
 import { timestampedList } from '../timestamped.ts';
 
@@ -27,6 +27,7 @@ export const stripe: Sender = timestampedList({
   evidence: {
     signature: [ran('stripe'), ran('stripe (Python)')],
     rotation: code('stripe/stripe-node, src/Webhooks.ts'),
+    event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
   },
   steps: [
     'Open Workbench (or Developers) → Webhooks → Add destination.',

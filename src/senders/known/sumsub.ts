@@ -1,4 +1,5 @@
 /** Sumsub. */
+import { report } from '../evidence.ts';
 import { header, hmac } from '../expressions.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
@@ -14,6 +15,7 @@ export const sumsub: Sender = hmacBody({
       .map((it) => `secure_compare(${header('X-Payload-Digest')}, ${hmac(s, 'payload', it, 'hex')})`)
       .join('\n  OR '),
   secret: { what: 'the webhook’s secret key', where: 'Dev space → Webhooks → the webhook' },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: [
     'Open Dev space → Webhooks → Create with the URL of the table, and generate a secret key; SHA-256 or SHA-512.',
   ],

@@ -1,5 +1,5 @@
 /** SurveyMonkey. */
-import { unverified } from '../evidence.ts';
+import { code, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import { same, type Sender } from '../sender.ts';
 import { isoTime, numeric } from '../signing.ts';
@@ -13,6 +13,11 @@ export const surveymonkey: Sender = hmacBody({
   headers: ['Sm-Signature'],
   secret: { what: 'client id and client secret as `id&secret`', where: 'the app’s settings' },
   delivery: unverified({ fields: [['event_id']] }),
+  evidence: {
+    signature: code('SurveyMonkey/public_api_docs fc28bbc, includes/_webhooks.md'),
+    secret: code('SurveyMonkey/public_api_docs fc28bbc, includes/_webhooks.md'),
+    event: code('SurveyMonkey/public_api_docs fc28bbc, includes/_webhooks.md'),
+  },
   steps: [
     'Create webhooks through the API: `POST /v3/webhooks` with `subscription_url`, the URL of the table.',
   ],

@@ -1,5 +1,5 @@
 /** Svix. */
-import { code, ran } from '../evidence.ts';
+import { code, ran, report } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { invoice, standard, standardAsymmetric, whsec, standardNotes } from '../standard-webhooks.ts';
 
@@ -15,6 +15,11 @@ export const svix: readonly Sender[] = [
       signature: [ran('svix'), ran('svix (Python)')],
       rotation: code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md'),
       secret: code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md'),
+      event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
+    },
+    answer: {
+      what: 'a 2xx within 15 seconds',
+      from: code('svix/svix-docs a3cf04a, content/receiving/introduction.mdx'),
     },
     steps: [
       'Add the URL of the table as an endpoint in the sender’s Svix portal and copy the signing secret.',

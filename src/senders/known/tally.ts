@@ -1,5 +1,5 @@
 /** Tally. */
-import { report, unverified } from '../evidence.ts';
+import { page, report, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -12,6 +12,11 @@ export const tally: Sender = hmacBody({
   secret: { what: 'the signing secret', where: 'you choose it' },
   delivery: unverified({ fields: [['eventId']] }),
   evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  retries: {
+    when: 'after 5 and 30 minutes, 1, 6 and 24 hours',
+    signed: 'unsaid',
+    from: page('developers.tally.so, “Retrying webhook events”', 'November 2026'),
+  },
   steps: ['Open the form → Integrations → Webhooks, with the URL of the table and a signing secret.'],
   example: ({ id, nowMs }) => ({
     eventId: uuid(id),

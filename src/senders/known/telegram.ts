@@ -1,5 +1,5 @@
 /** Telegram bots. */
-import { known, page, report } from '../evidence.ts';
+import { known, page } from '../evidence.ts';
 import { forms } from '../secret-forms.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -13,7 +13,17 @@ export const telegram: Sender = tokenHeader('plain', {
   headers: ['X-Telegram-Bot-Api-Secret-Token'],
   secret: chosen('1 to 256 characters out of `A-Z a-z 0-9 _ -`'),
   delivery: known({ fields: [['update_id']] }, page('core.telegram.org/bots/api, “Update”', 'November 2026')),
-  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  evidence: {
+    signature: page('core.telegram.org/bots/api, “setWebhook”', 'November 2026'),
+    secret: page('core.telegram.org/bots/api, “setWebhook”', 'November 2026'),
+    rotation: page('core.telegram.org/bots/api, “setWebhook”', 'November 2026'),
+  },
+  retries: {
+    when: 'a reasonable number of times',
+    signed: 'unsaid',
+    from: page('core.telegram.org/bots/api, “setWebhook”', 'November 2026'),
+  },
+  answer: { what: 'a 2xx', from: page('core.telegram.org/bots/api, “setWebhook”', 'November 2026') },
   steps: [
     'Call the bot’s `setWebhook` with `url`, the URL of the table, and `secret_token`, the text of the secret.',
   ],

@@ -1,4 +1,5 @@
 /** HCP Terraform and Terraform Enterprise. */
+import { report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime } from '../signing.ts';
@@ -10,6 +11,7 @@ export const terraform: Sender = hmacBody({
   algorithm: 'sha512',
   headers: ['X-TFE-Notification-Signature'],
   secret: { what: 'the notification’s token', where: 'you choose it' },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: [
     'Open the workspace’s Settings → Notifications → Create, type Webhook, with the URL of the table and a token.',
   ],

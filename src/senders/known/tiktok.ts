@@ -11,7 +11,7 @@ export const tiktok: Sender = timestampedList({
   headers: ['TikTok-Signature'],
   toleranceS: 300,
   secret: { what: 'the app’s client secret', where: 'Manage apps → the app' },
-  evidence: { signature: report('simstudioai/sim, its webhook providers') },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: [
     'In the developer portal open the app → Webhooks and enter the URL of the table as the callback URL.',
   ],

@@ -1,5 +1,5 @@
 /** Todoist. */
-import { unverified } from '../evidence.ts';
+import { report, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -11,6 +11,7 @@ export const todoist: Sender = hmacBody({
   headers: ['X-Todoist-Hmac-SHA256'],
   secret: { what: 'the app’s client secret', where: 'App Management Console → the app' },
   delivery: unverified({ header: 'X-Todoist-Delivery-ID' }),
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['In the App Management Console open the app → Webhooks, with the URL of the table and the events.'],
   eventHeaders: ({ id }) => ({ 'X-Todoist-Delivery-ID': uuid(id) }),
   example: ({ id, nowMs }) => ({

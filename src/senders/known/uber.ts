@@ -1,5 +1,5 @@
 /** Uber (Eats, Direct). */
-import { unverified } from '../evidence.ts';
+import { report, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { uuid } from '../signing.ts';
@@ -11,6 +11,7 @@ export const uber: Sender = hmacBody({
   headers: ['X-Uber-Signature'],
   secret: { what: 'the app’s client secret or the webhook’s signing key', where: 'the app’s settings' },
   delivery: unverified({ fields: [['event_id']] }),
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['In the developer dashboard open the app → Webhooks, with the URL of the table.'],
   example: ({ id, nowMs }) => ({
     event_id: uuid(id),

@@ -1,4 +1,5 @@
 /** Unit. */
+import { report } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, numeric } from '../signing.ts';
@@ -11,6 +12,7 @@ export const unit: Sender = hmacBody({
   encoding: 'base64',
   headers: ['x-unit-signature'],
   secret: { what: 'the webhook’s token', where: 'you choose it' },
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Developer → Webhooks → Create with the URL of the table and a token.'],
   example: ({ id, nowMs }) => ({
     data: [

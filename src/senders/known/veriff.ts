@@ -1,4 +1,5 @@
 /** Veriff. */
+import { code } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -8,6 +9,7 @@ export const veriff: Sender = hmacBody({
   name: 'Veriff',
   headers: ['x-hmac-signature'],
   secret: { what: 'the shared secret key', where: 'Settings → All integrations → the integration' },
+  evidence: { signature: code('Veriff/js-integration-demo 5c168d4, app.js') },
   steps: ['Open Settings → All integrations → the integration → Webhook decision URL: the URL of the table.'],
   example: ({ id, nowMs }) => ({
     status: 'success',

@@ -1,5 +1,5 @@
 /** Viber bots. */
-import { code, unverified } from '../evidence.ts';
+import { ran, unverified } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -10,7 +10,7 @@ export const viber: Sender = hmacBody({
   headers: ['X-Viber-Content-Signature'],
   secret: { what: 'the bot’s authentication token', where: 'the bot’s account → Edit info' },
   delivery: unverified({ fields: [['event'], ['message_token']] }),
-  evidence: { signature: code('Viber/viber-bot-node, lib/middleware.js') },
+  evidence: { signature: ran('viber-bot') },
   steps: ['Call `set_webhook` with `url`, the URL of the table, and the `event_types`.'],
   notes: ['`set_webhook` sends a signed event `webhook`; it is stored like any other.'],
   example: ({ id, nowMs }) => ({

@@ -1,5 +1,5 @@
 /** Vonage (signed webhooks). */
-import { report, unverified } from '../evidence.ts';
+import { ran, unverified } from '../evidence.ts';
 import { digestToken } from '../timed-headers.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -15,7 +15,7 @@ export const vonage: Sender = digestToken({
   claims: () => ({ iss: 'Vonage', api_key: 'a1b2c3d4' }),
   secret: { what: 'the signature secret', where: 'Dashboard → API settings' },
   delivery: unverified({ fields: [['message_uuid']] }),
-  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  evidence: { signature: ran('@vonage/jwt') },
   steps: [
     'In the dashboard open the application → Capabilities → Messages or Voice, with the URL of the table, method POST.',
   ],

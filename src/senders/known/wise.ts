@@ -1,5 +1,5 @@
 /** Wise. */
-import { unverified } from '../evidence.ts';
+import { report, unverified } from '../evidence.ts';
 import { header } from '../expressions.ts';
 import { sender, type Sender } from '../sender.ts';
 import { isoTime, numeric, privateKey, rsaSecret, uuid } from '../signing.ts';
@@ -23,6 +23,7 @@ export const wise: Sender = sender('A public key', {
     where: 'in its documentation, “Webhooks signatures”: one for each environment',
   },
   delivery: unverified({ header: 'X-Delivery-Id' }),
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: [
     'Open Settings → Developer tools → Webhooks, with the URL of the table, or subscribe through the API.',
   ],

@@ -1,5 +1,5 @@
 /** Wix. */
-import { report } from '../evidence.ts';
+import { ran } from '../evidence.ts';
 import { sender, type Sender } from '../sender.ts';
 import { isoTime, privateKey, rsaSecret, token, uuid } from '../signing.ts';
 import { forms } from '../secret-forms.ts';
@@ -29,7 +29,7 @@ export const wix: Sender = sender('A public key', {
   makeSecret: rsaSecret,
   toleranceS: 3600,
   secret: { what: 'the app’s public key (PEM)', where: 'the app’s dashboard → Webhooks' },
-  evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
+  evidence: { signature: ran('@wix/sdk') },
   steps: [
     'In the app’s dashboard open Webhooks → Create webhook with the URL of the table, and get the public key.',
   ],

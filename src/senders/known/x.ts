@@ -16,6 +16,15 @@ export const x: Sender = hmacBody({
     signature: report('a public receiver’s table of signatures, read in November 2026'),
     handshake: page('xdevplatform/docs, “Webhooks quickstart”', 'August 2026'),
   },
+  retries: {
+    when: 'up to three times within 5 minutes',
+    signed: 'unsaid',
+    from: page('developer.x.com, “Activity retries”', 'November 2026'),
+  },
+  answer: {
+    what: 'a 200 within 3 seconds',
+    from: page('developer.x.com, “Activity retries”', 'November 2026'),
+  },
   steps: ['Register webhooks through the API with the URL of the table, and subscribe users to it.'],
   notes: ['The URL must not contain a port: X calls 443.'],
   example: ({ id, nowMs }) => ({

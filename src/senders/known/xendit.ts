@@ -1,5 +1,5 @@
 /** Xendit. */
-import { unverified } from '../evidence.ts';
+import { report, unverified } from '../evidence.ts';
 import { tokenHeader } from '../token-forms.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -10,6 +10,7 @@ export const xendit: Sender = tokenHeader('plain', {
   headers: ['x-callback-token'],
   secret: { what: 'the webhook verification token', where: 'Settings → Webhooks' },
   delivery: unverified({ header: 'webhook-id' }),
+  evidence: { signature: report('several public receivers, read in November 2026') },
   steps: ['Open Settings → Webhooks and enter the URL of the table for each product.'],
   eventHeaders: ({ id }) => ({ 'webhook-id': uuid(id) }),
   example: ({ id, nowMs }) => ({

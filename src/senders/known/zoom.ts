@@ -1,5 +1,5 @@
 /** Zoom. */
-import { page, ran, report } from '../evidence.ts';
+import { code, none, page, ran, silent } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
 import { v0 } from '../timestamped.ts';
@@ -20,7 +20,16 @@ export const zoom: Sender = v0({
     what: 'a 200 or 204 within 3 seconds',
     from: page('developers.zoom.us/blog/webhook-delays', 'November 2026'),
   },
-  evidence: { signature: [ran('@trigger.dev/core'), report('Zoom’s sample of a webhook receiver')] },
+  evidence: {
+    signature: [ran('@zoom/rivet'), ran('@trigger.dev/core'), code('zoom/webhook-sample, index.js')],
+    handshake: code('zoom/webhook-sample, index.js'),
+    event: code('zoom/webhook-sample, index.js'),
+    rotation: silent('developers.zoom.us and zoom/webhook-sample'),
+  },
+  delivery: none(
+    'Zoom documents no id of a delivery: its headers are x-zm-request-timestamp, x-zm-signature and x-zm-trackingid, and nobody says what the last one is',
+    code('zoom/webhook-sample, README.md'),
+  ),
   steps: [
     'On the Zoom Marketplace open the app → Feature → Event Subscriptions → Add.',
     'Event notification endpoint URL: the URL of the table. Choose the events and save.',
