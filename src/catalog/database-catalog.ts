@@ -48,7 +48,7 @@ import { keyProblem, sealOldChecks } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
 import { CatalogError } from './rights.ts';
 import { letWriterIn } from './writer.ts';
-import type { CandidateQuestion } from './candidate.ts';
+import type { CandidateQuestion } from './altered-check.ts';
 import type { CatalogRow, FoundSecret } from './catalog-rows.ts';
 import type { Snapshot } from './snapshot.ts';
 

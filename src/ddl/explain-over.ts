@@ -7,9 +7,9 @@
  */
 import { limits } from '../config/limits.ts';
 import { SqlFailure } from '../errors/refusals.ts';
-import type { Candidate, NamedSecret } from '../catalog/candidate.ts';
+import type { Candidate, NamedSecret } from '../catalog/altered-check.ts';
 import { Comparison } from '../ingest/explain-over.ts';
-import type { OverLine, RefusedRequest, StoredRequest } from '../ingest/explain-over.ts';
+import type { OverLine, RefusedRow, StoredRow } from '../ingest/explain-over.ts';
 import { longWork } from '../kit/time-slices.ts';
 import type { SessionQueries, SqlSession } from '../types/sql.ts';
 import { Explainer } from '../validate/explain.ts';
@@ -177,9 +177,9 @@ class Reading {
   }
 
   async all(opened: Opened, comparison: Comparison): Promise<void> {
-    await this.#of('refused', comparison, (row) => comparison.refused(row as RefusedRequest));
+    await this.#of('refused', comparison, (row) => comparison.refused(row as RefusedRow));
     if (cursorsOf(opened).includes('stored'))
-      await this.#of('stored', comparison, (row) => comparison.stored(row as StoredRequest));
+      await this.#of('stored', comparison, (row) => comparison.stored(row as StoredRow));
     else comparison.skip('stored: the table does not keep when they came; INCLUDE TIMESTAMP AS column does');
   }
 

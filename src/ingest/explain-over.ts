@@ -3,14 +3,14 @@
  * the table, and kept requests; returns how many verdicts change, and which. Each is judged at its own time of arrival. What was not kept is not guessed: if
  * the verdict depends on it, it is `not known`. Pure.
  */
-import type { Candidate } from '../catalog/candidate.ts';
+import type { Candidate } from '../catalog/altered-check.ts';
 import { limits } from '../config/limits.ts';
 import type { CheckRequest } from '../types/request.ts';
-import type { Explainer, NotKept, RequestPart, Verdict } from '../validate/explain.ts';
+import type { Explainer, PartsNotKept, RequestPart, Verdict } from '../validate/explain.ts';
 import { maskedQuery } from './retry.ts';
 
 /** A row of the cursor `headgate stored`; see headgate.open_kept(). */
-export interface StoredRequest {
+export interface StoredRow {
   readonly id: string;
   /** ms since 1970 */
   readonly at: number;
@@ -23,7 +23,7 @@ export interface StoredRequest {
 }
 
 /** A row of the cursor `headgate refused`. */
-export interface RefusedRequest {
+export interface RefusedRow {
   readonly id: string;
   readonly at: number;
   readonly authenticated: boolean;
@@ -37,7 +37,7 @@ export interface RefusedRequest {
 }
 
 /** What the columns of the table keep of a request. */
-export interface Kept {
+export interface TableKeeps {
   /** What INCLUDE says, except single headers. */
   readonly keeps: readonly string[];
   readonly batched: boolean;
@@ -55,7 +55,7 @@ export interface OverLine {
 
 interface Judged {
   readonly request: CheckRequest;
-  readonly notKept: NotKept;
+  readonly notKept: PartsNotKept;
 }
 
 /** What an expression reads of the request's headers. */
@@ -68,7 +68,7 @@ export class Comparison {
   readonly #candidate: Pick<Candidate, 'check' | 'readNow'>;
   readonly #explainer: Explainer;
   readonly #reads: Reads;
-  readonly #kept: Kept;
+  readonly #kept: TableKeeps;
   readonly #counts = new Map<string, { readonly line: OverLine; requests: number | null }>();
   readonly #changed: OverLine[] = [];
   #changes = 0;
@@ -77,7 +77,7 @@ export class Comparison {
     candidate: Pick<Candidate, 'check' | 'readNow'>,
     explainer: Explainer,
     reads: Reads,
-    kept: Kept,
+    kept: TableKeeps,
   ) {
     this.#candidate = candidate;
     this.#explainer = explainer;
@@ -85,13 +85,13 @@ export class Comparison {
     this.#kept = kept;
   }
 
-  stored(row: StoredRequest): void {
+  stored(row: StoredRow): void {
     const isSocket = row.headers !== null && Object.hasOwn(row.headers, 'sec-websocket-key');
     if (isSocket) this.#count('stored', 'accepted', 'not looked at', 'it came over a WebSocket');
     else this.#judge('stored', 'accepted', row, this.#storedAs(row));
   }
 
-  refused(row: RefusedRequest): void {
+  refused(row: RefusedRow): void {
     const before = row.authenticated ? 'accepted' : 'refused';
     if (row.body === null) this.#count('refused', null, 'not looked at', 'its body was not read');
     else this.#judge('refused', before, row, refusedAs(row, row.body));
@@ -140,7 +140,7 @@ export class Comparison {
     });
   }
 
-  #verdict(request: CheckRequest, notKept: NotKept): Verdict {
+  #verdict(request: CheckRequest, notKept: PartsNotKept): Verdict {
     const verdict = this.#explainer.verdict(request, notKept);
     // The table's own check: it may ask for more than its expression (the topics of SNS).
     return verdict === 'accepted' && !this.#candidate.check(request) ? 'refused' : verdict;
@@ -160,7 +160,7 @@ export class Comparison {
   }
 
   /** What a row does not show is not known: it may be older than the column, and INCLUDE HEADERS leaves out what VALIDATE reads. */
-  #storedAs({ at, method, path, query, headers: all, named, body }: StoredRequest): Judged {
+  #storedAs({ at, method, path, query, headers: all, named, body }: StoredRow): Judged {
     const headers = new Map<string, string>();
     for (const [name, value] of [...Object.entries(all ?? {}), ...Object.entries(named)])
       if (typeof value === 'string') headers.set(name.toLowerCase(), value);
@@ -194,7 +194,7 @@ export class Comparison {
   }
 }
 
-function refusedAs(row: RefusedRequest, body: string): Judged {
+function refusedAs(row: RefusedRow, body: string): Judged {
   const headers = new Map(Object.entries(row.headers));
   const twice = row.cause?.kind === 'twice' ? row.cause.header : undefined;
   if (twice !== undefined && !headers.has(twice)) headers.set(twice, '');

@@ -46,12 +46,12 @@ export function explainRefusal(text: string, values: BoundValues, request: Check
 export type RequestPart = 'method' | 'path' | 'query' | 'body' | 'encoded_body';
 
 /** What is not known of a request any more: headers that it had, or may have had, and other parts. */
-export interface NotKept {
+export interface PartsNotKept {
   readonly headers: readonly string[];
   readonly parts: readonly RequestPart[];
 }
 
-const allKept: NotKept = { headers: [], parts: [] };
+const allKept: PartsNotKept = { headers: [], parts: [] };
 
 /**
  * Evaluates once; `loadParser` must have resolved. Throws ExpressionError if the text is not a VALIDATE expression.
@@ -95,7 +95,7 @@ export class Explainer {
   }
 
   /** What `explain` says, at less cost: `unknown`, if it depends on what was not kept. */
-  verdict(request: CheckRequest, notKept: NotKept): Verdict {
+  verdict(request: CheckRequest, notKept: PartsNotKept): Verdict {
     const root = this.#root;
     if (this.#empty !== undefined || doubledHeader(root, request) !== null) return 'refused';
     if (!new Unkept(notKept, new Map()).needs(root)) return this.#check(request) ? 'accepted' : 'refused';
@@ -104,16 +104,16 @@ export class Explainer {
   }
 
   /** Why nothing is known. */
-  unknownBecause(notKept: NotKept): string {
+  unknownBecause(notKept: PartsNotKept): string {
     return `${new Unkept(notKept, new Map()).names(this.#root)} not kept`;
   }
 
   /** As `explain`, without headers and query strings of strangers. */
-  explainStranger(request: CheckRequest, notKept: NotKept = allKept): Explanation {
+  explainStranger(request: CheckRequest, notKept: PartsNotKept = allKept): Explanation {
     return this.explain(request, new Privacy(request), notKept);
   }
 
-  explain(request: CheckRequest, privacy?: Privacy, notKept: NotKept = allKept): Explanation {
+  explain(request: CheckRequest, privacy?: Privacy, notKept: PartsNotKept = allKept): Explanation {
     const [root, values, secrecy, empty] = [this.#root, this.#values, this.#secrecy, this.#empty];
     const printer = new NodePrinter(this.#payloadName, (constant) => secrecy.isHidden(constant));
     const doubled = doubledHeader(root, request);
@@ -160,7 +160,7 @@ class Unkept {
   readonly #variables: ReadonlySet<string>;
   readonly #results: ReadonlyMap<number, NodeResult>;
 
-  constructor({ headers, parts }: NotKept, results: ReadonlyMap<number, NodeResult>) {
+  constructor({ headers, parts }: PartsNotKept, results: ReadonlyMap<number, NodeResult>) {
     this.#headers = new Set(headers.map((name) => name.toLowerCase()));
     this.#parts = parts;
     this.#variables = new Set([

@@ -24,7 +24,7 @@ import {
 } from './errors.ts';
 import { Framer, ProtocolViolation, unread, type FrameRewrite } from './framing.ts';
 import * as wire from './messages.ts';
-import { OwnQueries } from './own-queries.ts';
+import { HeadgateQueries } from './headgate-queries.ts';
 import { plain } from './pending-replies.ts';
 
 const { fromClient, fromEngine } = wire;
@@ -67,7 +67,7 @@ export class SqlPortSession {
   #streams = false;
   #superuser = false;
   /** While a message of the client is held because of them. */
-  #own: OwnQueries | null = null;
+  #own: HeadgateQueries | null = null;
   /** The number of the engine's process and its key, as a CancelRequest has them. */
   #key: Buffer | null = null;
   #clientEncoding = 'UTF8';
@@ -264,7 +264,7 @@ export class SqlPortSession {
   #queries(): SessionQueries {
     const { quiet, outsideTransaction } = this.#answers;
     const refused = quiet ? null : new SqlFailure(inPipeline);
-    this.#own = new OwnQueries(!outsideTransaction, refused, (query) => {
+    this.#own = new HeadgateQueries(!outsideTransaction, refused, (query) => {
       this.#options.toEngine(query);
       this.#options.flush?.();
     });

@@ -33,7 +33,10 @@ export const paypalSender: Sender = sender('A public key', {
   },
   answer: { what: 'a 2xx', from: page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026') },
   evidence: {
-    signature: [code('paypal/PayPal-Python-SDK, paypalrestsdk/notifications.py'), page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026')],
+    signature: [
+      code('paypal/PayPal-Python-SDK, paypalrestsdk/notifications.py'),
+      page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026'),
+    ],
     event: code('paypal/PayPal-Python-SDK, paypalrestsdk/notifications.py'),
     rotation: silent('developer.paypal.com/api/rest/webhooks'),
   },

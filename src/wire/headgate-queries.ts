@@ -27,7 +27,7 @@ interface Asked {
   error: SqlFailure | null;
 }
 
-export class OwnQueries implements SessionQueries {
+export class HeadgateQueries implements SessionQueries {
   readonly inTransaction: boolean;
   readonly #send: (query: Buffer) => void;
   #asked: Asked | null = null;
