@@ -281,9 +281,10 @@ async function spool(
 
 /** Reads a line from the terminal, which shows none of it. */
 async function askHidden(question: string, signal: AbortSignal): Promise<string | null> {
-  process.stderr.write(question);
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const lines = createInterface({ input: process.stdin, output: silent, terminal: true });
+  // The terminal shows nothing any more: not even what is typed as soon as the question is there.
+  process.stderr.write(question);
   try {
     return await new Promise<string | null>((resolve) => {
       lines.once('line', resolve);

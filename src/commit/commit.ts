@@ -20,8 +20,8 @@ import type { IntoRisingWave } from '../risingwave/into.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { commitDocuments } from './document-group.ts';
-import { commitDecoded } from './decoded-group.ts';
+import { DocumentGroup } from './document-group.ts';
+import { DecodedGroup, statementsOf } from './decoded-group.ts';
 import { askOn, fateOf } from './transaction-status.ts';
 import { aborted, isSendersAffair, verdictOf } from './error-cause.ts';
 import type { PreparedStatements } from './prepared.ts';
@@ -30,7 +30,8 @@ import { CommitSession } from './session.ts';
 import type { TransactionEnd } from './session.ts';
 import { GroupSharing } from './shared-transaction.ts';
 import type { GroupTransactions } from './shared-transaction.ts';
-import { ackTimeoutOf, mayShare, sharesOf, storeTogether } from './multi-table-statement.ts';
+import { ackTimeoutOf, mayShare, storeTogether } from './multi-table-statement.ts';
+import { settle } from './row-at-fault.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 import { forRows } from './session-role.ts';
 import { OwnerScheduler } from './owner-scheduler.ts';
@@ -94,9 +95,11 @@ async function commitAlone(options: CommitContext, group: Group): Promise<GroupR
   let started: number | null = null;
   const [outcomes = []] = await onSession(options, [group], target, async (session, lent) => {
     started = clock();
-    const settled = isCopied(target)
-      ? await commitDocuments(session, target, members, limits)
-      : await commitDecoded(session, target, members, options);
+    const group = isCopied(target)
+      ? new DocumentGroup(session, target, limits)
+      : new DecodedGroup(session, statementsOf(target), options);
+    const settled = await settle(group, members);
+    if (group instanceof DecodedGroup) group.tell();
     lent.isDoubtful = settled.some((it) => it.kind === 'aborted' && it.refusal.code === 'table_changed');
     return [settled];
   });
@@ -110,17 +113,15 @@ function tooLate({ observe }: CommitContext, group: Group): GroupResult {
   return { outcomes, ms: null };
 }
 
-/** null: nothing is stored, of all groups or of this one, and each may go alone. */
+/** null: nothing is stored, and each may go alone. */
 function commitTogether(
   options: CommitContext,
   groups: readonly Group[],
   boundMs: number,
-): Promise<readonly (readonly Outcome[] | null)[] | null> {
+): Promise<readonly (readonly Outcome[])[] | null> {
   return onSession(options, groups, null, async (session, lent) => {
-    const kept = session.shared ? null : lent.statementsForMany();
-    const shares = sharesOf(groups, kept);
-    if (session.isNameless || shares.none.size === groups.length) return groups.map(() => null);
-    const attempt = await storeTogether(session, shares, kept, boundMs);
+    const kept = session.isNameless ? null : lent.statementsForMany();
+    const attempt = await storeTogether(session, groups, kept, boundMs);
     if (attempt.kind === 'failed') {
       // Code of a table that this was not meant for may have run.
       lent.isDoubtful = verdictOf(attempt) === 'table';
@@ -128,7 +129,7 @@ function commitTogether(
     }
     const outcomeOf = ({ count }: Rows): Outcome =>
       attempt.kind === 'lost' ? lost : { kind: 'committed', rows: count };
-    return groups.map((group) => (shares.none.has(group) ? null : group.members.map(outcomeOf)));
+    return groups.map(({ members }) => members.map(outcomeOf));
   });
 }
 
@@ -136,7 +137,7 @@ function commitTogether(
  * Does the work on a connection to these groups' database, and reports the outcomes. `only`: the table of the only group; null: they share a
  * transaction. The tables of the groups wait for the disk in the same way.
  */
-async function onSession<T extends readonly (readonly Outcome[] | null)[] | null>(
+async function onSession<T extends readonly (readonly Outcome[])[] | null>(
   options: CommitContext,
   groups: readonly Group[],
   only: Target | null,

@@ -21,24 +21,11 @@ import {
 } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
 import type { CommitSession } from './session.ts';
-import { settle } from './row-at-fault.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { TableStatements } from './table-statements.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
 
-const statementsOf = rememberedOf((target: Target) => new TableStatements(target));
-
-export async function commitDecoded(
-  session: CommitSession,
-  target: Target,
-  members: readonly Rows[],
-  options: Pick<StageContext, 'observe' | 'limits'>,
-): Promise<readonly Outcome[]> {
-  const group = new DecodedGroup(session, statementsOf(target), options);
-  const outcomes = await settle(group, members);
-  group.tell();
-  return outcomes;
-}
+export const statementsOf = rememberedOf((target: Target) => new TableStatements(target));
 
 const withoutKey = refusal(
   'row_refused',
@@ -47,6 +34,8 @@ const withoutKey = refusal(
 
 /** The members of one group, tried in one session. */
 export class DecodedGroup implements TriedGroup {
+  readonly siftsMax = 1;
+  readonly fruitlessMax = Infinity;
   /** Values that were stored as NULL. */
   #nulled = 0;
   /** Requests whose delivery was stored before. */
@@ -91,7 +80,6 @@ export class DecodedGroup implements TriedGroup {
     return { ...aborted(withoutKey), row: member.deletes.indexOf(1) };
   }
 
-  /** `whole`: stores none of them if one is to be set apart, because its delivery's id is that of another delivery. */
   async store(members: readonly Rows[], whole = false): Promise<StoreAttempt> {
     const store = (some: readonly Rows[]) => this.#session.store(this.#table, some);
     if (this.#table.target.dedupe === undefined) return this.#counted(await store(members));
@@ -124,14 +112,6 @@ export class DecodedGroup implements TriedGroup {
     this.#repeated += copies;
     this.#differing += differing;
   };
-
-  judge(failed: Failed) {
-    const verdict = verdictOf(failed);
-    if (verdict === 'row' || verdict === 'suspect') return { blame: verdict } as const;
-    if (verdict === 'conflict') return { blame: 'again' } as const;
-    if (verdict === 'beyond') return { blame: 'elsewhere' } as const;
-    return { blame: 'group', outcome: outcomeOf(failed) ?? aborted(refusal('internal')) } as const;
-  }
 
   stands(): Promise<Outcome | null> {
     return this.#session.takesNoRows(this.#table);

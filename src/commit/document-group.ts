@@ -7,86 +7,81 @@ import type { Limits } from '../config/limits.ts';
 import { copyMessages, copySql, groupStatement, noRowsStatement } from './copy-message.ts';
 import type { GroupStatement } from './copy-message.ts';
 import { areFew, fewRows, fewRowsOpening, fewRowsStatement } from './few-rows.ts';
-import { holdAndLook, isPlain, staysStatement } from './lock-table.ts';
-import type { TableLock } from './lock-table.ts';
-import { commitIsolating } from './copy-row-at-fault.ts';
-import type { Judged, TriedCopy } from './copy-row-at-fault.ts';
-import { aborted, outcomeOf, verdictOf } from './error-cause.ts';
+import { isPlain } from './lock-table.ts';
+import { aborted, verdictOf } from './error-cause.ts';
 import { toStatement } from './prepared.ts';
 import type { PreparedStatement } from './prepared.ts';
 import { documentRefusal, forOwner } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
 import type { CommitSession } from './session.ts';
-import { conflictAttemptsMax, foundBy, isForgotten } from './interpret-reply.ts';
+import type { TriedGroup } from './row-at-fault.ts';
+import { foundBy, isForgotten } from './interpret-reply.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
-import type { TransactionSettings } from './table-statements.ts';
+import { holdStep, staysStep } from './table-statements.ts';
+import type { TransactionSettings, StatementStep } from './table-statements.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
 
-interface CopyStatement extends GroupStatement {
+interface GroupMessage extends Omit<GroupStatement, 'sql'> {
   readonly apart: boolean;
   readonly message: Buffer;
 }
 
 /** What is known of how the rows of one table are stored. */
 class CopyPlan {
-  statement: CopyStatement | null = null;
+  statement: GroupMessage | null = null;
   ways: Ways | null = null;
-  /** The table, or the engine, accepts a COPY but not a prepared INSERT, for example because of a rule. It is not tried again for each group. */
-  isOnlyCopied = false;
 }
 
 const planOf = rememberedOf<Target, CopyPlan>(() => new CopyPlan());
 
-export async function commitDocuments(
-  session: CommitSession,
-  target: Target,
-  members: readonly Rows[],
-  limits: Pick<Limits, 'groupNamedRefusalsMax' | 'groupFruitlessMax'>,
-): Promise<readonly Outcome[]> {
-  return commitIsolating(new DocumentGroup(session, target, limits), members);
-}
-
-class DocumentGroup implements TriedCopy {
-  readonly namedRefusalsMax: number;
+/** The members of one group, tried in one session. */
+export class DocumentGroup implements TriedGroup {
+  readonly siftsMax: number;
   readonly fruitlessMax: number;
   readonly #session: CommitSession;
   readonly #target: Target;
   readonly #settings: TransactionSettings;
-  readonly #statement: CopyStatement;
+  readonly #statement: GroupMessage;
   /** null: nothing is prepared for this group. */
   readonly #ways: Ways | null;
-  /** How often the group may still be tried again because the engine preferred others. */
-  #conflictsLeft = conflictAttemptsMax - 1;
   /** The first refusal checks whether the table is at fault. */
   #standing: Promise<Outcome | null> | null = null;
 
+  /** `first`: a statement before all others of the transaction; then nothing is prepared. */
   constructor(
     session: CommitSession,
     target: Target,
-    limits: Pick<Limits, 'groupNamedRefusalsMax' | 'groupFruitlessMax'>,
+    limits: Pick<Limits, GroupLimit>,
+    first: string | null = null,
   ) {
-    this.namedRefusalsMax = limits.groupNamedRefusalsMax;
+    this.siftsMax = limits.groupNamedRefusalsMax;
     this.fruitlessMax = limits.groupFruitlessMax;
     this.#session = session;
     this.#target = target;
     this.#settings = session.settings(target);
-    this.#statement = statementOf(session, target, this.#settings);
-    this.#ways = hasOwn(this.#settings) && isPlain(target) ? waysOf(target, session) : null;
+    this.#statement = statementOf(session, target, this.#settings, first);
+    const isPrepared = first === null && hasOwn(this.#settings) && isPlain(target);
+    this.#ways = isPrepared ? waysOf(target, session) : null;
   }
 
-  lineOf(failed: Failed): number | null {
-    return lineOf(failed, this.#target.table);
+  refuse(): null {
+    return null;
   }
 
-  async attempt(some: readonly Rows[]): Promise<StoreAttempt> {
+  async store(some: readonly Rows[]): Promise<StoreAttempt> {
     const inserted = await this.#insert(some);
     if (inserted !== null && !isTriedAgain(inserted)) return inserted;
     const copied = await this.#copy(some);
-    if (copied.kind === 'committed' && inserted !== null) planOf(this.#target).isOnlyCopied = true;
-    if (copied.kind !== 'failed' || some.length > 1 || some[0]?.count !== 1) return copied;
-    if (inserted?.kind === 'failed') return better(inserted, copied);
-    // A row is not refused for an error of unknown cause that happened once.
-    return verdictOf(copied) === 'suspect' ? this.#copy(some) : copied;
+    const isOne = some.length === 1 && some[0]?.count === 1;
+    return isOne && copied.kind === 'failed' && inserted?.kind === 'failed'
+      ? better(inserted, copied)
+      : copied;
+  }
+
+  async storeEach(units: readonly (readonly Rows[])[]): Promise<readonly StoreAttempt[]> {
+    const attempts: StoreAttempt[] = [];
+    for (const unit of units) attempts.push(await this.store(unit));
+    return attempts;
   }
 
   /** null: rows of this group are not stored that way. */
@@ -94,29 +89,27 @@ class DocumentGroup implements TriedCopy {
     const { shape } = this.#target;
     // A server of Citus copies the rows of such a statement to the others as well.
     if (this.#ways === null || shape.distributedByCitus === true) return null;
-    if (planOf(this.#target).isOnlyCopied || !areFew(some)) return null;
-    const stored = await this.#session.storePrepared(fewRows(this.#ways.few, some), fewRowsOpening);
+    if (!areFew(some)) return null;
+    const { few } = this.#ways;
+    const stored = await this.#session.storePrepared(few, fewRowsOpening, [fewRows(few, some)]);
     return stored === 'not worth it' ? null : stored;
   }
 
-  /** Repeated if the engine preferred others, as often as a group may be tried. */
   async #copy(some: readonly Rows[]): Promise<StoreAttempt> {
-    for (;;) {
-      const attempt = (await this.#preparedCopy(some)) ?? (await this.#plainCopy(some));
-      const isConflict = attempt.kind === 'failed' && verdictOf(attempt) === 'conflict';
-      if (!isConflict || this.#conflictsLeft <= 0) return attempt;
-      this.#conflictsLeft -= 1;
-    }
+    return (await this.#preparedCopy(some)) ?? this.#plainCopy(some);
   }
 
   /** null: rows of this group are not stored that way. */
   async #preparedCopy(some: readonly Rows[]): Promise<StoreAttempt | null> {
     if (this.#ways === null) return null;
-    const { copy, stays, group } = this.#ways;
-    const look = executeMessages(stays.name, []);
-    const messages = [...executeMessages(copy.name, []), ...copyMessages(some), ...look];
-    const rows = { statement: copy, messages, count: 2, checks: [1] };
-    const stored = await this.#session.storePrepared(rows, group);
+    const { copy } = this.#ways;
+    const rows: StatementStep = {
+      statement: copy,
+      messages: (name = copy.name) => [...executeMessages(name, []), ...copyMessages(some)],
+    };
+    const stays = staysStep(this.#target);
+    const before = [holdStep(this.#target), stays];
+    const stored = await this.#session.storePrepared(copy, before, [rows, stays]);
     // The plain COPY needs no prepared statement.
     const isToCopy = stored === 'not worth it' || isGone(stored);
     return isToCopy ? null : stored;
@@ -129,22 +122,29 @@ class DocumentGroup implements TriedCopy {
     return foundBy(reply, checks) ?? this.#session.settled(reply);
   }
 
-  async judge(failed: Failed): Promise<Judged> {
-    const outcome = outcomeOf(failed);
-    const verdict = verdictOf(failed);
-    if (outcome !== null) {
-      const cut = verdict === 'conflict' || verdict === 'beyond';
-      return { blame: cut ? 'elsewhere' : 'group', outcome };
-    }
+  /** The member whose row the engine has named is refused; nobody is because of a table that is no longer this one. */
+  async sift(members: readonly Rows[], failed: Failed): Promise<readonly (Rows | Outcome)[]> {
+    const instead = await this.#instead(failed);
+    if (instead !== null) return members.map(() => instead);
+    const named = verdictOf(failed) === 'row' ? namedBy(failed, this.#target, members) : null;
+    if (named === null) return members;
+    const outcome = { ...refusedBy(failed), row: named.row };
+    return members.map((rows, place) => (place === named.place ? outcome : rows));
+  }
+
+  async explain(member: Rows, failed: Failed): Promise<Outcome> {
+    const instead = await this.#instead(failed);
+    if (instead !== null) return instead;
+    const named = verdictOf(failed) === 'row' ? namedBy(failed, this.#target, [member]) : null;
+    return named === null ? refusedBy(failed) : { ...refusedBy(failed), row: named.row };
+  }
+
+  /** The outcome of all rows instead of a refusal of one. */
+  async #instead(failed: Failed): Promise<Outcome | null> {
     if (failed.sqlstate === '23505' && (await this.#session.hasKey(this.#target)))
-      return { blame: 'group', outcome: aborted(refusal('table_changed')) };
+      return aborted(refusal('table_changed'));
     this.#standing ??= this.stands();
-    const standing = await this.#standing;
-    if (standing !== null) return { blame: 'group', outcome: standing };
-    return {
-      blame: verdict === 'row' ? 'row' : 'suspect',
-      outcome: aborted(forOwner(documentRefusal(failed), failed)),
-    };
+    return this.#standing;
   }
 
   stands(): Promise<Outcome | null> {
@@ -152,6 +152,12 @@ class DocumentGroup implements TriedCopy {
     const { sql, count, checks } = noRowsStatement(this.#target, this.#settings, facts, shared);
     return this.#session.takesNoRowsBy([queryMessage(sql), ...copyMessages([])], count, checks);
   }
+}
+
+type GroupLimit = 'groupNamedRefusalsMax' | 'groupFruitlessMax';
+
+function refusedBy(failed: Failed) {
+  return aborted(forOwner(documentRefusal(failed), failed));
 }
 
 function isGone(attempt: StoreAttempt): boolean {
@@ -173,14 +179,27 @@ function better(insert: Failed, copy: Failed): Failed {
   return verdictOf(copy) === 'suspect' ? insert : copy;
 }
 
-function statementOf(session: CommitSession, target: Target, settings: TransactionSettings): CopyStatement {
+function statementOf(
+  session: CommitSession,
+  target: Target,
+  settings: TransactionSettings,
+  first: string | null,
+): GroupMessage {
   // Almost every group has the same settings: those of the connection.
-  const usual = settings.timeoutMs === null && !session.shared;
+  const usual = settings.timeoutMs === null && !session.shared && first === null;
   const known = usual ? planOf(target).statement : null;
   const { apart } = session.facts;
   if (known?.apart === apart) return known;
-  const statement = groupStatement(target, settings, session.facts, session.shared);
-  const made = { ...statement, apart, message: queryMessage(statement.sql) };
+  const { sql, count, checks } = groupStatement(target, settings, session.facts, session.shared);
+  const made =
+    first === null
+      ? { count, checks, apart, message: queryMessage(sql) }
+      : {
+          count: count + 1,
+          checks: checks.map((it) => it + 1),
+          apart,
+          message: queryMessage(`${first}; ${sql}`),
+        };
   if (usual) planOf(target).statement = made;
   return made;
 }
@@ -188,23 +207,18 @@ function statementOf(session: CommitSession, target: Target, settings: Transacti
 /** The prepared statements for a table that runs no code. */
 interface Ways {
   readonly apart: boolean;
-  readonly stays: PreparedStatement;
   readonly few: PreparedStatement;
   readonly copy: PreparedStatement;
-  readonly group: TableLock;
 }
 
 function waysOf(target: Target, { facts }: CommitSession): Ways {
   const plan = planOf(target);
   const known = plan.ways;
   if (known?.apart === facts.apart) return known;
-  const stays = staysStatement(target);
   const made = {
     apart: facts.apart,
-    stays,
     few: fewRowsStatement(target),
     copy: toStatement(copySql(target, facts), []),
-    group: holdAndLook(target, stays),
   };
   plan.ways = made;
   return made;
@@ -215,13 +229,19 @@ function hasOwn({ commit, timeoutMs }: TransactionSettings): boolean {
   return commit === 'as it is' && timeoutMs === null;
 }
 
-/** The row that the engine's CONTEXT names. A name that only looks like the text must not blame another row. */
-function lineOf({ where }: Failed, table: string): number | null {
+/** The member whose row the engine's CONTEXT names, and which of its rows it is. A name that only looks like the text must not blame another row. */
+function namedBy(
+  { where }: Failed,
+  { table }: Target,
+  members: readonly Rows[],
+): { readonly place: number; readonly row: number } | null {
   const prefix = `COPY ${table}, line `;
-  for (const context of where.split('\n')) {
-    if (!context.startsWith(prefix)) continue;
-    const digits = /^\d{1,9}/.exec(context.slice(prefix.length))?.[0];
-    if (digits !== undefined) return Number(digits);
+  const context = where.split('\n').find((it) => it.startsWith(prefix));
+  const line = Number(/^\d{1,9}/.exec(context?.slice(prefix.length) ?? '')?.[0] ?? 0);
+  let before = 0;
+  for (const [place, { count }] of members.entries()) {
+    if (line > before && line <= before + count) return { place, row: line - before - 1 };
+    before += count;
   }
   return null;
 }

@@ -99,6 +99,22 @@ export function outcomeOf(failed: Said): (Outcome & { readonly kind: 'aborted' }
   }
 }
 
+/**
+ * What a failed attempt means for a group: a row of it is at fault, or may be (`suspect`: it is if it fails alone, twice), or none is:
+ * `again` soon, perhaps without the others (`elsewhere`), or an outcome for all.
+ */
+export type Blame =
+  | { readonly blame: 'row' | 'suspect' | 'again' | 'elsewhere' }
+  | { readonly blame: 'group'; readonly outcome: Outcome };
+
+export function blameOf(failed: Failed): Blame {
+  const verdict = verdictOf(failed);
+  if (verdict === 'row' || verdict === 'suspect') return { blame: verdict };
+  if (verdict === 'conflict') return { blame: 'again' };
+  if (verdict === 'beyond') return { blame: 'elsewhere' };
+  return { blame: 'group', outcome: outcomeOf(failed) ?? aborted(refusal('internal')) };
+}
+
 /** What it means for all rows that storing none of them fails with this; null: nothing. */
 export function outcomeOfNoRows(failed: Failed): Outcome | null {
   return verdictOf(failed) === 'suspect' ? aborted(refusal('table_changed')) : outcomeOf(failed);

@@ -12,27 +12,25 @@ import type { Group, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { copyMessages, groupStatement } from './copy-message.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { isCopied, noConnection, statementTimeoutMs, tellIgnored } from './commit.ts';
 import { requestSql, requestStep } from './headgate-request.ts';
 import type { CommitContext } from './commit.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import { limits as allLimits } from '../config/limits.ts';
+import { DocumentGroup } from './document-group.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { lent, runDurably } from './durable.ts';
 import { textOf } from './lock-table.ts';
 import { ackTimeoutOf } from './multi-table-statement.ts';
 import { toStatement } from './prepared.ts';
-import type { Failed } from './round-trip.ts';
-import { aborted, outcomeOf, verdictOf } from './error-cause.ts';
+import { blameOf } from './error-cause.ts';
+import { storeAgain } from './row-at-fault.ts';
 import { CommitSession } from './session.ts';
 import { TableStatements } from './table-statements.ts';
 import type { StatementStep } from './table-statements.ts';
-import type { StoreAttempt } from './interpret-reply.ts';
 import { forRows } from './session-role.ts';
-import { conflictAttemptsMax, foundBy } from './interpret-reply.ts';
-import { executeMessages, queryMessage } from './wire-message.ts';
+import { executeMessages } from './wire-message.ts';
 
 /** Requests of one table that arrive together. */
 export interface HandOverBatch {
@@ -129,11 +127,11 @@ export class SpoolCommit {
     const started = clock();
     let changed = true;
     try {
-      const passing = new Passing(session, new PassingStatements(target, passage), this.#context);
-      let end = (await copy(session, target, passage, group.members)) ?? (await passing.run(group.members));
+      const passing = triedGroup(session, target, passage, this.#context);
+      let end = await pass(passing, group.members);
       if (end.kind === 'away' && end.refusal.code === 'deadline' && session.usable) {
         session = open();
-        const others = new DecodedGroup(session, new TableStatements(target), this.#context);
+        const others = triedGroup(session, target, passage, this.#context);
         if ((await others.stands()) === null) end = { kind: 'slow', refusal: end.refusal };
       }
       changed = end.kind === 'changed';
@@ -141,7 +139,7 @@ export class SpoolCommit {
       if (end.kind === 'committed') {
         const seconds = (clock() - started) / 1_000;
         observe({ kind: 'group.committed', table: group.target, rows, bytes, seconds });
-        passing.tell();
+        if (passing instanceof DecodedGroup) passing.tell();
       }
       return end;
     } finally {
@@ -155,92 +153,53 @@ const waiting = rememberedOf((target: Target): Target =>
   target.waitsForDisk ? target : { ...target, waitsForDisk: true },
 );
 
-/**
- * Stores whole documents as their lane does, in one COPY. null: if a row was at fault, the statements by which a group is
- * taken apart will find out.
- */
-async function copy(
+/** Behind a statement that marks the requests as arrived. */
+function triedGroup(
   session: CommitSession,
   target: Target,
-  { spool, first, last }: HandOverBatch,
-  members: readonly Rows[],
-): Promise<HandedOver | null> {
-  if (!isCopied(target)) return null;
-  const settings = session.settings(target);
-  const { sql, count, checks } = groupStatement(target, settings, session.facts, session.shared);
-  const arrive =
+  passage: HandOverBatch,
+  context: CommitContext,
+): DocumentGroup | DecodedGroup {
+  if (!isCopied(target)) return new DecodedGroup(session, new PassingStatements(target, passage), context);
+  const { spool, first, last } = passage;
+  const advance =
     target.code.as === 'owner'
       ? requestSql('advance', { spool, relation: target.oid, first: String(first), last: String(last) })
       : `select headgate.advance('${spool}'::pg_catalog.uuid, ${target.oid}, ${first}, ${last})`;
-  const [reply] = await session.send(
-    [queryMessage(`${arrive}; ${sql}`), ...copyMessages(members)],
-    [count + 1],
-  );
-  if (reply?.kind === 'done') return { kind: 'committed' };
-  if (reply?.kind !== 'failed') return { kind: 'unknown' };
-  if (reply.sqlstate === movedState && reply.completed === 0) return { kind: 'moved' };
-  const found = foundBy(
-    reply,
-    checks.map((check) => check + 1),
-  );
-  if (found !== null) return asEnd(outcomeOf(found) ?? aborted(refusal('table_changed')));
-  return verdictOf(reply) === 'engine' ? asEnd(outcomeOf(reply) ?? aborted(refusal('internal'))) : null;
+  return new DocumentGroup(session, target, context.limits, advance);
 }
 
-class Passing {
-  readonly #group: DecodedGroup;
-
-  constructor(session: CommitSession, table: TableStatements, options: CommitContext) {
-    this.#group = new DecodedGroup(session, table, options);
+async function pass(group: DocumentGroup | DecodedGroup, given: readonly Rows[]): Promise<HandedOver> {
+  let members = given;
+  for (const member of given) {
+    const refused = group.refuse(member);
+    if (refused !== null) return asEnd(refused);
   }
-
-  tell(): void {
-    this.#group.tell();
-  }
-
-  async run(given: readonly Rows[]): Promise<HandedOver> {
-    const group = this.#group;
-    let members = given;
-    for (const member of given) {
-      const refused = group.refuse(member);
-      if (refused !== null) return asEnd(refused);
+  for (let tries = 1; ; tries++) {
+    // The position passes all of them, so all of them are stored or copies.
+    const attempt = await storeAgain(group, members, true);
+    if (attempt.kind === 'committed') return { kind: 'committed' };
+    if (attempt.kind === 'lost') return { kind: 'unknown' };
+    // The first statement of a COPY says so; between others the table's own code may.
+    const isFirst = attempt.completed === 0 || group instanceof DecodedGroup;
+    if (attempt.sqlstate === movedState && isFirst) return { kind: 'moved' };
+    const judged = blameOf(attempt);
+    if (judged.blame === 'group') return asEnd(judged.outcome);
+    if (judged.blame !== 'row' && judged.blame !== 'suspect') return away;
+    const sifted = await group.sift(members, attempt);
+    const refused = sifted.find((it): it is Outcome => 'kind' in it);
+    if (refused !== undefined) return asEnd(refused);
+    const next = sifted.filter((it): it is Rows => !('kind' in it));
+    // With NULL for what does not fit; or once more, if it may have been no row's fault.
+    const isOther = next.some((it, i) => it !== members[i]);
+    if (tries === 1 && (isOther || judged.blame === 'suspect')) {
+      members = next;
+      continue;
     }
-    for (let tries = 1; ; tries++) {
-      const attempt = await this.#store(members);
-      if (attempt.kind === 'committed') return { kind: 'committed' };
-      if (attempt.kind === 'lost') return { kind: 'unknown' };
-      if (attempt.sqlstate === movedState) return { kind: 'moved' };
-      const judged = group.judge(attempt);
-      if (judged.blame === 'group') return asEnd(judged.outcome);
-      if (judged.blame !== 'row' && judged.blame !== 'suspect') return away;
-      const sifted = await group.sift(members, attempt);
-      const refused = sifted.find((it): it is Outcome => 'kind' in it);
-      if (refused !== undefined) return asEnd(refused);
-      const next = sifted.filter((it): it is Rows => !('kind' in it));
-      // With NULL for what does not fit; or once more, if it may have been no row's fault.
-      const isOther = next.some((it, i) => it !== members[i]);
-      if (tries === 1 && (isOther || judged.blame === 'suspect')) {
-        members = next;
-        continue;
-      }
-      return this.#refused(members, attempt);
-    }
-  }
-
-  async #store(members: readonly Rows[]): Promise<StoreAttempt> {
-    for (let tries = 1; ; tries++) {
-      // The position passes all of them, so all of them are stored or copies.
-      const attempt = await this.#group.store(members, true);
-      const conflict = attempt.kind === 'failed' && this.#group.judge(attempt).blame === 'again';
-      if (!conflict || tries === conflictAttemptsMax) return attempt;
-    }
-  }
-
-  async #refused(members: readonly Rows[], failed: Failed): Promise<HandedOver> {
     const [only] = members;
     if (members.length > 1 || only === undefined) return { kind: 'refused', refusal: refusal('row_refused') };
-    const instead = await this.#group.stands();
-    return asEnd(instead ?? (await this.#group.explain(only, failed)));
+    const instead = await group.stands();
+    return asEnd(instead ?? (await group.explain(only, attempt)));
   }
 }
 

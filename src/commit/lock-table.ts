@@ -143,21 +143,6 @@ export function askedFirstSql(target: Target): string {
   return `with asked as materialized (select where ${staysSql(target)})`;
 }
 
-/** What comes before rows that are stored by a prepared statement. */
-export interface TableLock {
-  readonly statements: readonly PreparedStatement[];
-  readonly messages: readonly Buffer[];
-  /** How many statements are executed, and which of them check the table, from 0. */
-  readonly count: number;
-  readonly checks: readonly number[];
-}
-
-/** The number is sent with the engine's next answer in between, which a COPY has. `stays`: the table's staysStatement. */
-export function holdAndLook(target: Target, stays: PreparedStatement): TableLock {
-  const messages = [...holdInertMessages(target), ...executeMessages(stays.name, [])];
-  return { statements: [holdInert(target), stays], messages, count: 2, checks: [0, 1] };
-}
-
 export function textOf(value: string): WireParameter {
   return { format: 0, value: Buffer.from(value) };
 }

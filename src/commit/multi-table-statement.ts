@@ -2,8 +2,7 @@
  * How small groups of several tables are stored: one transaction in one write. Keeps what a group alone keeps. If it fails,
  * for whatever reason, each group is tried alone, and judged there.
  *
- * Rows of a table are stored by a statement of its own that the connection keeps. If it keeps enough already, documents are stored by one
- * for all such tables: it locks them, checks that each is what its requests were checked for, and stores (catalog/functions/committing.sql).
+ * Rows of a table are stored by a statement of its own that the connection keeps; if it keeps enough already, the statement is parsed each time.
  *
  * It waits for whoever holds a table or a row (of a unique index) for `sharedLockMs` at most, so that two such transactions never wait
  * for each other in a circle.
@@ -14,16 +13,14 @@ import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
-import { arrayOf, arrayTypes, documentsOf, numberOf } from './array-parameter.ts';
-import type { ArrayType } from './array-parameter.ts';
 import { askedFirstSql, isPlain, numberSql, textOf } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
 import type { PreparedStatements, PreparedStatement } from './prepared.ts';
 import type { CommitSession } from './session.ts';
 import { storeStatement, typeOids } from './statements.ts';
+import type { StatementStep } from './table-statements.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
 import { documentHead, executeDocuments, executeMessages, flushMessage } from './wire-message.ts';
-import type { WireParameter } from './wire-message.ts';
 
 /** Nothing may depend on a table's own settings or code: no code runs, no row replaces another, and COMMIT waits for the disk. */
 export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
@@ -42,44 +39,26 @@ export function ackTimeoutOf({ members }: Group): number {
   return members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
 }
 
-/** How the rows of some groups are stored together, and which groups cannot be. */
-export interface SharedStatement {
-  /** By a statement of its table. */
-  readonly own: readonly Group[];
-  /** By one statement for all of them. */
-  readonly others: readonly Group[];
-  readonly none: ReadonlySet<Group>;
-}
-
-/** `kept`: where the connection keeps its statements for tables. */
-export function sharesOf(groups: readonly Group[], kept: PreparedStatements | null): SharedStatement {
-  const [own, others, none]: [Group[], Group[], Set<Group>] = [[], [], new Set()];
-  const statements = kept === null ? [] : groups.map(({ target }) => rowsStatement(target));
-  const fit = kept?.roomFor(statements, limits.sharedStatementsRestMin);
-  for (const group of groups)
-    if (fit?.has(rowsStatement(group.target).name) === true) own.push(group);
-    // Only documents that are stored unchanged can do without.
-    else if (group.target.shape.writeMode === 'copy') others.push(group);
-    else none.add(group);
-  return { own, others, none };
-}
-
-/** Stores the rows of these groups, of each in order; all of them, or none. */
+/**
+ * Stores the rows of these groups, of each in order; all of them, or none. `kept`: where the connection keeps its statements for tables; null:
+ * it keeps none.
+ */
 export function storeTogether(
   session: CommitSession,
-  { own, others }: SharedStatement,
+  groups: readonly Group[],
   kept: PreparedStatements | null,
   boundMs: number,
 ): Promise<StoreAttempt> {
-  const rows = ownRows(own);
-  const hasOthers = others.length > 0;
-  const messages = hasOthers ? executeMessages(store.name, parametersOf(others)) : [];
+  const statements = groups.map(({ target }) => rowsStatement(target));
+  const fit = kept?.roomFor(statements, limits.sharedStatementsRestMin);
+  const isKept = ({ target }: Group) => fit?.has(rowsStatement(target).name) === true;
+  const own = groups.filter(isKept);
+  const all = [rowsOf(own), ...groups.filter((group) => !isKept(group)).map(namelessRows)];
   const shared = {
-    first: hasOthers ? [bounds, store] : [bounds],
     opening: openingOf(boundMs),
     own: own.map(({ target }) => rowsStatement(target)),
-    messages: [...rows.messages, ...messages],
-    count: 1 + rows.count + (hasOthers ? 1 : 0),
+    messages: all.flatMap(({ messages }) => messages),
+    count: all.reduce((sum, { count }) => sum + count, 1),
   };
   return session.storeShared(shared, kept);
 }
@@ -103,61 +82,59 @@ const rowsStatement = rememberedOf((target: Target): PreparedStatement => {
 });
 
 const headOf = rememberedOf((statement: PreparedStatement) => documentHead(statement.name));
+const namelessHead = documentHead('');
 
-function ownRows(groups: readonly Group[]): { readonly messages: Buffer[]; readonly count: number } {
-  const copied = groups.filter(({ target }) => target.shape.writeMode === 'copy');
+interface Executed {
+  readonly messages: readonly Buffer[];
+  readonly count: number;
+}
+
+/** By statements that the connection keeps. */
+function rowsOf(groups: readonly Group[]): Executed {
+  const copied = groups.filter(isCopied);
+  const typed = groups.filter((group) => !isCopied(group));
   const plain = executeDocuments(
     copied.flatMap(({ target, members }) => {
       const head = headOf(rowsStatement(target));
       return members.map(({ documents }) => ({ head, documents }));
     }),
   );
-  const typed = groups.filter(({ target }) => target.shape.writeMode !== 'copy');
-  return {
-    messages: [...plain.messages, ...typed.flatMap(typedRows)],
-    count: plain.count + typed.length,
-  };
+  const messages = typed.flatMap((group) => typedRows(group, rowsStatement(group.target).name));
+  return { messages: [...plain.messages, ...messages], count: plain.count + typed.length };
+}
+
+/** By the same statement, parsed for these rows. */
+function namelessRows(group: Group): Executed {
+  const { nameless } = rowsStatement(group.target);
+  if (!isCopied(group)) return { messages: [nameless, ...typedRows(group, '')], count: 1 };
+  const all = group.members.map(({ documents }) => ({ head: namelessHead, documents }));
+  const { messages, count } = executeDocuments(all);
+  return { messages: [nameless, ...messages], count };
+}
+
+function isCopied({ target: { shape } }: Group): boolean {
+  return shape.writeMode === 'copy';
 }
 
 /** All rows of a group in one statement. */
-function typedRows({ target, members }: Group): Buffer[] {
+function typedRows({ members }: Group, name: string): Buffer[] {
   const parts = members.map(({ documents, count }) => ({ documents, from: 0, to: count, without: null }));
-  return executeMessages(rowsStatement(target).name, [{ format: 0, value: parts }]);
+  return executeMessages(name, [{ format: 0, value: parts }]);
 }
-
-const { int4, jsonb, oid, text } = arrayTypes;
 
 const setting = (name: string, to: string) => `pg_catalog.set_config('${name}', ${to}, true)`;
 /** A statement is kept so that it is planned once. */
 const bounds = toStatement(
   `select ${setting('lock_timeout', `'${limits.sharedLockMs}'`)}, ${setting('statement_timeout', '$1')}, ` +
     `${setting('plan_cache_mode', `'force_generic_plan'`)}, ${numberSql}`,
-  [text.element],
+  [typeOids.text],
 );
 
 /** The number is sent before anything is locked. */
-function openingOf(boundMs: number): Buffer[] {
+function openingOf(boundMs: number): StatementStep {
   const bound = textOf(String(Math.ceil(boundMs)));
-  return [...executeMessages(bounds.name, [bound]), flushMessage];
-}
-
-const store = toStatement(
-  'select headgate.store_together($1, $2, $3, $4, $5, $6, $7)',
-  [text, text, oid, text, oid, int4, jsonb].map(({ array }) => array),
-);
-
-function parametersOf(groups: readonly Group[]): WireParameter[] {
-  const texts = (of: (group: Group) => string) =>
-    arrayOf(text, groups.map((group) => Buffer.from(of(group)))); // prettier-ignore
-  const numbers = (type: ArrayType, of: (group: Group) => number) =>
-    arrayOf(type, groups.map((group) => numberOf(of(group)))); // prettier-ignore
-  return [
-    texts(({ target }) => relationName(target)),
-    texts(({ target }) => quoteIdentifier(target.shape.columns[0]?.name ?? '')),
-    numbers(oid, ({ target }) => target.oid),
-    texts(({ target }) => target.shape.version),
-    numbers(oid, ({ target }) => target.code.owner),
-    numbers(int4, ({ rows }) => rows),
-    documentsOf(groups.flatMap(({ members }) => members)),
-  ];
+  return {
+    statement: bounds,
+    messages: (name = bounds.name) => [...executeMessages(name, [bound]), flushMessage],
+  };
 }

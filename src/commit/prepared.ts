@@ -16,29 +16,6 @@ export interface PreparedStatement {
   readonly nameless: Buffer;
 }
 
-/** Rows that one statement stores in a table, and whatever is sent after it. */
-export interface PreparedRows {
-  /** The statement that stores them. */
-  readonly statement: PreparedStatement;
-  readonly messages: readonly Buffer[];
-  /** How many statements are executed, and which of them check the table, from 0. */
-  readonly count: number;
-  readonly checks: readonly number[];
-}
-
-/** Rows of several tables. */
-export interface SharedRows {
-  /** Statements that are used whatever the tables are. */
-  readonly first: readonly PreparedStatement[];
-  /** What is sent before anything is locked. */
-  readonly opening: readonly Buffer[];
-  /** Statements of the tables. */
-  readonly own: readonly PreparedStatement[];
-  readonly messages: readonly Buffer[];
-  /** How many statements are executed. */
-  readonly count: number;
-}
-
 export function toStatement(sql: string, types: readonly number[]): PreparedStatement {
   const hash = createHash('sha256')
     .update(`${types.join(' ')} ${sql}`)

@@ -62,6 +62,8 @@ function engineOf(members: readonly Rows[], kinds: readonly Kind[], conflicts: n
     stored,
     seen,
     deps: {
+      siftsMax: 1,
+      fruitlessMax: Infinity,
       refuse: () => null,
       store: (unit: readonly Rows[]) => Promise.resolve(take(unit)),
       storeEach: (units: readonly (readonly Rows[])[]) => {
@@ -71,9 +73,6 @@ function engineOf(members: readonly Rows[], kinds: readonly Kind[], conflicts: n
             assert(!chains.slice(i + 1).some((other) => other.has(chain)), 'a chain is in one unit');
         return Promise.resolve(units.map(take));
       },
-      judge: ({ sqlstate }: Failed) => ({
-        blame: sqlstate === '40P01' ? ('again' as const) : ('row' as const),
-      }),
       stands: () => Promise.resolve(null),
       explain: () => Promise.resolve(refused),
       sift: (some: readonly Rows[]) =>
@@ -139,6 +138,94 @@ test('the search for the row at fault stores exactly what single commits would, 
   );
 });
 
+/** An engine that stores each unit in a transaction of its own and may name the member that it refuses, as COPY does. */
+function copying(bad: ReadonlySet<Rows>, names: boolean, sqlstate = '23514') {
+  const stored: Rows[] = [];
+  const seen = { attempts: 0 };
+  const store = (members: readonly Rows[]): Promise<StoreAttempt> => {
+    seen.attempts++;
+    if (members.some((member) => bad.has(member))) return Promise.resolve(failedWith(sqlstate));
+    stored.push(...members);
+    return Promise.resolve({ kind: 'committed' });
+  };
+  const deps = {
+    siftsMax: 3,
+    fruitlessMax: 48,
+    refuse: () => null,
+    store,
+    storeEach: async (units: readonly (readonly Rows[])[]) => {
+      const attempts: StoreAttempt[] = [];
+      for (const unit of units) attempts.push(await store(unit));
+      return attempts;
+    },
+    stands: () => Promise.resolve(null),
+    explain: () => Promise.resolve(refused),
+    sift: (members: readonly Rows[]) => {
+      const named = names ? members.findIndex((member) => bad.has(member)) : -1;
+      return Promise.resolve(members.map((rows, place) => (place === named ? refused : rows)));
+    },
+  };
+  return { stored, seen, deps };
+}
+
+test('the search in a group stored by COPY refuses exactly the requests with a bad row and stores all others once, in a bounded number of attempts', async () => {
+  const kind = fc.record({ bad: fc.boolean(), chain: fc.integer({ min: -4, max: 1 }) });
+  await fc.assert(
+    fc.asyncProperty(fc.array(kind, { minLength: 1, maxLength: 40 }), fc.boolean(), async (kinds, names) => {
+      const chains: Chain[] = [{ broken: false }, { broken: false }];
+      const members = kinds.map(({ chain }): Rows => ({
+        ...rowsOf(target, '1'),
+        chain: chains[chain] ?? null,
+      }));
+      const bad = new Set(members.filter((_, i) => kinds[i]?.bad === true));
+      const { deps, stored, seen } = copying(bad, names);
+      const outcomes = await settle(deps, members);
+      const broken = new Set<Chain>();
+      const expected = members.map((member) => {
+        if (member.chain !== null && broken.has(member.chain)) return 'chain_broken';
+        if (bad.has(member) && member.chain !== null) broken.add(member.chain);
+        return bad.has(member) ? 'row_refused' : 'committed';
+      });
+      assert.deepEqual(
+        outcomes.map((o) => (o.kind === 'committed' ? o.kind : o.refusal.code)),
+        expected,
+      );
+      assert.deepEqual(new Set(stored), new Set(members.filter((_, i) => expected[i] === 'committed')));
+      assert.equal(stored.length, new Set(stored).size);
+      for (const chain of chains) assert.equal(chain.broken, broken.has(chain));
+      assert(seen.attempts <= 4 + 2 * members.length, `${seen.attempts} for ${members.length}`);
+    }),
+  );
+});
+
+test('a group whose COPY error names the row is stored with one more attempt', async () => {
+  const members = Array.from({ length: 100 }, () => rowsOf(target, '1'));
+  const { deps, seen } = copying(new Set(members.slice(57, 58)), true);
+  const outcomes = await settle(deps, members);
+  assert.equal(seen.attempts, 2);
+  assert.deepEqual(
+    outcomes.map(({ kind }) => kind),
+    members.map((_, i) => (i === 57 ? 'aborted' : 'committed')),
+  );
+});
+
+test("an error that is no row's fault gives its own rows 503, and the search ends soon if nothing can be stored", async () => {
+  const away: Outcome = { kind: 'aborted', refusal: refusal('engine_unavailable') };
+  const members = Array.from({ length: 2_048 }, () => rowsOf(target, '1'));
+  // Something that only some rows need cannot be reached.
+  const some = copying(new Set(members.slice(0, 10)), true, '08006');
+  assert.deepEqual(
+    (await settle(some.deps, members)).map((o) => o.kind),
+    members.map((_, i) => (i < 10 ? 'aborted' : 'committed')),
+  );
+  const all = copying(new Set(members), true, '08006');
+  assert.deepEqual(
+    await settle(all.deps, members),
+    members.map(() => away),
+  );
+  assert(all.seen.attempts <= 48 + 60, String(all.seen.attempts));
+});
+
 test('one bad request of two thousand costs two more passes', async () => {
   const kinds = Array.from({ length: 2_000 }, (_, i) => ({ bad: i === 777, needs: 0, chain: -1 }));
   const members = kinds.map(() => rowsOf(target, '1'));
@@ -173,7 +260,6 @@ test('members that are only suspected fail alone twice, together, before they ar
   const fail = () => failedWith('XX000');
   const deps = {
     ...engineOf(members, [], 0).deps,
-    judge: () => ({ blame: 'suspect' as const }),
     store: () => Promise.resolve((seen.transactions++, fail())),
     storeEach: (units: readonly unknown[]) => Promise.resolve((seen.transactions++, units.map(fail))),
   };

@@ -2,36 +2,32 @@
  * Finds out which of a group's members the engine refuses, so that only their senders are refused. Pure: attempts
  * are made by the functions it is given.
  *
- * All members go together; nearly always that is all. When a row is refused, members that cannot be stored in any order
- * are taken out, and the rest goes together again. If that fails, too, they go in order, each part of the group on its own inside
- * one transaction, and parts that fail are cut smaller until the members at fault are alone.
+ * All members go together; nearly always that is all. When a row is refused, members that cannot be stored in any order, or that hold the row
+ * which a COPY names, are taken out, and the rest goes together again. If that fails, too, they go in order, each part of the group on its own,
+ * and parts that fail are cut smaller until the members at fault are alone.
  * The parts are tried in order, and a member is refused for good only when no row before it may still be stored: it may
  * need one of them. Rows of a chain never pass earlier rows of it, and are not tried once one of those was refused.
  */
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { chainBroken, Chains } from './chains.ts';
+import { blameOf } from './error-cause.ts';
 import type { Failed } from './round-trip.ts';
 import { conflictAttemptsMax } from './interpret-reply.ts';
-import type { StoreAttempt, Committed } from './interpret-reply.ts';
+import type { Committed, StoreAttempt } from './interpret-reply.ts';
 
-/** A group whose rows the engine decodes: DecodedGroup, and what tests put in its place. */
+/** A group that is copied (DocumentGroup), one whose rows the engine decodes (DecodedGroup), and what tests put in their place. */
 export interface TriedGroup {
+  /** How often members are taken out, and the rest goes together again, before the group is cut. */
+  readonly siftsMax: number;
+  /** Parts in a row that fail through no fault of a row, before the rest is given up for now. */
+  readonly fruitlessMax: number;
   /** The outcome of a member that is not even tried; null: it is tried. */
   refuse(member: Rows): Outcome | null;
-  /** Stores all rows, or none. */
-  store(members: readonly Rows[]): Promise<StoreAttempt>;
-  /** Each unit on its own, in order, in one transaction. */
+  /** Stores all rows, or none. `whole`: fails if one of them is to be set apart, because its delivery's id is that of another delivery. */
+  store(members: readonly Rows[], whole?: boolean): Promise<StoreAttempt>;
+  /** Each unit on its own, in order; in one transaction if that can be. */
   storeEach(units: readonly (readonly Rows[])[]): Promise<readonly StoreAttempt[]>;
-  /**
-   * What a failed attempt means: a row of it is at fault, or may be (`suspect`: it is if it fails alone, twice), or none is:
-   * `again` soon, perhaps without the others (`elsewhere`), or an outcome for all.
-   */
-  judge(
-    failed: Failed,
-  ):
-    | { readonly blame: 'row' | 'suspect' | 'again' | 'elsewhere' }
-    | { readonly blame: 'group'; readonly outcome: Outcome };
   /** Called before members are refused that were only suspected: null, or the outcome of them all instead. */
   stands(): Promise<Outcome | null>;
   /** The outcome of a member that was refused alone. */
@@ -67,10 +63,25 @@ export async function settle(group: TriedGroup, given: readonly Rows[]): Promise
   return members.map(({ outcome }) => outcome ?? unreachable());
 }
 
+/** Stores all of these, or none; tries again what the engine ends through no fault of theirs. `whole`: see TriedGroup. */
+export async function storeAgain(
+  group: Pick<TriedGroup, 'store'>,
+  members: readonly Rows[],
+  whole = false,
+): Promise<StoreAttempt> {
+  for (let tries = 1; ; tries++) {
+    const attempt = await group.store(members, whole);
+    const conflict = attempt.kind === 'failed' && blameOf(attempt).blame === 'again';
+    if (!conflict || tries === conflictAttemptsMax) return attempt;
+  }
+}
+
 class Settling {
   readonly chains = new Chains();
   readonly #group: TriedGroup;
   readonly #suspects: Member[] = [];
+  /** Parts since the last that was stored that failed through no fault of a row. */
+  #fruitless = 0;
 
   constructor(group: TriedGroup) {
     this.#group = group;
@@ -83,22 +94,25 @@ class Settling {
     }
     const ready = this.#unbroken(members.filter(({ outcome }) => outcome === null));
     if (ready.length === 0) return;
-    const given = ready.map(({ rows }) => rows);
-    const attempt = await this.#store(ready);
-    if (this.#settleWhole(ready, attempt) || attempt.kind !== 'failed') return;
-    const nobodys = /^(again|elsewhere)$/.test(this.#group.judge(attempt).blame);
-    const left = nobodys ? ready : await this.#sift(ready, attempt);
-    if (left.length === 0) return;
-    let failed = attempt;
-    if (left.length < ready.length || left.some(({ rows }, i) => rows !== given[i])) {
-      const again = await this.#store(left);
-      if (this.#settleWhole(left, again) || again.kind !== 'failed') return;
-      failed = again;
+    let left = ready;
+    let failed = await this.#store(left);
+    for (let sifts = 0; ; sifts++) {
+      if (this.#settleWhole(left, failed) || failed.kind !== 'failed') return;
+      if (sifts === this.#group.siftsMax || this.#isNobodys(failed)) break;
+      const given = left.map(({ rows }) => rows);
+      left = await this.#sift(left, failed);
+      if (left.length === 0) return;
+      if (left.length === given.length && left.every(({ rows }, i) => rows === given[i])) break;
+      failed = await this.#store(left);
     }
     const [only] = left;
-    const { blame } = this.#group.judge(failed);
+    const { blame } = blameOf(failed);
     if (blame === 'row' && left.length === 1 && only !== undefined) return this.#refuse(only, failed);
     await this.#settleParts(left);
+  }
+
+  #isNobodys(failed: Failed): boolean {
+    return /^(again|elsewhere)$/.test(blameOf(failed).blame);
   }
 
   /** The members that may still be stored. */
@@ -121,7 +135,7 @@ class Settling {
     if (attempt.kind === 'committed') this.#commit(unit, attempt);
     else if (attempt.kind === 'lost') this.#refuseAll(unit, lost);
     else {
-      const judged = this.#group.judge(attempt);
+      const judged = blameOf(attempt);
       if (judged.blame !== 'group') return false;
       this.#refuseAll(unit, judged.outcome);
     }
@@ -139,18 +153,17 @@ class Settling {
     }
   }
 
-  async #store(unit: Unit): Promise<StoreAttempt> {
-    for (let tries = 1; ; tries++) {
-      const attempt = await this.#group.store(unit.map(({ rows }) => rows));
-      const conflict = attempt.kind === 'failed' && this.#group.judge(attempt).blame === 'again';
-      if (!conflict || tries === conflictAttemptsMax) return attempt;
-    }
+  #store(unit: Unit): Promise<StoreAttempt> {
+    return storeAgain(
+      this.#group,
+      unit.map(({ rows }) => rows),
+    );
   }
 
   async #settleParts(members: Unit): Promise<void> {
     let units = cut(members);
     for (let pass = 1; units.length > 0; pass++) {
-      if (pass > passesMax) return units.forEach((unit) => this.#refuseAll(unit, away));
+      if (pass > passesMax || this.#isFruitless) return units.forEach((unit) => this.#refuseAll(unit, away));
       units = await this.#pass(units);
     }
   }
@@ -164,6 +177,7 @@ class Settling {
       for (const { rows } of unit) if (rows.chain !== null) waiting.add(rows.chain);
     };
     for (let at = 0; at < units.length;) {
+      if (this.#isFruitless) return [...again, ...units.slice(at)];
       const block: Unit[] = [];
       const chains = new Set<Chain>();
       for (; at < units.length && block.length < unitsMax; at++) {
@@ -190,13 +204,19 @@ class Settling {
     return again;
   }
 
+  get #isFruitless(): boolean {
+    return this.#fruitless >= this.#group.fruitlessMax;
+  }
+
   /** Returns what has to be tried again of this unit; `behind`: rows before it have to be, too. */
   async #settleUnit(unit: Unit, end: StoreAttempt, behind: boolean): Promise<Unit[]> {
+    if (end.kind === 'committed') this.#fruitless = 0;
+    else if (end.kind === 'failed' && this.#isNobodys(end)) this.#fruitless += 1;
     if (end.kind !== 'failed') {
       this.#settleWhole(unit, end);
       return [];
     }
-    const judged = this.#group.judge(end);
+    const judged = blameOf(end);
     const [only] = unit;
     if (judged.blame === 'group') this.#refuseAll(unit, judged.outcome);
     else if (unit.length > 1) return cut(unit);

@@ -13,8 +13,7 @@ import { aborted, failedHere, isInDoubt, isRaised, outcomeOf } from './error-cau
 import { connectionOf } from './commit-connection.ts';
 import type { CommitConnection, SessionFacts } from './commit-connection.ts';
 import { isPlain } from './lock-table.ts';
-import type { TableLock } from './lock-table.ts';
-import type { PreparedRows, PreparedStatements, SharedRows } from './prepared.ts';
+import type { PreparedStatements, PreparedStatement } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
 import type { Failed, LostConnection, EngineReply } from './round-trip.ts';
 import { toRuns } from './group-statements.ts';
@@ -26,7 +25,7 @@ import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
 import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-reset.ts';
 import type { ResetSettings } from './session-reset.ts';
 
-export interface CommitSessionOptions {
+export interface SessionOptions {
   readonly client: PoolClient;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
@@ -43,18 +42,29 @@ export interface CommitSessionOptions {
   readonly fateHere: (xid: string) => Promise<TransactionEnd | null>;
 }
 
+/** Rows of several tables. */
+export interface SharedRows {
+  /** What is sent before anything is locked. */
+  readonly opening: StatementStep;
+  /** Statements of the tables that the connection keeps. */
+  readonly own: readonly PreparedStatement[];
+  readonly messages: readonly Buffer[];
+  /** How many statements are executed. */
+  readonly count: number;
+}
+
 /** How a transaction has ended. */
 export type TransactionEnd = 'committed' | 'aborted';
 
 export class CommitSession {
-  readonly #options: CommitSessionOptions;
+  readonly #options: SessionOptions;
   readonly #connection: CommitConnection;
   readonly #prepared: PreparedStatements;
   #usable = true;
   /** One row per statement: set when the engine reports that one statement met a row twice. */
   #singly = false;
 
-  constructor(options: CommitSessionOptions) {
+  constructor(options: SessionOptions) {
     this.#options = options;
     this.#connection = connectionOf(options.client);
     this.#prepared = this.#connection.prepared;
@@ -143,24 +153,25 @@ export class CommitSession {
   }
 
   /**
-   * Stores rows by a prepared statement, behind `hold`. If it fails, nothing is stored, and another way of storing may tell better what
-   * is wrong with the rows or the table. `'not worth it'`: nothing was sent to the engine.
+   * Stores rows by `statement`, which `then` executes; `before` locks and checks the table. If it fails, nothing is stored, and another way of
+   * storing may tell better what is wrong with the rows or the table. `'not worth it'`: nothing was sent to the engine.
    */
-  async storePrepared(rows: PreparedRows, hold: TableLock): Promise<StoreAttempt | 'not worth it'> {
-    if (this.isNameless || !this.#prepared.isWorthwhile(rows.statement)) return 'not worth it';
-    const [reply = lost] = await this.send(this.#behind(hold, rows), [hold.count + rows.count]);
+  async storePrepared(
+    statement: PreparedStatement,
+    before: readonly StatementStep[],
+    then: readonly StatementStep[],
+  ): Promise<StoreAttempt | 'not worth it'> {
+    if (this.isNameless || !this.#prepared.isWorthwhile(statement)) return 'not worth it';
+    const steps = [...before, ...then];
+    const messages = [
+      ...this.#opening(before, this.#prepare(steps), true),
+      ...this.#execute(then),
+      syncMessage,
+    ];
+    const [reply = lost] = await this.send(messages, [steps.length]);
     if (reply.kind === 'done') this.#prepared.succeeded();
     if (isForgotten(reply)) this.#prepared.forgotten();
-    const checks = [...hold.checks, ...rows.checks.map((it) => it + hold.count)];
-    return foundBy(reply, checks) ?? this.settled(reply);
-  }
-
-  #behind(hold: TableLock, { statement, messages }: PreparedRows): Buffer[] {
-    const prepare = this.#prepared.prepare([...hold.statements, statement]);
-    // Even preparing the rows' own statement may wait for a lock on the table.
-    const own = prepare.indexOf(statement.messages[0] ?? syncMessage);
-    const first = own < 0 ? prepare.length : own;
-    return [...prepare.slice(0, first), ...hold.messages, ...prepare.slice(first), ...messages, syncMessage];
+    return reply.kind === 'failed' ? this.settled(told(reply, steps, 0)) : this.settled(reply);
   }
 
   /**
@@ -169,8 +180,8 @@ export class CommitSession {
    */
   async storeShared(rows: SharedRows, kept: PreparedStatements | null): Promise<StoreAttempt> {
     const messages = [
-      ...this.#prepared.prepare(rows.first),
-      ...rows.opening,
+      ...this.#prepare([rows.opening]),
+      ...this.#execute([rows.opening]),
       // May wait for a lock on its table.
       ...(kept?.prepare(rows.own) ?? []),
       ...rows.messages,
@@ -194,7 +205,7 @@ export class CommitSession {
     const first = this.#first;
     const last = this.#last(table.target);
     for (let tries = 1; ; tries++) {
-      const opening = this.#opening(table, before, this.#prepare(steps));
+      const opening = this.#opening(before, this.#prepare(steps), isLate(table));
       // The number of the transaction is sent before its commit begins.
       const messages = inTurn(first.messages, opening, this.#execute(then), last.messages, [
         flushMessage,
@@ -239,7 +250,7 @@ export class CommitSession {
     const mark = markOf(table.target, this.facts);
     const send = () => {
       const prepare = this.#prepare([...before, ...steps.flat(), ...after], true);
-      const messages = [beginMessage, ...first.messages, ...this.#opening(table, before, prepare)];
+      const messages = [beginMessage, ...first.messages, ...this.#opening(before, prepare, isLate(table))];
       messages.push(syncMessage, mark.message);
       const expected = [1, first.count + before.length, mark.count];
       for (const unit of steps) {
@@ -286,7 +297,7 @@ export class CommitSession {
     const steps = [...before, ...rows];
     const first = this.#first;
     const mark = markOf(table.target, this.facts);
-    const opening = this.#opening(table, before, this.#prepare(steps, true));
+    const opening = this.#opening(before, this.#prepare(steps, true), isLate(table));
     const replies = await this.send(
       inTurn([beginMessage, ...first.messages], opening, this.#execute(rows), [
         syncMessage,
@@ -322,7 +333,7 @@ export class CommitSession {
     const then = [...rows, table.confirm];
     const steps = [...before, ...then];
     const first = this.#first;
-    const opening = this.#opening(table, before, this.#prepare(steps, true));
+    const opening = this.#opening(before, this.#prepare(steps, true), isLate(table));
     const [, reply = lost] = await this.send(
       inTurn([beginMessage, ...first.messages], opening, this.#execute(then), [syncMessage, abortMessage]),
       [1, first.count + steps.length, 1],
@@ -380,20 +391,11 @@ export class CommitSession {
   }
 
   /**
-   * The first steps, and what has to be prepared. Preparing a statement locks the tables in it: where a deletion waits for everybody else
-   * (lock-table.ts) that lock comes after those that the first steps take, so that nobody waits in a circle.
+   * The first steps, and what has to be prepared. Preparing a statement locks the tables in it. `late`: that comes after the locks that the
+   * first steps take, and after what they say.
    */
-  *#opening(
-    { target }: TableStatements,
-    before: readonly StatementStep[],
-    prepare: readonly Buffer[],
-  ): Generator<Buffer> {
-    if (target.shape.newest === undefined || prepare.length === 0) {
-      yield* prepare;
-      yield* this.#execute(before);
-      return;
-    }
-    const ofFirst = new Set(before.flatMap(({ statement }) => statement?.messages ?? []));
+  *#opening(before: readonly StatementStep[], prepare: readonly Buffer[], late: boolean): Generator<Buffer> {
+    const ofFirst = new Set(late ? before.flatMap(({ statement }) => statement?.messages ?? []) : prepare);
     for (const message of prepare) if (ofFirst.has(message)) yield message;
     yield* this.#execute(before);
     for (const message of prepare) if (!ofFirst.has(message)) yield message;
@@ -402,6 +404,11 @@ export class CommitSession {
   #execute(steps: readonly StatementStep[]): Iterable<Buffer> {
     return executeSteps(steps, this.isNameless);
   }
+}
+
+/** Where a deletion waits for everybody else (lock-table.ts), nobody waits in a circle so. */
+function isLate({ target }: TableStatements): boolean {
+  return target.shape.newest !== undefined;
 }
 
 /** One statement met the same row twice: keys that differ in a document are one key to the engine. */

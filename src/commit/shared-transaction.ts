@@ -31,10 +31,10 @@ import type { GroupResult } from './owner-scheduler.ts';
 export interface GroupTransactions {
   alone(group: Group): Promise<GroupResult>;
   /**
-   * One outcome per member of each group; null: nothing is stored, of this group or of all, and it may go alone. Storing the rows of
+   * One outcome per member of each group; null: nothing is stored, and each may go alone. Storing the rows of
    * a table takes `boundMs` at most, or everything fails.
    */
-  together(groups: readonly Group[], boundMs: number): Promise<readonly (readonly Outcome[] | null)[] | null>;
+  together(groups: readonly Group[], boundMs: number): Promise<readonly (readonly Outcome[])[] | null>;
   /** Whether a table's groups may ever share. */
   mayShare(group: Group): boolean;
 }

@@ -146,7 +146,7 @@ export class TableStatements {
     this.#remove = remove === null ? null : sql(remove, rowTypes);
     const probe = removeProbeStatement(target);
     this.#removeProbe = probe === null ? null : sql(probe, rowTypes);
-    this.#stays = staysStep(target);
+    this.#stays = isPlain(target) && code.functionsIn !== null ? staysStep(target) : null;
   }
 
   /** Decodes these columns of some rows and discards them. */
@@ -196,10 +196,7 @@ export class TableStatements {
         this.confirm,
       ];
     if (this.#stays === null) return [lock(), this.confirm];
-    return [
-      { statement: holdInert(target), messages: (name) => holdInertMessages(target, name), checks: true },
-      this.#stays,
-    ];
+    return [holdStep(target), this.#stays];
   }
 
   /** The step that stores no rows. */
@@ -299,11 +296,17 @@ export interface ProbeStatement {
 
 const noMessage = Buffer.alloc(0);
 
-function staysStep(target: Target): StatementStep | null {
-  if (!isPlain(target) || target.code.functionsIn === null) return null;
+/** Locks a table that runs no code. Whether it is the right table, staysStep asks. */
+export const holdStep = rememberedOf((target: Target): StatementStep => {
+  const statement = holdInert(target);
+  return fixed({ statement, messages: (name) => holdInertMessages(target, name), checks: true });
+});
+
+/** Before and after rows of a table that runs no code: whether it is the one of the target. */
+export const staysStep = rememberedOf((target: Target): StatementStep => {
   const statement = staysStatement(target);
   return fixed({ statement, messages: (name = statement.name) => executeMessages(name, []), checks: true });
-}
+});
 
 /** For a row that meets no other the SQLSTATE matters: Citus loses it when it copies. */
 function goesByValues({ shape, code }: Target, rows: number): boolean {
@@ -344,7 +347,7 @@ const path = sql(settingStatements.path, [text]);
 const pins = sql(settingStatements.pins, [text]);
 const number = sql(`select ${numberSql}`, []);
 
-/** Settings for one transaction only. */
+/** TransactionSettings for one transaction only. */
 export interface TransactionSettings {
   /** Whether COMMIT waits for the disk: never, as the session is set, or whatever the session is set to. */
   readonly commit: 'off' | 'as it is' | 'at least on';

@@ -160,7 +160,7 @@ suite('hand-over', () => {
           cuts += proxy.cuts - before;
         }
         t.diagnostic(`${cuts} cuts, ${all.size} requests`);
-        assert(cuts > 10, `${cuts} cuts`);
+        assert(cuts > 4, `${cuts} cuts`);
       });
     }
 
@@ -230,9 +230,22 @@ suite('hand-over', () => {
         // It stands alone, in front.
         if (slow.get(target.oid)?.first === 34n) now += 31_000;
       }
+      assert.ok(now > 0, 'it stands in front for its time before it is refused');
       const ids = Array.from({ length: 40 }, (_, id) => id);
       assert.deepEqual([await stored(), await refused()], [ids.filter((id) => id !== 33), [33]]);
     });
+
+  test('a spooled request that a constraint refuses is kept for the owner even if the table has a rule', async (t) => {
+    const { target, beside, client, refused, stored, again } = await stage(t, tables[0] ?? '');
+    // COPY knows no rules. An INSERT would store nothing, and be done.
+    await client.query('create rule nothing as on insert to kept do instead nothing');
+    const ruled = await again();
+    const all = new Map<bigint, Buffer>();
+    for (let id = 0; id < 3; id++) all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id === 1)));
+    const stages = { ...beside, catalog: { ...beside.catalog, current: () => ruled } };
+    while (!(await handOver(stages, target, all)));
+    assert.deepEqual([await stored(), await refused()], [[0, 2], [1]]);
+  });
 
   test('code of a table that says what Headgate says is believed for its own row alone', async (t) => {
     const { target, through, client, refused, stored, again } = await stage(t, 'data JSONB');

@@ -7,7 +7,7 @@ import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { ask, consoleLink, openBrowser, openConsole, openPage, post } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
-import { requireTool } from '../support/tools.ts';
+import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 const overview = (page: Page) => page.getByRole('heading', { name: 'Overview' }).waitFor();
@@ -15,7 +15,7 @@ const tokenOf = (page: Page) => page.evaluate<string>(`sessionStorage.getItem('h
 
 suite('getting into the console', () => {
   test('a link, new tabs without a cookie, other databases, and a logout that ends all tabs', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const { port } = headgate.ports.admin;
@@ -126,7 +126,7 @@ suite('getting into the console', () => {
   });
 
   test('wrong passwords are limited, right ones are not, and a deep link survives the login', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t, { env: { HEADGATE_SQL_PASSWORD: 'the right one' } });
     const { port } = headgate.ports.admin;

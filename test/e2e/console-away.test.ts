@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { ask, openBrowser, openPage, post } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
-import { requireTool } from '../support/tools.ts';
+import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 /** Whether the bar above live requests says this; the answers of the listener say what is true. */
@@ -19,7 +19,7 @@ const green = (page: Page): Promise<number> => page.locator('.live .dot.on').cou
 
 suite('the console while something is away', () => {
   test('a database that is stopped, frozen and restarted, and a Headgate that stops', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const server = await MortalServer.start(t);
     const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: server.databaseUrl } });

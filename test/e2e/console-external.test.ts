@@ -15,7 +15,7 @@ import type { Tried } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
-import { requireTool } from '../support/tools.ts';
+import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 const database = 'postgres';
@@ -300,7 +300,7 @@ suite('the console in front of a PostgreSQL of somebody else', () => {
     const env = { HEADGATE_DATABASE_URL: server.databaseUrl, HEADGATE_LISTENERS: '2' };
     const headgate = await startHeadgate(t, { env });
     const root = await tables(t, headgate);
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const browser = await openBrowser(t, chromium, 'attacker.example');
     const base = `${headgate.adminUrl}/console/`;

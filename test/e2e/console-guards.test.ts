@@ -16,7 +16,7 @@ import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { root } from '../support/package.ts';
 import { run } from '../support/run.ts';
-import { requireTool } from '../support/tools.ts';
+import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 const assets = fileURLToPath(new URL('../../console/', import.meta.url));
@@ -368,7 +368,7 @@ suite('the console and who may have what', () => {
     );
     await t.test('the console bounds rows, bytes, statements and time', () => bounds(headgate, root));
     await t.test('each role sees its own requests in the console', async (inner) => {
-      const chromium = requireTool(inner, 'chromium');
+      const chromium = requireBrowser(inner);
       if (chromium !== null) await keepsApart(t, headgate, chromium);
     });
     await t.test('headgate tail shows new requests and their content', () => tells(t, headgate, root));

@@ -5,12 +5,12 @@ import { suite, test } from 'node:test';
 import { openBrowser, openConsole, openPage } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
-import { requireTool } from '../support/tools.ts';
+import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 suite('colours, counts and search in the console', () => {
   test('the console does not show a 202, a handshake or a repetition as a refusal', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const server = await MortalServer.start(t);
     const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: server.databaseUrl } });
@@ -53,14 +53,16 @@ suite('colours, counts and search in the console', () => {
   });
 
   test('the console finds the last of 600 tables and counts all', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
-    const names = Array.from({ length: 600 }, (_, i) => `t_${String(i).padStart(3, '0')}`);
-    for (const name of names)
+    for (const name of ['t_000', 't_599', `"zz'""%_"`])
       await client.query(`CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook')`);
-    await client.query(`CREATE TABLE "zz'""%_" (data JSONB) WITH (connector = 'webhook')`);
+    // The console reads what the catalog has; so many statements would take a minute.
+    await client.query(`DO $$ BEGIN FOR i IN 1..598 LOOP EXECUTE format('CREATE TABLE t_%s (data JSONB)', lpad(i::text, 3, '0')); END LOOP; END $$;
+      INSERT INTO headgate.webhook_table SELECT (jsonb_populate_record(w, jsonb_build_object('relation', 't_' || lpad(i::text, 3, '0')))).*
+      FROM headgate.webhook_table w, generate_series(1, 598) i WHERE w.relation = 't_000'::regclass`);
     const { rows } = await client.query<{ n: string }>('SELECT count(*) AS n FROM headgate.webhook_table');
     const { page, complaints } = await openConsole(t, headgate, chromium);
     await page.getByText(`${rows[0]?.n} endpoints`, { exact: true }).waitFor();

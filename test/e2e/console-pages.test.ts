@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { ask, consoleLink, openBrowser, openConsole, openPage } from '../support/console.ts';
 import { holds, serious } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
-import { requireTool } from '../support/tools.ts';
+import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 const hashOf = (page: Page): string => new URL(page.url()).hash;
@@ -20,7 +20,7 @@ async function plotOf(page: Page) {
 
 suite('the pages of the console', () => {
   test('charts with figures, a click, a drag; SQL that is remembered; zones; phones', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
@@ -193,7 +193,7 @@ suite('the pages of the console', () => {
   });
 
   test("the console's first load is at most 60 KiB, and all of it 250", async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const { page } = await openPage(await openBrowser(t, chromium, 'attacker.example'));

@@ -4,12 +4,12 @@ import { createHmac } from 'node:crypto';
 import { suite, test } from 'node:test';
 import { openConsole } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
-import { requireTool } from '../support/tools.ts';
+import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 suite('a refused request in the console', () => {
   test('the explanation of a 401 agrees with its reason: what was not kept is not missing', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
@@ -49,7 +49,7 @@ suite('a refused request in the console', () => {
   });
 
   test('a request of which not all was kept is neither retried nor sent again, and says so as psql does', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t, { env: { HEADGATE_BODY_BYTES_MAX: '1000000' } });
     const client = await headgate.client(t);

@@ -10,7 +10,7 @@ import { openBrowser, openPage, post } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
-import { requireTool } from '../support/tools.ts';
+import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 const database = 'postgres';
@@ -124,7 +124,7 @@ suite('the list of all requests, for roles and in outages', () => {
   });
 
   test("the request list survives a killed or frozen database, and a session's end", async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const server = await MortalServer.start(t);
     const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: server.databaseUrl } });

@@ -8,7 +8,7 @@ import { openConsole } from '../support/console.ts';
 import { serious } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
-import { requireTool } from '../support/tools.ts';
+import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 const rows = (page: Page) => page.locator('.lines .line');
@@ -77,7 +77,7 @@ async function filled(headgate: Headgate, client: Client): Promise<void> {
 
 suite('the list of all requests', () => {
   test('the request list shows each request once, explains refusals, and has a URL for every state', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);

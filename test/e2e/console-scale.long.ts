@@ -15,7 +15,7 @@ import type { RowPlace } from '../../src/console/row-pages.ts';
 import { openConsole } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
-import { requireTool } from '../support/tools.ts';
+import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 const tables = Number(process.env['CONSOLE_SCALE_TABLES'] ?? 10_000);
@@ -145,7 +145,7 @@ async function tenMillions(client: Client, t: TestContext): Promise<void> {
 
 suite('the console in front of much', () => {
   test('10,000 endpoints, 500 requests a second, 10 million rows, 25 MB', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);

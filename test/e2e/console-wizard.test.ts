@@ -13,7 +13,8 @@ import { holds } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
-import { findTool, requireTool } from '../support/tools.ts';
+import { findTool, requireBrowser } from '../support/tools.ts';
+import { sampleOf, sampleSeed } from '../support/sample.ts';
 import { within } from '../support/within.ts';
 
 interface Tried {
@@ -232,8 +233,8 @@ interface Api {
   (path: string, body: unknown): Promise<{ readonly status: number; readonly value: unknown }>;
 }
 
-/** Every sender's table can be made, refuses all until it has its secret, and stores a test that is signed with it. */
-async function knowsAll(headgate: Headgate, api: Api, senders: readonly SenderInfo[]): Promise<void> {
+/** A sender's table can be made, refuses all until it has its secret, and stores a test that is signed with it. */
+async function knows(headgate: Headgate, api: Api, senders: readonly SenderInfo[]): Promise<void> {
   for (const it of senders) {
     const table = `w_${it.id}`;
     const made = await api('make-secret', { sender: it.id, placeholder: true });
@@ -268,7 +269,7 @@ async function knowsAll(headgate: Headgate, api: Api, senders: readonly SenderIn
 
 suite('the wizard', () => {
   test('the wizard leads from a sender to its first delivery, interrupted at each step', async (t) => {
-    const chromium = requireTool(t, 'chromium');
+    const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
     const { page, complaints } = await openConsole(t, headgate, chromium);
@@ -286,7 +287,8 @@ suite('the wizard', () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('every sender: a table that refuses all until it has its secret', async (t) => {
+  test('a table of each sender refuses all until it has its secret', async (t) => {
+    t.diagnostic(sampleSeed);
     // Some sign the URL that they call.
     const headgate = await startHeadgate(t, { env: { HEADGATE_PUBLIC_URL: 'https://hooks.example.com' } });
     const { port } = headgate.ports.admin;
@@ -299,6 +301,6 @@ suite('the wizard', () => {
     const response = await fetch(`${headgate.adminUrl}/console/api/senders`, {
       headers: { authorization: `Bearer ${token}` },
     });
-    await knowsAll(headgate, api, (await response.json()) as readonly SenderInfo[]);
+    await knows(headgate, api, sampleOf((await response.json()) as readonly SenderInfo[], 24));
   });
 });

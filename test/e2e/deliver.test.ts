@@ -110,7 +110,7 @@ test(
       server.closeAllConnections();
       server.close();
     });
-    const count = times(70, 2_000);
+    const count = times(35, 2_000);
     for (let n = 0; n < count; n++)
       assert.equal(
         (await headgate.post('dev/public/orders', JSON.stringify({ key: `k${n % 5}`, n, digits: 1 }))).status,
@@ -230,7 +230,7 @@ test(
     const { listen, sql } = second.ports;
     const receiver = (await commandsOf('docs/deliver.md', 'receiver')).replace('whsec_…', secret);
     await (await second.client(t)).query(receiver);
-    const count = times(300, 5_000);
+    const count = times(150, 5_000);
     await root.query(
       `INSERT INTO orders (data) SELECT jsonb_build_object('n', g % 50, 'text', 'ä€😀') FROM generate_series(1, ${count}) g`,
     );

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { onEachEngine } from '../support/doors.ts';
+import { onSomeEngine } from '../support/doors.ts';
 import { sharedHeadgate, spawnHeadgate, startHeadgate } from '../support/headgate.ts';
 import { listenerProcesses, logOf, metricsOf, postAlone } from '../support/listeners.ts';
 import { onEnd } from '../support/cleanup.ts';
@@ -104,7 +104,7 @@ suite('two listener processes', () => {
   });
 });
 
-onEachEngine(
+onSomeEngine(
   'owners of tables and several listener processes',
   async (t, { client, database, headgate }) => {
     const post = (path: string, key: string) =>

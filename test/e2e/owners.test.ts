@@ -16,7 +16,7 @@ suite('whose session stores a row', () => {
   test('the first rows of many owners are all stored, each by its owner where code runs, and all others at once', async (t) => {
     const headgate = await startHeadgate(t);
     const root = await headgate.client(t);
-    const count = times(100, 500);
+    const count = times(70, 500);
     await root.query(`CREATE SCHEMA o; GRANT ALL ON SCHEMA o TO PUBLIC;
       CREATE FUNCTION o.who() RETURNS text LANGUAGE sql VOLATILE AS 'SELECT current_user'; CREATE PROCEDURE o.owners(n int) LANGUAGE plpgsql AS $$
       BEGIN FOR i IN 1..n LOOP EXECUTE format('CREATE ROLE o%s', i); END LOOP; END $$; CALL o.owners(${count})`);
@@ -82,7 +82,7 @@ suite('whose session stores a row', () => {
       }
     });
     const changer = await headgate.client(t);
-    const hands = times(100, 1_000);
+    const hands = times(40, 1_000);
     for (let i = 0; i < hands; i++) {
       const next = ['a', 'b', 'root'][i % 3] ?? 'a';
       // Both moments are under a lock that the other one waits for.
@@ -213,7 +213,7 @@ suite('whose session stores a row', () => {
     const url = `ws://127.0.0.1:${headgate.ports.listen.port}/ingest/dev/`;
     for (const schema of ['app', 'mine']) {
       const ws = await WsClient.open(`${url}${schema}/typed`);
-      for (let n = 0; n < times(60, 300); n++) {
+      for (let n = 0; n < times(25, 300); n++) {
         await Promise.all([
           ...['plain', 'typed', 'coded', 'kept'].map((table) =>
             headgate.post(`dev/${schema}/${table}`, `{"id":${n},"v":"x"}`),
@@ -226,7 +226,7 @@ suite('whose session stores a row', () => {
         ws.send(2 * n + 1, [{ op: 'upsert', data: { id: 1_000 + n, v: 'y' } }]);
         ws.send(2 * n + 2, [{ op: 'delete', data: { id: 1_000 + n } }]);
       }
-      await ws.acked(2 * times(60, 300));
+      await ws.acked(2 * times(25, 300));
       await ws.close();
     }
     // By the disk: the tables are locked for longer than their senders wait.
@@ -300,6 +300,6 @@ suite('whose session stores a row', () => {
     const { rows } = await root.query(
       `SELECT (SELECT count(*)::int FROM app.coded) AS app, (SELECT count(*)::int FROM mine.coded) AS mine`,
     );
-    assert.deepEqual(rows, [{ app: 2 * times(60, 300), mine: 2 * times(60, 300) }]);
+    assert.deepEqual(rows, [{ app: 2 * times(25, 300), mine: 2 * times(25, 300) }]);
   });
 });

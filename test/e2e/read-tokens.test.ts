@@ -108,7 +108,7 @@ test('tokens for reading, on one Headgate', { timeout: 180_000 }, async (t) => {
       if (pages === null) return;
       const { origin, other, follow } = pages;
       const short = await token(
-        `browser FOR SELECT ON clicks WITH (expires = '3 seconds', origins = '${origin}')`,
+        `browser FOR SELECT ON clicks WITH (expires = '6 seconds', origins = '${origin}')`,
       );
       assert.deepEqual(await follow(origin, urlOf(`name=clicks&after=0&token=${short}`)), ['{"n":11}']);
       const longer = await token(`longer FOR SELECT ON clicks WITH (origins = '${origin}')`);

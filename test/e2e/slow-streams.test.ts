@@ -1,11 +1,11 @@
 /** WebSockets of a slow table over two listener processes: nobody is shut out by what others have waiting. */
 import assert from 'node:assert/strict';
 import { onEnd } from '../support/cleanup.ts';
-import { onEachEngine } from '../support/doors.ts';
+import { onSomeEngine } from '../support/doors.ts';
 import { within } from '../support/within.ts';
 import { WsClient, WsSender } from '../support/ws-client.ts';
 
-onEachEngine(
+onSomeEngine(
   'eight clients of a slow table on two listener processes',
   async (t, { client, database, headgate }) => {
     await client.query(`CREATE TABLE slow (k int, v int) WITH (connector = 'webhook')`);

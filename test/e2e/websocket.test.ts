@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { onEnd } from '../support/cleanup.ts';
 import type { Doors } from '../support/doors.ts';
-import { onEachEngine } from '../support/doors.ts';
+import { onSomeEngine } from '../support/doors.ts';
 import { temporaryFolder } from '../support/headgate.ts';
 import { within } from '../support/within.ts';
 import { WsClient, WsSender } from '../support/ws-client.ts';
@@ -26,7 +26,7 @@ async function open(t: TestContext, doors: Doors, table: string, options: WsOpti
 
 const upsert = (data: unknown) => ({ op: 'upsert', data }) as const;
 
-onEachEngine('batches of a WebSocket', async (t, doors) => {
+onSomeEngine('batches of a WebSocket', async (t, doors) => {
   const { client, rows } = doors;
 
   await t.test('WebSocket batches are applied in order, each completely or not at all', async (t) => {

@@ -10,6 +10,7 @@ import type { Client } from 'pg';
 import { onEnd } from './cleanup.ts';
 import { startHeadgate } from './headgate.ts';
 import type { Headgate } from './headgate.ts';
+import { sampleOf, sampleSeed } from './sample.ts';
 import { startServer } from './server.ts';
 import { requireTool } from './tools.ts';
 
@@ -30,17 +31,15 @@ export interface Posted {
   readonly text: string;
 }
 
-/** One test for each kind of engine; its steps are subtests that share the program. */
-export function onEachEngine(
-  name: string,
-  body: (t: TestContext, doors: Doors) => Promise<void>,
-  env: Readonly<Record<string, string>> = {},
-): void {
-  void test(`${name}, on the embedded engine`, async (t) => {
+type Body = (t: TestContext, doors: Doors) => Promise<void>;
+type Env = Readonly<Record<string, string>>;
+
+const engines: Readonly<Record<string, (t: TestContext, body: Body, env: Env) => Promise<void>>> = {
+  'the embedded engine': async (t, body, env) => {
     const headgate = await startHeadgate(t, { env });
     await body(t, await open(t, headgate, 'dev'));
-  });
-  void test(`${name}, on a PostgreSQL of somebody else`, async (t) => {
+  },
+  'a PostgreSQL of somebody else': async (t, body, env) => {
     const postgres = requireTool(t, 'postgres');
     if (postgres === null) return;
     const server = await startServer(dirname(postgres));
@@ -48,6 +47,23 @@ export function onEachEngine(
     const dsn = `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`;
     const headgate = await startHeadgate(t, { env: { ...env, HEADGATE_DATABASE_URL: dsn } });
     await body(t, await open(t, headgate, 'postgres'));
+  },
+};
+
+/** One test for each kind of engine; its steps are subtests that share the program. */
+export function onEachEngine(name: string, body: Body, env: Env = {}): void {
+  for (const engine of Object.keys(engines)) onEngine(engine, name, body, env);
+}
+
+/** As `onEachEngine`, for what takes long and asks the engine for nothing special: on one of them, another one in each run, and on each in the long run. */
+export function onSomeEngine(name: string, body: Body, env: Env = {}): void {
+  for (const engine of sampleOf(Object.keys(engines), 1)) onEngine(engine, name, body, env);
+}
+
+function onEngine(engine: string, name: string, body: Body, env: Env): void {
+  void test(`${name}, on ${engine}`, async (t) => {
+    t.diagnostic(sampleSeed);
+    await engines[engine]?.(t, body, env);
   });
 }
 

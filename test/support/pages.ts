@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { onEnd } from './cleanup.ts';
 import { openBrowser } from './console.ts';
-import { requireTool } from './tools.ts';
+import { requireBrowser } from './tools.ts';
 
 interface Pages {
   readonly origin: string;
@@ -18,7 +18,7 @@ interface Pages {
 
 /** null: no browser is installed, and the test is skipped. */
 export async function openPages(t: TestContext): Promise<Pages | null> {
-  const path = requireTool(t, 'chromium');
+  const path = requireBrowser(t);
   if (path === null) return null;
   const server = createServer((_, response) => {
     response.setHeader('content-type', 'text/html').end('<!doctype html><title>x</title>');

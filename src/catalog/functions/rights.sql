@@ -18,7 +18,7 @@ BEGIN
       'drop_secret', 'drop_token', 'drop_validate', 'explain_validate', 'flush', 'forget_ignored_keys', 'forget_rejected',
       'hold_code', 'hold_inert', 'identity_options', 'is_place', 'join_schema', 'keep_empty', 'lacks_login', 'may_bury', 'may_insert', 'may_select', 'natural_distribution', 'natural_document', 'open_kept', 'open_learning', 'open_table', 'option_window', 'own_sequence', 'owns_table', 'path_part', 'place', 'place_includes', 'place_private', 'private_columns', 'private_places',
       'placed', 'placed_anew', 'quantile', 'refuse_beside_into', 'refuse_unfilled_key', 'refuse_unversioned', 'retry_rejected', 'serial_name', 'set_answers', 'set_validation',
-      'show_create_table', 'show_endpoints', 'show_secrets', 'show_spool', 'show_tables', 'show_tokens', 'stays', 'store_together', 'store_values', 'takes_body', 'try_condition', 'webhook_clauses'])
+      'show_create_table', 'show_endpoints', 'show_secrets', 'show_spool', 'show_tables', 'show_tokens', 'stays', 'store_values', 'takes_body', 'try_condition', 'webhook_clauses'])
   LOOP
     EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', private.signature);
   END LOOP;
