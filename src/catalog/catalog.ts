@@ -275,7 +275,8 @@ export class Catalog {
       throw new Refused('overloaded', `more than ${this.#parts.limits.databasesMax} databases are in use`);
     }
     catalog ??= this.#open(database, true);
-    await catalog.opened(this.#parts.limits.catalogWaitMs);
+    const { catalogWaitMs, catalogMadeMs } = this.#parts.limits;
+    await catalog.opened(catalogWaitMs, catalogMadeMs);
   }
 
   /** Lets go of a database that is about to be dropped or renamed. The default database is opened again automatically. */

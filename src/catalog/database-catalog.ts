@@ -179,11 +179,15 @@ export class DatabaseCatalog {
     });
   }
 
-  /** Resolves in state watching or absent; throws the error that kept the catalog from being read or created. */
-  async opened(timeoutMs: number): Promise<void> {
-    const deadline = this.#parts.clock() + timeoutMs;
+  /**
+   * Resolves in state watching or absent; throws the error that kept the catalog from being read or created. `slowMs`: how long it may take
+   * as long as nothing has failed.
+   */
+  async opened(timeoutMs: number, slowMs = timeoutMs): Promise<void> {
+    const begunAtMs = this.#parts.clock();
     while (this.#state === 'connecting') {
-      const left = deadline - this.#parts.clock();
+      const allowedMs = this.#error === null ? slowMs : timeoutMs;
+      const left = begunAtMs + allowedMs - this.#parts.clock();
       const changed = this.#changed.promise.then(() => true);
       if (left <= 0 || !(await within(left, changed, false)))
         throw this.#error ?? new Refused('engine_unavailable');

@@ -115,6 +115,8 @@ export const commitLimits = {
   catalogHoldMs: 5_000,
   /** Longest wait of one request for the catalog, in ms; then the sender gets 503. */
   catalogWaitMs: 2_000,
+  /** How long a statement waits for a catalog that is being made or read for the first time, in ms. */
+  catalogMadeMs: 15_000,
   /** Webhook tables that are read at one time. */
   catalogTablesMax: 100,
   /** After reading only what has changed, all of it is read again after this time, in ms. */

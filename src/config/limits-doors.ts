@@ -14,8 +14,6 @@ export const doorLimits = {
   sqlStatementBytesMax: 16 * 1024 * 1024,
   /** How long such a search goes on before others get their turn, in ms. A single statement is not interrupted. */
   sqlSearchMs: 50,
-  /** How long a statement waits for the first look at the catalog after a start, in ms. */
-  sqlFirstLookMs: 15_000,
   /** Headgate's own statements in one text; also of the text that replaces them there are at most `sqlStatementBytesMax` bytes. */
   sqlOwnStatementsMax: 1_000,
   /** Tokens of one statement of Headgate's; a longer statement is PostgreSQL's. */

@@ -150,7 +150,7 @@ export class StatementContext {
 
   /** The first key is made when the catalog is first read. Waits for that, for a bounded time. Never rejects. */
   firstLook(): Promise<void> {
-    return this.#behind.catalog.opened(limits.sqlFirstLookMs);
+    return this.#behind.catalog.opened(limits.catalogMadeMs);
   }
 
   /** Seals a text under the master key, bound to `identity`. Returns base64. */
