@@ -18,7 +18,7 @@ ${table(senders, 'each run')}
 ## By hand: \`npm run test:verifiers\`
 
 Packages for Python, and those for Node that bring much with them. The command installs them in a temporary folder, so it needs the network and \`python3\`. Last run
-whole on 25 November 2026: all of it held. Of those added since, the ones for Node ran and held on 27 November; \`paypalrestsdk\` has not run yet.
+whole on 27 November 2026: all of it held.
 
 ${table(senders, 'by hand')}
 Twitch's command line tool is tried where \`HEADGATE_TWITCH_CLI\` is its path. It has no package: it is built from its public repository, \`twitchdev/twitch-cli\`, by

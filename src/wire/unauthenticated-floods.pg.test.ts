@@ -130,7 +130,6 @@ suite('strangers who hold openings of the SQL door', () => {
     const door = await openTestDoor(
       { kind: 'unix', path: server.socket },
       {
-        limits: few,
         passwords: {
           key: Buffer.alloc(32, 1),
           verifier: (user) => Promise.resolve(user === 'root' ? known : null),
@@ -138,7 +137,7 @@ suite('strangers who hold openings of the SQL door', () => {
       },
     );
     onEnd(t, 'door', () => door.door.close());
-    const held = await holdSockets(door.port, fewSockets, ['127.0.0.1'], (socket) => socket.write(startup));
+    const held = await holdSockets(door.port, 300, ['127.0.0.1'], (socket) => socket.write(startup));
     onEnd(t, 'sockets', () => held.close());
     for (let i = 0; i < 5; i++) await (await comesIn(door, { password: 'secret' })).end();
     assert.ok(held.renewed > 0);

@@ -1,5 +1,5 @@
 /** PayPal. */
-import { code, known, page, silent } from '../evidence.ts';
+import { code, known, page, ran, silent } from '../evidence.ts';
 import { sign } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { header, headerOperand, utf8 } from '../expressions.ts';
@@ -33,10 +33,7 @@ export const paypalSender: Sender = sender('A public key', {
   },
   answer: { what: 'a 2xx', from: page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026') },
   evidence: {
-    signature: [
-      code('paypal/PayPal-Python-SDK, paypalrestsdk/notifications.py'),
-      page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026'),
-    ],
+    signature: [ran('paypalrestsdk'), page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026')],
     event: code('paypal/PayPal-Python-SDK, paypalrestsdk/notifications.py'),
     rotation: silent('developer.paypal.com/api/rest/webhooks'),
   },
