@@ -35,6 +35,8 @@ suite(`ALTER TABLE SET (dedupe = 'sender')`, () => {
     await client.query({ name: 'named', text: `ALTER TABLE public.st SET (dedupe = 'sender')` });
     assert.equal((await optionsOf(client, 'st'))['dedupe'], '$.id');
 
+    // It is in force within a second; this statement waits for that.
+    await client.query('SHOW ENDPOINTS');
     // https://docs.stripe.com/webhooks#verify-manually; pending_webhooks counts down.
     for (const pending of [2, 1]) {
       const body = JSON.stringify({ id: 'evt_1', type: 'a', data: { n: 1 }, pending_webhooks: pending });
