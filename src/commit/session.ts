@@ -394,11 +394,13 @@ export class CommitSession {
    * The first steps, and what has to be prepared. Preparing a statement locks the tables in it. `late`: that comes after the locks that the
    * first steps take, and after what they say.
    */
-  *#opening(before: readonly StatementStep[], prepare: readonly Buffer[], late: boolean): Generator<Buffer> {
+  #opening(before: readonly StatementStep[], prepare: readonly Buffer[], late: boolean): readonly Buffer[] {
+    const first = [...this.#execute(before)];
+    // As a rule everything is prepared already.
+    if (prepare.length === 0) return first;
     const ofFirst = new Set(late ? before.flatMap(({ statement }) => statement?.messages ?? []) : prepare);
-    for (const message of prepare) if (ofFirst.has(message)) yield message;
-    yield* this.#execute(before);
-    for (const message of prepare) if (!ofFirst.has(message)) yield message;
+    const [early, after] = [true, false].map((is) => prepare.filter((it) => ofFirst.has(it) === is));
+    return [...(early ?? []), ...first, ...(after ?? [])];
   }
 
   #execute(steps: readonly StatementStep[]): Iterable<Buffer> {
