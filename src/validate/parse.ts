@@ -23,6 +23,9 @@ export function loadParser(): Promise<void> {
   return loadModule();
 }
 
+/** The statements of a text as PostgreSQL parses them, once the parser is loaded. Throws the parser's error. */
+export const parseStatements = (text: string): unknown => parseSync(text);
+
 const prefix = 'SELECT ';
 
 export function parseText(text: string): Syntax {

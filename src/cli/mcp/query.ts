@@ -6,10 +6,9 @@
  *
  * A role that could act outside the database with a SELECT has no such tool (`whyNoQuery`).
  */
-import { createRequire } from 'node:module';
-import type * as parser from 'libpg-query';
 import { limits } from '../../config/limits.ts';
 import { PlainError } from '../../kit/plain-error.ts';
+import { loadParser, parseStatements } from '../../validate/parse.ts';
 import type { CommandSession } from '../session.ts';
 import { fetched } from './fetched.ts';
 import type { ToolResult } from './server.ts';
@@ -117,12 +116,10 @@ export async function queryRows(session: CommandSession, { text, names, path }: 
 
 /** The names in a text, which is one SELECT, and the SELECT without a semicolon. */
 async function read(text: string): Promise<{ names: Name[]; statement: string }> {
-  // Not by `import`: docs/decisions/0116.
-  const { loadModule, parseSync } = createRequire(import.meta.url)('libpg-query') as typeof parser;
-  await loadModule();
+  await loadParser();
   let statements: readonly Parsed[];
   try {
-    statements = (parseSync(text) as { stmts?: Parsed[] }).stmts ?? [];
+    statements = (parseStatements(text) as { stmts?: Parsed[] }).stmts ?? [];
   } catch (error) {
     throw new PlainError((error as Error).message);
   }
