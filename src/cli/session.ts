@@ -13,11 +13,13 @@ import { parseDsn } from '../engine/dsn.ts';
 import { hangUp } from '../engine/close-client.ts';
 import { failureAt } from '../engine/servers.ts';
 import { hasNoTls, wantsPassword, wantsPlain, wordsOf } from '../engine/connection-failure.ts';
+import { trustedSql } from '../catalog/owner-code.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { plainTransaction } from '../kit/plain-settings.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { onceOnDisk, positionNow } from '../kit/position.ts';
 import type { CommandIo } from '../kit/terminal.ts';
+import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 
 /** SQL for the text of a `timestamptz` in ISO 8601, in UTC, with milliseconds. */
@@ -166,7 +168,26 @@ export class Unreachable extends DatabaseFailure {
   }
 }
 
-/** Connects, runs `work`, and always closes the connection. */
+/**
+ * The owner of a schema headgate that a superuser must not use, and the roles involved; no row if there is none. The owner of a database can make a
+ * schema of that name, and whatever is called there would run with the rights of whoever calls it. Only its owner can replace a schema, so that of a
+ * trusted one stays. All names are qualified.
+ */
+export const foreignCatalog = `SELECT session_user AS role, pg_catalog.pg_get_userbyid(n.nspowner) AS owner
+  FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) 'headgate' AND NOT ${trustedSql('n.nspowner')}
+    AND EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolsuper AND pg_catalog.pg_has_role(session_user, r.oid, 'MEMBER'))`;
+
+/** Refuses a superuser's session in a database whose schema headgate belongs to a role that could not become that superuser. */
+async function refuseForeignCatalog(session: CommandSession): Promise<void> {
+  const [found] = await session.rows(foreignCatalog);
+  if (found === undefined) return;
+  throw new PlainError(
+    `the schema headgate of this database belongs to role ${quote(found['owner'] ?? '')}, whose code would run with the rights of ` +
+      `${quote(found['role'] ?? '')}, a superuser: log in as that role, or as the owner of the tables`,
+  );
+}
+
+/** Connects, runs `work`, and always closes the connection. The catalog is one that the role can trust. */
 export async function within<T>(
   dsn: string,
   command: string,
@@ -174,6 +195,7 @@ export async function within<T>(
 ): Promise<T> {
   const session = await connect(dsn, command);
   try {
+    await refuseForeignCatalog(session);
     return await work(session);
   } finally {
     await session.close();

@@ -16,7 +16,7 @@ import { addRow, encodersOf } from '../gateway/row-text.ts';
 import { goneType } from '../gateway/sql-types.ts';
 import { aligned, isoTime } from './print.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import { connect } from './session.ts';
+import { connect, foreignCatalog } from './session.ts';
 import type { CommandSession } from './session.ts';
 import { historyFile, webhookUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
@@ -189,7 +189,8 @@ class Prompt {
 
   async #describe(name: string): Promise<boolean> {
     const found = await this.#query(
-      `SELECT c.oid::pg_catalog.text, n.nspname, c.relname, pg_catalog.current_database(), pg_catalog.to_regclass('headgate.webhook_table') IS NOT NULL
+      `SELECT c.oid::pg_catalog.text, n.nspname, c.relname, pg_catalog.current_database(),
+  pg_catalog.to_regclass('headgate.webhook_table') IS NOT NULL AND NOT EXISTS (${foreignCatalog})
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = pg_catalog.to_regclass(${quoteLiteral(name)})::pg_catalog.oid`,
     );
