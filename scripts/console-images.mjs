@@ -41,7 +41,7 @@ const send = (sender, secret, count = 1) =>
   );
 
 const browser = await chromium.launch({
-  executablePath: '/usr/bin/chromium',
+  executablePath: '/usr/bin/chromium-headless-shell',
   args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
 });
 try {
@@ -80,8 +80,7 @@ try {
   ])
     send(sender, secret, count);
   await open('');
-  await page.getByText('signature_failed').first().waitFor();
-  await page.getByText('the signature differs').first().waitFor();
+  await page.getByText('Signed with another secret').first().waitFor();
   await picture('overview');
   // Traffic is counted every few seconds.
   for (let counted = false; !counted;) {
@@ -106,8 +105,8 @@ try {
   await open('endpoint/public/github_events/live');
   for (let held = false; !held;) {
     send('github', 'key of github');
-    const link = page.getByRole('link', { name: '1 row' }).first();
-    held = await link.click({ timeout: 2_000 }).then(
+    const line = page.getByRole('cell', { name: '1 row' }).first();
+    held = await line.click({ timeout: 2_000 }).then(
       () => true,
       () => false,
     );

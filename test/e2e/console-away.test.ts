@@ -11,11 +11,11 @@ import { within } from '../support/within.ts';
 /** Whether the bar above live requests says this; the answers of the listener say what is true. */
 async function says(page: Page, wanted: RegExp): Promise<void> {
   await within(20_000, async () =>
-    assert.match(await page.locator('.live [role=status]').innerText(), wanted),
+    assert.match((await page.locator('.latest [role=status]').innerText()).trim(), wanted),
   );
 }
 
-const green = (page: Page): Promise<number> => page.locator('.live .dot.on').count();
+const green = (page: Page): Promise<number> => page.locator('.latest .dot.on').count();
 
 suite('the console while something is away', () => {
   test('a database that is stopped, frozen and restarted, and a Headgate that stops', async (t) => {
@@ -34,7 +34,7 @@ suite('the console while something is away', () => {
     await page.getByText('No requests yet').waitFor();
     await says(page, /^live$/);
     const send = () => headgate.post('postgres/public/seen', '{"a":1}');
-    const lines = (status: number) => page.locator('.live td .badge', { hasText: String(status) });
+    const lines = (status: number) => page.locator('.latest td .badge', { hasText: String(status) });
     let refused = 0;
     const outages: readonly (readonly [() => Promise<void>, () => Promise<void>])[] = [
       [() => server.kill(), () => server.start()],
@@ -46,7 +46,7 @@ suite('the console while something is away', () => {
       await within(30_000, async () =>
         assert.equal((await ask(headgate.ports.admin.port, '/readyz')).status, 503),
       );
-      await says(page, /live, but no request can be accepted/);
+      await says(page, /live, but the database is away/);
       assert.equal(await green(page), 0);
       await page.getByText('the database is not available: you see the last known state').waitFor();
       for (let i = 0; i < 3; i++) assert.equal((await send()).status, 503);

@@ -262,7 +262,7 @@ async function keepsApart(t: TestContext, headgate: Headgate, chromium: string):
   }
   assert.equal((await headgate.post('dev/public/nothing', '{}')).status, 404);
   for (const { role, other, page, complaints } of pages) {
-    await page.getByRole('cell', { name: 'The check refused it' }).waitFor();
+    await page.getByRole('cell', { name: '401' }).waitFor();
     await page.getByRole('cell', { name: '1 row' }).waitFor();
     for (const place of ['', 'endpoints', 'refused', 'secrets']) {
       await page.goto(`${headgate.adminUrl}/console/#/${place}`);

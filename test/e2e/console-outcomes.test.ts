@@ -23,7 +23,7 @@ suite('colours, counts and search in the console', () => {
     await page.goto(`${headgate.adminUrl}/console/`);
     await page.getByLabel('Role').fill('root');
     await page.getByRole('button', { name: 'Log in' }).click();
-    await page.locator('.live .dot.on').waitFor();
+    await page.locator('.latest .dot.on').waitFor();
     // As Slack documents its handshake and its signature.
     const question = '{"type":"url_verification","challenge":"told"}';
     const time = String(Math.floor(Date.now() / 1_000));
@@ -33,7 +33,7 @@ suite('colours, counts and search in the console', () => {
       'x-slack-signature': `v0=${signature}`,
     });
     assert.deepEqual([asked.status, asked.text], [200, 'told']);
-    await page.locator('.live tr', { hasText: 'handshake answered' }).first().waitFor();
+    await page.locator('.latest tr', { hasText: 'Handshake answered' }).first().waitFor();
     const sent: number[] = [];
     for (let i = 0; i < 2; i++)
       sent.push((await headgate.post('postgres/public/once', '{"a":1}', { 'x-id': '1' })).status);
@@ -44,11 +44,12 @@ suite('colours, counts and search in the console', () => {
     await within(20_000, async () =>
       assert.equal((await headgate.post('postgres/public/held', '{"a":1}')).status, 202),
     );
-    await page.locator('.live tr', { hasText: 'kept on disk' }).first().waitFor();
-    assert.equal(await page.locator('.live .badge.bad').count(), 0);
-    assert.equal((await page.locator('.live .badge.plain', { hasText: '202' }).count()) > 0, true);
-    await page.getByLabel('refused only').check();
-    assert.equal(await page.locator('.live tr', { hasText: /kept on disk|once|handshake/ }).count(), 0);
+    await page.locator('.latest tr', { hasText: 'Kept on disk' }).first().waitFor();
+    assert.equal(await page.locator('.latest .badge.bad').count(), 0);
+    assert.equal((await page.locator('.latest .badge.info', { hasText: '202' }).count()) > 0, true);
+    await page.locator('.latest').getByRole('link', { name: 'All requests' }).click();
+    await page.getByRole('button', { name: /^Refused\b/ }).click();
+    await page.getByText('No request matches.').waitFor();
     await server.start();
   });
 
@@ -90,7 +91,7 @@ suite('colours, counts and search in the console', () => {
     // Its lines are seen as they arrive, too.
     assert.equal((await headgate.post('dev/public/t_599', '{"a":1}')).status, 200);
     await page.goto(`${headgate.adminUrl}/console/#/`);
-    await page.locator('.live').getByRole('link', { name: 't_599' }).waitFor();
+    await page.locator('.latest tr', { hasText: 't_599' }).waitFor();
     assert.deepEqual(complaints, []);
   });
 });

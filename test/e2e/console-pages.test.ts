@@ -154,7 +154,7 @@ suite('the pages of the console', () => {
       await page.getByRole('cell', { name: '2026-01-01 00:00:00+00' }).waitFor();
       await page.goto(`${base}#/dev`);
       const utc = new Date().toISOString().slice(11, 14);
-      await page.locator('.live td', { hasText: utc }).first().waitFor();
+      await page.locator('.latest td', { hasText: utc }).first().waitFor();
     });
 
     await t.test('Ctrl K finds an endpoint in the console', async () => {

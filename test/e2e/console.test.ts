@@ -78,7 +78,7 @@ async function answersKeys({ page, open }: Tried): Promise<void> {
   await page.getByRole('link', { name: 'github_events' }).waitFor();
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
-  await page.getByRole('tab', { name: 'Live' }).waitFor();
+  await page.getByRole('tab', { name: 'Requests' }).waitFor();
   // No mouse: to a refused request, and on to its retry. Other tables, whose requests are still remembered, are gone.
   await open('requests?result=refused&table=github_events');
   await page.locator('.lines a[data-row]').first().waitFor();
@@ -172,7 +172,7 @@ async function looksAtAccepted({ headgate, page, open }: Tried, t: TestContext):
   await open('endpoint/public/looked/live');
   await within(15_000, async () => {
     assert.equal((await headgate.post('dev/public/looked?token=letmein', body, headers)).status, 200);
-    await page.getByRole('link', { name: '1 row' }).first().waitFor({ timeout: 1_000 });
+    await page.getByRole('cell', { name: '1 row' }).first().waitFor({ timeout: 2_000 });
   });
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');

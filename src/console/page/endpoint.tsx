@@ -1,4 +1,4 @@
-/** One endpoint: requests as they arrive, its last rows, what was refused and why, a check of a request, its definition. */
+/** One endpoint: requests as they arrive, its last rows, why requests were refused, a check of a request, its definition. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { qualified, shellWord } from '../quote.ts';
@@ -7,21 +7,24 @@ import type { TableRef } from '../statements.ts';
 import { CopyField, Name, Reachable, urlOf } from './address.tsx';
 import { Monogram } from './endpoints.tsx';
 import { Facts, SendTest, useFacts } from './endpoint-facts.tsx';
-import { LiveList } from './live-list.tsx';
 import { useLoaded, useRows } from './load.ts';
 import { Action, Ago, Badge, Code, Copy, Listing, Shown, Sql, Text } from './components.tsx';
 import { timeOf } from '../request-rows.ts';
+import { briefReason } from './overview.tsx';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './time-range.tsx';
+import { LatestRequests } from './request-live.tsx';
 import { go, route, to } from './route.ts';
 import { look } from './server.ts';
-import { Rows } from './rows.tsx';
+import { lazy } from './lazy.tsx';
 import { Trouble } from './endpoint-problem.tsx';
-import { Verify } from './verify.tsx';
+
+const Rows = lazy(async () => (await import('./rows.tsx')).Rows);
+const Verify = lazy(async () => (await import('./verify.tsx')).Verify);
 
 const tabs = [
-  ['live', 'Live'],
+  ['requests', 'Requests'],
   ['rows', 'Rows'],
-  ['refused', 'Refused'],
+  ['refused', 'Reasons'],
   ['verify', 'Verify'],
   ['definition', 'Definition'],
 ] as const;
@@ -33,7 +36,7 @@ interface Props extends TableRef {
 export function Endpoint({ schema, table, tab }: Props): JSX.Element {
   const url = urlOf(schema, table);
   const ref = { schema, table };
-  const active = tabs.find(([id]) => id === tab)?.[0] ?? 'live';
+  const active = tabs.find(([id]) => id === tab)?.[0] ?? 'requests';
   const curl = `curl -H 'Content-Type: application/json' -d '{"hello":"world"}' ${shellWord(url)}`;
   const range = rangeOf(route.value.query, '1h');
   const traffic = useTraffic(ref, range);
@@ -66,9 +69,10 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
           </a>
         ))}
       </div>
-      {active === 'live' ? (
-        <LiveList
+      {active === 'requests' ? (
+        <LatestRequests
           only={ref}
+          max={50}
           empty={
             <>
               Waiting for a request. <Code text={curl} />
@@ -116,8 +120,11 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
                     </td>
                     <td>
                       <a data-row href={to(['requests', `r${row['last_id']}`])}>
-                        <Text of={row['reason'] ?? ''} max={400} />
+                        <Text of={briefReason(row)} max={80} />
                       </a>
+                      <div class="faint">
+                        <Text of={row['reason'] ?? ''} max={400} />
+                      </div>
                     </td>
                     <td>
                       <Ago at={timeOf(row['last_at'] ?? null)} />
@@ -171,7 +178,7 @@ function Definition({ of }: { readonly of: TableRef }): JSX.Element {
       </p>
       <h2>Show accepted requests</h2>
       <p class="faint">
-        Under Live, each new request links to its headers and body, as long as they are kept in memory.
+        Under Requests, each new request links to its headers and body, as long as they are kept in memory.
         Headers that may contain credentials are masked.
       </p>
       <div class="row-of wrap">

@@ -4,16 +4,19 @@
  */
 import type { JSX } from 'preact';
 import { countEndpoints, listNeeds } from '../endpoint-list.ts';
+import type { Cause } from '../../types/cause.ts';
+import { briefOf } from '../outcome-summary.ts';
 import { digitsText } from '../visible-text.ts';
 import { listReasons } from '../statements.ts';
 import { Name } from './address.tsx';
 import { FirstSteps } from './first-steps.tsx';
-import { LiveList } from './live-list.tsx';
+
 import { useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { Ago, Badge, Listing, Text } from './components.tsx';
 import { timeOf } from '../request-rows.ts';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './time-range.tsx';
+import { LatestRequests } from './request-live.tsx';
 import { route, to } from './route.ts';
 import { stateOf } from './endpoint-problem.tsx';
 
@@ -42,7 +45,11 @@ export function Overview(): JSX.Element {
       <div class="two">
         <section class="card wide">
           <h2>Latest requests</h2>
-          <LiveList only={null} max={40} empty={<>No requests yet. They appear here within a second.</>} />
+          <LatestRequests
+            only={null}
+            max={10}
+            empty={<>No requests yet. They appear here within a second.</>}
+          />
         </section>
         <Reasons />
       </div>
@@ -143,16 +150,16 @@ function Reasons(): JSX.Element {
                   })}
                 >
                   <span class="row-of">
-                    <Badge kind="bad">{row['requests']}</Badge>
-                    <b class="grow">
-                      <Name of={row['table_name'] ?? ''} />
-                    </b>
+                    <Badge kind="bad">{digitsText(row['requests'] ?? '')}</Badge>
+                    <span class="grow">
+                      <Text of={briefReason(row)} max={80} />
+                    </span>
                     <span class="faint">
                       <Ago at={timeOf(row['last_at'] ?? null)} />
                     </span>
                   </span>
                   <span class="faint">
-                    <Text of={row['reason'] ?? ''} max={200} />
+                    {(row['table_name'] ?? '') === '' ? 'no endpoint' : <Name of={row['table_name'] ?? ''} />}
                   </span>
                 </a>
               </li>
@@ -162,6 +169,14 @@ function Reasons(): JSX.Element {
       </Listing>
     </section>
   );
+}
+
+/** What the newest request with this reason was refused for. */
+export function briefReason(row: ResultRow): string {
+  const cause = JSON.parse(row['cause'] ?? 'null') as Cause | null;
+  const { reason = null, code } = row;
+  const newest = { status: Number(row['status']), code: code ?? '', reason, cause };
+  return briefOf({ ...newest, sender: null, door: 'http', bytes: null, rows: 0 });
 }
 
 export function Figure({

@@ -158,7 +158,7 @@ function focusAgain(frame: HTMLElement | null, id: string): void {
 function Gap({ px }: { readonly px: number }): JSX.Element | null {
   return px <= 0 ? null : (
     <tr aria-hidden="true" class="gap" style={{ height: `${px}px` }}>
-      <td colSpan={9} />
+      <td />
     </tr>
   );
 }
@@ -176,21 +176,23 @@ function pick(list: RequestList, id: string, on: boolean, far: boolean): void {
 interface LineProps {
   readonly row: ListedRequest;
   readonly href: string;
-  readonly isOpen: boolean;
-  readonly isSelected: boolean;
-  readonly select: (on: boolean, far: boolean) => void;
+  readonly isOpen?: boolean;
+  readonly isSelected?: boolean;
+  /** Without it there is nothing to select. */
+  readonly select?: (on: boolean, far: boolean) => void;
   readonly show: (id: string) => void;
-  readonly focus: () => void;
+  readonly focus?: () => void;
   readonly senderName: (id: string) => string;
+  /** With milliseconds. */
   readonly fine: boolean;
 }
 
-function Line({
+export function Line({
   row,
   fine,
   href,
-  isOpen,
-  isSelected,
+  isOpen = false,
+  isSelected = false,
   select,
   show,
   focus,
@@ -209,15 +211,17 @@ function Line({
         show(row.id);
       }}
     >
-      <td class="pick">
-        <input
-          type="checkbox"
-          tabIndex={-1}
-          aria-label={`Select the request of ${new Date(row.arrivedAtMs).toISOString()}`}
-          checked={isSelected}
-          onClick={(event) => select(event.currentTarget.checked, event.shiftKey)}
-        />
-      </td>
+      {select === undefined ? null : (
+        <td class="pick">
+          <input
+            type="checkbox"
+            tabIndex={-1}
+            aria-label={`Select the request of ${new Date(row.arrivedAtMs).toISOString()}`}
+            checked={isSelected}
+            onClick={(event) => select(event.currentTarget.checked, event.shiftKey)}
+          />
+        </td>
+      )}
       <td class="when">
         <a data-row={row.id} href={href} onFocus={focus}>
           <RequestTime ms={row.arrivedAtMs} fine={fine} />

@@ -3,28 +3,23 @@
  * address holds filters and the open request; going back brings back the place, the focus and the selection.
  */
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { ListCounts } from '../api.ts';
 import { listKept } from '../request-statements.ts';
 import { BulkBar } from './bulk-bar.tsx';
 import { addressOf, filterOf, isFiltered, noAddress, wordsOf } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
-import { freshOf, listOf } from './list-state.ts';
+import { listOf } from './list-state.ts';
 import type { RequestList } from './list-state.ts';
-import { connected, lines } from './live.ts';
 import { Copy, Skeleton, Sql, Text, Wrong } from './components.tsx';
 import { RequestFilters } from './request-filters.tsx';
+import { Live, useRenewal } from './request-live.tsx';
 import { RequestPanel } from './request-panel.tsx';
 import { Fresh, RequestRows } from './request-rows.tsx';
 import { clockOf, whenText } from './request-time.tsx';
 import { RetryProgress } from './retry-all.tsx';
 import { go, route, to } from './route.ts';
 import { useSenders } from './senders.ts';
-import { notReady } from './server.ts';
-
-/** How often the newest page is read again while something arrives, and otherwise. */
-const renewMs = 1_000;
-const idleMs = 15_000;
 
 export function Requests({ query }: { readonly query: URLSearchParams }): JSX.Element {
   const address = addressOf(query);
@@ -41,6 +36,7 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
   };
   const waits = useWaits(list, open);
   useRenewal(list, waits);
+  const whyPaused = list.selected.value.size > 0 ? 'paused while you select' : 'paused while you look';
   const { rows, counts, next } = list.state.value;
   const place = rows.findIndex(({ id }) => id === open);
   const renew = (): void => {
@@ -53,7 +49,7 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
       <div class="list-part">
         <header class="head">
           <h1>Requests</h1>
-          <Live list={list} waits={waits} />
+          <Live list={list} paused={waits ? whyPaused : null} />
           {waits ? <Fresh list={list} renew={renew} /> : null}
           <Copy text={location.href} label="Copy address" />
         </header>
@@ -181,48 +177,6 @@ function useWaits(list: RequestList, open: string): boolean {
   }, [list, list.state.value.loaded]);
   const isFocused = (document.activeElement?.closest('.lines') ?? null) !== null;
   return open !== '' || isFocused || list.scrollTop > 0 || list.selected.value.size > 0;
-}
-
-function useRenewal(list: RequestList, waits: boolean): void {
-  const waiting = useRef(waits);
-  waiting.current = waits;
-  useEffect(() => {
-    // As it was left, if somebody had looked elsewhere in it.
-    if (!list.state.value.loaded || !(list.scrollTop > 0 || waiting.current))
-      void list.renew(list.state.value.loaded);
-    let lastMs = performance.now();
-    const timer = setInterval(() => {
-      if (document.hidden || waiting.current) return;
-      const since = performance.now() - lastMs;
-      if (since < idleMs && (lines.value.at(-1)?.n ?? 0) <= list.state.value.seen) return;
-      lastMs = performance.now();
-      void list.renew(true);
-    }, renewMs);
-    return () => {
-      clearInterval(timer);
-      list.leave();
-    };
-  }, [list]);
-}
-
-function Live({ list, waits }: { readonly list: RequestList; readonly waits: boolean }): JSX.Element {
-  const fresh = waits ? freshOf(list) : '';
-  const why = list.selected.value.size > 0 ? 'paused while you select' : 'paused while you look';
-  const [dot, words] = !connected.value
-    ? ['', 'not connected, retrying']
-    : notReady.value !== null
-      ? [
-          'later',
-          'live, but the database is away: kept on disk where an endpoint allows it, otherwise told to come again',
-        ]
-      : waits
-        ? ['later', fresh === '' ? why : `${why} · ${fresh} new`]
-        : ['on', 'live'];
-  return (
-    <span class="live-state grow" role="status" title={words}>
-      <span class={`dot ${dot}`} /> <Text of={words} max={240} />
-    </span>
-  );
 }
 
 /** What is kept, and since when. */

@@ -19,7 +19,7 @@ import { optionText } from '../visible-text.ts';
 import { listSecrets, withoutSecrets } from '../statements.ts';
 import { CopyField, urlOf } from './address.tsx';
 import { useLoaded, useRows, useRowsIf } from './load.ts';
-import type { ResultRow } from './load.ts';
+import type { Loaded, ResultRow } from './load.ts';
 import { Code, Text, Wrong } from './components.tsx';
 import { go, route } from './route.ts';
 import { call, me, run } from './server.ts';
@@ -38,6 +38,8 @@ function randomHex(bytes: number): string {
 
 type Options = Pick<NewEndpoint, 'once' | 'spool' | 'arrival' | 'whole'> & { readonly columns: boolean };
 
+const isLoading = ({ value, failure }: Loaded<unknown>): boolean => value === null && failure === null;
+
 /** Where it will be, its name, and whether that can be one; the first free name until somebody types another. */
 function useName(chosen: ChosenSender) {
   const [random] = useState(() => `inbox_${randomHex(3)}`);
@@ -46,15 +48,17 @@ function useName(chosen: ChosenSender) {
     'schema',
     async (options) => (await run(currentSchema, false, options)).tables[0]?.rows[0]?.[0] ?? 'public',
   );
-  const taken = useRowsIf(at.value === null ? null : takenNames(at.value, start)).value;
+  const names = useRowsIf(at.value === null ? null : takenNames(at.value, start));
+  const taken = names.value;
   const free = taken === null ? start : freeName(start, new Set(taken.map((row) => row['name'] ?? '')));
   const table = route.value.query.get('name') ?? free;
   const problem = problemOfName(table);
-  return { schema: at.value ?? 'public', table, problem, isKnown: taken !== null };
+  return { schema: at.value ?? 'public', table, problem, isLoading: isLoading(at) || isLoading(names) };
 }
 
 export function Create({ chosen }: { readonly chosen: ChosenSender }): JSX.Element {
-  const { schema, table, problem, isKnown } = useName(chosen);
+  const name = useName(chosen);
+  const { schema, table, problem } = name;
   const sender = chosen.kind === 'sender' ? chosen.sender : null;
   const [options, setOptions] = useState<Options>({
     once: (sender?.once ?? null) !== null,
@@ -66,12 +70,15 @@ export function Create({ chosen }: { readonly chosen: ChosenSender }): JSX.Eleme
   const [existing, setExisting] = useState('');
   const [failure, setFailure] = useState<Failure | null>(null);
   const [busy, setBusy] = useState(false);
-  const secrets = useRows(listSecrets).value ?? [];
+  const listed = useRows(listSecrets);
+  const secrets = listed.value ?? [];
+  // Nothing moves below a pointer that is about to press the button.
+  const isReady = problem === null && !name.isLoading && !isLoading(listed);
   const known = secrets.find((row) => keyOf(row) === existing);
   const it = { chosen, table, options, known };
   useEffect(() => setFailure(null), [table]);
   const create = async (): Promise<void> => {
-    if (busy || problem !== null) return;
+    if (busy || !isReady) return;
     setBusy(true);
     setFailure(null);
     try {
@@ -103,7 +110,7 @@ export function Create({ chosen }: { readonly chosen: ChosenSender }): JSX.Eleme
         <WhichSecret table={table} secrets={secrets} existing={existing} choose={setExisting} />
       )}
       <div class="row-of wrap">
-        <button type="submit" class="primary" disabled={busy || problem !== null || !isKnown}>
+        <button type="submit" class="primary" disabled={busy || !isReady}>
           {busy ? 'Creating …' : 'Create the endpoint'}
         </button>
         <span class="faint">{thenText(chosen, known !== undefined)}</span>

@@ -1,0 +1,128 @@
+/** A list of requests that is renewed as they arrive, and whether it is; and its newest lines on other pages. */
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { noAddress } from '../list-address.ts';
+import type { TableRef } from '../statements.ts';
+import { freshOf, listOf } from './list-state.ts';
+import type { RequestList } from './list-state.ts';
+import { connected, lines } from './live.ts';
+import { Text, Wrong } from './components.tsx';
+import { Line } from './request-rows.tsx';
+import { go, to } from './route.ts';
+import { useSenders } from './senders.ts';
+import { notReady } from './server.ts';
+
+/** How often the newest page is read again while something arrives, and otherwise. */
+const renewMs = 1_000;
+const idleMs = 15_000;
+
+/** `waits`: nothing changes below the pointer of somebody who looks. */
+export function useRenewal(list: RequestList, waits: boolean): void {
+  const waiting = useRef(waits);
+  waiting.current = waits;
+  useEffect(() => {
+    // As it was left, if somebody had looked elsewhere in it.
+    if (!list.state.value.loaded || !(list.scrollTop > 0 || waiting.current))
+      void list.renew(list.state.value.loaded);
+    let lastMs = performance.now();
+    const timer = setInterval(() => {
+      if (document.hidden || waiting.current) return;
+      const since = performance.now() - lastMs;
+      if (since < idleMs && (lines.value.at(-1)?.n ?? 0) <= list.state.value.seen) return;
+      lastMs = performance.now();
+      void list.renew(true);
+    }, renewMs);
+    return () => {
+      clearInterval(timer);
+      list.leave();
+    };
+  }, [list]);
+}
+
+interface LiveProps {
+  readonly list: RequestList;
+  /** Why the list is not renewed; null: it is. */
+  readonly paused: string | null;
+}
+
+/** Whether requests can be accepted at this second, and whether the list is renewed. */
+export function Live({ list, paused }: LiveProps): JSX.Element {
+  const fresh = paused === null ? '' : freshOf(list);
+  const [dot, words] = !connected.value
+    ? ['', 'not connected, retrying']
+    : notReady.value !== null
+      ? [
+          'later',
+          'live, but the database is away: kept on disk where an endpoint allows it, otherwise told to come again',
+        ]
+      : paused !== null
+        ? ['later', fresh === '' ? paused : `${paused} · ${fresh} new`]
+        : ['on', 'live'];
+  return (
+    <span class="live-state grow" role="status" title={words}>
+      <span class={`dot ${dot}`} /> <Text of={words} max={240} />
+    </span>
+  );
+}
+
+interface LatestProps {
+  /** null: all that the role may see. */
+  readonly only: TableRef | null;
+  /** Shown while there are none. */
+  readonly empty: JSX.Element;
+  readonly max: number;
+}
+
+/** The newest requests as they arrive; each leads to the list of all, with itself open. */
+export function LatestRequests({ only, empty, max }: LatestProps): JSX.Element {
+  const [isPaused, setPaused] = useState(false);
+  const address = { ...noAddress, schema: only?.schema ?? '', table: only?.table ?? '' };
+  const list = listOf(address);
+  const { nameOf } = useSenders();
+  useRenewal(list, isPaused);
+  const { rows, failure, loaded } = list.state.value;
+  return (
+    <section class={`latest ${only === null ? '' : 'of-one'}`}>
+      <div class="row-of bar">
+        <Live list={list} paused={isPaused ? 'paused' : null} />
+        <button type="button" class="small" onClick={() => setPaused(!isPaused)}>
+          {isPaused ? 'Resume' : 'Pause'}
+        </button>
+        <a class="button small" href={to(['requests'], { ...address })}>
+          All requests
+        </a>
+      </div>
+      {failure === null ? null : <Wrong failure={failure} />}
+      {loaded && rows.length === 0 ? (
+        <div class="empty">{empty}</div>
+      ) : (
+        <table class="lines" aria-label="Requests as they arrive">
+          <thead>
+            <tr>
+              <th class="when">Time</th>
+              <th class="answer">Answer</th>
+              <th class="to">Endpoint</th>
+              <th class="event">Event</th>
+              <th class="what">What became of it</th>
+              <th class="size right">Body</th>
+              <th class="took right">Took</th>
+              <th class="from">From</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.slice(0, max).map((row) => (
+              <Line
+                key={row.id}
+                row={row}
+                fine={only !== null}
+                href={to(['requests'], { ...address, open: row.id })}
+                show={(id) => go(['requests'], { ...address, open: id })}
+                senderName={nameOf}
+              />
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  );
+}
