@@ -135,9 +135,9 @@ To try it, send one delivery twice: \`headgate send ${sender.id} … --repeat 2\
 }
 
 /** Whether the sender tries again, and what our check of its clock makes of that. */
-function retriesText({ name, retries, delivery, toleranceS, signatureHeader }: Sender): string {
+function retriesText({ name, retries, evidence, delivery, toleranceS, signatureHeader }: Sender): string {
   if (retries === null)
-    return `Nobody has verified whether and when ${name} tries again after an answer other than 2xx${toleranceS === null ? '' : ', and whether it signs anew then'}.`;
+    return `${evidence.retries === undefined ? 'Nobody has verified' : 'No source was found that says'} whether and when ${name} tries again after an answer other than 2xx${toleranceS === null ? '' : ', and whether it signs anew then'}.`;
   const { when, signed, lastS } = retries;
   if (when === null) return `${name} never tries again by itself.`;
   const clock =

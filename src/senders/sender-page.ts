@@ -7,6 +7,7 @@ import { ownChecksPage } from './custom-checks.ts';
 import { minutes, repeatedSection } from './dedupe.ts';
 import { hasEvent, senderTable } from './sender-table.ts';
 import type { Sender, SignatureKind } from './sender.ts';
+import { isOwnToken } from './token-forms.ts';
 import { expressionOf, senders } from './senders.ts';
 import { verifiersPage } from './verifiers-page.ts';
 
@@ -227,21 +228,22 @@ function eventName({ id }: Sender): readonly string[] {
 }
 
 /** One row for each thing that the page says; what nobody has looked up is said to be so. */
-function witnesses({ id, delivery, retries, answer, handshake, evidence }: Sender): string {
+function witnesses(sender: Sender): string {
+  const { id, delivery, retries, answer, handshake, evidence } = sender;
   const rows: readonly (readonly [string, EvidenceSource | readonly EvidenceSource[] | null | undefined])[] =
     [
       ['the signature', evidence.signature],
       ['the id of a delivery', delivery.from],
-      ['when it tries again, and what it signs then', retries?.from],
+      ['when it tries again, and what it signs then', retries?.from ?? evidence.retries],
       ...(handshake === null ? [] : [['the handshake', evidence.handshake] as const]),
       [
         answer === null
           ? 'the answer that it wants, and how soon'
           : `the answer that it wants: ${answer.what}`,
-        answer?.from,
+        answer?.from ?? evidence.answer,
       ],
       ['how the secret is changed', evidence.rotation],
-      ['the form of the secret', secretSources(evidence)],
+      ...(isOwnToken(sender) ? [] : [['the form of the secret', secretSources(evidence)] as const]),
       ...(eventPlaces[id] === undefined ? [] : [['the event’s name', evidence.event] as const]),
     ];
   return rows.map(([what, sources]) => `| ${what} | ${saidBy(sources)} |\n`).join('');
