@@ -1,13 +1,14 @@
 /** Requests that other code signed, by the senders' documentation, put to the expressions of `USING`: accepted, tampered, stale, repeated. */
 import assert from 'node:assert/strict';
-import { createHash, createHmac } from 'node:crypto';
+import { KeyObject, createHash, createHmac, sign } from 'node:crypto';
 import { test } from 'node:test';
-import { SignJWT, exportJWK, generateKeyPair } from 'jose';
+import { CompactSign, SignJWT, exportJWK, generateKeyPair } from 'jose';
 import { documented } from '../../test/support/documented-signers.ts';
 import type { Documented } from '../../test/support/documented-signers.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { publishedTokenKeys } from '../validate/jwt.ts';
-import { messageSignature, oauthToken } from './custom-checks.ts';
+import { publishedSignature } from '../validate/reference.ts';
+import { detachedSignature, messageSignature, oauthToken } from './custom-checks.ts';
 import { senderPage } from './sender-page.ts';
 import { expressionOf, senders } from './senders.ts';
 import { mostUsed, openFacts, witnessTable } from './evidence-table.ts';
@@ -164,4 +165,112 @@ test('OAuth: a token of the provider for this audience is accepted, of another i
   assert.equal(await ask('https://elsewhere.example.com/', publicUrl), false);
   assert.equal(await ask('https://login.example.com/', 'https://other.example.com'), false);
   assert.equal(await ask('https://login.example.com/', publicUrl, stranger.privateKey), false);
+});
+
+/** Keys of two names, as their owner publishes them, and a third that it does not. */
+async function publishedPairs(alg: string) {
+  const [one, two, stranger] = await Promise.all(
+    ['one', 'two', 'stranger'].map(async (kid) => {
+      const { publicKey, privateKey } = await generateKeyPair(alg, { extractable: true });
+      return { kid, privateKey, jwk: { ...(await exportJWK(publicKey)), kid, alg } };
+    }),
+  );
+  assert(one && two && stranger);
+  const text = JSON.stringify({ keys: [one.jwk, two.jwk] });
+  const missed: string[] = [];
+  const publishedKeys = (url: string) => ({
+    current: () => publishedTokenKeys(text),
+    missed: () => void missed.push(url),
+  });
+  return { one, two, stranger, publishedKeys, missed };
+}
+
+test('ShipEngine: a signature by a published key is accepted, of another key, body or time it is not', async () => {
+  const { one, two, stranger, publishedKeys, missed } = await publishedPairs('RS256');
+  const check = parseExpression(publishedSignature, { secrets: [] }).compile({
+    secrets: new Map(),
+    publicUrl,
+    publishedKeys,
+  });
+  const ask = (
+    { kid, privateKey } = one,
+    change: { body?: string; kid?: string | null; ms?: number } = {},
+  ) => {
+    const time = new Date(change.ms ?? nowMs).toISOString();
+    const signature = sign('sha256', Buffer.from(`${time}.${json}`), KeyObject.from(privateKey));
+    const named = change.kid === undefined ? kid : change.kid;
+    const headers = {
+      'X-ShipEngine-Timestamp': time,
+      'X-ShipEngine-RSA-SHA256-Signature': signature.toString('base64'),
+      ...(named === null ? {} : { 'X-ShipEngine-RSA-SHA256-Key-ID': named }),
+    };
+    const rawHeaders = Object.entries(headers).flat();
+    const body = Buffer.from(change.body ?? json);
+    return check({ method: 'POST', target: path, rawHeaders, arrivedAtMs: nowMs, body });
+  };
+  assert.equal(ask(), true);
+  assert.equal(ask(two), true);
+  assert.deepEqual(missed, []);
+  assert.equal(ask(stranger), false, 'a key that is not published');
+  assert.deepEqual(missed, ['https://api.shipengine.com/jwks']);
+  assert.equal(ask(stranger, { kid: 'one' }), false, 'under the name of one that is');
+  assert.equal(ask(one, { kid: 'two' }), false);
+  assert.equal(ask(one, { kid: null }), false);
+  assert.equal(ask(one, { body: '{}' }), false);
+  assert.equal(ask(one, { ms: nowMs - 301_000 }), false);
+  assert.equal(ask(one, { ms: nowMs + 301_000 }), false);
+});
+
+test('a published key may also be named in the check itself, and is fetched for each request', async () => {
+  const { one, two, publishedKeys } = await publishedPairs('Ed25519');
+  const text = `ed25519_verify(jwks_key('https://h.example/jwks', 'one'), payload, decode(headers->>'x-signature', 'base64'))`;
+  const check = parseExpression(text, { secrets: [] }).compile({
+    secrets: new Map(),
+    publicUrl,
+    publishedKeys,
+  });
+  for (const [pair, wanted] of [
+    [one, true],
+    [two, false],
+  ] as const) {
+    const signature = sign(null, Buffer.from(json), KeyObject.from(pair.privateKey)).toString('base64');
+    const rawHeaders = ['X-Signature', signature];
+    const request = { method: 'POST', target: path, rawHeaders, arrivedAtMs: nowMs };
+    assert.equal(check({ ...request, body: Buffer.from(json) }), wanted);
+  }
+});
+
+test('Fireblocks: a detached signature that jose makes is accepted, of another key, body or header it is not', async () => {
+  const { one, two, stranger, publishedKeys } = await publishedPairs('RS512');
+  const check = parseExpression(detachedSignature, { secrets: [] }).compile({
+    secrets: new Map(),
+    publicUrl,
+    publishedKeys,
+  });
+  const signed = async ({ kid, privateKey } = one, body = json) => {
+    const whole = await new CompactSign(Buffer.from(body))
+      .setProtectedHeader({ alg: 'RS512', kid })
+      .sign(privateKey);
+    const [head = '', , signature = ''] = whole.split('.');
+    return `${head}..${signature}`;
+  };
+  const ask = (value: string, body = json) => {
+    const rawHeaders = ['Fireblocks-Webhook-Signature', value];
+    return check({
+      method: 'POST',
+      target: path,
+      rawHeaders,
+      arrivedAtMs: nowMs,
+      body: Buffer.from(body),
+    });
+  };
+  for (const body of [json, `${json} `, `${json}  `, 'x'.repeat(100_000)])
+    assert.equal(ask(await signed(one, body), body), true, `${body.length}`);
+  assert.equal(ask(await signed(two)), true);
+  assert.equal(ask(await signed(stranger)), false);
+  assert.equal(ask(await signed({ ...stranger, kid: 'one' })), false);
+  assert.equal(ask(await signed(), '{}'), false);
+  assert.equal(ask((await signed()).slice(0, -3)), false);
+  for (const value of ['', '..', 'e30..', '!!..!!', `${await signed()}.`.slice(1)])
+    assert.equal(ask(value), false, value);
 });
