@@ -31,7 +31,8 @@ else tests('dist/test/verifiers/twitch.js');
 
 const { senders } = await import('../dist/src/senders/senders.js');
 const { openFacts, witnessTable } = await import('../dist/src/senders/evidence-table.js');
-console.log(`\n${witnessTable(senders)}`);
+const { playedTable } = await import('../dist/test/support/players.js');
+console.log(`\n${playedTable()}\n${witnessTable(senders)}`);
 const open = openFacts(senders);
 if (open.length === 0)
   console.log('Of the 40 most used, each fact has a witness, or somebody has looked for one.');

@@ -4,6 +4,7 @@ import { KeyObject, createHash, createHmac, sign } from 'node:crypto';
 import { test } from 'node:test';
 import { CompactSign, SignJWT, exportJWK, generateKeyPair } from 'jose';
 import { documented } from '../../test/support/documented-signers.ts';
+import { documentedMore } from '../../test/support/documented-more.ts';
 import type { Documented } from '../../test/support/documented-signers.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { publishedTokenKeys } from '../validate/jwt.ts';
@@ -20,7 +21,10 @@ const path = '/webhook/dev/public/events';
 const nowMs = Date.UTC(2026, 10, 27, 1, 2, 3, 456);
 const json = '{"id":"evt_1","name":"Zoë ☕","amount":1999}';
 
-for (const [name, { secret, make, staleAfterS, whole, body = json }] of Object.entries(documented)) {
+for (const [name, { secret, make, staleAfterS, whole, body = json }] of Object.entries({
+  ...documented,
+  ...documentedMore,
+})) {
   test(`${name}: as documented it is accepted, tampered, stale or with another secret it is refused`, () => {
     const sender = senders.get(name.split(' ')[0] ?? '') ?? assert.fail(name);
     const parsed = parseExpression(expressionOf(sender, 's'), { secrets: ['s'] });

@@ -205,6 +205,12 @@ export const formerChecks: Readonly<Record<string, FormerChecks>> = {
       "secure_compare(headers->>'x-twilio-signature', encode(hmac(:secret, convert_to(url || form_sorted(payload), 'UTF8'), 'sha1'), 'base64'))",
     ],
   },
+  websub: {
+    since: 'SHA-384 and SHA-512 are accepted, too',
+    checks: [
+      "secure_compare(headers->>'x-hub-signature', 'sha256=' || encode(hmac(:secret, payload, 'sha256'), 'hex'))\n  OR secure_compare(headers->>'x-hub-signature', 'sha1=' || encode(hmac(:secret, payload, 'sha1'), 'hex'))",
+    ],
+  },
   zoom: {
     since: 'a signature is valid for 2 hours, because Zoom tries again for 85 minutes',
     checks: [
