@@ -71,7 +71,7 @@ for (const [name, { secret, make, staleAfterS, whole, body = json }] of Object.e
         assert.equal(check(received(sent, later)), false);
         assert.match(
           senderPage(sender),
-          /whether it signs anew then is not documented, and a signature is valid for/,
+          /Whether it signs anew then is not documented\. A signature is valid for/,
         );
       }
     }

@@ -113,10 +113,10 @@ export type Evidence = Readonly<
 /** As a sentence's end: “checked against the vendor’s package `stripe` 23.1.0”. */
 export function sourceText(source: EvidenceSource): string {
   if ('package' in source) {
-    const { name = source.package, version, others } = packageOf(source.package);
-    if (others)
-      return `checked against what the package \`${name}\` ${version}, of somebody else, says of it`;
-    return `checked against the vendor’s package \`${name}\` ${version}`;
+    const { name = source.package, version, others, registry } = packageOf(source.package);
+    const which = `\`${name}\` ${version}${registry === 'pip' ? ' for Python' : ''}`;
+    if (others) return `checked against what the package ${which}, of somebody else, says of it`;
+    return `checked against the vendor’s package ${which}`;
   }
   if ('vector' in source)
     return `checked with a signed request that the vendor has published: ${source.vector}`;

@@ -50,7 +50,7 @@ export const awsSns: Sender = sender('A public key', {
   signsBody: false,
   secret: {
     what: 'the signing certificate or its public key (PEM)',
-    where: 'at the `SigningCertURL` of a message (on an sns.….amazonaws.com host)',
+    where: 'at the `SigningCertURL` of a message, on a host such as sns.eu-west-1.amazonaws.com',
   },
   delivery: known(
     { fields: [['MessageId']] },

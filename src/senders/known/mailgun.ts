@@ -17,7 +17,7 @@ export const mailgun: Sender = sender('A signature of the URL or of fields', {
     page('documentation.mailgun.com, “Automatic Retries” and “Securing Webhooks”', 'November 2026'),
   ),
   retries: {
-    when: 'for 8 hours, first after 5 or 10 minutes, then more and more rarely, on anything but 200 and 406 (an event “delivered” only once)',
+    when: 'for 8 hours, first after 5 or 10 minutes, then more and more rarely, on anything but 200 and 406',
     afterS: [600, 1200, 2100, 3900, 7500, 14700, 29100],
     signed: 'as at first',
     lastS: 8 * 3_600 + 300,
@@ -42,6 +42,7 @@ export const mailgun: Sender = sender('A signature of the URL or of fields', {
   },
   steps: ['Open Send → Sending → Webhooks, choose the domain and the event, and enter the URL of the table.'],
   notes: [
+    'An older documentation of Mailgun says that the event `delivered` is never sent again.',
     "Only a timestamp and a token in the body are signed, not the event: anyone who has seen one request can send others for nine hours, with its token: `dedupe = 'sender'` takes each token once.",
   ],
   expression: (s) =>

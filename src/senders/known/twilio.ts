@@ -30,12 +30,12 @@ export const twilio: readonly Sender[] = [
       code('twilio/twilio-agent-connect-python, tac.channels.messaging'),
     ),
     retries: {
-      when: 'once by default, or as often as the end of the URL says, up to 5 times (`#rc=5`, which is not signed)',
+      when: 'once, or up to 5 times if the URL that it calls ends with `#rc=5`; what follows `#` is not signed',
       signed: 'unsaid',
       from: page('twilio.com/docs/usage/webhooks/webhooks-connection-overrides', 'November 2026'),
     },
     answer: {
-      what: 'an answer within 15 seconds',
+      what: 'one within 15 seconds',
       from: page('twilio.com/docs/errors/11205', 'November 2026'),
     },
     evidence: {
@@ -91,12 +91,12 @@ export const twilio: readonly Sender[] = [
       code('twilio/twilio-agent-connect-python, tac.channels.messaging'),
     ),
     retries: {
-      when: 'once by default, or as often as the end of the URL says, up to 5 times (`#rc=5`, which is not signed)',
+      when: 'once, or up to 5 times if the URL that it calls ends with `#rc=5`; what follows `#` is not signed',
       signed: 'unsaid',
       from: page('twilio.com/docs/usage/webhooks/webhooks-connection-overrides', 'November 2026'),
     },
     answer: {
-      what: 'an answer within 15 seconds',
+      what: 'one within 15 seconds',
       from: page('twilio.com/docs/errors/11205', 'November 2026'),
     },
     evidence: {

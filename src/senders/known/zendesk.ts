@@ -20,13 +20,16 @@ export const zendesk: Sender = sender('A signature of the body and a timestamp',
     page('developer.zendesk.com/api-reference/webhooks', 'November 2026'),
   ),
   retries: {
-    when: 'up to three times after a 409, after a 429 or 503 with a short `Retry-After`, and up to five times where no answer comes; a 500 is final',
+    when: 'up to three times after a 409, after a 429 or 503 with a short `Retry-After`, and up to five times where no answer comes',
     signed: 'unsaid',
     from: report('withastro/flue, its page of Zendesk, November 2026'),
   },
   answer: {
-    what: 'a 2xx within 10 seconds',
-    from: report('alboz.eu, “Master webhooks to ensure stability”, October 2025'),
+    what: 'a 2xx within 10 seconds; a 500 is final',
+    from: [
+      report('alboz.eu, “Master webhooks to ensure stability”, October 2025'),
+      report('withastro/flue, its page of Zendesk, November 2026'),
+    ],
   },
   evidence: {
     signature: [
