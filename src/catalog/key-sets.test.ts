@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
+import { createPublicKey, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import type { CryptoKey, JWK } from 'jose';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { printJson } from '../validate/jsonb.ts';
-import { verifyIssuedToken } from '../validate/jwt.ts';
+import { publishedKey, verifyIssuedToken } from '../validate/jwt.ts';
 import { KeySets } from './key-sets.ts';
 
 const url = 'https://login.example.com/jwks';
@@ -135,6 +136,37 @@ test('names of keys that do not exist cause one call a minute, and a new key is 
   assert.equal(claimsOf(all, `${(await token(fresh)).slice(0, -8)}AAAAAAAA`), null);
   assert.equal(await keys?.renewed(), false);
   assert.equal(calls.length, 2);
+});
+
+test('a key is given by its name; another name has the keys fetched again, once a minute', async () => {
+  const [old, fresh] = await Promise.all([pair('old'), pair('new', 'EdDSA')]);
+  let published = setOf(old.jwk);
+  const { all, calls, pass } = sets(() => published);
+  const keys = all.of([url]);
+  await keys?.ready();
+  const spki = ({ jwk }: Pair) =>
+    createPublicKey({ key: jwk as never, format: 'jwk' }).export({ type: 'spki', format: 'der' });
+  assert.deepEqual(publishedKey('old', all.open(url)), spki(old));
+  assert.equal(await keys?.renewed(), false);
+  published = setOf(fresh.jwk);
+  pass(limits.jwksPauseMs);
+  for (const name of ['new', '', 'OLD', 'constructor', 'x'.repeat(100_000)])
+    assert.equal(publishedKey(name, all.open(url)), null, name.slice(0, 20));
+  assert.equal(await keys?.renewed(), true);
+  assert.deepEqual(publishedKey('new', all.open(url)), spki(fresh));
+  assert.equal(publishedKey('old', all.open(url)), null, 'one that is not published any more');
+  assert.equal(await keys?.renewed(), false);
+  assert.equal(calls.length, 2);
+});
+
+test('keys of RSA that are so long that each request would cost much are ignored', async () => {
+  const good = await pair('good');
+  const n = Buffer.concat([Buffer.from([0x81]), randomBytes(limits.jwksRsaBitsMax / 8)]);
+  const long = { kty: 'RSA', kid: 'long', e: 'AQAB', n: n.toString('base64url') };
+  const { all } = sets(() => setOf(long, good.jwk));
+  await all.of([url])?.ready();
+  assert.equal(publishedKey('long', all.open(url)), null);
+  assert.equal(claimsOf(all, await token(good)), issued.issuer);
 });
 
 test('keys that are old are used while they are fetched again, and for a day if they cannot be', async () => {

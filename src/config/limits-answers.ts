@@ -43,6 +43,8 @@ export const answerLimits = {
   jwksKeysMax: 100,
   /** Bits of an RSA key among them (RFC 7518, section 3.3). */
   jwksRsaBitsMin: 2_048,
+  /** The longest RSA key of such a set that is used: a longer one would make each request cost much. */
+  jwksRsaBitsMax: 8_192,
   /** Issuers whose keys one process keeps; those that were asked for last. */
   jwksKeptMax: 256,
   /** How old keys may be before they are fetched again, in ms … */

@@ -5,7 +5,7 @@
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogRow } from '../catalog/catalog-rows.ts';
 import { doorUrl } from '../kit/address.ts';
-import { senderOf } from '../senders/senders.ts';
+import { formerCheck, senderOf } from '../senders/senders.ts';
 import type { Sender } from '../senders/sender.ts';
 import type { Settings } from '../config/settings.ts';
 
@@ -22,6 +22,8 @@ export function ownBase(settings: Settings, listen: Address | null): string | nu
 export interface EndpointState {
   readonly sender: string | null;
   readonly check: string;
+  /** How the present check of its sender differs, if the table has a former one. */
+  readonly former?: string;
 }
 
 /** Which sender's check each table has; results are cached for the next call. */
@@ -50,18 +52,14 @@ export class Endpoints {
         tables[oid] = { sender: null, check: `unusable: ${unusable ?? 'it is not known'}` };
         continue;
       }
-      const row = JSON.parse(source) as Pick<CatalogRow, 'expression' | 'secrets'>;
+      const { expression, secrets } = JSON.parse(source) as Pick<CatalogRow, 'expression' | 'secrets'>;
+      const aliases = secrets.map(({ alias }) => alias);
       const known = before.get(source);
-      const sender =
-        known === undefined
-          ? senderOf(
-              row.expression ?? '',
-              row.secrets.map(({ alias }) => alias),
-            )
-          : known;
+      const sender = known === undefined ? senderOf(expression ?? '', aliases) : known;
       found.set(source, sender);
-      const check = unusable === null ? kindOf(row.expression, sender) : `unusable: ${unusable}`;
-      tables[oid] = { sender: sender?.id ?? null, check };
+      const check = unusable === null ? kindOf(expression, sender) : `unusable: ${unusable}`;
+      const former = sender === null ? null : formerCheck(expression ?? '', aliases);
+      tables[oid] = { sender: sender?.id ?? null, check, ...(former === null ? {} : { former }) };
     }
     this.#found = found;
     return { base: this.#base, tables };

@@ -18,6 +18,7 @@ import {
   relationArgument,
   relationOrError,
   selectPlan,
+  showCreatePlan,
   statePlan,
 } from './plan.ts';
 import type { SqlSession } from '../types/sql.ts';
@@ -134,6 +135,8 @@ function findAction(
 export interface ShownState {
   readonly spool: () => Promise<object>;
   readonly endpoints: () => Promise<object>;
+  /** By oid, what has changed since of the sender whose check a table has. */
+  readonly former: () => Promise<object>;
 }
 
 export function show(cursor: Cursor, state: ShownState): StatementPlan | null {
@@ -159,7 +162,7 @@ export function show(cursor: Cursor, state: ShownState): StatementPlan | null {
     return statePlan('show_endpoints', state.endpoints);
   }
   if (!cursor.accept('create', 'table')) return null;
-  return selectPlan('SHOW', `show_create_table(${relationOrError(lastName(cursor, 'SHOW CREATE TABLE'))})`);
+  return showCreatePlan(relationOrError(lastName(cursor, 'SHOW CREATE TABLE')), state.former);
 }
 
 export function describe(cursor: Cursor): StatementPlan {

@@ -137,6 +137,15 @@ export function statePlan(
   return { pieces: [], tag: 'SHOW', needsCatalog: true, releases: [], later };
 }
 
+/** SHOW CREATE TABLE: `former` has, by oid, what has changed since of the sender whose check a table has. */
+export function showCreatePlan(relation: string, former: () => Promise<object>): StatementPlan {
+  const later = async (): Promise<readonly PlanText[]> => {
+    const args = [{ sql: relation }, { sql: `${dollarQuote(asciiJson(await former()))}::pg_catalog.jsonb` }];
+    return callPieces('SELECT * FROM headgate.show_create_table(', args, '');
+  };
+  return { pieces: [], tag: 'SHOW', needsCatalog: true, releases: [], later };
+}
+
 /** In ASCII, because the client's encoding may not be UTF-8. */
 function asciiJson(value: unknown): string {
   return JSON.stringify(value).replaceAll(

@@ -188,6 +188,7 @@ function planOf(
       return show(cursor, {
         spool: () => deps.spool(session),
         endpoints: () => deps.endpoints(session),
+        former: () => deps.former(session),
       });
     case 'describe':
       return describe(cursor);

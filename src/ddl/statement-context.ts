@@ -28,7 +28,7 @@ import { parseAnswer } from '../validate/answer.ts';
 import { ExpressionError, parseExpression } from '../validate/expression.ts';
 import { StatementError } from './cursor.ts';
 import type { DeliveryIdOf } from './dedupe-option.ts';
-import type { Endpoints } from './endpoints.ts';
+import type { EndpointState, Endpoints } from './endpoints.ts';
 import type { Ranges } from './mask-literals.ts';
 
 /** What the validate room says about an expression; positions are offsets in its text. */
@@ -50,6 +50,8 @@ export interface SenderDemands {
   readonly form: ({ readonly form: string } & Caution) | null;
   /** Why no request of this sender would be accepted, whatever the secret is. */
   readonly cautions: readonly Caution[];
+  /** How its check differs from the one that it had before; null: it never had another. */
+  readonly changed: string | null;
 }
 
 export interface SenderAnswers {
@@ -213,6 +215,15 @@ export class StatementContext {
   /** The URL for webhooks, and whose check guards each table of the asking role, by oid. */
   endpoints(session: Asking): Promise<object> {
     return this.#behind.endpoints.of(session).catch(failStatement);
+  }
+
+  /** What has changed since of the senders whose checks these tables have, by oid; nothing, if it cannot be found out. Never rejects. */
+  async former(session: Asking): Promise<object> {
+    const { tables } = await this.#behind.endpoints.of(session).catch(() => ({ tables: {} }));
+    const states: readonly (readonly [string, EndpointState])[] = Object.entries(tables);
+    return Object.fromEntries(
+      states.flatMap(([oid, { former }]) => (former === undefined ? [] : [[oid, former]])),
+    );
   }
 }
 

@@ -32,6 +32,8 @@ export interface Validation {
   readonly warnings: readonly string[];
   readonly form: SenderDemands['form'];
   readonly cautions: readonly Caution[];
+  /** How USING differs from what it was before: said where a table has a check already. */
+  readonly changed: string | null;
 }
 
 const takenNames = new Set(['headers', 'payload', 'method', 'path', 'query', 'url']);
@@ -100,7 +102,7 @@ export function sealValidation(
   storesGet = false,
 ): Validation {
   const { text, sender } = clause;
-  const { form, cautions } = sender === null ? nothingAsked : deps.demandsOf(sender);
+  const { form, cautions, changed } = sender === null ? nothingAsked : deps.demandsOf(sender);
   const check = parseClause(clause, deps);
   const masked = maskLiterals(text, check.secretLiterals);
   const sealId = deps.newId();
@@ -114,6 +116,7 @@ export function sealValidation(
     secrets: clause.secrets.map(({ schema, name }) => ({ schema, name })),
     warnings: check.warnings,
     form,
+    changed,
     cautions: [
       ...cautions,
       ...(more === null ? [] : [more]),
@@ -128,7 +131,7 @@ const queryUnchecked: Caution = {
   hint: 'A check of the query reads query or url.',
 };
 
-const nothingAsked: SenderDemands = { form: null, cautions: [] };
+const nothingAsked: SenderDemands = { form: null, cautions: [], changed: null };
 
 /** Throws StatementError, with the position of what is wrong. */
 export function parseClause(clause: ValidateClause, deps: DdlContext): ParsedCheck {

@@ -135,26 +135,27 @@ To try it, send one delivery twice: \`headgate send ${sender.id} … --repeat 2\
 }
 
 /** Whether the sender tries again, and what our check of its clock makes of that. */
-function retriesText({ name, retries, delivery, toleranceS, signatureHeader }: Sender): string {
+function retriesText({ retries, evidence, delivery, toleranceS, signatureHeader }: Sender): string {
   if (retries === null)
-    return `Nobody has verified whether and when ${name} tries again after an answer other than 2xx${toleranceS === null ? '' : ', and whether it signs anew then'}.`;
+    return `${evidence.retries === undefined ? 'Nobody has verified' : 'No source was found that says'} whether and when the sender tries again after an answer other than 2xx${toleranceS === null ? '' : ', and whether it signs anew then'}.`;
   const { when, signed, lastS } = retries;
-  if (when === null) return `${name} never tries again by itself.`;
+  if (when === null) return 'The sender never tries again by itself.';
+  const valid = toleranceS === null ? '' : `A signature is valid for ${minutes(toleranceS)}`;
   const clock =
     toleranceS === null
       ? ''
       : signed === 'anew'
-        ? `, and each attempt has a new time and a new signature, so the ${minutes(toleranceS)} of this check are enough`
+        ? ` Each attempt has a new time and a new signature, so the ${minutes(toleranceS)} of this check are enough.`
         : signed === 'as at first'
-          ? `, with the time and the signature of the first attempt: so a signature is valid for ${minutes(toleranceS)}`
-          : `; whether it signs anew then is not documented, ${toleranceS >= (lastS ?? Infinity) ? `so a signature is valid for ${minutes(toleranceS)}, longer than it tries` : `and a signature is valid for ${minutes(toleranceS)}: if its repetitions are refused as stale, spell the check out with a longer time, and tell us`}`;
+          ? ` Each attempt has the time and the signature of the first one, so a signature is valid for ${minutes(toleranceS)}.`
+          : ` Whether it signs anew then is not documented. ${valid}${toleranceS >= (lastS ?? Infinity) ? ', longer than it tries.' : ': if its repetitions are refused as stale, spell the check out with a longer time, and tell us.'}`;
   const replay =
     toleranceS !== null && signed !== 'anew' && signatureHeader !== null && delivery.kind !== 'known'
       ? ` Within that time, somebody who has seen a request can send it again, but not change it; \`dedupe = 'header:${signatureHeader.toLowerCase()}'\` stores it once.`
       : toleranceS !== null && signed !== 'anew' && when !== null
         ? ' Within that time, somebody who has seen a request can send it again: the id below covers that.'
         : '';
-  return `${name} tries again ${when}${clock}.${replay}`;
+  return `The sender tries again ${when}.${clock}${replay}`;
 }
 
 export function minutes(seconds: number): string {

@@ -21,6 +21,8 @@ export type DeliveryId =
 export type EvidenceSource =
   /** A vendor's package that a test lets sign, or accept what we sign (`packages.ts` has its version). */
   | { readonly package: PackageName }
+  /** A signed request that the vendor has published, and that a test puts to the check (`test/vectors.json` has it). */
+  | { readonly vector: string }
   /** A file of the vendor's own source or specification. */
   | { readonly code: string }
   /** The vendor's documentation, and the month in which it was read. */
@@ -28,13 +30,17 @@ export type EvidenceSource =
   /** Code or words of somebody else. */
   | { readonly report: string }
   /** Somebody has looked there, and it says nothing about this. */
-  | { readonly silent: string; readonly read: string };
+  | { readonly silent: string; readonly read: string }
+  /** Somebody has looked for a source in that month, and found none. */
+  | { readonly unfound: string };
 
 export const ran = (name: PackageName): EvidenceSource => ({ package: name });
+export const vector = (where: string): EvidenceSource => ({ vector: where });
 export const code = (file: string): EvidenceSource => ({ code: file });
 export const page = (address: string, read: string): EvidenceSource => ({ page: address, read });
 export const report = (what: string): EvidenceSource => ({ report: what });
 export const silent = (where: string, read = 'November 2026'): EvidenceSource => ({ silent: where, read });
+export const unfound = (month = 'November 2026'): EvidenceSource => ({ unfound: month });
 
 /** What distinguishes a repeated delivery from a new one. */
 export type DeliveryEvidence =
@@ -78,22 +84,27 @@ export interface Retries {
   readonly when: string | null;
   /** The time and the signature of a repeated request; `unsaid`: the source does not say. */
   readonly signed: 'anew' | 'as at first' | 'unsaid';
+  /** When the attempts come, in seconds after the first one, where its source names them. */
+  readonly afterS?: readonly number[];
   /** How long after the first attempt the last one is, in seconds, if a check of the time depends on it. */
   readonly lastS?: number;
-  readonly from: EvidenceSource;
+  readonly from: EvidenceSource | readonly EvidenceSource[];
 }
 
 /** The answer that the sender takes for success, and its time limit: “a 2xx within 5 seconds”. */
 export interface WantedAnswer {
   readonly what: string;
-  readonly from: EvidenceSource;
+  readonly from: EvidenceSource | readonly EvidenceSource[];
 }
 
-/** The other things that a page says. What is missing nobody has verified. `secret`: see `secretSources`. */
+/**
+ * The other things that a page says. What is missing nobody has verified. `secret`: see `secretSources`. `retries`, `answer`: where nothing was
+ * found, in the place of the sender's `retries` and `answer`.
+ */
 export type Evidence = Readonly<
   Partial<
     Record<
-      'signature' | 'handshake' | 'rotation' | 'secret' | 'event',
+      'signature' | 'handshake' | 'rotation' | 'secret' | 'event' | 'retries' | 'answer',
       EvidenceSource | readonly EvidenceSource[]
     >
   >
@@ -102,26 +113,32 @@ export type Evidence = Readonly<
 /** As a sentence's end: “checked against the vendor’s package `stripe` 23.1.0”. */
 export function sourceText(source: EvidenceSource): string {
   if ('package' in source) {
-    const { name = source.package, version, others } = packageOf(source.package);
-    if (others)
-      return `checked against what the package \`${name}\` ${version}, of somebody else, says of it`;
-    return `checked against the vendor’s package \`${name}\` ${version}`;
+    const { name = source.package, version, others, registry } = packageOf(source.package);
+    const which = `\`${name}\` ${version}${registry === 'pip' ? ' for Python' : ''}`;
+    if (others) return `checked against what the package ${which}, of somebody else, says of it`;
+    return `checked against the vendor’s package ${which}`;
   }
+  if ('vector' in source)
+    return `checked with a signed request that the vendor has published: ${source.vector}`;
   if ('code' in source) return `from the vendor’s source: ${source.code}`;
   if ('page' in source) return `from its documentation of ${source.read}: ${source.page}`;
   if ('report' in source) return `by report only: ${source.report}`;
-  return `not said in ${source.silent}, ${source.read}`;
+  if ('silent' in source) return `not said in ${source.silent}, ${source.read}`;
+  return `no source found in ${source.unfound}: if you know one, tell us`;
 }
 
 function packageOf(name: PackageName): Package {
   return packages[name];
 }
 
+/** Whether the package is not the vendor's own. */
+export const isOthers = (name: PackageName): boolean => packageOf(name).others === true;
+
 /** A vendor's package that signs or checks with the text of the secret as it is stored has said what its form is. */
 export function secretSources({ secret, signature }: Evidence): readonly EvidenceSource[] {
   if (secret !== undefined) return [secret].flat();
   if (signature === undefined) return [];
-  return [signature].flat().filter((it) => 'package' in it && packageOf(it.package).others !== true);
+  return [signature].flat().filter((it) => 'package' in it && !isOthers(it.package));
 }
 
 export const nobody = 'nobody has verified this: tell us';

@@ -29,9 +29,4 @@ export const unsupported: readonly { readonly name: string; readonly reason: str
     reason:
       'it signs a JSON text that contains the body as an escaped string and the time as a number, and an expression cannot escape one.',
   },
-  {
-    name: 'Neon Auth, Fireblocks (version 2), ShipEngine',
-    reason:
-      'the keys are in a list (JWKS) that changes, and what they sign is no whole token: put a key into the secret, for `rsa_verify` or `ed25519_verify`, and renew it with `ALTER SECRET`. Whole tokens are checked with `jwt_verify(…, jwks => …)`.',
-  },
 ];

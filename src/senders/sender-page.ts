@@ -7,6 +7,7 @@ import { ownChecksPage } from './custom-checks.ts';
 import { minutes, repeatedSection } from './dedupe.ts';
 import { hasEvent, senderTable } from './sender-table.ts';
 import type { Sender, SignatureKind } from './sender.ts';
+import { isOwnToken } from './token-forms.ts';
 import { expressionOf, senders } from './senders.ts';
 import { verifiersPage } from './verifiers-page.ts';
 
@@ -77,7 +78,7 @@ ${list(facts(sender))}
 | what | checked by whom |
 | --- | --- |
 ${witnesses(sender)}
-No live service was called. ${printedFrom}`;
+No live service was called. What “At the sender” and “Good to know” say and this table does not is from reading, without a witness; menus may have moved. ${printedFrom}`;
 }
 
 function keptNote(sender: Sender): string {
@@ -216,35 +217,43 @@ function facts(sender: Sender): readonly string[] {
 }
 
 /** Where the event's name is, which a table that keeps only the body does not have if it is in a header. */
-function eventName({ id }: Sender): readonly string[] {
+function eventName({ id, evidence: { event } }: Sender): readonly string[] {
   const place = eventPlaces[id];
   if (place === undefined) return [];
+  const isKnown = event !== undefined && [event].flat().some((source) => !('unfound' in source));
+  const sure = isKnown ? '' : ' That is from memory: nobody has verified it.';
   return 'header' in place
     ? [
-        `The event’s name is in the header \`${place.header}\` and not in the body: \`INCLUDE HEADER '${place.header.toLowerCase()}' AS event\`, before WITH, keeps it in a column.`,
+        `The event’s name is in the header \`${place.header}\` and not in the body: \`INCLUDE HEADER '${place.header.toLowerCase()}' AS event\`, before WITH, keeps it in a column.${sure}`,
       ]
-    : [`The event’s name is in \`${place.field.join('.')}\` of the body.`];
+    : [`The event’s name is in \`${place.field.join('.')}\` of the body.${sure}`];
 }
 
 /** One row for each thing that the page says; what nobody has looked up is said to be so. */
-function witnesses({ id, delivery, retries, answer, handshake, evidence }: Sender): string {
+function witnesses(sender: Sender): string {
+  const { id, delivery, retries, answer, handshake, evidence } = sender;
   const rows: readonly (readonly [string, EvidenceSource | readonly EvidenceSource[] | null | undefined])[] =
     [
-      ['the signature', evidence.signature],
+      [sender.theme === 'A token' ? 'where the token is' : 'the signature', evidence.signature],
       ['the id of a delivery', delivery.from],
-      ['when it tries again, and what it signs then', retries?.from],
+      [retriesRow(sender), retries?.from ?? evidence.retries],
       ...(handshake === null ? [] : [['the handshake', evidence.handshake] as const]),
       [
         answer === null
           ? 'the answer that it wants, and how soon'
           : `the answer that it wants: ${answer.what}`,
-        answer?.from,
+        answer?.from ?? evidence.answer,
       ],
       ['how the secret is changed', evidence.rotation],
-      ['the form of the secret', secretSources(evidence)],
+      ...(isOwnToken(sender) ? [] : [['the form of the secret', secretSources(evidence)] as const]),
       ...(eventPlaces[id] === undefined ? [] : [['the event’s name', evidence.event] as const]),
     ];
   return rows.map(([what, sources]) => `| ${what} | ${saidBy(sources)} |\n`).join('');
+}
+
+function retriesRow({ retries, toleranceS }: Sender): string {
+  const isSaid = toleranceS !== null && retries !== null && retries.signed !== 'unsaid';
+  return isSaid ? 'when it tries again, and what it signs then' : 'when it tries again';
 }
 
 function saidBy(sources: EvidenceSource | readonly EvidenceSource[] | null | undefined): string {

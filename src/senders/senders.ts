@@ -4,7 +4,7 @@
  */
 import { answering } from './answers.ts';
 import { hintFor } from './brands.ts';
-import { earlierExpressions } from './former-checks.ts';
+import { formerChecks, formerExpressions, formerUntil } from './former-checks.ts';
 import { bareIdentifier } from './identifier.ts';
 import { knownSenders } from './known.ts';
 import { questions } from './questions.ts';
@@ -46,19 +46,44 @@ export function senderOf(expression: string, secrets: readonly string[]): Sender
   return first;
 }
 
-/** All senders that sign alike and whose check this is or once was. `most`: as soon as so many are found. */
+/** All senders that sign alike and whose check this is; after them those whose check it once was. `most`: as soon as so many are found. */
 export function sendersOf(expression: string, secrets: readonly string[], most = Infinity): Sender[] {
+  if (secrets.length === 0) return [];
+  const isCheck = (of: Sender['expression']) => checkOf(of, secrets) === expression;
   const found: Sender[] = [];
-  if (secrets.length === 0) return found;
-  const isCheck = (of: Sender['expression']): boolean => {
-    const texts = secrets.map((name) => of(bareIdentifier(name)));
-    return expression === (texts.length === 1 ? texts[0] : texts.map((it) => `(${it})`).join('\nOR '));
-  };
   for (const sender of senders.values()) {
-    if ([sender.expression, ...(earlierExpressions[sender.id] ?? [])].some(isCheck)) found.push(sender);
-    if (found.length >= most) break;
+    if (isCheck(sender.expression)) found.push(sender);
+    if (found.length >= most) return found;
   }
-  return found;
+  return [...found, ...formerSendersOf(expression, secrets)].slice(0, most);
+}
+
+/** The check of several secrets accepts each of them. */
+function checkOf(of: Sender['expression'], secrets: readonly string[]): string {
+  const texts = secrets.map((name) => of(bareIdentifier(name)));
+  return texts.length === 1 ? texts.join('') : texts.map((it) => `(${it})`).join('\nOR ');
+}
+
+function formerSendersOf(expression: string, secrets: readonly string[]): Sender[] {
+  return [...senders.values()].filter((sender) =>
+    formerExpressions(sender.id).some((of) => checkOf(of, secrets) === expression),
+  );
+}
+
+/** What is different of a sender's check since a former one; null: it was never another. */
+export function changeOf(senderName: string): string | null {
+  const sender = senderNamed(senderName);
+  const since = sender === undefined ? undefined : formerChecks[sender.id]?.since;
+  return since === undefined
+    ? null
+    : `USING ${senderName} stood for another check until ${formerUntil}; since then: ${since}`;
+}
+
+/** The same of a check that is no sender's any more, but was one's; null: it is one's, or never was. */
+export function formerCheck(expression: string, secrets: readonly string[]): string | null {
+  const [first] = sendersOf(expression, secrets, 1);
+  if (first === undefined || checkOf(first.expression, secrets) === expression) return null;
+  return changeOf(first.id);
 }
 
 /** The ANSWER clauses that `USING senderName` brings. `second`: the name after ANSWER SECRET. */
@@ -92,7 +117,7 @@ interface BroughtAnswers {
  */
 export function demandsOf(senderName: string, publicUrl: string | null): Demands {
   const sender = senderNamed(senderName);
-  if (sender === undefined) return { form: null, cautions: [] };
+  if (sender === undefined) return { form: null, cautions: [], changed: null };
   const { id, name, secretForm, secret, signsUrl, ended } = sender;
   const form = secretForm && {
     form: secretForm.id,
@@ -105,7 +130,8 @@ export function demandsOf(senderName: string, publicUrl: string | null): Demands
   };
   const over =
     ended === null ? [] : [{ message: ended.replace(/\.$/, ''), hint: `See docs/senders/${id}.md.` }];
-  return { form, cautions: [...over, ...(signsUrl && publicUrl === null ? [url] : [])] };
+  const cautions = [...over, ...(signsUrl && publicUrl === null ? [url] : [])];
+  return { form, cautions, changed: changeOf(senderName) };
 }
 
 interface Caution {
@@ -122,6 +148,7 @@ export function deliveryIdOf(senderName: string): DedupePlace | null {
 interface Demands {
   readonly form: ({ readonly form: string } & Caution) | null;
   readonly cautions: readonly Caution[];
+  readonly changed: string | null;
 }
 
 /** The ids most similar to an unknown name, best first: for the hint of an error. A short name has none: too much is similar to it. */

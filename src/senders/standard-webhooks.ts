@@ -38,6 +38,13 @@ const spec = code('standard-webhooks/standard-webhooks, spec/standard-webhooks.m
 const standardId = (prefix: Prefix) => known({ header: names(prefix)[1] }, spec);
 const standardRetries: Retries = { when: 'when and as often as it decides', signed: 'anew', from: spec };
 
+export const svixRetries: Retries = {
+  when: 'after 5 seconds, 5 and 30 minutes, 2 and 5 hours, and twice after 10 hours',
+  afterS: [5, 305, 2105, 9305, 27305, 63305, 99305],
+  signed: 'anew',
+  from: [code('svix/svix-docs a3cf04a, content/retries.mdx'), spec],
+};
+
 interface StandardSpec extends Omit<SenderSpec, 'headers'> {
   readonly prefix?: Prefix;
   /** The other form, whose headers are read where those of `prefix` are missing. */

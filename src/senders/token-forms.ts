@@ -44,7 +44,11 @@ export function tokenHeader(form: Form, spec: SenderSpec): Sender {
   });
 }
 
-export const chosen = (what = 'any long random text') => ({ what, where: 'you choose it' });
+const byYou = 'you choose it';
+export const chosen = (what = 'any long random text') => ({ what, where: byYou });
+/** Whether the token is a text of the receiver's own, so that the sender says nothing of its form. */
+export const isOwnToken = ({ theme, secret, evidence }: Sender) =>
+  theme === 'A token' && secret.where === byYou && evidence.secret === undefined;
 export const basicSecret = chosen('user and password as `user:password`');
 
 interface BodySpec extends Omit<SenderSpec, 'headers'> {

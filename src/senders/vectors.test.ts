@@ -48,6 +48,18 @@ function senderIdOf({ provider, scheme }: Vector): string | null {
   return provider.toLowerCase().replaceAll(/[^a-z0-9]+/g, '_');
 }
 
+test('a page says “a signed request that the vendor has published” only where there is one', () => {
+  const published = vectors.filter(({ source }) => !/^(signed with|generated with)/.test(source));
+  const has = new Set(published.map(senderIdOf));
+  for (const { id, evidence } of senders.values())
+    if (
+      Object.values(evidence)
+        .flat()
+        .some((source) => 'vector' in source)
+    )
+      assert(has.has(id), `${id}: test/vectors.json has none`);
+});
+
 test('every vector of a sender that has a name is accepted by its expression, and by no other secret', () => {
   const seen = new Set<string>();
   for (const vector of vectors) {

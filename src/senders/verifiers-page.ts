@@ -2,7 +2,7 @@
 import type { EvidenceSource } from './evidence.ts';
 import { type Package, type PackageName, packages } from './packages.ts';
 import type { Sender } from './sender.ts';
-import { missingOf, witnessTable } from './evidence-table.ts';
+import { openFacts, unfoundCount, witnessTable } from './evidence-table.ts';
 
 export function verifiersPage(senders: ReadonlyMap<string, Sender>): string {
   return `# Run on the vendors’ own packages
@@ -35,8 +35,9 @@ itself wants PayPal's own certificate. \`@vonage/jwt\`, \`mercadopago\`, \`@drop
 
 ## Who says what
 
-The best witness of each fact: a package that was run, the vendor's source or documentation, or somebody else's word. “not said”: somebody has looked, and the
-page of the sender says where. “—”: nobody has verified it.
+The best witness of each fact: a package that was run, a signed request that the vendor has published (“vector”), the vendor's source or documentation, or
+somebody else's word (“report”). “not said”: somebody has looked, and the page of the sender says where. “no source found”: somebody has looked for one, in vain.
+“—”: nobody has looked.
 
 ${witnessTable(senders)}
 ${openSentence(senders)}
@@ -46,9 +47,9 @@ This page is printed from \`src/senders/\`.
 }
 
 function openSentence(senders: ReadonlyMap<string, Sender>): string {
-  const open = missingOf(senders, ['signature', 'delivery id']);
+  const open = openFacts(senders);
   return open.length === 0
-    ? 'Each of the 40 most used has a witness for its signature, and for its delivery id or the sentence that there is none.'
+    ? `Each of the 40 most used has a witness for its signature, and for its delivery id or the sentence that there is none. Of each of their other facts the table has a witness as well, but for ${unfoundCount(senders)} for which no source was found.`
     : `Of the 40 most used, nobody outside has said yet: ${open.join(', ')}.`;
 }
 

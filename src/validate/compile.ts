@@ -8,7 +8,7 @@ import { EvaluationError } from './errors.ts';
 import { comparisons, constantTimeEquality } from './functions-comparison.ts';
 import { type HeaderSlots, allHeaders, headerText, headerValues } from './headers.ts';
 import { jsonOf } from './jsonb.ts';
-import { type PublishedKeys, verifyIssuedToken } from './jwt.ts';
+import { type PublishedKeys, publishedKey, verifyIssuedToken } from './jwt.ts';
 import { type Node, type NodeOf, childrenOf } from './node.ts';
 import { type Implementation, type FunctionRow } from './function-table.ts';
 import { pathOf, queryOf, urlOf } from './target.ts';
@@ -177,6 +177,7 @@ export class Compiler {
     if (direct !== null) return direct;
     const args = node.args.map((arg) => this.#closure(arg));
     if (row.role === 'issued') return strictCall(this.#issued(node.args), args);
+    if (row.role === 'published') return strictCall(this.#published(node.args[0]), args);
     const isEquality = row.role === 'equal' || row.role === 'unequal';
     const implementation = isEquality ? this.#equality(row, node.args) : this.#prepared(row, node.args);
     return row.strict ? strictCall(implementation, args) : looseCall(implementation, args);
@@ -187,12 +188,15 @@ export class Compiler {
       arg.kind === 'constant' && typeof arg.value === 'string' ? arg.value : '',
     );
     const keys = this.#values.publishedKeys?.(url);
-    if (keys === undefined)
-      return () => {
-        throw new EvaluationError('0A000', 'no keys are fetched here');
-      };
+    if (keys === undefined) return nothingFetched;
     return (...[token, , , , now]) =>
       verifyIssuedToken(token as string, keys, { issuer, audience }, Number(now) / 1e6);
+  }
+
+  #published(url: Node | undefined): Implementation {
+    const text = url?.kind === 'constant' && typeof url.value === 'string' ? url.value : '';
+    const keys = this.#values.publishedKeys?.(text);
+    return keys === undefined ? nothingFetched : (...[, kid]) => publishedKey(kid as string, keys);
   }
 
   /** An equality with a secret text that is the same for every request is prepared like secure_compare. */
@@ -416,3 +420,7 @@ function extreme(node: Node, args: readonly Evaluate[]): Evaluate {
     return chosen;
   };
 }
+
+const nothingFetched: Implementation = () => {
+  throw new EvaluationError('0A000', 'no keys are fetched here');
+};

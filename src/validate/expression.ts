@@ -135,7 +135,8 @@ function readsOf(root: Node): { names: string[]; variables: ReadonlySet<Variable
 /** Each once. */
 function keyUrlsOf(root: Node): string[] {
   const urls = [...reachable(root)].flatMap((node) => {
-    const url = node.kind === 'call' && node.row.role === 'issued' ? node.args[1] : undefined;
+    const { role = null, args = [] } = node.kind === 'call' ? { role: node.row.role, args: node.args } : {};
+    const url = role === 'issued' ? args[1] : role === 'published' ? args[0] : undefined;
     return url?.kind === 'constant' && typeof url.value === 'string' ? [url.value] : [];
   });
   return [...new Set(urls)];

@@ -59,7 +59,7 @@ export interface FunctionRow {
 /**
  * `equal`, `unequal`: compared in constant time if a secret is involved. `compare`, `compareAny`: secure_compare.
  * `mac`: args[0] is a key. `hash`: a plain digest. `verify`: args[0] is a public key. `token`: args[1] is a key, NULL
- * if it does not verify. `issued`: args[1] to args[3] are constants: the URL of the issuer's keys, the issuer, the audience; NULL as for `token`. `pattern`: args[1] must be a constant. `shape`: args[0] has a shape if the result is not NULL. `header`:
+ * if it does not verify. `issued`: args[1] to args[3] are constants: the URL of the issuer's keys, the issuer, the audience; NULL as for `token`. `published`: args[0] is such a URL; the result is one of the keys. `pattern`: args[1] must be a constant. `shape`: args[0] has a shape if the result is not NULL. `header`:
  * args[0] is a constant, the name of a header.
  */
 export type Role =
@@ -72,6 +72,7 @@ export type Role =
   | 'verify'
   | 'token'
   | 'issued'
+  | 'published'
   | 'pattern'
   | 'shape'
   | 'header';

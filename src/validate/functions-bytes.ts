@@ -35,7 +35,7 @@ export const byteRows: readonly FunctionRow[] = [
     {
       ...keeps,
       specialise: withFormat((format) => (data) => encodeBytes(data as Buffer, format)),
-      size: timesSize(4),
+      size: (parts, [, format]) => timesSize(format === 'base64' || format === 'hex' ? 2 : 4)(parts),
     },
   ),
   fn(

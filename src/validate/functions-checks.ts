@@ -74,10 +74,10 @@ const hmacDoc =
   'The HMAC of the bytes; md5, sha1, sha224, sha256, sha384 or sha512. The key comes first and must not be empty.';
 
 /** RSA has two signature schemes. */
-const rsaVerify = (name: string, verify: typeof verifyRsa, doc: string): FunctionRow =>
+const rsaVerify = (name: string, key: 'text' | 'bytea', verify: typeof verifyRsa, doc: string): FunctionRow =>
   fn(
     name,
-    ['text', 'bytea', 'bytea', 'text'],
+    [key, 'bytea', 'bytea', 'text'],
     'bool',
     (key, message, signature, hash) => verify(rsaKey(key), message, signature, hashName(hash)),
     doc,
@@ -155,13 +155,26 @@ export const checkRows: readonly FunctionRow[] = [
   ),
   rsaVerify(
     'rsa_verify',
+    'text',
     verifyRsa,
     'RSA PKCS #1 v1.5: public key or certificate (PEM), message, signature, hash.',
   ),
+  rsaVerify('rsa_verify', 'bytea', verifyRsa, 'The same with the bytes of a public key (SPKI).'),
   rsaVerify(
     'rsa_pss_verify',
+    'text',
     verifyRsaPss,
     'RSASSA-PSS with a salt as long as the hash; otherwise like rsa_verify.',
+  ),
+  rsaVerify('rsa_pss_verify', 'bytea', verifyRsaPss, 'The same with the bytes of a public key (SPKI).'),
+  fn(
+    'jwks_key',
+    ['text', 'text'],
+    'bytea',
+    // A node whose keys are fetched (compile.ts).
+    () => null,
+    "`jwks_key('https://…', kid)`: the public key (SPKI) of that name among [the keys that an issuer publishes](#a-signature-by-a-published-key), for the functions that verify a signature; NULL if there is none. The URL is a constant.",
+    { role: 'published', stable: true, size: () => ({ base: 2_048, body: 0 }) },
   ),
   fn(
     'jwt_verify',

@@ -115,7 +115,11 @@ export const textRows: readonly FunctionRow[] = [
     'text',
     text.translate,
     'Characters replaced one by one; those without a counterpart are dropped.',
-    { carries: 0, size: timesSize(4) },
+    {
+      carries: 0,
+      // ASCII takes the place of a character without more bytes.
+      size: (parts, [, , to]) => timesSize(typeof to === 'string' && /^[ -~]*$/.test(to) ? 1 : 4)(parts),
+    },
   ),
   ...(['substr', 'substring'] as const).flatMap((name) => [
     fn(

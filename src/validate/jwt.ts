@@ -85,7 +85,7 @@ export interface PublishedKeys {
 
 /** The keys of a set that anybody may read, and so may have no secret ones. Throws Error if it is no set, or has none that verifies here. */
 export function publishedTokenKeys(text: string): TokenKeys {
-  const { jwksKeysMax: keysMax, jwksRsaBitsMin: rsaBitsMin } = limits;
+  const { jwksKeysMax: keysMax, jwksRsaBitsMin: rsaBitsMin, jwksRsaBitsMax: rsaBitsMax } = limits;
   const fields: unknown = JSON.parse(text);
   if (!isFields(fields) || !Array.isArray(fields.keys)) throw new Error('it is no JWK set');
   if (fields.keys.length > keysMax) throw new Error(`it has more than ${keysMax} keys`);
@@ -96,7 +96,7 @@ export function publishedTokenKeys(text: string): TokenKeys {
     try {
       const made = jwk(one);
       const bits = made.key.asymmetricKeyDetails?.modulusLength ?? rsaBitsMin;
-      if (bits < rsaBitsMin) return [];
+      if (bits < rsaBitsMin || bits > rsaBitsMax) return [];
       return [typeof alg === 'string' ? { ...made, algorithm: alg } : made];
     } catch {
       return [];
@@ -226,6 +226,14 @@ export function verifyIssuedToken(
     kid === undefined && all.length === 1 ? all : all.filter(({ id }) => id !== null && id === kid);
   if (candidates.length === 0) keys.missed();
   return isSigned(read, candidates) ? claimsOf(read) : null;
+}
+
+/** The key of that name as SPKI (DER), or null. Throws EvaluationError if the keys are not there. */
+export function publishedKey(name: string, keys: PublishedKeys): Buffer | null {
+  const found = keys.current().find(({ id }) => id === name);
+  if (found !== undefined) return found.key.export({ type: 'spki', format: 'der' });
+  keys.missed();
+  return null;
 }
 
 function isCurrent({ exp, nbf }: Fields, nowSeconds: number): boolean {

@@ -30,9 +30,10 @@ export function ecdsaKey(spki: Buffer): KeyObject {
 }
 
 /** A public key or a certificate in PEM. */
-export function rsaKey(pem: string): KeyObject {
+/** PEM, or the bytes of SPKI. */
+export function rsaKey(key: string | Buffer): KeyObject {
   return parsed('RSA public key or certificate (PEM)', 'rsa', () =>
-    createPublicKey({ key: pem, format: 'pem' }),
+    createPublicKey(typeof key === 'string' ? { key, format: 'pem' } : { key, format: 'der', type: 'spki' }),
   );
 }
 

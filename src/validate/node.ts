@@ -144,6 +144,11 @@ function isSecretCall(shape: NodeDraft): boolean {
   return shape.kind === 'call' && shape.row.role === 'mac';
 }
 
+/** What is fetched may be another value at the next request. */
+function isFetched(shape: NodeDraft): boolean {
+  return shape.kind === 'call' && shape.row.role === 'published';
+}
+
 /** The sender wrote the claims of a token and the signature: they do not reveal the key. */
 export function isPublicCall(shape: NodeDraft): boolean {
   return shape.kind === 'call' && ['token', 'issued', 'verify'].includes(shape.row.role ?? '');
@@ -170,7 +175,7 @@ export class Nodes {
       id: this.#byKey.size,
       type,
       at,
-      varies: read || some(shape, 'varies'),
+      varies: read || isFetched(shape) || some(shape, 'varies'),
       sender: (read && !clock) || some(shape, 'sender'),
       secret: kind === 'secret' || isSecretCall(shape) || (some(shape, 'secret') && !isPublicCall(shape)),
     } as Node;

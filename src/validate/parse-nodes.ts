@@ -32,6 +32,7 @@ function names(nodes: readonly PgNode[] | undefined): string[] {
 /** The names of the arguments of functions that may be called by them. */
 const argumentNames: Readonly<Record<string, readonly string[]>> = {
   jwt_verify: ['token', 'jwks', 'issuer', 'audience'],
+  jwks_key: ['jwks', 'kid'],
 };
 
 export class Converter {

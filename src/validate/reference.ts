@@ -128,11 +128,33 @@ CREATE TABLE pushed (data JSONB) WITH (connector = 'webhook')
 
 - The URL, the issuer and the audience are constants. A provider signs for everybody who has an account there, so the token must have this \`iss\` and this \`aud\`, and an \`exp\`. If the
   audience is no secret of yours, compare a claim that only your sender has, as above.
-- The key decides the algorithm: RSA of ${limits.jwksRsaBitsMin} bits or more (RS256, RS384, RS512), P-256, P-384, P-521 (ES…), Ed25519 (EdDSA), and what its \`alg\` says, if it has one. Secret keys and keys for encryption are ignored.
+- The key decides the algorithm: RSA of ${limits.jwksRsaBitsMin} to ${limits.jwksRsaBitsMax} bits (RS256, RS384, RS512), P-256, P-384, P-521 (ES…), Ed25519 (EdDSA), and what its \`alg\` says, if it has one. Secret keys and keys for encryption are ignored.
 - The token's \`kid\` chooses the key. A set has up to ${limits.jwksKeysMax} keys and ${limits.jwksBytesMax / 1024} KiB.
 - Keys are fetched when the first request needs them, which waits up to ${limits.outgoingMs / 1_000} s for it, and again behind a request when they are ${limits.jwksFreshMs / 60_000} minutes old. A token with an unknown \`kid\` has them
   fetched at once, but not within ${limits.jwksPauseMs / 1_000} s of the last time. If they cannot be fetched, those that are there are used for ${limits.jwksStaleMs / 3_600_000} hours; without any, requests get \`503\`, and the log says why (\`jwks.failed\`).
 - Only over TLS, to public addresses, without redirects and proxies: [what Headgate calls](../security.md#what-headgate-calls).
+`;
+
+/** ShipEngine's: a signature of the time and the body, by the key that a header names. */
+export const publishedSignature = `abs(extract(epoch from now()) - extract(epoch from (headers->>'x-shipengine-timestamp')::timestamptz)) <= 300
+    AND rsa_verify(jwks_key('https://api.shipengine.com/jwks', headers->>'x-shipengine-rsa-sha256-key-id'),
+      convert_to((headers->>'x-shipengine-timestamp') || '.', 'UTF8') || payload,
+      decode(headers->>'x-shipengine-rsa-sha256-signature', 'base64'), 'sha256')`;
+
+const publishedKeys = `
+## A signature by a published key
+
+Where the sender publishes its keys and signs no token but the body, \`jwks_key\` gives the key that the request names. For ShipEngine and ShipStation:
+
+\`\`\`sql
+-- HEADGATE_JWKS_HOSTS=api.shipengine.com:443
+CREATE TABLE shipped (data JSONB) WITH (connector = 'webhook')
+  VALIDATE AS
+    ${publishedSignature};
+\`\`\`
+
+The request chooses among the keys of this URL, and cannot bring one of its own. A sender signs for all its customers with them: compare what only yours has, such as an id of the account.
+Keys are fetched, kept and limited [as for tokens](#keys-of-an-issuer). This check was made from the source of public receivers; ShipEngine itself has not been asked.
 `;
 
 const ownSignature = `
@@ -166,5 +188,5 @@ SELECT event, data FROM orders;
 /** The Markdown of docs/sql/validate.md. */
 export function validateReference(): string {
   const sections = (Object.keys(themes) as FunctionTheme[]).map(section);
-  return `${introduction}${sections.join('\n')}${keysOfAnIssuer}${ownSignature}\nThis page is printed from \`src/validate/function-table.ts\` and \`src/validate/functions*.ts\`.\n`;
+  return `${introduction}${sections.join('\n')}${keysOfAnIssuer}${publishedKeys}${ownSignature}\nThis page is printed from \`src/validate/function-table.ts\` and \`src/validate/functions*.ts\`.\n`;
 }

@@ -56,10 +56,16 @@ const safe: readonly string[] = [
   `ed25519_verify(decode(s, 'hex'), data, decode(${sig}, 'hex'))`,
   `rsa_verify(s, data, decode(${sig}, 'hex'), CASE method WHEN 'POST' THEN 'sha1' ELSE 'sha256' END)`,
   `rsa_pss_verify(s, data, decode(${sig}, 'hex'), 'sha256')`,
+  `rsa_verify(jwks_key('https://h/jwks', headers->>'kid'), data, decode(${sig}, 'hex'), 'sha256')`,
+  `ed25519_verify(jwks_key('https://h/jwks', 'one'), data, decode(${sig}, 'hex'))`,
 ];
 
 const unsafe: readonly string[] = [
   'true',
+  `jwks_key('https://h/jwks', ${sig}) IS NOT NULL`,
+  `secure_compare(${sig}, encode(jwks_key('https://h/jwks', headers->>'kid'), 'hex'))`,
+  `rsa_verify(coalesce(jwks_key('https://h/jwks', headers->>'kid'), decode(headers->>'key', 'hex')), data, decode(${sig}, 'hex'), 'sha256')`,
+  `rsa_verify(jwks_key('https://h/jwks', headers->>'kid'), 'text'::bytea, decode('00', 'hex'), 'sha256')`,
   `secure_compare(${sig}, s) OR true`,
   `secure_compare(${sig}, s) OR method = 'POST'`,
   `secure_compare(${sig}, s) OR ${sig} IS NULL`,

@@ -196,7 +196,10 @@ export class Safety {
 
   #isVerification(args: readonly Node[]): boolean {
     const [key, ...signed] = args;
-    return key !== undefined && !key.varies && this.#key(key) && signed.some((arg) => arg.sender);
+    if (key === undefined || !signed.some((arg) => arg.sender)) return false;
+    // One of the keys of a URL that the owner has named: the sender may choose among them.
+    if (key.kind === 'call' && key.row.role === 'published') return true;
+    return !key.varies && this.#key(key);
   }
 
   /** A key from a secret, or a constant that counts as a key from now on. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { generateKeyPairSync, sign } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
@@ -9,7 +10,7 @@ import { startHeadgate } from '../support/headgate.ts';
 
 test('tokens are checked with the keys that their issuer publishes', async (t) => {
   const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
-  const keys = [{ ...(await exportJWK(publicKey)), kid: 'one' }];
+  const keys: object[] = [{ ...(await exportJWK(publicKey)), kid: 'one' }];
   let calls = 0;
   const issuer = createServer((request, response) => {
     calls += 1;
@@ -52,6 +53,28 @@ test('tokens are checked with the keys that their issuer publishes', async (t) =
     `EXPLAIN VALIDATE events WITH (headers = '{"authorization": "Bearer ${good}"}')`,
   );
   assert.match(JSON.stringify(rows), /"accepted"/);
+
+  const signing = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  keys.push({ ...signing.publicKey.export({ format: 'jwk' }), kid: 'rsa' });
+  await client.query(`CREATE TABLE signed (data JSONB) WITH (connector = 'webhook') VALIDATE AS
+    rsa_verify(jwks_key('${base}/signing', headers->>'x-key'), payload, decode(headers->>'x-signature', 'base64'), 'sha256')`);
+  const sent = async (kid: string, body = '{"n":1}') => {
+    const signature = sign('sha256', Buffer.from('{"n":1}'), signing.privateKey).toString('base64');
+    const answer = await headgate.post('dev/public/signed', body, {
+      'x-key': kid,
+      'x-signature': signature,
+    });
+    return answer.status;
+  };
+  assert.deepEqual(
+    [await sent('rsa'), await sent('rsa', '{"n":2}'), await sent('one'), await sent('two')],
+    [200, 401, 401, 401],
+  );
+  await assert.rejects(
+    client.query(`CREATE TABLE named (data JSONB) WITH (connector = 'webhook') VALIDATE AS
+      rsa_verify(jwks_key(headers->>'x-keys', headers->>'x-key'), payload, decode(headers->>'x-signature', 'base64'), 'sha256')`),
+    /jwks must be a constant in jwks_key/,
+  );
 
   // A sender that gets 503 comes again.
   for (const table of ['large', 'elsewhere', 'away']) {

@@ -16,6 +16,7 @@ import { challengePackages, judges, pythonPackages } from '../support/fetched-pa
 import { startHeadgate } from '../support/headgate.ts';
 import { createSenderTable, publicUrl } from '../support/senders.ts';
 import { receiverPackages, receivers } from '../support/package-receivers.ts';
+import { playedTable, playersOf } from '../support/players.ts';
 import { type Sent, braintree, packages } from '../support/package-signers.ts';
 
 const rootFolder = fileURLToPath(new URL('../../..', import.meta.url));
@@ -71,6 +72,14 @@ test('a page says “checked against the vendor’s package” only where a test
   };
   for (const [name, { version, when }] of Object.entries(vendorPackages))
     if (when === 'each run') assert.equal(devDependencies[name], version, name);
+});
+
+test('each sender is played by a package, or by code that was written from its documentation and not from ours', () => {
+  assert.deepEqual(
+    [...senders.keys()].filter((id) => playersOf(id).length === 0),
+    [],
+  );
+  assert.equal(playedTable().trim().split('\n').length, senders.size + 2);
 });
 
 suite("the senders' own packages accept what headgate send makes, and only that", () => {

@@ -56,6 +56,7 @@ export function testRooms(): TestDeps {
     now: () => 0,
     spool: async () => ({ 4711: { state: 'spooling', requests: 3, since: 1, reason: 'déjà' } }),
     endpoints: async () => ({ base: 'http://h', tables: { 4711: { sender: 'github', check: 'signature' } } }),
+    former: () => Promise.resolve({}),
     seal(plaintext, identity) {
       sealed.push({ identity, plaintext });
       return Buffer.from(`seal ${sealed.length}`).toString('base64');
@@ -97,7 +98,7 @@ export function testRooms(): TestDeps {
       readNow: new Set(),
     }),
     sendersOf: () => [],
-    demandsOf: () => ({ form: null, cautions: [] }),
+    demandsOf: () => ({ form: null, cautions: [], changed: null }),
     secretForms: () => [],
     sendsElsewhere: true,
     deliveryIdOf: (sender) =>

@@ -388,9 +388,21 @@ export const documented: Readonly<Record<string, DocumentedSender>> = {
       body,
     }),
   },
-  recharge: {
+  'recharge older': {
     secret: 'client secret',
     make: ({ secret, body }) => ({ headers: { 'X-Recharge-Hmac-Sha256': sha256(secret + body) }, body }),
+  },
+  recharge: {
+    secret: 'client secret',
+    staleAfterS: 48 * 3_600,
+    make: ({ secret, ms, body }) => ({
+      headers: {
+        'X-Recharge-Webhook-Timestamp': s(ms),
+        'X-Recharge-Webhook-Signature': `t=${s(ms)},v1=${h('sha256', secret, `${s(ms)}.${body}`)}`,
+        'X-Recharge-Hmac-Sha256': sha256(secret + body),
+      },
+      body,
+    }),
   },
   authorize_net: {
     secret: 'A1B2C3D4E5F60718',

@@ -7,6 +7,8 @@ export interface Vector {
   readonly provider: string;
   readonly scheme: string;
   readonly secret: string;
+  /** Where it is from. */
+  readonly source: string;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body_utf8?: string;

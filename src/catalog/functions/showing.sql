@@ -97,7 +97,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   FROM headgate.webhook_table w WHERE w.relation = webhook_clauses.relation
 $body$;
 
-CREATE OR REPLACE FUNCTION headgate.show_create_table(relation regclass) RETURNS TABLE ("Name" text, "Create Sql" text)
+-- `former`: by oid, what has changed since of the sender whose check the table has.
+CREATE OR REPLACE FUNCTION headgate.show_create_table(relation regclass, former jsonb DEFAULT NULL) RETURNS TABLE ("Name" text, "Create Sql" text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
   SET DateStyle = 'ISO' SET IntervalStyle = 'postgres' SET bytea_output = 'hex' SET extra_float_digits = 1
 AS $body$
@@ -109,6 +110,10 @@ BEGIN
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = show_create_table.relation;
   IF t.relkind IS NULL OR t.relkind NOT IN ('r', 'p') THEN
     RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a table', t.relname);
+  END IF;
+  IF former ? t.oid::text THEN
+    RAISE NOTICE USING MESSAGE = format('table "%s" keeps a former check of its sender: %s', t.relname, former ->> t.oid::text),
+      HINT = 'ALTER TABLE ... VALIDATE SECRET ... USING ... gives it the present one.';
   END IF;
   SELECT string_agg('  ' || d.text, E',\n' ORDER BY d.kind, d.place, d.text) INTO parts FROM (
     SELECT 1 AS kind, a.attnum::int AS place, headgate.column_definition(a) AS text

@@ -50,6 +50,10 @@ BEGIN
       RAISE;
     END IF;
     RAISE NOTICE USING ERRCODE = '42P07', MESSAGE = format('relation "%s" already exists, skipping', table_name);
+    IF validation ->> 'changed' IS NOT NULL THEN
+      RAISE NOTICE USING MESSAGE = format('table "%s" keeps the check that it has; %s', table_name, validation ->> 'changed'),
+        HINT = 'SHOW CREATE TABLE shows it.';
+    END IF;
     RETURN;
   END;
 
@@ -126,6 +130,10 @@ BEGIN
   END IF;
   -- Not against writers: their requests were checked by the expression of the moment they arrived.
   EXECUTE format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
+  IF validation ->> 'changed' IS NOT NULL AND EXISTS (SELECT FROM headgate.webhook_table w
+      WHERE w.relation = alter_webhook_table.relation AND w.expression <> validation ->> 'expression') THEN
+    RAISE NOTICE USING MESSAGE = validation ->> 'changed', HINT = 'SHOW CREATE TABLE shows the check that the table has now.';
+  END IF;
   CALL headgate.set_validation(relation, validation, caller_schemas);
 END
 $body$;

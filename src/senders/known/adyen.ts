@@ -37,6 +37,21 @@ function textAt(value: unknown, path: string): string {
   return typeof found === 'string' || typeof found === 'number' ? String(found) : '';
 }
 
+const retries = {
+  when: 'three times within half a minute, then after 2, 5, 10, 15 and 30 minutes, after 1, 2, 4 and 8 hours, for up to 30 days',
+  afterS: [9, 27, 54, 174, 474, 1074, 1974, 3774, 7374, 14574, 28974, 57774],
+  signed: 'unsaid',
+  from: page('docs.adyen.com, “Troubleshoot webhooks”', 'November 2026'),
+} as const;
+const answer = {
+  what: 'a 2xx within 10 seconds',
+  from: page('docs.adyen.com, “Troubleshoot webhooks” and “Sellers screening: Webhooks”', 'November 2026'),
+};
+const rotation = page(
+  'docs.adyen.com, “Verify HMAC signatures”: a new key is generated, and signs once it is saved',
+  'November 2026',
+);
+
 export const adyen: readonly Sender[] = [
   hmacBody({
     id: 'adyen_banking',
@@ -45,7 +60,9 @@ export const adyen: readonly Sender[] = [
     key: 'hex',
     headers: ['HmacSignature'],
     secret: { what: 'the HMAC key, 64 hexadecimal digits', where: 'in the webhook’s security settings' },
-    evidence: { signature: ran('@adyen/api-library'), secret: ran('@adyen/api-library') },
+    retries,
+    answer,
+    evidence: { signature: ran('@adyen/api-library'), secret: ran('@adyen/api-library'), rotation },
     steps: [
       'In the Customer Area open Developers → Webhooks and choose the webhook.',
       'Server URL: the URL of the table. Generate an HMAC key under Security and save.',
@@ -79,9 +96,12 @@ export const adyen: readonly Sender[] = [
       page('docs.adyen.com, “Handle webhook events”', 'November 2026'),
       'Other fields of a repeated notification may differ: it is then kept with the refused requests, as `delivery_differs`.',
     ),
+    retries,
+    answer,
     evidence: {
       signature: ran('@adyen/api-library'),
       secret: ran('@adyen/api-library'),
+      rotation,
       event: page('docs.adyen.com, “Handle webhook events”', 'November 2026'),
     },
     steps: [

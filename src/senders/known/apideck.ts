@@ -10,6 +10,7 @@ export const apideck: Sender = tokenInQuery('token', {
   delivery: unverified({ fields: [['payload', 'event_id']] }),
   retries: {
     when: 'up to 9 times: after 3, 5, 10 and 30 minutes, then after 1, 2, 4, 8 and 12 hours',
+    afterS: [180, 480, 1080, 2880, 6480, 13680, 28080, 56880, 100080],
     signed: 'unsaid',
     from: page('help.apideck.com, “Are webhooks retried when they cannot be delivered?”', 'November 2026'),
   },

@@ -1,5 +1,5 @@
 /** AWS SNS. */
-import { code, known, page } from '../evidence.ts';
+import { code, known, page, unfound } from '../evidence.ts';
 import { sign } from 'node:crypto';
 import { body } from '../expressions.ts';
 import { forms } from '../secret-forms.ts';
@@ -50,14 +50,29 @@ export const awsSns: Sender = sender('A public key', {
   signsBody: false,
   secret: {
     what: 'the signing certificate or its public key (PEM)',
-    where: 'at the `SigningCertURL` of a message (on an sns.….amazonaws.com host)',
+    where: 'at the `SigningCertURL` of a message, on a host such as sns.eu-west-1.amazonaws.com',
   },
   delivery: known(
     { fields: [['MessageId']] },
     page('docs.aws.amazon.com/sns, “HTTP/HTTPS headers” and “Message formats”', 'November 2026'),
   ),
+  retries: {
+    when: 'three times, 20 seconds apart, or as the topic’s delivery policy says, for an hour at most',
+    afterS: [20, 40, 60],
+    signed: 'unsaid',
+    from: page('docs.aws.amazon.com/sns, “Amazon SNS message delivery retries”', 'November 2026'),
+  },
+  answer: {
+    what: 'a 2xx within 15 seconds; a 4xx other than 429 is final',
+    from: page(
+      'docs.aws.amazon.com/sns, “Amazon SNS message delivery retries” and “Make sure your endpoint is ready to process Amazon SNS messages”',
+      'November 2026',
+    ),
+  },
   evidence: {
     signature: code('aws/aws-js-sns-message-validator, index.js'),
+    secret: code('aws/aws-js-sns-message-validator, index.js'),
+    rotation: unfound(),
     handshake: code('aws/aws-js-sns-message-validator, index.js'),
     event: page('docs.aws.amazon.com/sns, “HTTP/HTTPS headers” and “Message formats”', 'November 2026'),
   },
@@ -68,7 +83,7 @@ export const awsSns: Sender = sender('A public key', {
   ],
   notes: [
     'The signature covers the fields Message, MessageId, Subject, SubscribeURL, Timestamp, Token, TopicArn and Type, with SHA-1 or, with SignatureVersion 2, SHA-256.',
-    'AWS changes the certificate about once a year. With `HEADGATE_CONFIRM_SUBSCRIPTIONS=sns` and a secret that was created with `learn`, Headgate replaces it automatically; otherwise use `ALTER SECRET`.',
+    'AWS replaces the certificate from time to time. With `HEADGATE_CONFIRM_SUBSCRIPTIONS=sns` and a secret that was created with `learn`, Headgate replaces it automatically; otherwise use `ALTER SECRET`.',
     'Any topic of any account in the region signs with the same certificate: with `sns_topics`, messages of other topics are refused; without it, compare `TopicArn` in your own VALIDATE.',
   ],
   contentType: 'text/plain; charset=UTF-8',

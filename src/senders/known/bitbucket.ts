@@ -1,5 +1,5 @@
 /** Bitbucket Cloud and Data Center. */
-import { page, report, silent, undecided } from '../evidence.ts';
+import { page, report, silent, undecided, unfound, vector } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { uuid } from '../signing.ts';
@@ -20,7 +20,11 @@ export const bitbucket: Sender = hmacBody({
     signature: [
       report('a public receiver’s table of signatures, read in November 2026'),
       page('support.atlassian.com, “Manage webhooks”', 'November 2025'),
+      vector('support.atlassian.com, “Manage webhooks”'),
     ],
+    secret: vector('support.atlassian.com, “Manage webhooks”'),
+    retries: unfound(),
+    answer: unfound(),
     event: page('support.atlassian.com, “Event payloads”', 'November 2026'),
     rotation: silent('support.atlassian.com, “Manage webhooks”'),
   },

@@ -16,6 +16,7 @@ export const btcpay: Sender = hmacBody({
   ),
   retries: {
     when: 'after 10 seconds, 1 minute, and six times after 10 minutes, if automatic redelivery is on',
+    afterS: [10, 70, 670, 1270, 1870, 2470, 3070, 3670],
     signed: 'anew',
     from: code('btcpayserver/btcpayserver 03345c2, BTCPayServer/Plugins/Webhooks/WebhookSender.cs'),
   },

@@ -1,7 +1,7 @@
 /** Clerk. */
 import { code, ran, report } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
-import { standard, whsec } from '../standard-webhooks.ts';
+import { standard, svixRetries, whsec } from '../standard-webhooks.ts';
 
 export const clerk: Sender = standard({
   id: 'clerk',
@@ -13,6 +13,7 @@ export const clerk: Sender = standard({
     event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
     rotation: code('clerk/clerk-docs, docs/guides/secure/rotate-api-keys.mdx'),
   },
+  retries: svixRetries,
   answer: {
     what: 'a 2xx within 15 seconds',
     from: code(

@@ -1,5 +1,5 @@
 /** DocuSign Connect. */
-import { none, page, ran, report } from '../evidence.ts';
+import { none, page, ran, report, unfound } from '../evidence.ts';
 import { header, hmac } from '../expressions.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
@@ -17,6 +17,8 @@ export const docusign: Sender = hmacBody({
       ran('@trigger.dev/core'),
       page('developers.docusign.com, “How to validate an HMAC signature”', 'November 2026'),
     ],
+    secret: ran('@trigger.dev/core'),
+    retries: unfound(),
     event: report('api-evangelist/docusign, its description of the events, August 2026'),
     rotation: page('developers.docusign.com, “How to validate an HMAC signature”', 'November 2026'),
   },

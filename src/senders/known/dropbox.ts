@@ -1,5 +1,5 @@
 /** Dropbox. */
-import { code, none, silent } from '../evidence.ts';
+import { code, none, page, silent, unfound } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric } from '../signing.ts';
@@ -14,7 +14,13 @@ export const dropbox: Sender = hmacBody({
     code('dropbox/mdwebhook, app.py'),
     'Fetch the changes through the API: after a repeated notification there are none.',
   ),
+  answer: {
+    what: 'a 2xx within 10 seconds',
+    from: page('dropbox.com/developers/reference/webhooks, “Best practices”', 'November 2026'),
+  },
   evidence: {
+    secret: code('dropbox/mdwebhook, app.py'),
+    retries: unfound(),
     signature: code('dropbox/mdwebhook, app.py'),
     handshake: code('dropbox/mdwebhook, app.py'),
     rotation: silent('dropbox/mdwebhook'),

@@ -10,6 +10,7 @@ export const fireblocks: Sender = sender('A public key', {
   id: 'fireblocks',
   name: 'Fireblocks (v1)',
   secretForm: forms.pem,
+  ended: 'Fireblocks has announced the end of webhooks of version 1 for 15 June 2026.',
   headers: ['Fireblocks-Signature'],
   expression: (s) =>
     `rsa_verify(${s}, payload, decode(${header('Fireblocks-Signature')}, 'base64'), 'sha512')`,
@@ -26,7 +27,7 @@ export const fireblocks: Sender = sender('A public key', {
   steps: ['Open Settings → General → Configure webhook with the URL of the table.'],
   notes: [
     'Fireblocks signs for all its customers with the same key: compare `tenantId` before you rely on an event.',
-    'Version 2 signs with keys that a JWKS lists: they go into a check of your own with `jwt_verify`, and are renewed with `ALTER SECRET`.',
+    'Version 2 signs with keys that Fireblocks publishes: [a check of your own](own-checks.md#a-detached-signature-fireblocks) takes them from there.',
   ],
   example: ({ id, nowMs }) => ({
     type: 'TRANSACTION_STATUS_UPDATED',

@@ -16,6 +16,7 @@ export const firecrawl: Sender = hmacBody({
   },
   retries: {
     when: 'after 1, 5 and 15 minutes',
+    afterS: [60, 360, 1260],
     signed: 'unsaid',
     from: code('firecrawl/firecrawl-docs, webhooks/overview.mdx'),
   },

@@ -1,5 +1,5 @@
 /** GitHub. */
-import { known, page, ran, report, silent } from '../evidence.ts';
+import { known, page, ran, report, silent, vector } from '../evidence.ts';
 import { hmacBody, repository } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
@@ -27,7 +27,10 @@ export const github: readonly Sender[] = [
       from: page('docs.github.com, “Best practices for using webhooks”', 'November 2026'),
     },
     evidence: {
-      signature: ran('@octokit/webhooks-methods'),
+      signature: [
+        ran('@octokit/webhooks-methods'),
+        vector('docs.github.com, “Validating webhook deliveries”'),
+      ],
       event: page('docs.github.com, “Webhook events and payloads”', 'November 2026'),
       rotation: silent('docs.github.com, “Best practices for using webhooks”'),
     },

@@ -11,6 +11,7 @@ export const gumroad: Sender = tokenInQuery('token', {
   evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
   retries: {
     when: 'after 1, 3 and 10 minutes, on 499, 500, 502, 503 and 504',
+    afterS: [60, 180, 600],
     signed: 'as at first',
     lastS: 840,
     from: code('antiwork/gumroad 8c16285, app/sidekiq/post_to_individual_ping_endpoint_worker.rb'),

@@ -1,5 +1,5 @@
 /** HubSpot. */
-import { none, page, ran, report } from '../evidence.ts';
+import { none, page, ran, report, unfound, vector } from '../evidence.ts';
 import { createHash } from 'node:crypto';
 import { freshMs, header, hmac, utf8 } from '../expressions.ts';
 import { type Sender, type SenderSpec, sender } from '../sender.ts';
@@ -62,7 +62,13 @@ export const hubspot: readonly Sender[] = [
     secret: clientSecret,
     delivery: notUnique,
     events: { what: 'event' },
-    evidence: { signature: ran('@hubspot/api-client') },
+    evidence: {
+      signature: [
+        ran('@hubspot/api-client'),
+        vector('HubSpot/hubspot-api-python, tests/spec/utils/test_signature.py'),
+      ],
+      rotation: unfound(),
+    },
     retries: {
       when: 'up to 10 times, first after 2 minutes, then more and more rarely',
       signed: 'unsaid',

@@ -19,6 +19,8 @@ export const intercom: Sender = hmacBody({
   ),
   evidence: {
     signature: ran('@trigger.dev/core'),
+    secret: ran('@trigger.dev/core'),
+    handshake: report('zulip/zulip, zerver/webhooks/intercom/view.py'),
     event: report('api-evangelist/intercom, its description of the events, August 2026'),
     rotation: silent('developers.intercom.com/docs/webhooks'),
   },

@@ -1,5 +1,5 @@
 /** Jira Cloud. */
-import { known, ran, report } from '../evidence.ts';
+import { known, page, ran, report, unfound, vector } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { numeric, uuid } from '../signing.ts';
@@ -15,14 +15,20 @@ export const jira: Sender = hmacBody({
     { header: 'X-Atlassian-Webhook-Identifier' },
     report('the package jira.js, which describes the headers of Jira'),
   ),
+  answer: {
+    what: 'a 2xx; a 4xx other than 408, 409, 425 and 429 is final',
+    from: page('community.developer.atlassian.com, “New Jira Cloud Webhook Retry Policy”', 'November 2026'),
+  },
   evidence: {
-    signature: ran('@trigger.dev/core'),
+    signature: [ran('@trigger.dev/core'), vector('developer.atlassian.com/cloud/jira/platform/webhooks')],
+    secret: vector('developer.atlassian.com/cloud/jira/platform/webhooks'),
+    rotation: unfound(),
     event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
   },
   retries: {
-    when: 'up to 8 times',
+    when: 'after a 408, 409, 425, 429 or 5xx, and where no answer comes, for about half an hour',
     signed: 'unsaid',
-    from: report('api-evangelist/jira, its description of the events, August 2026'),
+    from: page('community.developer.atlassian.com, “New Jira Cloud Webhook Retry Policy”', 'November 2026'),
   },
   steps: [
     'Open the administration’s System settings → WebHooks → Create a WebHook.',

@@ -1,5 +1,5 @@
 /** Linear. */
-import { known, ran, report } from '../evidence.ts';
+import { known, ran, report, unfound } from '../evidence.ts';
 import { body, freshMs, header, hmac } from '../expressions.ts';
 import { type Sender, sender } from '../sender.ts';
 import { mac, uuid } from '../signing.ts';
@@ -18,11 +18,20 @@ export const linear: Sender = sender('A signature of the body and a timestamp', 
   ),
   retries: {
     when: 'after a minute, an hour and 6 hours',
+    afterS: [60, 3660, 25260],
     signed: 'as at first',
     lastS: 7 * 3_600 + 60,
     from: report('vercel/eve 1570'),
   },
-  evidence: { signature: ran('@linear/sdk') },
+  answer: {
+    what: 'a 200 within 5 seconds',
+    from: report('the skill “linear-webhooks-events” of jeremylongshore, 2026'),
+  },
+  evidence: {
+    signature: ran('@linear/sdk'),
+    event: report('several public receivers, read in November 2026'),
+    rotation: unfound(),
+  },
   steps: [
     'Open Settings → API → Webhooks → New webhook.',
     'URL: the URL of the table. Choose the data and create it; copy the signing secret.',

@@ -1,5 +1,5 @@
 /** Mailgun. */
-import { known, page, report } from '../evidence.ts';
+import { code, known, page, report, unfound } from '../evidence.ts';
 import { field, fresh, hmac, utf8 } from '../expressions.ts';
 import { type Sender, sender } from '../sender.ts';
 import { mac, seconds } from '../signing.ts';
@@ -17,23 +17,32 @@ export const mailgun: Sender = sender('A signature of the URL or of fields', {
     page('documentation.mailgun.com, “Automatic Retries” and “Securing Webhooks”', 'November 2026'),
   ),
   retries: {
-    when: 'after 5, 10 and 15 minutes, and after 1, 2 and 4 hours, on anything but 200 and 406',
+    when: 'for 8 hours, first after 5 or 10 minutes, then more and more rarely, on anything but 200 and 406',
+    afterS: [600, 1200, 2100, 3900, 7500, 14700, 29100],
     signed: 'as at first',
-    lastS: 8 * 3_600,
-    from: report('PostHog 103057'),
+    lastS: 8 * 3_600 + 300,
+    from: [
+      code('mailgun/documentation 32f4121, source/user_manual.rst, “Webhooks”'),
+      page('documentation.mailgun.com, “Automatic Retries” and “Securing Webhooks”', 'November 2026'),
+      report('PostHog 103057, that each attempt has the first signature'),
+    ],
   },
   answer: {
     what: 'a 200; after a 406 it does not try again',
     from: page('documentation.mailgun.com, “Automatic Retries” and “Securing Webhooks”', 'November 2026'),
   },
   evidence: {
-    signature: page(
-      'documentation.mailgun.com, “Automatic Retries” and “Securing Webhooks”',
-      'November 2026',
-    ),
+    signature: [
+      code('mailgun/documentation 32f4121, source/user_manual.rst, “Securing Webhooks”'),
+      page('documentation.mailgun.com, “Automatic Retries” and “Securing Webhooks”', 'November 2026'),
+    ],
+    secret: code('mailgun/documentation 32f4121, source/user_manual.rst, “Securing Webhooks”'),
+    event: code('mailgun/documentation 32f4121, source/user_manual.rst, “Payload”'),
+    rotation: unfound(),
   },
   steps: ['Open Send → Sending → Webhooks, choose the domain and the event, and enter the URL of the table.'],
   notes: [
+    'An older documentation of Mailgun says that the event `delivered` is never sent again.',
     "Only a timestamp and a token in the body are signed, not the event: anyone who has seen one request can send others for nine hours, with its token: `dedupe = 'sender'` takes each token once.",
   ],
   expression: (s) =>

@@ -25,7 +25,20 @@ export const meta: Sender = hmacBody({
     page('developers.facebook.com, “Webhooks from Meta”', 'November 2026'),
     'The ids inside, such as that of a WhatsApp message, identify what a change is about.',
   ),
+  retries: {
+    when: 'at once, and then more and more rarely for 36 hours; WhatsApp for up to 7 days',
+    signed: 'unsaid',
+    from: page(
+      'developers.facebook.com, “Webhooks: Get Started”, and for WhatsApp “Webhooks: Overview”',
+      'November 2026',
+    ),
+  },
+  answer: {
+    what: 'a 200; no time is named',
+    from: page('developers.facebook.com, “Webhooks: Get Started”', 'November 2026'),
+  },
   evidence: {
+    secret: code('fbsamples/messenger-platform-samples, messenger-api/messenger-api-and-webhooks/app.py'),
     signature: code('fbsamples/messenger-platform-samples, messenger-api/messenger-api-and-webhooks/app.py'),
     handshake: page('developers.facebook.com, “Webhooks”', 'November 2026'),
     rotation: silent('fbsamples/messenger-platform-samples'),

@@ -1,5 +1,5 @@
 /** Notion. */
-import { known, page, ran, report, silent } from '../evidence.ts';
+import { known, page, ran, report, silent, unfound, vector } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -22,9 +22,10 @@ export const notion: Sender = hmacBody({
     from: report('api-evangelist/notion, its description of the events, August 2026'),
   },
   evidence: {
-    signature: ran('@notionhq/client'),
+    signature: [ran('@notionhq/client'), vector('developers.notion.com/reference/webhooks')],
     handshake: page('developers.notion.com/reference/webhooks', 'November 2026'),
     event: report('api-evangelist/notion, its description of the events, August 2026'),
+    answer: unfound(),
     rotation: silent('developers.notion.com/reference/webhooks'),
   },
   steps: [

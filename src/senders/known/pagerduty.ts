@@ -1,5 +1,5 @@
 /** PagerDuty. */
-import { code, known, page, ran } from '../evidence.ts';
+import { code, known, page, ran, vector } from '../evidence.ts';
 import { signatureList } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
@@ -23,7 +23,12 @@ export const pagerduty: Sender = signatureList({
     from: code('PagerDuty/developer-docs, docs/webhooks/02-Behavior.md'),
   },
   evidence: {
-    signature: [ran('@trigger.dev/core'), code('PagerDuty/developer-docs, docs/webhooks/04-Signatures.md')],
+    signature: [
+      ran('@trigger.dev/core'),
+      vector('PagerDuty/go-pagerduty, webhookv3/webhookv3_test.go'),
+      code('PagerDuty/developer-docs, docs/webhooks/04-Signatures.md'),
+    ],
+    secret: ran('@trigger.dev/core'),
     rotation: code('PagerDuty/developer-docs, docs/webhooks/04-Signatures.md'),
     event: page('developer.pagerduty.com, “Webhooks Overview”', 'August 2026'),
   },

@@ -1,5 +1,5 @@
 /** PayPal. */
-import { code, known, page, ran, silent } from '../evidence.ts';
+import { code, known, page, ran, silent, vector } from '../evidence.ts';
 import { sign } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { header, headerOperand, utf8 } from '../expressions.ts';
@@ -33,7 +33,11 @@ export const paypalSender: Sender = sender('A public key', {
   },
   answer: { what: 'a 2xx', from: page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026') },
   evidence: {
-    signature: [ran('paypalrestsdk'), page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026')],
+    signature: [
+      ran('paypalrestsdk'),
+      vector('paypal/PayPal-Python-SDK, samples/notification/webhook-events/verify_webhook_events.py'),
+      page('developer.paypal.com/api/rest/webhooks/rest', 'November 2026'),
+    ],
     event: code('paypal/PayPal-Python-SDK, paypalrestsdk/notifications.py'),
     rotation: silent('developer.paypal.com/api/rest/webhooks'),
   },

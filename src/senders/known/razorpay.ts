@@ -1,5 +1,5 @@
 /** Razorpay. */
-import { known, page, ran, report } from '../evidence.ts';
+import { known, page, ran, report, vector } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 
@@ -22,9 +22,13 @@ export const razorpay: Sender = hmacBody({
     from: page('razorpay.com/docs/webhooks/best-practices', 'November 2026'),
   },
   evidence: {
-    signature: ran('razorpay'),
+    signature: [ran('razorpay'), vector('razorpay/razorpay-node, test/utils/razorpay-utils.spec.js')],
+    rotation: page('razorpay.com/docs/webhooks/validate-test', 'November 2026'),
     event: report('api-evangelist/razorpay, its description of the events, August 2026'),
   },
+  notes: [
+    'Razorpay signs an event that is older than a new secret with the old one, also when it tries again: name both for a day.',
+  ],
   steps: [
     'In the dashboard open Account & Settings → Webhooks → Add New Webhook.',
     'Webhook URL: the URL of the table. Secret: the text of the secret. Choose the events.',

@@ -1,31 +1,37 @@
 /** Recharge. */
 import { report } from '../evidence.ts';
 import { header, utf8 } from '../expressions.ts';
-import { sender, type Sender } from '../sender.ts';
-import { isoTime, numeric } from '../signing.ts';
-import { createHash } from 'node:crypto';
+import type { Sender } from '../sender.ts';
+import { isoTime, numeric, seconds } from '../signing.ts';
+import { timestampedList } from '../timestamped.ts';
 
-export const recharge: Sender = sender('A signature of the body', {
+const [timed, older] = ['X-Recharge-Webhook-Signature', 'X-Recharge-Hmac-Sha256'] as const;
+const toleranceS = 48 * 3_600;
+
+const byTime = timestampedList({
   id: 'recharge',
   name: 'Recharge',
-  headers: ['X-Recharge-Hmac-Sha256'],
-  expression: (s) =>
-    `secure_compare(${header('X-Recharge-Hmac-Sha256')}, encode(sha256(${utf8(s)} || payload), 'hex'))`,
-  sign: ({ body, signingKey }) => ({
-    headers: {
-      'X-Recharge-Hmac-Sha256': createHash('sha256').update(signingKey).update(body).digest('hex'),
-    },
-  }),
+  time: 't',
+  version: 'v1',
+  toleranceS,
+  headers: [timed, older],
   secret: { what: 'the API client secret', where: 'Tools & apps → API tokens → the token' },
-  evidence: { signature: report('several public receivers, read in November 2026') },
+  evidence: {
+    signature: report(
+      'hookdeck/webhook-skills, skills/recharge-webhooks, and other public receivers, read in November 2026',
+    ),
+  },
   steps: [
     'Create webhooks through the API: `POST /webhooks` with `address`, the URL of the table, and `topic`.',
   ],
   notes: [
-    'In spite of its name the signature is a plain SHA-256 of the secret and the body.',
-    'Recharge also sends `X-Recharge-Webhook-Signature`, with a time, which this check does not read.',
+    'Recharge signs twice. `X-Recharge-Webhook-Signature` covers the time, which may be 48 hours old. A request without it is checked by the older `X-Recharge-Hmac-Sha256`, which is a plain SHA-256 of the secret and the body and has no time.',
+    'Somebody who has seen a request can leave the newer header out, and send it again, unchanged, at any time: `dedupe` or a key of the table stores it once.',
   ],
-  eventHeaders: () => ({ 'X-Recharge-Topic': 'order/processed' }),
+  eventHeaders: ({ nowMs }) => ({
+    'X-Recharge-Topic': 'order/processed',
+    'X-Recharge-Webhook-Timestamp': seconds(nowMs),
+  }),
   example: ({ id, nowMs }) => ({
     order: {
       id: numeric(id),
@@ -35,3 +41,10 @@ export const recharge: Sender = sender('A signature of the body', {
     },
   }),
 });
+
+export const recharge: Sender = {
+  ...byTime,
+  expression: (s) =>
+    `(${header(timed)} IS NULL\n  AND secure_compare(${header(older)}, encode(sha256(${utf8(s)} || payload), 'hex')))\n` +
+    `  OR (${byTime.expression(s)})`,
+};

@@ -1,8 +1,8 @@
 /** Resend. */
-import { code, ran, report } from '../evidence.ts';
+import { code, ran, report, unfound } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { isoTime, uuid } from '../signing.ts';
-import { standard, whsec } from '../standard-webhooks.ts';
+import { standard, svixRetries, whsec } from '../standard-webhooks.ts';
 
 export const resend: Sender = standard({
   id: 'resend',
@@ -11,8 +11,10 @@ export const resend: Sender = standard({
   secret: whsec('on the webhook’s page'),
   evidence: {
     signature: ran('resend'),
+    rotation: unfound(),
     event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
   },
+  retries: svixRetries,
   answer: {
     what: 'a 2xx within 15 seconds',
     from: code('svix/svix-docs a3cf04a, content/receiving/introduction.mdx, by which Resend delivers'),

@@ -19,6 +19,7 @@ export const revenuecat: Sender = tokenHeader('plain', {
   },
   retries: {
     when: 'five times, 5, 10, 20, 40 and 80 minutes later',
+    afterS: [300, 600, 1200, 2400, 4800],
     signed: 'unsaid',
     from: code('RevenueCat/docs bf39a9c, docs/integrations/webhooks.md'),
   },

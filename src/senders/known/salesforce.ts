@@ -1,5 +1,5 @@
 /** Salesforce outbound messages. */
-import { none, page, report } from '../evidence.ts';
+import { none, page, report, unfound } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { tokenInQuery } from '../token-forms.ts';
 
@@ -20,7 +20,11 @@ export const salesforce: Sender = tokenInQuery('token', {
       'November 2026',
     ),
   },
-  evidence: { signature: report('public articles') },
+  answer: {
+    what: 'its XML with `<Ack>true</Ack>`; no time is named',
+    from: report('several public receivers, read in November 2026'),
+  },
+  evidence: { signature: report('public articles'), rotation: unfound() },
   steps: [
     'Open Setup → Workflow Actions → Outbound Messages → New: as endpoint URL the URL of the table followed by `?token=` and the text of the secret. Use it in a flow or a rule.',
   ],

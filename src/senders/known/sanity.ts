@@ -16,6 +16,7 @@ export const sanity: Sender = timestampedList({
   delivery: unverified({ header: 'idempotency-key' }),
   retries: {
     when: 'twice, after 30 seconds each, after a 429 or a 5xx',
+    afterS: [30, 60],
     signed: 'unsaid',
     from: page('sanity.io/docs, changelog of 29 April 2026', 'November 2026'),
   },

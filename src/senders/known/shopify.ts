@@ -1,5 +1,5 @@
 /** Shopify. */
-import { known, page, ran, report } from '../evidence.ts';
+import { known, page, ran, report, vector } from '../evidence.ts';
 import { header, hmac } from '../expressions.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
@@ -33,7 +33,10 @@ export const shopify: Sender = hmacBody({
     from: page('shopify.dev, “Deliver webhooks through HTTPS”', 'November 2026'),
   },
   evidence: {
-    signature: ran('@shopify/shopify-api'),
+    signature: [
+      ran('@shopify/shopify-api'),
+      vector('Shopify/shopify-app-js, webhooks/__tests__/validate.test.ts'),
+    ],
     rotation: page('shopify.dev, “Verify webhook deliveries”', 'November 2026'),
     event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
   },

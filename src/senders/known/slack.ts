@@ -1,5 +1,5 @@
 /** Slack. */
-import { known, page, ran, report } from '../evidence.ts';
+import { known, page, ran, report, vector } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
 import { v0 } from '../timestamped.ts';
 
@@ -18,14 +18,23 @@ export const slack: Sender = v0({
     from: page('api.slack.com/types/event and docs.slack.dev, “The Events API”', 'November 2026'),
   },
   evidence: {
-    signature: [ran('@slack/bolt'), ran('slack_sdk')],
+    signature: [
+      ran('@slack/bolt'),
+      ran('slack_sdk'),
+      vector('docs.slack.dev, “Verifying requests from Slack”'),
+    ],
     handshake: ran('@slack/bolt'),
+    rotation: report('docs.gitguardian.com, “Slack Signing Secret”: Regenerate, beside the secret'),
     event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
   },
   retries: {
-    when: 'up to three times, more and more rarely',
+    when: 'three times: at once, after one minute and after five',
+    afterS: [1, 61, 361],
     signed: 'unsaid',
-    from: report('api-evangelist/slack, its description of the events, August 2026'),
+    from: [
+      report('an article of Classmethod about the repetitions of Slack’s Events API'),
+      report('api-evangelist/slack, its description of the events, August 2026'),
+    ],
   },
   steps: [
     'On api.slack.com open the app → Event Subscriptions and switch events on.',

@@ -1,5 +1,5 @@
 /** Square. */
-import { known, page, ran, report } from '../evidence.ts';
+import { known, page, ran, report, vector } from '../evidence.ts';
 import { utf8 } from '../expressions.ts';
 import type { Sender } from '../sender.ts';
 import { urlHmac } from '../signed-url.ts';
@@ -21,7 +21,7 @@ export const square: Sender = urlHmac({
     page('developer.squareup.com/docs/webhooks/overview', 'November 2026'),
   ),
   evidence: {
-    signature: ran('square'),
+    signature: [ran('square'), vector('square/square-nodejs-sdk, tests/integration/webhooks.test.ts')],
     rotation: page('developer.squareup.com, “Update webhook subscription signature key”', 'November 2026'),
     event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
   },

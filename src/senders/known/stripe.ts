@@ -24,6 +24,10 @@ export const stripe: Sender = timestampedList({
     signed: 'anew',
     from: page('docs.stripe.com/webhooks', 'November 2026'),
   },
+  answer: {
+    what: 'a 2xx “promptly”; no number of seconds is named',
+    from: page('support.stripe.com, “Webhooks: how to investigate and fix "Timed out"”', 'November 2026'),
+  },
   evidence: {
     signature: [ran('stripe'), ran('stripe (Python)')],
     rotation: code('stripe/stripe-node, src/Webhooks.ts'),

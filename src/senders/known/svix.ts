@@ -1,7 +1,14 @@
 /** Svix. */
 import { code, ran, report } from '../evidence.ts';
 import type { Sender } from '../sender.ts';
-import { invoice, standard, standardAsymmetric, whsec, standardNotes } from '../standard-webhooks.ts';
+import {
+  invoice,
+  standard,
+  standardAsymmetric,
+  standardNotes,
+  svixRetries,
+  whsec,
+} from '../standard-webhooks.ts';
 
 export const svix: readonly Sender[] = [
   standard({
@@ -17,6 +24,7 @@ export const svix: readonly Sender[] = [
       secret: code('standard-webhooks/standard-webhooks, spec/standard-webhooks.md'),
       event: report('the catalogue of webhook sources of trigger.dev, August 2026'),
     },
+    retries: svixRetries,
     answer: {
       what: 'a 2xx within 15 seconds',
       from: code('svix/svix-docs a3cf04a, content/receiving/introduction.mdx'),
@@ -34,6 +42,7 @@ export const svix: readonly Sender[] = [
     id: 'svix_ed25519',
     name: 'Svix with Ed25519 (v1a)',
     prefix: 'svix',
+    retries: svixRetries,
     secret: { what: 'the public key, `whpk_` and base64', where: 'on the endpoint’s page' },
     evidence: {
       signature: code('svix/svix-webhooks, server/svix-server'),

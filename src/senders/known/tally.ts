@@ -14,6 +14,7 @@ export const tally: Sender = hmacBody({
   evidence: { signature: report('the catalogue of webhook sources of trigger.dev, July 2026') },
   retries: {
     when: 'after 5 and 30 minutes, 1, 6 and 24 hours',
+    afterS: [300, 1800, 3600, 21600, 86400],
     signed: 'unsaid',
     from: page('developers.tally.so, “Retrying webhook events”', 'November 2026'),
   },

@@ -29,7 +29,19 @@ export const twilio: readonly Sender[] = [
       { header: 'I-Twilio-Idempotency-Token' },
       code('twilio/twilio-agent-connect-python, tac.channels.messaging'),
     ),
+    retries: {
+      when: 'once, or up to 5 times if the URL that it calls ends with `#rc=5`; what follows `#` is not signed',
+      signed: 'unsaid',
+      from: page('twilio.com/docs/usage/webhooks/webhooks-connection-overrides', 'November 2026'),
+    },
+    answer: {
+      what: 'one within 15 seconds',
+      from: page('twilio.com/docs/errors/11205', 'November 2026'),
+    },
     evidence: {
+      rotation: code(
+        'twilio/twilio-node, rest/accounts/v1/authTokenPromotion: a secondary token is made, and takes the place of the first',
+      ),
       signature: [
         ran('twilio'),
         page('twilio/twilio-node, examples/WebhookSignatureValidation.md', 'November 2026'),
@@ -78,7 +90,19 @@ export const twilio: readonly Sender[] = [
       { header: 'I-Twilio-Idempotency-Token' },
       code('twilio/twilio-agent-connect-python, tac.channels.messaging'),
     ),
+    retries: {
+      when: 'once, or up to 5 times if the URL that it calls ends with `#rc=5`; what follows `#` is not signed',
+      signed: 'unsaid',
+      from: page('twilio.com/docs/usage/webhooks/webhooks-connection-overrides', 'November 2026'),
+    },
+    answer: {
+      what: 'one within 15 seconds',
+      from: page('twilio.com/docs/errors/11205', 'November 2026'),
+    },
     evidence: {
+      rotation: code(
+        'twilio/twilio-node, rest/accounts/v1/authTokenPromotion: a secondary token is made, and takes the place of the first',
+      ),
       signature: [
         ran('twilio'),
         ran('twilio (Python)'),

@@ -25,6 +25,7 @@ export const typeform: Sender = hmacBody({
   },
   retries: {
     when: 'after 5, 10, 20, 60 and 120 minutes; every 2 to 3 minutes for 10 hours on 408, 423, 429 and 503',
+    afterS: [300, 600, 1200, 3600, 7200, 36000],
     signed: 'unsaid',
     from: page('typeform.com/developers/webhooks', 'November 2026'),
   },

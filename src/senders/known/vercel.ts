@@ -1,5 +1,5 @@
 /** Vercel. */
-import { page, ran, silent, undecided } from '../evidence.ts';
+import { page, ran, report, silent, undecided } from '../evidence.ts';
 import { hmacBody } from '../hmac-body.ts';
 import type { Sender } from '../sender.ts';
 
@@ -14,7 +14,17 @@ export const vercel: Sender = hmacBody({
     'Vercel calls $.id the id of the webhook delivery, and does not say whether a retry has the same',
     page('vercel.com/docs/webhooks/webhooks-api', 'November 2026'),
   ),
+  retries: {
+    when: 'for up to 24 hours, more and more rarely',
+    signed: 'unsaid',
+    from: report('hookdeck/webhook-skills f8a4801, skills/vercel-webhooks/references/overview.md'),
+  },
+  answer: {
+    what: 'a 2xx within 30 seconds',
+    from: report('hookdeck/webhook-skills f8a4801, skills/vercel-webhooks/references/overview.md'),
+  },
   evidence: {
+    secret: ran('@trigger.dev/core'),
     signature: [ran('@trigger.dev/core'), page('vercel.com/docs/webhooks', 'November 2026')],
     event: page('vercel.com/docs/webhooks/webhooks-api', 'November 2026'),
     rotation: silent('vercel.com/docs/webhooks'),

@@ -17,6 +17,7 @@ export const webflow: Sender = sender('A signature of the body and a timestamp',
   },
   retries: {
     when: 'up to 3 times, 10 minutes apart',
+    afterS: [600, 1200, 1800],
     signed: 'unsaid',
     lastS: 30 * 60,
     from: report('hookdeck/webhook-skills'),

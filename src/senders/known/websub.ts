@@ -12,7 +12,10 @@ const textNote =
   "The body is XML: with `format = 'text'` it is stored unchanged in a TEXT column, and `data::xml` parses it.";
 
 /** WebSub lets the hub choose the digest: any of the known methods is accepted. */
-function hub(methods: readonly ('sha1' | 'sha256')[], spec: Omit<SenderSpec, 'headers' | 'secret'>): Sender {
+function hub(
+  methods: readonly ('sha1' | 'sha256' | 'sha384' | 'sha512')[],
+  spec: Omit<SenderSpec, 'headers' | 'secret'>,
+): Sender {
   const [first = 'sha1'] = methods;
   return sender('A signature of the body', {
     headers: ['X-Hub-Signature'],
@@ -34,7 +37,7 @@ function hub(methods: readonly ('sha1' | 'sha256')[], spec: Omit<SenderSpec, 'he
 }
 
 export const websub: readonly Sender[] = [
-  hub(['sha256', 'sha1'], {
+  hub(['sha256', 'sha1', 'sha384', 'sha512'], {
     id: 'websub',
     name: 'WebSub (any hub)',
     evidence: {
@@ -45,7 +48,6 @@ export const websub: readonly Sender[] = [
       'Create the table first, and keep this running: `headgate websub <topic> --callback <the URL of the table> --secret-file …`. It subscribes at the hub that the feed names, and renews the subscription before it ends.',
       'By hand: POST a form to the hub with `hub.mode=subscribe`, `hub.topic`, `hub.callback` (the URL of the table) and `hub.secret`, and again before the lease ends.',
     ],
-    notes: ['Hubs that sign with SHA-384 or SHA-512 need their own expression.'],
     example: ({ id, nowMs }) => atom(`urn:uuid:${uuid(id)}`, 'Café', isoSeconds(nowMs)),
   }),
   hub(['sha1'], {

@@ -20,7 +20,15 @@ export const woocommerce: Sender = hmacBody({
     signed: 'unsaid',
     from: code('woocommerce/woocommerce, plugins/woocommerce/includes/class-wc-webhook.php'),
   },
+  answer: {
+    what: 'a 2xx, 301 or 302 within a minute; after seven failures in a row it switches the webhook off',
+    from: code('woocommerce/woocommerce, plugins/woocommerce/includes/class-wc-webhook.php'),
+  },
   evidence: {
+    secret: code('woocommerce/woocommerce, plugins/woocommerce/includes/class-wc-webhook.php'),
+    rotation: code(
+      'woocommerce/woocommerce, plugins/woocommerce/includes/class-wc-webhook.php: one secret, which signs once it is saved',
+    ),
     signature: code('woocommerce/woocommerce, plugins/woocommerce/includes/class-wc-webhook.php'),
     handshake: code('woocommerce/woocommerce, plugins/woocommerce/includes/class-wc-webhook.php'),
     event: code('woocommerce/woocommerce, plugins/woocommerce/includes/class-wc-webhook.php'),

@@ -1,5 +1,5 @@
 /** Zendesk. */
-import { known, page, ran } from '../evidence.ts';
+import { known, page, ran, report, unfound } from '../evidence.ts';
 import { freshIso, header, hmac, utf8 } from '../expressions.ts';
 import { type Sender, sender } from '../sender.ts';
 import { isoSeconds, mac, numeric, uuid } from '../signing.ts';
@@ -19,11 +19,29 @@ export const zendesk: Sender = sender('A signature of the body and a timestamp',
     { header: 'X-Zendesk-Webhook-Invocation-Id' },
     page('developer.zendesk.com/api-reference/webhooks', 'November 2026'),
   ),
+  retries: {
+    when: 'up to three times after a 409, after a 429 or 503 with a short `Retry-After`, and up to five times where no answer comes',
+    signed: 'unsaid',
+    from: report('withastro/flue, its page of Zendesk, November 2026'),
+  },
+  answer: {
+    what: 'a 2xx within 10 seconds; a 500 is final',
+    from: [
+      report('alboz.eu, “Master webhooks to ensure stability”, October 2025'),
+      report('withastro/flue, its page of Zendesk, November 2026'),
+    ],
+  },
   evidence: {
     signature: [
       ran('@trigger.dev/core'),
       page('developer.zendesk.com/api-reference/webhooks', 'November 2026'),
     ],
+    secret: ran('@trigger.dev/core'),
+    rotation: page(
+      'developer.zendesk.com/api-reference/webhooks/introduction: the API resets the secret',
+      'November 2026',
+    ),
+    event: unfound(),
   },
   steps: [
     'In the Admin Center open Apps and integrations → Webhooks → Create webhook.',

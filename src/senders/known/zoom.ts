@@ -12,6 +12,7 @@ export const zoom: Sender = v0({
   secret: { what: 'the secret token', where: 'Zoom Marketplace → the app → Feature' },
   retries: {
     when: '5, 25 and 85 minutes after the first attempt',
+    afterS: [300, 1500, 5100],
     signed: 'unsaid',
     lastS: 85 * 60,
     from: page('developers.zoom.us/blog/webhook-delays', 'November 2026'),
