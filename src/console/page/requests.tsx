@@ -36,7 +36,6 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
   };
   const waits = useWaits(list, open);
   useRenewal(list, waits);
-  const whyPaused = list.selected.value.size > 0 ? 'paused while you select' : 'paused while you look';
   const { rows, counts, next } = list.state.value;
   const place = rows.findIndex(({ id }) => id === open);
   const renew = (): void => {
@@ -49,7 +48,7 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
       <div class="list-part">
         <header class="head">
           <h1>Requests</h1>
-          <Live list={list} paused={waits ? whyPaused : null} />
+          <Live list={list} paused={waits ? whyPaused(list) : null} />
           {waits ? <Fresh list={list} renew={renew} /> : null}
           <Copy text={location.href} label="Copy address" />
         </header>
@@ -92,6 +91,9 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
     </div>
   );
 }
+
+const whyPaused = ({ selected }: RequestList): string =>
+  selected.value.size > 0 ? 'paused while you select' : 'paused while you look';
 
 function focusRow(id: string): void {
   // Another one may have been opened meanwhile.
