@@ -86,7 +86,7 @@ export async function openService({
   const signs = new ObservedConditions();
   const heard = observers(log, (observation) => writes?.observe(observation), signs.observe);
   const held = new AcceptedRequests(limits, (table) => deps.catalog.lastKnown(table));
-  const ring = new Ring(Date.now, held.forget, held.eventOf);
+  const ring = new Ring(Date.now, settings.rejectedRowsMax > 0, held.forget, held.eventOf);
   const observe = observers(heard, metrics.observe, ring.observe);
   starting.heardBy(observers((observation) => writes?.observe(observation), metrics.observe, ring.observe));
   const guarding = openGuards(several ? withoutListenTls(settings) : settings, observe, closer);
@@ -95,7 +95,7 @@ export async function openService({
   const keys = masterKeys(settings);
   const desk = new SpoolServer();
   const openDoor = webhookDoorOf({ settings, engine, log: heard, observe, desk });
-  const shared = { settings, engine, guards, keys, version, observe };
+  const shared = { settings, engine, guards, keys, version, observe, refused: ring.stored };
   const bounds = { limits: boundsOf(settings), retries: true, oneOfSeveral: null, hold: held.hold };
   const spoolOpened = (kept: DatabaseSpool) => desk.opened(kept);
   const deps = await openWebhookRooms({ ...shared, ...bounds, openDoor, spoolOpened }, closer);

@@ -28,7 +28,7 @@ import { Retention } from '../keep/retention.ts';
 import { IntoRisingWave } from '../risingwave/into.ts';
 import { ConflictingDeliveries } from '../reject/conflicting-deliveries.ts';
 import { Rejects } from '../reject/rejected-requests.ts';
-import type { RetryRejected } from '../types/journal.ts';
+import type { RetryRejected, StoredRefusal } from '../types/journal.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import { createLoginPasswords } from '../secrets/login-passwords.ts';
 import { createSealing } from '../secrets/sealing.ts';
@@ -57,6 +57,8 @@ export interface WebhookParts<Door extends Closable> extends Omit<StageContext, 
   } | null;
   /** Receives what accepted requests of inspected tables held. */
   readonly hold: NonNullable<Stages['hold']>;
+  /** Receives the ids of refused requests. */
+  readonly refused: (rows: readonly StoredRefusal[]) => void;
   /** Called for each spool that is opened here. */
   readonly spoolOpened?: (kept: DatabaseSpool) => void;
 }
@@ -130,7 +132,7 @@ export async function openWebhookRooms<Door extends Closable>(
   confirmed(engine.defaultDatabase);
   const disk = spool ?? options.oneOfSeveral?.link ?? null;
   const fence = options.oneOfSeveral?.fence ?? null;
-  const apart = new ConflictingDeliveries(pools, limits);
+  const apart = new ConflictingDeliveries(pools, limits, options.refused);
   const learning = new Learning(sealing, pools, catalog, observe);
   const sns = openSns(settings, learning, { observe, clock, limits });
   const kept = { rejects, apart, hold: options.hold, disk, fence };
@@ -147,14 +149,15 @@ function openRejects(
     limits,
     observe,
     retries,
-  }: Pick<WebhookParts<Closable>, 'settings' | 'engine' | 'limits' | 'observe' | 'retries'>,
+    refused: stored,
+  }: Pick<WebhookParts<Closable>, 'settings' | 'engine' | 'limits' | 'observe' | 'retries' | 'refused'>,
   retry: RetryRejected,
   clock: () => number,
   closer: Closer,
 ): Rejects {
   const { rejectedRowsMax: rowsMax, rejectedDays: days } = settings;
   const kept = { rowsMax, days, retry: retries ? retry : null };
-  const rejects = new Rejects({ engine, ...kept, limits, observe, clock });
+  const rejects = new Rejects({ engine, ...kept, stored, limits, observe, clock });
   closer.add('rejected requests', () => rejects.close());
   return rejects;
 }

@@ -180,12 +180,17 @@ async function printEvent(
       body === true && line.held !== undefined
         ? await ask<HeldRequest>(`${at.url}api/held`, token, line).catch(() => null)
         : null;
-    const { atMs, ...rest } = line;
-    const said = { at: new Date(atMs).toISOString(), ...rest };
+    const said = fieldsOf(line);
     if (json === true) io.print(jsonLine(request === null ? said : { ...said, request: heldOf(request) }));
     else io.print(`${textOf(line, io)}\n${request === null ? '' : requestText(request)}`);
   }
   if (skipped > 0 && json !== true) io.note(`… and ${skipped} more\n`);
+}
+
+/** `id`: of a refused request, as `headgate explain` takes it. */
+function fieldsOf({ id: _id, held: _held, atMs, arrivedAtMs, refusal, ...rest }: TailLine): object {
+  const [at, arrivedAt] = [atMs, arrivedAtMs].map((ms) => new Date(ms).toISOString());
+  return { at, arrivedAt, ...(refusal === undefined ? {} : { id: Number(refusal) }), ...rest };
 }
 
 /** With the time of its arrival as ISO 8601. */
@@ -236,5 +241,6 @@ function textOf(line: TailLine, io: TailIo): string {
   const size = bytes === null ? '' : `  ${bytes} B`;
   const answer = painted(io, isRefused(line) ? 'bad' : 'good', status === 0 ? 'batch' : String(status));
   const what = wordsOf(line);
-  return `${time}  ${answer}  ${where}  ${what}${size}  ${ms} ms${address === '' ? '' : `  ${address}`}`;
+  const kept = line.refusal === undefined ? '' : `  refused request ${line.refusal}`;
+  return `${time}  ${answer}  ${where}  ${what}${size}  ${ms} ms${address === '' ? '' : `  ${address}`}${kept}`;
 }

@@ -66,6 +66,10 @@ export const consoleLimits = {
   heldLookMs: 1_000,
   /** How often watchers are told, in ms. */
   tailFlushMs: 200,
+  /** For the id of a refused request that is being written down watchers wait so long, in ms. */
+  tailKeptMs: 1_000,
+  /** Refused requests that were written down before they were answered. */
+  tailEarlyMax: 100,
   /** Lines of one process in that time, before the rights of watchers are checked; the others are counted. */
   tailSourceLinesMax: 100,
   /** Lines that one watcher gets in that time: 50 a second. */

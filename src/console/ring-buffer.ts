@@ -1,11 +1,14 @@
 /**
  * The last outcomes of this process. Takes observations, passes lines to watchers: first the remembered ones, then new
- * ones in batches. While nobody watches, an outcome costs only one stored reference.
+ * ones in batches. A refused request is passed on with the id under which it was written down, for which it and those after it wait a moment.
+ * While nobody watches, an outcome costs only one stored reference.
  */
 import { randomBytes } from 'node:crypto';
 import { limits } from '../config/limits.ts';
 import type { Recall, TailBatch, TailLine, TailSource } from '../observe/tail.ts';
 import type { Observation, Observe } from '../observe/observations.ts';
+import { isWorthKeeping } from '../reject/redact.ts';
+import type { StoredRefusal } from '../types/journal.ts';
 import { byArrival, isBeyond, matchesLine } from './request-filter.ts';
 
 type Outcome = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
@@ -14,6 +17,10 @@ export class Ring implements TailSource {
   readonly #clock: () => number;
   readonly #outcomes: (Outcome | undefined)[] = Array.from({ length: limits.tailRingMax });
   readonly #times = new Float64Array(limits.tailRingMax);
+  /** The ids of those that were written down. */
+  readonly #refusals: (string | undefined)[] = Array.from({ length: limits.tailRingMax });
+  /** Written down before the answer: its outcome is still to come. */
+  #early: StoredRefusal[] = [];
   /** The number of outcomes so far; modulo the length, it is the place of the next one. */
   #count = 0;
   /** The first outcome not yet passed on. */
@@ -28,13 +35,18 @@ export class Ring implements TailSource {
   /** Other processes, now and before, have other names. */
   readonly #mine = randomBytes(6).toString('base64url');
 
+  /** Whether refused requests are written down at all. */
+  readonly #keeps: boolean;
+
   /** `clock`: ms since 1970. */
   constructor(
     clock: () => number,
+    keeps: boolean,
     forget: (held: string) => void = () => {},
     eventOf: (held: string) => string | null = () => null,
   ) {
     this.#clock = clock;
+    this.#keeps = keeps;
     this.#forget = forget;
     this.#eventOf = eventOf;
   }
@@ -46,15 +58,40 @@ export class Ring implements TailSource {
     if (before !== undefined && 'held' in before && before.held !== undefined) this.#forget(before.held);
     this.#outcomes[place] = observation;
     this.#times[place] = this.#clock();
+    this.#refusals[place] = this.#early.length === 0 ? undefined : this.#takeEarly(observation);
     this.#count += 1;
     if (this.#watchers.size > 0) this.#timer ??= setTimeout(() => this.#flush(), limits.tailFlushMs);
   };
+
+  /** Refused requests have been written down. */
+  readonly stored = (rows: readonly StoredRefusal[]): void => {
+    for (const row of rows) {
+      const place = this.#placeOf(row);
+      if (place !== null) this.#refusals[place] = row.id;
+      else this.#early = [...this.#early, row].slice(-limits.tailEarlyMax);
+    }
+  };
+
+  #placeOf(row: StoredRefusal): number | null {
+    for (let i = this.#count - 1; i >= Math.max(0, this.#count - limits.tailRingMax); i--) {
+      const place = i % limits.tailRingMax;
+      if (this.#refusals[place] === undefined && isOf(row, this.#outcomes[place])) return place;
+    }
+    return null;
+  }
+
+  #takeEarly(outcome: Outcome): string | undefined {
+    const found = this.#early.find((row) => isOf(row, outcome));
+    if (found !== undefined) this.#early = this.#early.filter((row) => row !== found);
+    return found?.id;
+  }
 
   watch(told: (batch: TailBatch) => void): () => void {
     // Outcomes that wait for the other watchers reach this one among the remembered ones.
     this.#flush();
     this.#watchers.add(told);
-    told({ lines: this.#lines(this.#count - limits.tailRecentMax, this.#count), skipped: 0 });
+    told({ lines: this.#lines(this.#told - limits.tailRecentMax, this.#told), skipped: 0 });
+    this.#flush();
     return () => void this.#watchers.delete(told);
   }
 
@@ -76,12 +113,27 @@ export class Ring implements TailSource {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     const from = this.#told;
-    this.#told = this.#count;
-    if (this.#watchers.size === 0 || from === this.#count) return;
-    const until = Math.min(this.#count, from + limits.tailSourceLinesMax);
+    const end = this.#known();
+    this.#told = end;
+    if (this.#watchers.size === 0) return;
+    if (end < this.#count) this.#timer = setTimeout(() => this.#flush(), limits.tailFlushMs);
+    if (from === end) return;
+    const until = Math.min(end, from + limits.tailSourceLinesMax);
     const lines = this.#lines(from, until);
-    const batch = { lines, skipped: this.#count - from - lines.length };
+    const batch = { lines, skipped: end - from - lines.length };
     for (const told of this.#watchers) told(batch);
+  }
+
+  /** Up to where it is known of each outcome whether it was written down. */
+  #known(): number {
+    if (!this.#keeps) return this.#count;
+    const since = this.#clock() - limits.tailKeptMs;
+    for (let i = Math.max(this.#told, this.#count - limits.tailRingMax); i < this.#count; i++) {
+      const place = i % limits.tailRingMax;
+      const [outcome, atMs = 0] = [this.#outcomes[place], this.#times[place]];
+      if (this.#refusals[place] === undefined && atMs > since && isKept(outcome)) return i;
+    }
+    return this.#count;
   }
 
   #lines(from: number, until: number): TailLine[] {
@@ -90,10 +142,32 @@ export class Ring implements TailSource {
       const outcome = this.#outcomes[i % limits.tailRingMax];
       if (outcome === undefined) continue;
       const id = `${this.#mine}.${i}`;
-      lines.push(lineOf(outcome, id, this.#times[i % limits.tailRingMax] ?? 0));
+      const refusal = this.#refusals[i % limits.tailRingMax];
+      const line = lineOf(outcome, id, this.#times[i % limits.tailRingMax] ?? 0);
+      lines.push(refusal === undefined ? line : { ...line, refusal });
     }
     return lines;
   }
+}
+
+/** Whether it is written down, unless there are too many. */
+function isKept(outcome: Outcome | undefined): boolean {
+  if (outcome?.table?.oid === undefined) return false;
+  const { code } = outcome;
+  if (code === 'committed' || code === 'handshake' || code === 'spooled') return false;
+  return isWorthKeeping(code);
+}
+
+/** A batch has neither the address nor the time of its request. */
+function isOf(
+  { database, oid, code, arrivedAtMs, remoteAddress }: StoredRefusal,
+  outcome: Outcome | undefined,
+) {
+  if (outcome === undefined || outcome.code !== code) return false;
+  const { table } = outcome;
+  if (table?.oid !== oid || table.database !== database) return false;
+  if (outcome.kind === 'batch.answered') return true;
+  return outcome.arrivedAtMs === arrivedAtMs && outcome.remoteAddress === remoteAddress;
 }
 
 function lineOf(outcome: Outcome, id: string, atMs: number): TailLine {

@@ -27,7 +27,7 @@ function answered(
 test('a ring remembers the last outcomes, and tells what comes while somebody watches', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let now = 0;
-  const ring = new Ring(() => now);
+  const ring = new Ring(() => now, true);
   for (now = 1; now <= limits.tailRingMax + 5; now++) ring.observe(answered(`t${now}`));
   ring.observe({ kind: 'service.ready' });
   const batches: TailBatch[] = [];
@@ -68,6 +68,7 @@ test('a tail line names the content kept of its request, which is evicted with i
   const forgotten: string[] = [];
   const ring = new Ring(
     () => 0,
+    true,
     (held) => void forgotten.push(held),
   );
   ring.observe(answered('a', { held: 'a.1' }));
@@ -82,6 +83,56 @@ test('a tail line names the content kept of its request, which is evicted with i
   assert.deepEqual(forgotten, []);
   ring.observe(answered('c'));
   assert.deepEqual(forgotten, ['a.1']);
+});
+
+test('a refused request is told with the id under which it was written down, or a second later without', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let now = 0;
+  const ring = new Ring(() => now, true);
+  const table = { database: 'dev', schema: 'public', table: 'a', oid: 7 };
+  const refused = (arrivedAtMs: number): Observation =>
+    answered('a', { table, status: 401, code: 'signature_failed', arrivedAtMs, remoteAddress: '::1' });
+  const row = { database: 'dev', oid: 7, code: 'signature_failed', remoteAddress: '::1' };
+  const told: (readonly [number, string | undefined])[] = [];
+  const end = ring.watch(
+    ({ lines }) => void told.push(...lines.map((it) => [it.status, it.refusal] as const)),
+  );
+  const tick = (ms: number): void => {
+    now += ms;
+    t.mock.timers.tick(ms);
+  };
+  ring.observe(answered('a'));
+  ring.observe(refused(1));
+  ring.observe(answered('a'));
+  tick(limits.tailFlushMs);
+  assert.deepEqual(told.splice(0), [[200, undefined]]);
+  // That of another table does not count.
+  ring.stored([{ ...row, oid: 8, id: '1', arrivedAtMs: 1 }]);
+  ring.stored([{ ...row, id: '2', arrivedAtMs: 1 }]);
+  tick(limits.tailFlushMs);
+  assert.deepEqual(told.splice(0), [
+    [401, '2'],
+    [200, undefined],
+  ]);
+  // One that is kept apart is written down before its answer.
+  ring.stored([{ ...row, id: '3', arrivedAtMs: 3 }]);
+  ring.observe(refused(3));
+  tick(limits.tailFlushMs);
+  assert.deepEqual(told.splice(0), [[401, '3']]);
+  // One that was dropped holds the others up no longer than a second.
+  ring.observe(refused(4));
+  for (let ms = 0; ms < limits.tailKeptMs; ms += limits.tailFlushMs) tick(limits.tailFlushMs);
+  assert.deepEqual(told.splice(0), [[401, undefined]]);
+  end();
+  // A later watcher is told of it as well, and where nothing is written down nobody waits.
+  let first: TailBatch | null = null;
+  ring.watch((batch) => void (first ??= batch))();
+  assert.equal((first as TailBatch | null)?.lines.find((it) => it.arrivedAtMs === 3)?.refusal, '3');
+  const bare = new Ring(() => now, false);
+  bare.watch(({ lines }) => void told.push(...lines.map((it) => [it.status, it.refusal] as const)));
+  bare.observe(refused(5));
+  tick(limits.tailFlushMs);
+  assert.deepEqual(told, [[401, undefined]]);
 });
 
 const line = (table: string, over: Partial<TailLine> = {}): TailLine => ({

@@ -22,6 +22,8 @@ export interface TailLine {
   readonly bytes: number | null;
   readonly ms: number;
   readonly address: string;
+  /** Of its row of headgate.rejected_requests; absent: it has none. */
+  readonly refusal?: string;
   /** By what it can be asked for; absent: nothing of it is held. */
   readonly held?: string;
   /** Of a request that led to no table, without its query. */

@@ -7,7 +7,7 @@
 import { Semaphore } from '../kit/semaphore.ts';
 import { within } from '../kit/timeout.ts';
 import { derived } from '../types/delivery-id.ts';
-import type { RejectedRequest } from '../types/journal.ts';
+import type { RejectedRequest, StoredRefusal } from '../types/journal.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Limits } from '../config/limits.ts';
 import type { CommitPools } from '../commit/commit-pools.ts';
@@ -32,8 +32,9 @@ with standing as materialized (
   select $1::timestamptz, c.relation, $3, $4, 'http', $5::int4, $6, $7, true, $8, $9, $10, $11::jsonb,
     array(select jsonb_array_elements_text($12::jsonb)), $13::jsonb, $14::bytea, $15::int8, $16::text
   from claimed c
+  returning id
 )
-select exists (select from standing) as standing`;
+select exists (select from standing) as standing, (select id from kept)::text as id`;
 
 export class ConflictingDeliveries {
   readonly #pools: Pick<CommitPools, 'connect'>;
@@ -45,9 +46,17 @@ export class ConflictingDeliveries {
   readonly #tables = new Map<string, { readonly turns: Semaphore; requests: number }>();
   readonly #databases = new Map<string, Semaphore>();
 
-  constructor(pools: Pick<CommitPools, 'connect'>, limits: Limits) {
+  readonly #stored: (rows: readonly StoredRefusal[]) => void;
+
+  /** `stored`: is told what has been written. */
+  constructor(
+    pools: Pick<CommitPools, 'connect'>,
+    limits: Limits,
+    stored: (rows: readonly StoredRefusal[]) => void,
+  ) {
     this.#pools = pools;
     this.#limits = limits;
+    this.#stored = stored;
   }
 
   /** Resolves with whether it is certain that it is kept; never rejects. */
@@ -71,7 +80,7 @@ export class ConflictingDeliveries {
   }
 
   async #write(request: RejectedRequest, rows: Rows, status: number): Promise<boolean> {
-    const { database, dedupe } = request.target;
+    const { database, dedupe, oid } = request.target;
     const { delivery = '', content = '' } = rows;
     const values = [
       ...keptValues(request, this.#limits, status),
@@ -80,6 +89,10 @@ export class ConflictingDeliveries {
     ];
     const statement = { text: keepOnce, values };
     const found = await runDurably(this.#pools, database, [statement], this.#limits.rejectedStatementMs);
-    return found !== null && 'standing' in found && found.standing === true;
+    if (found === null || !('standing' in found) || found.standing !== true) return false;
+    const { refusal, arrivedAtMs, remoteAddress } = request;
+    if ('id' in found && typeof found.id === 'string')
+      this.#stored([{ id: found.id, database, oid, code: refusal.code, arrivedAtMs, remoteAddress }]);
+    return true;
   }
 }

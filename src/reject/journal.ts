@@ -16,7 +16,7 @@ import { Client } from 'pg';
 import type { QueryResult } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { cutOff, hangUp } from '../engine/close-client.ts';
-import type { AskedHandshake, RejectedRequest, RetryRejected } from '../types/journal.ts';
+import type { AskedHandshake, RejectedRequest, RetryRejected, StoredRefusal } from '../types/journal.ts';
 import type { Ignored } from '../types/rows.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { plainTransaction } from '../kit/plain-settings.ts';
@@ -35,7 +35,7 @@ import {
   trimHandshakes,
   trimRejected,
 } from './statements.ts';
-import type { TakenRow } from './statements.ts';
+import type { WrittenRow, TakenRow } from './statements.ts';
 import { TrafficCounts, addTraffic } from './traffic.ts';
 import type { CountedAnswer } from './traffic.ts';
 import { Waiting } from './write-queue.ts';
@@ -46,6 +46,8 @@ export interface JournalParts extends StageContext {
   readonly engine: Pick<Engine, 'clientConfig'>;
   /** null: another process of this Headgate runs the retries. */
   readonly retry: RetryRejected | null;
+  /** Is told what has been written. */
+  readonly stored: (rows: readonly StoredRefusal[]) => void;
   /** Rows and days that are kept; 0 rows: no refused requests, and no counts of answers. */
   readonly rowsMax: number;
   readonly days: number;
@@ -210,11 +212,11 @@ export class Journal {
     for (let batch = this.#waiting.takeBatch(); batch.length > 0; batch = this.#waiting.takeBatch()) {
       try {
         const values = insertValues(await this.#why.tell(batch, this.#closing.signal));
-        const { rowCount } = await this.#query(client, insertRejected, values);
-        const rows = rowCount ?? 0;
-        this.#insertedSinceTrim += rows;
-        observe({ kind: 'rejected.stored', database, rows });
-        this.#forget('engine', batch.length - rows);
+        const { rows } = await this.#query<WrittenRow>(client, insertRejected, values);
+        this.#insertedSinceTrim += rows.length;
+        observe({ kind: 'rejected.stored', database, rows: rows.length });
+        this.#parts.stored(rows.map((row) => refusalOf(database, row)));
+        this.#forget('engine', batch.length - rows.length);
       } catch (error) {
         this.#forget('engine', batch.length);
         throw error;
@@ -307,4 +309,11 @@ export class Journal {
       });
     }
   }
+}
+
+function refusalOf(
+  database: string,
+  { id, oid, code, received_at: at, remote_address: remoteAddress }: WrittenRow,
+): StoredRefusal {
+  return { id, database, oid: Number(oid), code, arrivedAtMs: at.getTime(), remoteAddress };
 }

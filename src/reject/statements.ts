@@ -32,7 +32,16 @@ from unhurried, unnest($1::timestamptz[], $2::oid[], $3::text[], $4::text[], $5:
   with ordinality as r (received_at, relation, schema_name, table_name, door, status, code, reason, authenticated,
     remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, cause, sender, event, place)
 join standing w on w.relation = r.relation
-order by r.place`;
+order by r.place
+returning id::text as id, relation::oid::text as oid, code, received_at, remote_address`;
+
+export interface WrittenRow {
+  readonly id: string;
+  readonly oid: string;
+  readonly code: string;
+  readonly received_at: Date;
+  readonly remote_address: string;
+}
 
 export function insertValues(rows: readonly Description[]): unknown[] {
   return [

@@ -34,6 +34,18 @@ export interface RejectedRequest {
   readonly body: Buffer | null;
 }
 
+/** A refused request that was written down. */
+export interface StoredRefusal {
+  /** Of its row of headgate.rejected_requests. */
+  readonly id: string;
+  readonly database: string;
+  /** pg_class.oid of its table. */
+  readonly oid: number;
+  readonly code: string;
+  readonly arrivedAtMs: number;
+  readonly remoteAddress: string;
+}
+
 /** A refused request that was kept, and for which the owner asks for another attempt. */
 export interface KeptRequest {
   readonly database: string;

@@ -130,14 +130,18 @@ test('commands on a terminal and in a pipe', { timeout: 240_000 }, async (t) => 
     await post('55555');
     await terminal.shows(/200 {2}dev\.public\.seen {2}.* 5 B /);
     assert.match(terminal.raw, colour);
+    await post('{"wrong":1}', 'no');
+    const [, id = ''] = await terminal.shows(/401 {2}dev\.public\.seen {2}.* 11 B .*refused request (\d+)$/m);
     terminal.type(keys.interrupt);
     assert.equal(await terminal.ended, 130);
+    const explained = await headgateRuns(['explain', id, at]);
+    assert.match(explained.stdout, new RegExp(`^Request ${id} to public\\.seen, [^]*\\{"wrong":1\\}`));
 
     const since = onTerminal(step, ['tail', 'seen', at, '--failed', '--since', '1h', '--json']);
-    assert.match(
-      (await since?.shows(/^\{.*\}$/m))?.[0] ?? '',
-      /^\{"at":"\d{4}-\d\d-\d\dT[\d:.]+Z".*"status":401/,
-    );
+    const shown = (await since?.shows(/^\{.*"bytes":11,.*\}$/m))?.[0] ?? '{}';
+    const { at: time, arrivedAt, id: kept, status } = JSON.parse(shown) as Record<string, unknown>;
+    assert.deepEqual([String(kept), status], [id, 401]);
+    for (const text of [time, arrivedAt]) assert.match(String(text), /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
     since?.type(keys.interrupt);
     const none = onTerminal(step, ['tail', 'seen', at, '--since', '1h', '-n', '0']);
     await none?.shows(/following/);
@@ -159,7 +163,7 @@ test('commands on a terminal and in a pipe', { timeout: 240_000 }, async (t) => 
     'tail through the database: earlier rows by their time, and refused requests',
     async (step) => {
       const dsn = `postgresql://root@127.0.0.1:${headgate.ports.sql.port}/dev`;
-      const terminal = onTerminal(step, ['tail', 'seen', '--dsn', dsn, '-n', '3']);
+      const terminal = onTerminal(step, ['tail', 'seen', '--dsn', dsn, '-n', '4']);
       if (terminal === null) return;
       await terminal.shows(/stored {2}dev\.public\.seen {2}4 B\n[^]* 5 B\n[^]* 6 B\n/);
       assert.doesNotMatch(terminal.screen, / 3 B/);

@@ -50,6 +50,7 @@ export function openRejects(t: TestContext, server: TestServer, options: RoomOpt
       }),
     },
     retry: options.retry ?? (() => Promise.resolve({ kind: 'committed', rows: 1 })),
+    stored: () => {},
     rowsMax: options.rowsMax ?? 1_000,
     days: options.days ?? 7,
     limits: { ...limits, ...generous, ...options.limits },

@@ -68,7 +68,7 @@ export async function serveListener(
     const { logFormat: format, logLevel: level } = settings;
     const lines = tellsRequests({ format, level }) ? [requestLines((line) => saying.say(line))] : [];
     const held = new AcceptedRequests(allLimits, (table) => deps?.catalog.lastKnown(table));
-    const ring = new Ring(Date.now, held.forget, held.eventOf);
+    const ring = new Ring(Date.now, settings.rejectedRowsMax > 0, held.forget, held.eventOf);
     const observe = observers(said, ...lines, metrics.observe, ring.observe);
     await loadParser();
     const guards = await openGuards(settings, observe, closer, true);
@@ -82,7 +82,7 @@ export async function serveListener(
     const fence = new Fence((id, left) => send({ kind: 'fence', id, left }));
     const link = new SpoolClient((it) => send({ kind: 'spool', said: it }));
     const oneOfSeveral = { fence, commitName, link };
-    const ofOne = { retries: false, hold: held.hold };
+    const ofOne = { retries: false, hold: held.hold, refused: ring.stored };
     const opened = await openWebhookRooms(
       { settings, engine, keys, guards, limits, observe, openDoor, oneOfSeveral, ...ofOne },
       closer,
