@@ -432,8 +432,11 @@ program
   .argument('<sender>')
   .option('--url <url>', 'the URL of the table')
   .option('--signed-url <url>', 'the URL that the sender calls and signs, if a proxy is in front of Headgate')
-  .option('--secret <secret>', 'what the sender signs with: the text of CREATE SECRET, or the private key')
-  .option('--secret-file <file>', 'the same, read from a file')
+  .option(
+    '--secret <secret>',
+    'what the sender signs with: the text of CREATE SECRET, or the private key (default: it is asked for on a terminal)',
+  )
+  .option('--secret-file <file>', 'the same, read from a file, - for standard input')
   .option('--answer-secret <text>', 'the second secret, for handshakes that need one')
   .option('--body <file>', 'send this body instead of an example; - reads it from standard input')
   .option('--id <text>', 'repeat one delivery: the same text gives the same delivery id')
@@ -468,6 +471,6 @@ export async function run(given: Invocation): Promise<void> {
     await program.parseAsync(given.argv);
   } catch (error) {
     for (const line of (await explain(error)).split('\n')) process.stderr.write(`headgate: ${line}\n`);
-    process.exitCode = 1;
+    process.exitCode = io?.signal.aborted === true ? 130 : 1;
   }
 }

@@ -155,8 +155,8 @@ function sendingCommands({ shell, command, placed, where }: Making): void {
   const signing = (it: Command): Command =>
     it
       .option('--sender <sender>', 'sign each request again, as this sender does')
-      .option('--secret <secret>', 'what the sender signs with')
-      .option('--secret-file <file>', 'the same, read from a file')
+      .option('--secret <secret>', 'what the sender signs with (default: it is asked for on a terminal)')
+      .option('--secret-file <file>', 'the same, read from a file, - for standard input')
       .option('--allow-remote', 'allow sending to another machine')
       .option('--json', 'print one JSON object per line');
 

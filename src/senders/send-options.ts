@@ -101,13 +101,25 @@ export function drawnFrom({ name, delivery }: Sender, { id, body }: SendOptions)
 
 export async function secretOf(
   { secret, secretFile }: Pick<SendOptions, 'secret' | 'secretFile'>,
-  io: Pick<CommandIo, 'read'>,
+  io: Pick<CommandIo, 'read' | 'ask'>,
 ): Promise<string> {
-  if ((secret === undefined) === (secretFile === undefined)) {
+  if (secret !== undefined && secretFile !== undefined)
     throw new SendError('give the secret with either --secret or --secret-file');
-  }
-  const text = secret ?? (await io.read(secretFile ?? '')).toString().replace(/\r?\n$/, '');
+  const text = secret ?? (await (secretFile === undefined ? typed(io) : fileText(secretFile, io)));
   if (text === '') throw new SendError('the secret is empty');
+  return text;
+}
+
+async function fileText(file: string, io: Pick<CommandIo, 'read'>): Promise<string> {
+  return (await io.read(file)).toString().replace(/\r?\n$/, '');
+}
+
+/** So that a secret need be neither in a file nor in the list of processes. */
+async function typed({ ask }: Pick<CommandIo, 'ask'>): Promise<string> {
+  if (ask === undefined)
+    throw new SendError('give the secret with --secret-file, - for standard input, or with --secret');
+  const text = await ask('The secret (it is not shown): ');
+  if (text === null) throw new SendError('interrupted');
   return text;
 }
 

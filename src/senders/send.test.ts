@@ -156,6 +156,17 @@ suite('headgate send', () => {
     assert.equal(await sendCommand({ sender: 'github', url, secret: 'x' }, alone.io), 130);
   });
 
+  test('headgate send asks for a secret that is in no option', async (t) => {
+    const { url, received } = await receiver(t);
+    const { io } = testIo({ ask: () => Promise.resolve('typed') });
+    assert.equal(await sendCommand({ sender: 'github', url }, io), 0);
+    const [{ request, body }] = received as [Received];
+    const digest = createHmac('sha256', 'typed').update(body).digest('hex');
+    assert.equal(request.headers['x-hub-signature-256'], `sha256=${digest}`);
+    const interrupted = testIo({ ask: () => Promise.resolve(null) });
+    await assert.rejects(sendCommand({ sender: 'github', url }, interrupted.io), SendError);
+  });
+
   test('headgate send uses the given time, URL and body', async (t) => {
     const { url, received } = await receiver(t);
     const body = Buffer.from('{"mine": true}');
@@ -210,7 +221,7 @@ suite('headgate send', () => {
     [{ rate: 'fast' }, /^--rate: /],
     [{ now: 'soon' }, /^--now: /],
     [{ secret: '' }, /secret is empty/],
-    [{ secret: undefined }, /--secret or --secret-file/],
+    [{ secret: undefined }, /with --secret-file, - for standard input, or with --secret$/],
     [{ secretFile: 'f' }, /either --secret or --secret-file/],
     [{ sender: 'discord', secret: 'topsecret' }, /private key, see --make-secret$/],
     [
