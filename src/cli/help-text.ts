@@ -2,7 +2,8 @@
 
 const elsewhere = `
 Without --dsn and --profile it talks to the Headgate of --data-dir, as the role of its database URL (root in the embedded
-engine). A password is taken from PGPASSWORD, ~/.pgpass or HEADGATE_DATABASE_URL, or asked for. Exit status: 0 success, 1 failure, 130 interrupted.`;
+engine). A password is taken from PGPASSWORD, ~/.pgpass or HEADGATE_DATABASE_URL, or asked for. Exit status: 0 success, 1 failure, 130
+interrupted.`;
 
 export const pages: Readonly<Record<string, string>> = {
   endpoints: `
@@ -13,27 +14,29 @@ hours were refused and kept.
   headgate endpoints --dsn postgresql://ops@db.example.com/app --url https://hooks.example.com
 ${elsewhere}`,
   senders: `
-The first column is the word for USING and for headgate init. A word finds names and other names, in part: github, hub, facebook.
+The first column is the name for USING and for headgate init. The word is a part of a name or of another name: github, hub, facebook.
 
   headgate senders
   headgate senders git --json
 Exit status: 0 success, 1 no sender has this word in its name.`,
   init: `
-Creates a secret and a table in one transaction, asks what the sender asks before it delivers, sends one delivery signed as the sender
-signs, and prints what remains to be done at the sender. It does not change a table that already exists.
+Prints the URL and the steps at the sender, asks for the secret, and creates secret and table in one transaction. Sends the sender's
+handshake, if it has one, and a signed test delivery, whose row it deletes. Then it waits for the first real delivery. It does not change
+an existing table.
 
   headgate init github
   headgate init stripe --table payments --secret-file whsec.txt
 ${elsewhere}`,
   tail: `
-For a Headgate on this machine, with the rights of the user that runs it: every answer as it is given. If there are more than ten in 200 ms,
-refused requests come first, and the rest are only counted. --body shows what accepted requests contained, for tables with inspect = 'bodies'.
+For a Headgate on this machine, with the rights of the user that runs it: every answer. A refused request that was kept has a number, for
+headgate explain. If there are more than ten answers in 200 ms, refused requests come first, and the rest are only counted. --body shows
+the contents of accepted requests, for tables with inspect = 'bodies'.
 
-For one elsewhere (--dsn, --profile), with the rights of that role: rows of its tables as they are committed, and refused requests as they are
-recorded; of many, only some are. --body shows them as the table keeps them. After a lost connection it reconnects and misses no row.
+For one elsewhere (--dsn, --profile), with the rights of that role: rows of its tables as they are committed, and refused requests as they
+are recorded (of a flood, some). --body shows them as the table keeps them. After a lost connection it reconnects and misses no row.
 
-It begins with the last ten answers; -n and --since choose others, of the last 200. Elsewhere they choose rows by the column that INCLUDE
-TIMESTAMP fills, and refused requests; without them it begins with what comes.
+It begins with the last ten answers; -n and --since choose others, of the last 200. Elsewhere they choose rows by the column of INCLUDE
+TIMESTAMP, and refused requests; without them it begins with the next request.
 
 A table is named as table, schema.table or database.schema.table.
 
@@ -44,7 +47,7 @@ ${elsewhere}`,
   listen: `
 Sends each row that is committed from now on to the URL, as the request that the row was made from, one at a time, and shows the
 answer. With INCLUDE BODY, METHOD, QUERY and HEADERS that is the original request; otherwise it is a POST of the document. INCLUDE HEADERS
-does not keep headers that VALIDATE reads: include them by name, or use --sender to sign again.
+does not keep headers that VALIDATE reads, such as the signature: include them by name, or sign anew with --sender.
 
 If the program or Headgate is unreachable, the command waits: it skips nothing, and sends a request twice only if its answer was lost. With
 --state this also holds across restarts of the command. A writing transaction that stays open delays everything after it. If a table is
@@ -55,7 +58,8 @@ rewritten (VACUUM FULL, ALTER … TYPE), its rows may be sent again.
 ${elsewhere}`,
   replay: `
 Reads the table once, as it is when the command begins, and sends its requests in their physical order. A target table receives them over
-HTTP like any other request, so its VALIDATE applies: sign with --sender and --secret. Stops after ten consecutive requests without an answer.
+HTTP like any other request, so its VALIDATE applies: sign with --sender and --secret. Stops after ten consecutive requests without an
+answer.
 
   headgate replay github_events --since 1h --to http://localhost:3000/hook
   headgate replay orders --where "data->>'status' = 'failed'" --to orders_again --rate 200
@@ -70,15 +74,15 @@ as its second secret: VALIDATE SECRET s USING websub ANSWER SECRET topic. headga
     --callback https://hooks.example.com/webhook/dev/public/videos --secret-file key.txt --lease '10 days'
 Exit status: 0 success, 1 failure, 130 interrupted.`,
   mcp: `
-For agents that speak the Model Context Protocol (docs/mcp.md). It only reads, with the rights of the role; query is there if the role is no
-superuser, and cannot become one. --allow-write adds retry, forget and create_endpoint. It takes and gives no secret, and sends nothing elsewhere. Each
-call is a line on standard error.
+For agents that speak the Model Context Protocol (docs/mcp.md). It only reads, with the rights of the role; it has the tool query unless
+the role is a superuser or can become one. --allow-write adds retry, forget and create_endpoint. It neither takes nor shows secrets, and
+sends no requests. Each call is logged on standard error.
 
   headgate mcp --dsn postgresql://agent@localhost:4567/dev
 ${elsewhere}`,
   explain: `
-Takes the id of a row of headgate.rejected_requests; without one, it shows the newest. You see only requests to tables that you own;
-credentials were removed when the request was kept.
+Takes the number of a refused request, its id in headgate.rejected_requests; without one, it shows the newest. You see only requests to
+tables that you own, without credentials.
 
   headgate explain
   headgate explain 42 --json
@@ -109,7 +113,7 @@ in ~/.config/headgate/sql-history, except lines that contain a secret, a passwor
   headgate sql -c '\\d github_events'
 ${elsewhere}`,
   status: `
-Exit status: 0 all are ready, 1 one is not, 3 none runs. It lists those of this user; --data-dir shows one of another.
+Lists the Headgates of this user; --data-dir shows one of another user. Exit status: 0 all are ready, 1 one is not, 3 none runs.
 
   headgate status
   headgate status --json`,

@@ -66,22 +66,22 @@ The secret has to exist before the table: \`CREATE SECRET github_key WITH (backe
 
 A request is accepted if the expression is true; false, NULL and every error refuse it with \`401\`. The expression is
 parsed by PostgreSQL's own parser, means the same as in PostgreSQL (version 18, UTF-8, locale C.UTF-8, time zone UTC), and
-is compiled when the table is created. Anything that is not on this page is refused then, with its position.
+is compiled when the table is created. Other functions and operators are refused then, with their position.
 
 ## Names
 
 | name | type | what |
 | --- | --- | --- |
 | \`headers\` | jsonb | the request's headers, names in lower case, values decoded as UTF-8 (other bytes refuse the request) |
-| the JSONB column's name, or \`payload\` | bytea | the body as it arrived, decompressed; empty for a GET, whose \`query\` or \`url\` is what is signed |
+| the JSONB column's name, or \`payload\` | bytea | the body as it arrived, decompressed; empty for a GET, whose sender signs \`query\` or \`url\` |
 | each bound secret | text | its value |
 | \`encoded_body\` | bytea | the body as it was sent, before its \`Content-Encoding\` was undone; the same as the body if it has none |
 | \`method\`, \`path\` | text | of the request, as received; the path without the query |
-| \`query\` | jsonb | the query string's fields; of several with the same name, the last |
+| \`query\` | jsonb | the query string's fields; of several fields with the same name, the last |
 | \`url\` | text | \`HEADGATE_PUBLIC_URL\`, path and query as the sender called it; NULL without that setting |
 | \`now()\` | timestamptz | the time of arrival |
 
-## What is accepted as an expression
+## Accepted expressions
 
 - It is boolean, and it cannot be true unless a check has succeeded: \`secure_compare\`, \`secure_compare_any\`, a \`…_verify\`
   function with a key that does not come from the request, or an equality (\`=\`, \`= ANY\`, \`IN\`) of text or bytes, one side of
@@ -96,7 +96,7 @@ is compiled when the table is created. Anything that is not on this page is refu
 - The scheme of \`Authorization\` may be written in any case (RFC 9110), and \`secure_compare\` distinguishes them:
   \`lower(left(headers->>'authorization', 7)) = 'bearer ' AND secure_compare(substr(headers->>'authorization', 8), secret)\`.
 - A header name that is not in lower case can never match: CREATE TABLE warns.
-- \`encode(…, 'base64')\` of 57 bytes or more, such as an HMAC with SHA-512, has a line break after 76 characters, which no sender writes: CREATE TABLE and
+- \`encode(…, 'base64')\` of 57 bytes or more, such as an HMAC with SHA-512, has a line break after 76 characters, unlike senders' signatures: CREATE TABLE and
   ALTER TABLE warn. Remove it: \`replace(encode(hmac(s, payload, 'sha512'), 'base64'), E'\\n', '')\`.
 - Its cost is bounded when it is created: numbers for \`repeat\` and patterns of \`LIKE\` are constants, a value may be
   ${limits.expressionValueBodiesMax} times as long as the body, a text from JSON up to ${limits.expressionJsonCharsMax} characters, a numeric up to ${limits.expressionDigitsMax} digits, a list in a
@@ -128,11 +128,11 @@ CREATE TABLE pushed (data JSONB) WITH (connector = 'webhook')
 
 - The URL, the issuer and the audience are constants. A provider signs for everybody who has an account there, so the token must have this \`iss\` and this \`aud\`, and an \`exp\`. If the
   audience is no secret of yours, compare a claim that only your sender has, as above.
-- The key decides the algorithm: RSA of ${limits.jwksRsaBitsMin} to ${limits.jwksRsaBitsMax} bits (RS256, RS384, RS512), P-256, P-384, P-521 (ES…), Ed25519 (EdDSA), and what its \`alg\` says, if it has one. Secret keys and keys for encryption are ignored.
+- The key decides the algorithm: RSA of ${limits.jwksRsaBitsMin} to ${limits.jwksRsaBitsMax} bits (RS256, RS384, RS512), P-256, P-384, P-521 (ES…), Ed25519 (EdDSA); if it has an \`alg\`, only that one. Secret keys and keys for encryption are ignored.
 - The token's \`kid\` chooses the key. A set has up to ${limits.jwksKeysMax} keys and ${limits.jwksBytesMax / 1024} KiB.
 - Keys are fetched when the first request needs them, which waits up to ${limits.outgoingMs / 1_000} s for it, and again behind a request when they are ${limits.jwksFreshMs / 60_000} minutes old. A token with an unknown \`kid\` has them
-  fetched at once, but not within ${limits.jwksPauseMs / 1_000} s of the last time. If they cannot be fetched, those that are there are used for ${limits.jwksStaleMs / 3_600_000} hours; without any, requests get \`503\`, and the log says why (\`jwks.failed\`).
-- Only over TLS, to public addresses, without redirects and proxies: [what Headgate calls](../security.md#what-headgate-calls).
+  fetched at once, but not within ${limits.jwksPauseMs / 1_000} s of the last time. If they cannot be fetched, the last ones are used for ${limits.jwksStaleMs / 3_600_000} hours; without any, requests get \`503\`, and the log says why (\`jwks.failed\`).
+- Only over TLS, to public addresses, without redirects and proxies: [outgoing calls](../security.md#outgoing-calls).
 `;
 
 /** ShipEngine's: a signature of the time and the body, by the key that a header names. */
