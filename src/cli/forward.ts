@@ -8,8 +8,7 @@ import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { eventPlaces } from '../senders/events.ts';
 import { SendClient } from '../senders/send-client.ts';
 import type { SentAnswer } from '../senders/send-client.ts';
-import { SendError, secretOf } from '../senders/send-options.ts';
-import { hintForSender, senderNamed } from '../senders/senders.ts';
+import { SendError, secretOf, typedSender } from '../senders/send-options.ts';
 import type { HandshakeQuery, Sender } from '../senders/sender.ts';
 import { plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
@@ -47,9 +46,7 @@ export class Forwarder {
         throw new SendError('--secret needs --sender, which names the sender to sign for');
       return new Forwarder(null, io);
     }
-    const sender = senderNamed(name);
-    if (sender === undefined)
-      throw new SendError(`unknown sender "${name}": ${hintForSender(name) ?? 'docs/senders lists them'}`);
+    const sender = typedSender(name);
     return new Forwarder({ sender, key: await secretOf({ secret, secretFile }, io) }, io);
   }
 
@@ -115,6 +112,8 @@ function missingText({ from, keeps, contentType }: StoredTable, signer: Sender |
   const ids = signer === null ? [...keeps.read].filter((name) => /(?:^|-)id$/.test(name)) : signedIds(signer);
   const isKept = (name: string) =>
     keeps.named.has(name.toLowerCase()) || (keeps.headers && !keeps.read.has(name.toLowerCase()));
+  const includeHeader = (name: string) =>
+    `INCLUDE HEADER ${quoteLiteral(name)} AS ${freeName(keeps, name.replaceAll('-', '_'))}`;
   const lines: string[] = [];
   const clauses: string[] = [];
   if (!keeps.headers) {
@@ -143,11 +142,14 @@ function missingText({ from, keeps, contentType }: StoredTable, signer: Sender |
         ? `${id}, which VALIDATE reads`
         : `${id}, which ${signer.name} signs: requests without it cannot be signed, and are not sent`,
     );
-    clauses.push(`INCLUDE HEADER ${quoteLiteral(id)} AS ${freeName(keeps, id.replaceAll('-', '_'))}`);
+    clauses.push(includeHeader(id));
   }
   const signature = [...keeps.read].filter((name) => !keeps.named.has(name) && !ids.includes(name));
-  if (signer === null && signature.length > 0)
-    lines.push(`${signature.join(', ')}, which VALIDATE reads: --sender and --secret-file sign again`);
+  if (signer === null && signature.length > 0) {
+    const again = keeps.sender === null ? '' : `: --sender ${keeps.sender} signs again`;
+    lines.push(`${signature.join(', ')}, which VALIDATE reads${again}`);
+    if (keeps.sender === null && keeps.isSigned) clauses.push(...signature.map(includeHeader));
+  }
   if (lines.length === 0) return '';
   const alter = clauses.length === 0 ? '' : `  From now on: ALTER TABLE ${from} ${clauses.join(' ')};\n`;
   return plainLines(`${from} does not keep\n${lines.map((line) => `  - ${line}\n`).join('')}${alter}`);

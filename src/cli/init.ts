@@ -11,15 +11,15 @@ import { quoteLiteral } from '../kit/sql-text.ts';
 import { bareIdentifier } from '../senders/identifier.ts';
 import { SendClient } from '../senders/send-client.ts';
 import { askOne, roundsOf } from '../senders/send-handshake.ts';
-import { SendError } from '../senders/send-options.ts';
 import { dedupeText } from '../senders/dedupe.ts';
 import { hasEvent, senderTable } from '../senders/sender-table.ts';
 import type { Sender } from '../senders/sender.ts';
-import { hintForSender, senderNamed, signedRequest } from '../senders/senders.ts';
+import { typedSender } from '../senders/send-options.ts';
+import { signedRequest } from '../senders/senders.ts';
 import { reasonOf } from './forward.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import { rest, utcText, within } from './session.ts';
+import { DatabaseFailure, rest, utcText, within } from './session.ts';
 import type { CommandSession } from './session.ts';
 import { interrupted } from './print.ts';
 import { webhookUrl } from './find-headgate.ts';
@@ -47,11 +47,8 @@ export async function initCommand(
   options: InitOptions,
   io: CommandIo,
 ): Promise<number> {
-  const sender = senderNamed(name);
-  if (sender === undefined) {
-    throw new SendError(`unknown sender "${name}": ${hintForSender(name) ?? 'docs/senders lists them'}`);
-  }
-  const place = placeOf(options.table ?? `${name}_events`);
+  const sender = typedSender(name);
+  const place = placeOf(options.table ?? `${name.toLowerCase()}_events`);
   const answerKey = options.answerSecretFile === undefined ? '' : await textOf(options.answerSecretFile, io);
   const said = (text: string): void => (options.json === true ? undefined : io.print(`${text}\n`));
   return within(where.dsn, 'init', async (session) => {
@@ -182,6 +179,9 @@ async function secretFor(
   return { secret, signingKey: sender.paired ? '' : secret, isNew: false };
 }
 
+/** SQLSTATE of a DROP of what others use. */
+const dependentObjects = '2BP01';
+
 /** In one transaction, so that the endpoint never exists without its check. */
 async function create(
   session: CommandSession,
@@ -196,16 +196,23 @@ async function create(
   const answers = answerSecret !== null && answerKey !== '';
   await session.typed('BEGIN');
   try {
+    // Of a table that was dropped. One that another table uses stays, and the statement fails.
+    await session.typed(`DROP SECRET IF EXISTS ${name}`);
     await session.typed(`CREATE SECRET ${name} WITH (backend = 'meta') AS ${quoteLiteral(secret)}`);
-    if (answers)
+    if (answers) {
+      await session.typed(`DROP SECRET IF EXISTS ${second}`);
       await session.typed(`CREATE SECRET ${second} WITH (backend = 'meta') AS ${quoteLiteral(answerKey)}`);
+    }
     await session.typed(
       `${senderTable(sender, sql)} VALIDATE SECRET ${name} USING ${id}${answers ? ` ANSWER SECRET ${second}` : ''}`,
     );
     await session.typed('COMMIT');
   } catch (error) {
     await session.typed('ROLLBACK').catch(() => undefined);
-    throw error;
+    if (!(error instanceof DatabaseFailure) || error.sqlstate !== dependentObjects) throw error;
+    throw new PlainError(
+      `another table uses the secret ${plain(table)}_secret: choose another name with --table`,
+    );
   }
 }
 

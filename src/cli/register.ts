@@ -143,7 +143,11 @@ function secretCommands({ shell, placed, where }: Making): void {
       const { listSecrets } = await import('./secrets.ts');
       await end(listSecrets(await where(options), options.json === true, shell.io()));
     });
-  placed(shell.secrets.command('set <name>').description('give a secret its value, typed or from a file'))
+  placed(
+    shell.secrets
+      .command('set <name>')
+      .description('create or replace a secret; its value is typed or read from a file'),
+  )
     .option('--secret-file <file>', 'the file with the value, - for standard input')
     .action(async (name: string, options: Placed & { secretFile?: string }) => {
       const { setSecret } = await import('./secrets.ts');

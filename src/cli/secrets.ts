@@ -6,7 +6,10 @@ import type { CommandIo } from '../kit/terminal.ts';
 import { bareIdentifier } from '../senders/identifier.ts';
 import type { Where } from './find-headgate.ts';
 import { interrupted, tableOf } from './print.ts';
-import { within } from './session.ts';
+import { DatabaseFailure, within } from './session.ts';
+
+/** SQLSTATE of a name that is not there. */
+const undefinedObject = '42704';
 
 export async function listSecrets(where: Where, json: boolean, io: CommandIo): Promise<number> {
   return within(where.dsn, 'secrets list', async (session) => {
@@ -35,8 +38,15 @@ export async function setSecret(
   if (value === '') throw new PlainError('the secret is empty');
   return within(where.dsn, 'secrets set', async (session) => {
     const said = name.split('.').map(bareIdentifier).join('.');
-    await session.typed(`ALTER SECRET ${said} AS ${quoteLiteral(value)}`);
-    io.note(`secret ${plain(name)} is set\n`);
+    const isNew = await session
+      .typed(`ALTER SECRET ${said} AS ${quoteLiteral(value)}`)
+      .then(() => false)
+      .catch(async (error: unknown) => {
+        if (!(error instanceof DatabaseFailure) || error.sqlstate !== undefinedObject) throw error;
+        await session.typed(`CREATE SECRET ${said} WITH (backend = 'meta') AS ${quoteLiteral(value)}`);
+        return true;
+      });
+    io.note(`secret ${plain(name)} is ${isNew ? 'created' : 'set'}\n`);
     return 0;
   });
 }

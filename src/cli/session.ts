@@ -111,9 +111,11 @@ export class CommandSession {
 export class DatabaseFailure extends PlainError {
   /** The database may be unreachable only briefly: the request itself is fine. */
   readonly mayPass: boolean;
+  readonly sqlstate: string | undefined;
 
   constructor(message: string, sqlstate: string | undefined) {
     super(message);
+    this.sqlstate = sqlstate;
     this.mayPass =
       sqlstate === undefined || !/^[0-9A-Z]{5}$/.test(sqlstate) || /^(?:08|53|57)/.test(sqlstate);
   }

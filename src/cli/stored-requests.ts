@@ -6,6 +6,7 @@
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { jsonObject } from '../kit/json-object.ts';
 import { PlainError } from '../kit/plain-error.ts';
+import { senderOf } from '../senders/senders.ts';
 import type { CommandSession, Texts } from './session.ts';
 
 export interface StoredTable {
@@ -33,6 +34,10 @@ export interface KeptParts {
   readonly named: ReadonlySet<string>;
   /** Headers that VALIDATE reads, in lower case. INCLUDE HEADERS leaves them out. */
   readonly read: ReadonlySet<string>;
+  /** Whether VALIDATE compares a digest: none of those headers is a password then. */
+  readonly isSigned: boolean;
+  /** The id of the sender whose check it is; null: it is somebody's own. */
+  readonly sender: string | null;
   readonly query: boolean;
   readonly method: boolean;
   /** Whether some of its requests may be no POST, and no body but a query string. */
@@ -63,7 +68,8 @@ interface Included {
 
 const ofTables = `SELECT c.oid::text AS oid, current_database()::text AS database, n.nspname::text AS schema, c.relname::text AS "table",
   headgate.placed(w.relation, w.document)::text AS document, coalesce(w.options ->> 'format', 'json') AS format,
-  coalesce(w.expression, '') AS expression, coalesce(w.options ->> 'is_batched', 'false') AS batched, coalesce(w.options ->> 'methods', 'POST') AS methods,
+  coalesce(w.expression, '') AS expression,
+  (SELECT json_agg(s.alias ORDER BY s.position) FROM headgate.webhook_table_secret s WHERE s.relation = w.relation)::text AS secrets, coalesce(w.options ->> 'is_batched', 'false') AS batched, coalesce(w.options ->> 'methods', 'POST') AS methods,
   (SELECT json_agg(a.attname) FROM pg_catalog.pg_attribute a WHERE a.attrelid = w.relation AND a.attnum > 0 AND NOT a.attisdropped)::text AS columns,
   (SELECT json_agg(json_build_object('what', i.value -> 'what', 'header', i.value -> 'header', 'column', headgate.placed(w.relation, i.value)))
     FROM jsonb_array_elements(w.includes) i)::text AS includes
@@ -135,6 +141,8 @@ function tableOf(row: Texts): StoredTable {
       headers: headers !== null,
       named: new Set(single.map(({ header }) => (header ?? '').toLowerCase())),
       read: headersRead(expression ?? ''),
+      isSigned: /\bhmac\s*\(/.test(expression ?? ''),
+      sender: senderOf(expression ?? '', JSON.parse(row['secrets'] ?? '[]') as string[])?.id ?? null,
       query: columnOf('query') !== null,
       method: columnOf('method') !== null,
       storesOthers: methods !== 'POST',

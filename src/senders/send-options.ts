@@ -4,6 +4,7 @@ import { PlainError } from '../kit/plain-error.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { idOf } from './evidence.ts';
 import type { Sender } from './sender.ts';
+import { hintForSender, senderNamed } from './senders.ts';
 
 /** As given on the command line. */
 export interface SendOptions {
@@ -121,6 +122,16 @@ async function typed({ ask }: Pick<CommandIo, 'ask'>): Promise<string> {
   const text = await ask('The secret (it is not shown): ');
   if (text === null) throw new SendError('interrupted');
   return text;
+}
+
+/** A sender as a person types its name, in any case; throws SendError. */
+export function typedSender(name: string): Sender {
+  const sender = senderNamed(name.toLowerCase());
+  if (sender !== undefined) return sender;
+  const hint = hintForSender(name) ?? 'headgate senders lists them.';
+  throw new SendError(
+    `unknown sender "${name}": ${hint} For a signature of your own see docs/sql/validate.md, "A signature of your own"`,
+  );
 }
 
 /** Name → value; for each name the last value. */

@@ -211,8 +211,8 @@ suite('headgate send', () => {
   });
 
   const wrong: readonly (readonly [Partial<SendOptions>, RegExp])[] = [
-    [{ sender: 'githup' }, /^unknown sender "githup": Perhaps github\?$/],
-    [{ sender: 'zzzzzzzz' }, /: known senders: github, /],
+    [{ sender: 'githup' }, /^unknown sender "githup": Perhaps github\? For a signature of your own see /],
+    [{ sender: 'zzzzzzzz' }, /: headgate senders lists them\. For a signature of your own see /],
     [{ url: 'ftp://a/b' }, /^--url: /],
     [{ url: undefined }, /^--url is missing/],
     [{ signedUrl: 'x' }, /^--signed-url: /],

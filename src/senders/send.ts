@@ -15,6 +15,7 @@ import { askOne, moved, refuseWithoutQuestions, roundsOf, toldOf } from './send-
 import type { HandshakeSender } from './send-handshake.ts';
 import {
   SendError,
+  typedSender,
   headersOf,
   drawnFrom,
   numberOf,
@@ -28,7 +29,7 @@ import type { SendOptions } from './send-options.ts';
 import { Progress } from './send-progress.ts';
 import { SendTally } from './send-tally.ts';
 import type { Sender } from './sender.ts';
-import { hintForSender, senderNamed, senders, signedRequest } from './senders.ts';
+import { signedRequest } from './senders.ts';
 import type { SignedRequest } from './senders.ts';
 
 interface Plan {
@@ -42,7 +43,7 @@ interface Plan {
 }
 
 export async function sendCommand(options: SendOptions, io: CommandIo): Promise<number> {
-  const sender = knownSender(options.sender);
+  const sender = typedSender(options.sender);
   if (options.makeSecret === true) {
     io.print(`${JSON.stringify(sender.makeSecret(io.random), null, 2)}\n`);
     return 0;
@@ -58,13 +59,6 @@ export async function sendCommand(options: SendOptions, io: CommandIo): Promise<
   } finally {
     client.close();
   }
-}
-
-function knownSender(name: string): Sender {
-  const sender = senderNamed(name);
-  if (sender !== undefined) return sender;
-  const hint = hintForSender(name) ?? `known senders: ${[...senders.keys()].join(', ')}`;
-  throw new SendError(`unknown sender "${name}": ${hint}`);
 }
 
 async function askerOf(sender: Sender, options: SendOptions, io: CommandIo): Promise<HandshakeSender> {

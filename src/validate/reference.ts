@@ -166,6 +166,7 @@ A program of yours signs the body with HMAC-SHA-256, and names the event in a he
 CREATE SECRET IF NOT EXISTS orders_secret WITH (backend = 'meta') AS 'a long random key';
 CREATE TABLE IF NOT EXISTS orders (data JSONB)
   INCLUDE HEADER 'x-event' AS event
+  INCLUDE HEADER 'x-signature' AS signature
   INCLUDE TIMESTAMP AS received_at
   INCLUDE HEADERS AS headers
   INCLUDE BODY AS raw
@@ -173,6 +174,9 @@ CREATE TABLE IF NOT EXISTS orders (data JSONB)
   VALIDATE SECRET orders_secret AS
     secure_compare(headers->>'x-signature', encode(hmac(orders_secret, data, 'sha256'), 'hex'));
 \`\`\`
+
+\`headgate secrets set orders_secret\` asks for a key of your own, and shows none of it. Because the signature is kept as well, \`headgate listen\` and
+\`headgate replay\` send each request on byte for byte.
 
 \`\`\`sh own-request
 body='{"id":7,"status":"paid"}'

@@ -125,6 +125,51 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     assert.equal(await terminal.ended, 130, terminal.screen);
   });
 
+  await t.test('headgate init again, after the table was dropped or its secret was given away', async () => {
+    const init = (secret: string) =>
+      headgateRuns(['init', 'GitHub', ...at, '--table', 'again', '--secret-file', '-'], `${secret}\n`);
+    const push = (secret: string) =>
+      headgate.post('dev/public/again', '{}', {
+        'x-hub-signature-256': `sha256=${createHmac('sha256', secret).update('{}').digest('hex')}`,
+      });
+    assert.equal((await init('first')).code, 0);
+    const twice = await init('second');
+    assert.equal(twice.code, 1);
+    assert.match(twice.stderr, /the table again already exists: choose another name with --table/);
+    assert.equal((await push('first')).status, 200);
+    await client.query('DROP TABLE again');
+    assert.equal((await init('second')).code, 0);
+    assert.equal((await push('first')).status, 401);
+    assert.equal((await push('second')).status, 200);
+    await client.query(
+      `CREATE TABLE other (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET again_secret USING github; DROP TABLE again`,
+    );
+    const used = await init('third');
+    assert.equal(used.code, 1);
+    assert.match(used.stderr, /another table uses the secret again_secret: choose another name with --table/);
+    await assert.rejects(count('again'), { code: '42P01' });
+    const unknown = await headgateRuns(['init', 'hmac', ...at]);
+    assert.equal(unknown.code, 1);
+    assert.match(
+      unknown.stderr,
+      /headgate senders lists them\. For a signature of your own see docs\/sql\/validate\.md/,
+    );
+  });
+
+  await t.test('headgate secrets set creates a secret, and replaces it', async () => {
+    const set = (value: string) =>
+      headgateRuns(['secrets', 'set', 'mine', ...at, '--secret-file', '-'], `${value}\n`);
+    assert.match((await set('one')).stderr, /secret mine is created/);
+    await client.query(
+      `CREATE TABLE mine (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET mine AS secure_compare(headers->>'key', mine)`,
+    );
+    assert.equal((await headgate.post('dev/public/mine', '{}', { key: 'one' })).status, 200);
+    assert.match((await set('two')).stderr, /secret mine is set/);
+    await within(5_000, async () =>
+      assert.equal((await headgate.post('dev/public/mine', '{}', { key: 'two' })).status, 200),
+    );
+  });
+
   await t.test('headgate init creates a table in a schema, and a refusal leaves nothing', async () => {
     await client.query('CREATE SCHEMA app');
     const made = await headgateRuns(['init', 'github', ...at, '--table', 'app.hooks', '--json']);

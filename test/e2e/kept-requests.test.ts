@@ -93,7 +93,10 @@ test('headgate replay sends exactly what the sender sent', { timeout: 120_000 },
     });
     assert.equal(got[0]?.body.toString(), body);
     const unsigned = await replay('whole');
-    assert.match(unsigned.stderr, /x-hub-signature-256, which VALIDATE reads: --sender/);
+    assert.match(
+      unsigned.stderr,
+      /x-hub-signature-256, which VALIDATE reads: --sender github signs again$/m,
+    );
     assert.equal(got[0]?.headers['x-hub-signature-256'], undefined);
     assert.equal(got[0]?.body.toString(), body);
   });
@@ -162,6 +165,39 @@ test('headgate replay sends exactly what the sender sent', { timeout: 120_000 },
     assert.equal(id, 'msg_2KWPBgLlAfxdpx2AI54pPJ85f4W');
     const mac = createHmac('sha256', Buffer.alloc(24, 7)).update(`${id}.${time}.${body}`).digest('base64');
     assert.equal(headers['webhook-signature'], `v1,${mac}`);
+  });
+
+  await t.test('a request with a signature of the owner’s own can be kept with it', async () => {
+    await client.query(
+      `CREATE TABLE own (data JSONB) INCLUDE HEADERS AS headers INCLUDE BODY AS raw WITH (connector = 'webhook')
+       VALIDATE SECRET s AS secure_compare(headers->>'x-signature', encode(hmac(s, data, 'sha256'), 'hex'));
+       CREATE TABLE token (data JSONB) INCLUDE HEADERS AS headers INCLUDE BODY AS raw WITH (connector = 'webhook')
+       VALIDATE SECRET s AS secure_compare(headers->>'x-signature', s)`,
+    );
+    const mac = createHmac('sha256', key).update(body).digest('hex');
+    const deliver = async (table: string, signature: string) =>
+      assert.equal(
+        (await headgate.post(`dev/public/${table}`, body, { 'x-signature': signature })).status,
+        200,
+      );
+    await deliver('own', mac);
+    const first = await replay('own');
+    assert.match(first.stderr, /x-signature, which VALIDATE reads$/m);
+    const [, alter = ''] = /From now on: (ALTER TABLE .*;)/.exec(first.stderr) ?? [];
+    assert.equal(alter, `ALTER TABLE "public"."own" INCLUDE HEADER 'x-signature' AS "x_signature";`);
+    await client.query(alter);
+    await deliver('own', mac);
+    const second = await replay('own');
+    assert.equal(second.stderr.includes('does not keep'), false, second.stderr);
+    assert.deepEqual(
+      got.map(({ headers }) => headers['x-signature']),
+      [undefined, mac],
+    );
+    // A password belongs into no column.
+    await deliver('token', key);
+    const password = await replay('token');
+    assert.match(password.stderr, /x-signature, which VALIDATE reads$/m);
+    assert.doesNotMatch(password.stderr, /INCLUDE HEADER/);
   });
 
   await t.test('a replay to a closed port reports that nothing was sent', async () => {
