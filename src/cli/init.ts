@@ -252,8 +252,10 @@ async function deliver(
   io: CommandIo,
   remove: (body: Buffer) => Promise<number>,
 ): Promise<string[]> {
-  if (signingKey === '') {
-    said(`no test delivery: only ${sender.name} can sign with this key`);
+  if (signingKey === '' || io.signal.aborted) {
+    said(
+      `no test delivery: ${io.signal.aborted ? 'interrupted' : `only ${sender.name} can sign with this key`}`,
+    );
     return [];
   }
   const id = io.random(16).toString('hex');
@@ -261,14 +263,17 @@ async function deliver(
   const body = Buffer.from(sender.example({ id, nowMs }));
   const sent = signedRequest(sender, { method: 'POST', url, body, nowMs, signingKey, id });
   try {
-    const { status, body: answer } = await client.send(sent, io.signal);
+    // Ctrl-C does not end it: its row would stay.
+    const { status, body: answer } = await client.send(sent, new AbortController().signal);
     const good = status >= 200 && status < 300;
-    const gone = good ? await remove(sent.body) : 0;
+    const gone = good ? await remove(sent.body).catch(() => 0) : 0;
     said(
       `a test delivery: ${status} ${good ? `and stored; ${gone === 1 ? 'its row was deleted again' : 'its row is still there'}` : plain(answer)}`,
     );
     return good ? [] : [`the test delivery was answered ${status}: ${answer}`];
   } catch (error) {
+    // Whether it was stored is not known.
+    await remove(sent.body).catch(() => 0);
     said(`a test delivery: no answer from ${new URL(url).host} (${reasonOf(error)})`);
     return [`no answer from ${new URL(url).host}`];
   }

@@ -74,6 +74,34 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     await assert.rejects(count('figma_events'), { code: '42P01' });
   });
 
+  await t.test('Ctrl-C during the test delivery of headgate init leaves no row of it', async (step) => {
+    if (requireTool(step, 'script') === null) return;
+    // The row waits for a lock of this test.
+    await client.query(`
+      CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM pg_advisory_xact_lock(77); RETURN NEW; END $$;
+      CREATE FUNCTION arm() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+        CREATE TRIGGER hold BEFORE INSERT ON public.held FOR EACH ROW EXECUTE FUNCTION public.hold(); END $$;
+      CREATE EVENT TRIGGER arm ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION arm();
+      SELECT pg_advisory_lock(77)`);
+    const terminal = openTerminal(
+      step,
+      `${process.execPath} ${cli} init gitlab --table held ${at.join(' ')}`,
+      { cwd: headgate.dataDir, env: { PATH: process.env['PATH'] ?? '' } },
+    );
+    assert(terminal !== null);
+    await terminal.shows(/Paste the secret[^]*Enter alone/);
+    terminal.type('a token\r');
+    const waits = `SELECT count(*)::int AS n FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
+    await within(15_000, async () => assert.equal((await client.query(waits)).rows[0]?.n, 1));
+    terminal.type(keys.interrupt);
+    await terminal.shows(/\^C/);
+    await client.query('SELECT pg_advisory_unlock(77); DROP EVENT TRIGGER arm');
+    assert.equal(await terminal.ended, 130, terminal.screen);
+    assert.match(terminal.screen, /its row was deleted again[^]*Still to do at GitLab/);
+    assert.equal(await count('held'), 0);
+  });
+
   await t.test('the first start without a terminal asks nothing and does not wait', async () => {
     const made = await headgateRuns(['init', 'shopify', ...at, '--secret-file', '-'], 'shpss_0123456789\n');
     assert.equal(made.code, 0, made.stdout + made.stderr);

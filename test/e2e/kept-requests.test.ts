@@ -93,10 +93,7 @@ test('headgate replay sends exactly what the sender sent', { timeout: 120_000 },
     });
     assert.equal(got[0]?.body.toString(), body);
     const unsigned = await replay('whole');
-    assert.match(
-      unsigned.stderr,
-      /x-hub-signature-256, which VALIDATE reads: --sender github signs again$/m,
-    );
+    assert.match(unsigned.stderr, /x-hub-signature-256, which VALIDATE reads: --sender github signs again$/m);
     assert.equal(got[0]?.headers['x-hub-signature-256'], undefined);
     assert.equal(got[0]?.body.toString(), body);
   });
