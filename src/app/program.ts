@@ -9,6 +9,7 @@ import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { urlHost } from '../kit/address.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import type { SendOptions } from '../senders/send-options.ts';
 import { limits } from '../config/limits.ts';
@@ -343,7 +344,7 @@ async function explain(error: unknown): Promise<string> {
     address?: string;
   };
   if (syscall === 'listen') {
-    const where = `${address ?? ''}:${port ?? ''}`;
+    const where = `${urlHost(address ?? '')}:${port ?? ''}`;
     if (code === 'EADDRINUSE')
       return `${where} is in use by another program: choose another port (0 picks a free one)`;
     return `cannot listen on ${where}: ${code ?? 'unknown error'}`;

@@ -8,6 +8,7 @@ import { createServer } from 'node:net';
 import type { Server } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
+import { urlHost } from '../kit/address.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import { settingsTable } from '../config/settings.ts';
@@ -88,10 +89,10 @@ export async function takenPorts(doors: readonly DoorAt[]): Promise<string[]> {
 
 function problemOf({ host, port, hostName, portName }: DoorAt, error: NodeJS.ErrnoException): string {
   const { code = 'unknown error' } = error;
+  const at = `${urlHost(host)}:${port}`;
   if (code === 'EADDRINUSE')
-    return `${host}:${port} is in use by another program: set ${portName} to another port (0 picks a free one)`;
-  if (code === 'EACCES')
-    return `this user may not listen on ${host}:${port}: set ${portName} to a port from 1024 on`;
+    return `${at} is in use by another program: set ${portName} to another port (0 picks a free one)`;
+  if (code === 'EACCES') return `this user may not listen on ${at}: set ${portName} to a port from 1024 on`;
   return `${hostName}=${host} is not an address to listen on (${code})`;
 }
 

@@ -79,6 +79,16 @@ suite('life', () => {
       );
       assert.equal(headgate.stdout, '');
     }
+    // Where the machine has IPv6, its addresses are written as in a URL.
+    const other = createServer().listen(port, '::1');
+    await new Promise((resolve) => other.once('listening', resolve).once('error', resolve));
+    if (other.listening) {
+      onEnd(t, 'IPv6 server', () => new Promise<void>((resolve) => void other.close(() => resolve())));
+      const args = ['--listen-host=::1', `--listen-port=${port}`];
+      const headgate = await spawnHeadgate(t, { dataDir, args });
+      assert.deepEqual(await headgate.ended, { code: 1, signal: null });
+      assert.match(headgate.stderr, new RegExp(`^headgate: \\[::1\\]:${port} is in use`, 'm'));
+    }
     // The engine of the failed starts is gone: a start without the conflict has the directory for itself.
     await startHeadgate(t, { dataDir });
   });
