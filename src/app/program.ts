@@ -369,13 +369,13 @@ withSettings(
     .description('start the events gateway alone, in front of the databases of EVENTS_API_<DB>_DSN'),
   rows
     .map(([name]) => name)
-    .filter((name) => /^(gateway|admin|log)|^(insecure|trusted|forwarded)/.test(name)),
+    .filter((name) => /^(gateway|admin|logLevel|logFormat|insecure|trusted|forwarded)/.test(name)),
 ).action(gateway);
 withSettings(
   program
     .command('operator')
     .description('manage the Headgate resources of a Kubernetes cluster (KUBECONFIG, or the pod it runs in)'),
-  rows.map(([name]) => name).filter((name) => /^(operator|admin|log)/.test(name)),
+  rows.map(([name]) => name).filter((name) => /^(operator|admin|logLevel|logFormat)/.test(name)),
 ).action(operator);
 withSettings(
   program
