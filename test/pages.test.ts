@@ -1,6 +1,6 @@
 /** What pages must say where it is needed, and what was true once and must not come back. */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { readFile, readdir } from 'node:fs/promises';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { senders } from '../src/senders/senders.ts';
@@ -43,4 +43,52 @@ const unsaid: readonly [path: string, says: RegExp][] = [
 test('each documentation page has the facts that it must have', async () => {
   for (const [path, says] of said) assert.match(await page(path), says, path);
   for (const [path, says] of unsaid) assert.doesNotMatch(await page(path), says, path);
+});
+
+/** The sentences of a page, without code, links and headings of files. */
+const prose = (text: string): string =>
+  text
+    .replaceAll(/^```[^]*?^```$/gm, '')
+    .replaceAll(/\]\([^)]*\)/g, ']')
+    .replaceAll('`', '')
+    .replaceAll(/\s+/g, ' ');
+
+/** How sentences began that a new reader had to read twice. */
+const readTwice = [
+  /\bwhoever\b/i,
+  /\bthose (?:that|who|which|whose)\b/i,
+  /(?<!there )\b(?:is|are) none\b/i,
+  /\bnone is [\w ]+ but\b/i,
+  /\bof whom\b/i,
+  /\breads? [45]\d\d\b/i,
+];
+
+test('no sentence is built as those that a new reader had to read twice', async () => {
+  const folders = ['', 'operating/', 'deploy/', 'sql/'];
+  const root = fileURLToPath(new URL('../../', import.meta.url));
+  const listed = await Promise.all(
+    folders.map(async (folder) =>
+      (await readdir(`${root}docs/${folder}`))
+        .filter((name) => name.endsWith('.md') && !/^(?:benchmarks|console|events-api)/.test(name))
+        .map((name) => `docs/${folder}${name}`),
+    ),
+  );
+  const sources = ['admin/metrics', 'admin/watch-metrics', 'admin/spool-metrics', 'admin/gateway-metrics'];
+  const texts = [
+    ...['README.md', ...listed.flat()].map(async (path) => [
+      path,
+      prose(await readFile(`${root}${path}`, 'utf8')),
+    ]),
+    ...sources.map(async (name) => {
+      const source = await readFile(`${root}src/${name}.ts`, 'utf8');
+      return [name, [...source.matchAll(/help:\s*'([^']*)'/g)].map(([, help]) => help).join('. ')];
+    }),
+  ];
+  const found = (await Promise.all(texts)).flatMap(([path = '', text = '']) =>
+    readTwice.flatMap((form) => {
+      const at = text.search(form);
+      return at < 0 ? [] : [`${path}: …${text.slice(Math.max(0, at - 60), at + 60)}…`];
+    }),
+  );
+  assert.deepEqual(found, []);
 });

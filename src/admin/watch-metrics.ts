@@ -62,7 +62,7 @@ function registerListeners(registry: Registry, listeners: () => readonly Listene
   registry.registerMetric(
     new Gauge({
       name: 'headgate_listener_processes',
-      help: 'Listener processes: those that serve, and those that are being started',
+      help: 'Listener processes that serve, and that are being started',
       labelNames: ['state'],
       registers: [],
       collect() {
@@ -175,7 +175,7 @@ function rejected(registry: Registry): (observation: Observation) => void {
   const registers = [registry];
   const kept = new Counter({
     name: 'headgate_rejected_requests_total',
-    help: 'Refused requests stored for their owners, and the reasons for those that were not',
+    help: 'Refused requests stored for their owners, and dropped ones by reason',
     labelNames: ['result'],
     registers,
   });
@@ -210,7 +210,7 @@ function deliveries(registry: Registry): (observation: Observation) => void {
   });
   const stale = new Counter({
     name: 'headgate_rows_stale_total',
-    help: 'Rows that changed nothing, because they were not newer than what their table has (version)',
+    help: 'Rows that changed nothing, because the stored rows are newer (version)',
     labelNames: ['database', 'schema', 'table'],
     registers: [registry],
   });

@@ -128,7 +128,7 @@ function missingText({ from, keeps, contentType }: StoredTable, signer: Sender |
     clauses.push(`INCLUDE METHOD AS ${freeName(keeps, 'method')}`);
   }
   if (keeps.storesGet && !keeps.query) {
-    lines.push('the query string: requests are sent without it, and those that are a GET are nothing else');
+    lines.push('the query string: requests are sent without it, and a GET has no other content');
     clauses.push(`INCLUDE QUERY AS ${freeName(keeps, 'query')}`);
   }
   if (keeps.isBatched) lines.push('the batch: each row is sent as a request of its own');

@@ -181,7 +181,7 @@ class Prompt {
       return name === '' ? this.run(relationsOf(kinds)) : this.#describe(name);
     } else if (['?', 'h', 'help'].includes(word)) this.#io.print(help);
     else if (word !== 'q') {
-      this.#io.note(`there is no command \\${plain(word)}: \\? shows those that there are\n`);
+      this.#io.note(`there is no command \\${plain(word)}: \\? shows the commands\n`);
       return false;
     }
     return true;

@@ -321,7 +321,7 @@ const entries: Readonly<Record<string, Entry | ((it: ToExplain) => Entry)>> = {
     ),
   },
   body_not_form: {
-    title: 'The table takes forms, and the body is none.',
+    title: 'The table takes forms, and the body is not a form.',
     todo: fixSender(
       'Let the sender send a form, or make the table take JSON.',
       'The Content-Type below says what it was.',

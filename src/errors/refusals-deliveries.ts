@@ -12,13 +12,13 @@ export const deliveryRefusals = {
     sqlstate: '23505',
     retryable: false,
     message: 'another delivery with this id, and another body, is stored already',
-    hint: 'The table stores each delivery once (dedupe). Once a request over HTTP is in headgate.rejected_requests, it is answered 202 instead, or as the ANSWER of its table says; headgate.retry_rejected stores it nevertheless. The option dedupe_compare says what a copy has in common with the first.',
+    hint: 'The table stores each delivery once (dedupe). Once a request over HTTP is in headgate.rejected_requests, it is answered 202 instead, or as the ANSWER of its table says; headgate.retry_rejected stores it nevertheless. The option dedupe_compare sets the parts that are compared.',
   },
   version_missing: {
     status: 422,
     sqlstate: '22004',
     retryable: false,
     message: 'the row does not say how new it is',
-    hint: 'The table stores only rows that are newer (version). The value is missing, or is none that another one can be compared with: NaN, Infinity, a time without its zone, a text of more than 1 KiB.',
+    hint: 'The table stores only rows that are newer (version). The value is missing, or cannot be compared with another one: NaN, Infinity, a time without its zone, a text of more than 1 KiB.',
   },
 } as const;

@@ -143,7 +143,7 @@ export const refusals = {
   body_not_form: kind(
     415,
     '22P02',
-    'the table takes forms, and the body is none',
+    'the table takes forms, and the body is not a form',
     "Send application/x-www-form-urlencoded or multipart/form-data, with the Content-Type that says so; JSON needs a table with format = 'json'.",
   ),
   expectation_failed: kind(

@@ -75,7 +75,7 @@ test('commands on a terminal and in a pipe', { timeout: 240_000 }, async (t) => 
     const unknown = await headgateRuns(['sql', at, '-c', '\\nope']);
     assert.deepEqual(
       [unknown.code, unknown.stderr],
-      [1, 'there is no command \\nope: \\? shows those that there are\n'],
+      [1, 'there is no command \\nope: \\? shows the commands\n'],
     );
     const on = await headgateRuns(['sql', at, '-c', '\\nope', '-c', 'SELECT 1 AS still']);
     assert.deepEqual([on.code, /still/.test(on.stdout)], [1, true]);
