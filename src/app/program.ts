@@ -402,7 +402,10 @@ withSettings(
   program
     .command('move')
     .description('move a database of this Headgate to another PostgreSQL; Headgate may be running')
-    .requiredOption('--to <dsn>', 'the target: postgresql://…, an empty database of PostgreSQL 14 to 18')
+    .requiredOption(
+      '--to <dsn>',
+      'the target: postgresql://…, an empty database of PostgreSQL 14 to 18; PGPASSWORD may hold its password',
+    )
     .option('--database <name>', "the database to move; default: Headgate's default database")
     .option('--leave-out', 'continue although some objects are not moved'),
   whichHeadgate,

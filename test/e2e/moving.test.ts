@@ -283,7 +283,7 @@ suite('headgate move', () => {
       const program = `headgate() { '${process.execPath}' '${cli}' "$@"; }\n`;
       const ran = await run('sh', ['-euc', `${program}${await commandsOf(page, 'move')}`], { env });
       assert.equal(ran.code, 0, ran.stderr);
-      assert.match(await commandsOf(page, 'start'), /HEADGATE_MASTER_KEY=.*--database-url "\$NEW"/);
+      assert.match(await commandsOf(page, 'start'), /HEADGATE_MASTER_KEY=.*HEADGATE_DATABASE_URL="\$NEW"/);
       receiver = await startHeadgate(t, {
         env: { HEADGATE_DATABASE_URL: there.url, HEADGATE_MASTER_KEY: await keyOf(dataDir) },
       });
