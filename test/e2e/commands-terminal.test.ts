@@ -143,6 +143,16 @@ test('commands on a terminal and in a pipe', { timeout: 240_000 }, async (t) => 
     assert.deepEqual([String(kept), status], [id, 401]);
     for (const text of [time, arrivedAt]) assert.match(String(text), /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
     since?.type(keys.interrupt);
+    // Kept before it is answered, because its id is that of another delivery.
+    await client.query(`CREATE TABLE once (data JSONB) WITH (connector = 'webhook', dedupe = 'header:x-id')
+      VALIDATE AS secure_compare(headers->>'key', 'k')`);
+    const apart = onTerminal(step, ['tail', 'once', at]);
+    await apart?.shows(/following/);
+    for (const body of ['1', '22']) await headgate.post('dev/public/once', body, { key: 'k', 'x-id': 'a' });
+    const [, kept202 = ''] = (await apart?.shows(/delivery_differs {2}2 B .*refused request (\d+)$/m)) ?? [];
+    apart?.type(keys.interrupt);
+    const differs = `SELECT id::int AS id FROM headgate.rejected_requests WHERE code = 'delivery_differs'`;
+    assert.deepEqual((await client.query(differs)).rows, [{ id: Number(kept202) }]);
     const none = onTerminal(step, ['tail', 'seen', at, '--since', '1h', '-n', '0']);
     await none?.shows(/following/);
     await post('666666');

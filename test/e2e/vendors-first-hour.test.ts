@@ -111,6 +111,10 @@ test('the first hour with the package of a vendor on both ends', { timeout: 180_
       assert.equal((await run(psql, [...at, '-XAtc', sql])).stdout, `${event}|1\n`);
 
       const { url, first } = await program(step);
+      const interrupted = onTerminal(step, `listen ${table} --forward-to ${url} --sender ${sender}`);
+      await interrupted.shows(/The secret \(it is not shown\): /);
+      interrupted.type(keys.interrupt);
+      assert.equal(await interrupted.ended, 130, interrupted.screen);
       const listen = onTerminal(step, `listen ${table} --forward-to ${url} --sender ${sender}`);
       await listen.shows(/The secret \(it is not shown\): /);
       listen.type(`${secret}\r`);
