@@ -432,7 +432,7 @@ for (const [what, description] of [
   );
 program
   .command('send')
-  .description('send a signed request as a known sender does, e.g. github (docs/senders lists them)')
+  .description('send a signed request as a known sender does, e.g. github')
   .argument('<sender>')
   .option('--url <url>', 'the URL of the table')
   .option('--signed-url <url>', 'the URL that the sender calls and signs, if a proxy is in front of Headgate')

@@ -310,6 +310,7 @@ function summary(sender: Sender, { sql, shown }: Place, url: string | null, { se
     ...('id' in dedupeText(sender)
       ? [`To store repeated deliveries once: ALTER TABLE ${sql} SET (dedupe = 'sender:${sender.id}');`]
       : []),
+    `To send deliveries on to your program: headgate listen ${shown} --forward-to http://localhost:3000/hook${sender.paired ? '' : ` --sender ${sender.id}`}`,
   ];
   return `\n${lines.join('\n')}\n`;
 }

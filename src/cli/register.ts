@@ -53,8 +53,8 @@ const several = (value: string, before: readonly string[] = []): readonly string
 const orElsewhere = (it: Command): Command =>
   it
     .option('--dsn <dsn>', 'a Headgate elsewhere: its SQL port, postgresql://…')
-    .option('--url <url>', 'where that Headgate receives webhooks: scheme, host and port')
-    .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json');
+    .option('--url <url>', 'the URL at which that Headgate receives webhooks: scheme, host and port')
+    .option('--profile <name>', '--dsn and --url, from ~/.config/headgate/profiles.json');
 
 const end = async (status: Promise<number>): Promise<void> => void (process.exitCode = await status);
 
@@ -159,7 +159,7 @@ function sendingCommands({ shell, command, placed, where }: Making): void {
   const signing = (it: Command): Command =>
     it
       .option('--sender <sender>', 'sign each request again, as this sender does')
-      .option('--secret <secret>', 'what the sender signs with (default: it is asked for on a terminal)')
+      .option('--secret <secret>', "the sender's secret (default: it is asked for on a terminal)")
       .option('--secret-file <file>', 'the same, read from a file, - for standard input')
       .option('--allow-remote', 'allow sending to another machine')
       .option('--json', 'print one JSON object per line');
