@@ -50,37 +50,30 @@ export interface SnapshotMark {
 export interface SnapshotCheck extends SnapshotMark {
   /** null: the fingerprint is the same. */
   readonly versions: TableVersions | null;
-  /** No dropped table has left a row behind. Such rows are part of the version of relation 0. */
-  readonly isSettled: boolean;
 }
 
 interface LookRow {
-  readonly snapshot: string;
-  readonly seen:
-    | null
-    | (Omit<SnapshotCheck, 'snapshot' | 'versions'> & { readonly versions: Record<string, string> | null });
+  readonly snapshot: string | null;
+  readonly fingerprint: string;
+  /** `oid version,oid version` … */
+  readonly versions: string | null;
 }
 
-/** The one question that is put again and again; null: nothing has changed. */
+/** The one question that is put again and again; null: nothing has changed. The function has its settings with it. */
 export async function look(
   client: ClientBase,
   { snapshot, fingerprint }: SnapshotMark,
 ): Promise<SnapshotCheck | null> {
-  const [row] = await pinned<LookRow>(
-    client,
-    `select now.snapshot, case when now.snapshot <> ${quoteLiteral(snapshot)} then (
-      with v as materialized (select relation, version from headgate.table_versions()),
-      f as (select encode(sha256(convert_to(string_agg(concat(relation, ' ', version), ',' order by relation), 'UTF8')), 'hex') as fingerprint from v)
-      select json_build_object('fingerprint', f.fingerprint,
-        'versions', case when f.fingerprint <> ${quoteLiteral(fingerprint)} then (select json_object_agg(relation, version) from v) end,
-        'isSettled', not exists (select from headgate.webhook_table w where not exists (select from pg_class c where c.oid = w.relation)))
-      from f) end as seen
-    from (select pg_current_snapshot()::text as snapshot) as now`,
+  const { rows } = await client.query<LookRow>(
+    `select l.snapshot, l.fingerprint, l.versions from headgate.look(${quoteLiteral(snapshot)}, ${quoteLiteral(fingerprint)}) as l`,
   );
-  if (row?.seen === undefined || row.seen === null) return null;
-  const { versions } = row.seen;
-  const byOid = Object.entries(versions ?? {}).map(([oid, version]) => [Number(oid), version] as const);
-  return { ...row.seen, snapshot: row.snapshot, versions: versions === null ? null : new Map(byOid) };
+  const [row] = rows;
+  if (row === undefined || row.snapshot === null) return null;
+  const versions = row.versions?.split(',').map((line): [number, string] => {
+    const space = line.indexOf(' ');
+    return [Number(line.slice(0, space)), line.slice(space + 1)];
+  });
+  return { ...row, snapshot: row.snapshot, versions: versions === undefined ? null : new Map(versions) };
 }
 
 /** Whether a retry of a refused request was requested, and waits. Fails if somebody locks that table: a look must not wait for it. */
