@@ -44,7 +44,7 @@ import { CatalogWatcher } from './watcher.ts';
 import type { WatcherDeps } from './watcher.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
-import { keyProblem, sealOldChecks } from './sealed.ts';
+import { keyProblem } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
 import { CatalogError } from './rights.ts';
 import { letWriterIn } from './writer.ts';
@@ -404,7 +404,6 @@ export class DatabaseCatalog {
     if (problem !== null && problem !== this.#keyProblem)
       observe({ kind: 'catalog.sealed_otherwise', database, reason: problem });
     this.#keyProblem = problem;
-    if (problem === null) await sealOldChecks(client, sealing);
   }
 
   /** Everything is read again: what did not open may open now. */

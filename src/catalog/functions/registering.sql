@@ -65,9 +65,9 @@ BEGIN
   -- Rows of an older table that had the same oid.
   DELETE FROM headgate.webhook_table w WHERE w.relation = do_register.relation;
   DELETE FROM headgate.tombstone t WHERE t.relation = do_register.relation;
-  INSERT INTO headgate.webhook_table (relation, payload, options, document, includes, collect, seal_form)
+  INSERT INTO headgate.webhook_table (relation, payload, options, document, includes, collect)
   VALUES (relation, coalesce(chosen ->> 'column', 'payload'), given -> 'options', chosen, given -> 'includes',
-    nullif(given -> 'collect', 'null'), 2);
+    nullif(given -> 'collect', 'null'));
   PERFORM headgate.keep_private(relation, given -> 'private');
   FOR writer IN SELECT w.name FROM headgate.writer_role w LOOP
     CALL headgate.admit(do_register.relation, writer);
@@ -102,7 +102,7 @@ BEGIN
   END IF;
   DELETE FROM headgate.webhook_table_secret b WHERE b.relation = do_validate.relation;
   IF validation IS NULL THEN
-    UPDATE headgate.webhook_table w SET expression = NULL, sealed_expression = NULL, seal_id = NULL, seal_form = 2
+    UPDATE headgate.webhook_table w SET expression = NULL, sealed_expression = NULL, seal_id = NULL
     WHERE w.relation = do_validate.relation;
     RETURN;
   ELSIF validation ->> 'expression' IS NULL OR validation ->> 'sealed' IS NULL OR validation ->> 'sealId' IS NULL THEN
@@ -123,8 +123,7 @@ BEGIN
     payload = coalesce(used_name, body_name),
     expression = validation ->> 'expression',
     sealed_expression = validation ->> 'sealed',
-    seal_id = (validation ->> 'sealId')::uuid,
-    seal_form = 2
+    seal_id = (validation ->> 'sealId')::uuid
   WHERE w.relation = do_validate.relation;
   INSERT INTO headgate.webhook_table_secret (relation, position, alias, secret_id)
   SELECT do_validate.relation, s.position::int, s.it ->> 'name',
