@@ -52,7 +52,7 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   ON CONFLICT ON CONSTRAINT webhook_private_pkey DO UPDATE SET places = excluded.places
 $body$;
 
--- `given`: {relation, options, into, includes, private, document, collect, validation, schemas}; `into`: a secret, as written in SQL
+-- `given`: {relation, options, into, includes, private, document, collect, validation, answers}; `into`: a secret, as written in SQL
 CREATE OR REPLACE FUNCTION headgate.do_register(me oid, relation oid, given jsonb, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -81,6 +81,9 @@ BEGIN
   IF jsonb_typeof(given -> 'validation') = 'object' THEN
     PERFORM headgate.do_validate(me, relation, given -> 'validation', caller_schemas);
     PERFORM headgate.warn(relation, given -> 'validation');
+  END IF;
+  IF jsonb_typeof(given -> 'answers') = 'array' THEN
+    PERFORM headgate.do_answers(me, relation, given -> 'answers', 'replace', caller_schemas);
   END IF;
 END
 $body$;

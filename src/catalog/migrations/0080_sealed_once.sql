@@ -11,8 +11,14 @@ $body$;
 
 -- What earlier versions have left. The view is made again.
 DROP VIEW IF EXISTS headgate.catalog_sizes;
-DROP ROUTINE IF EXISTS
-  headgate.catalog_fingerprint(), headgate.catalog_versions(), headgate.claim_deliveries(oid, uuid[], bigint), headgate.confirm(text, oid, text),
-  headgate.counted(), headgate.create_token(text, regclass[], jsonb, text), headgate.dedupe_window(jsonb), headgate.hold(text, oid, oid),
-  headgate.refuse_token_table(oid, oid), headgate.store_together(text[], text[], oid[], text[], oid[], integer[], jsonb[]),
-  headgate.token_rights(text[], text[]), headgate.trusts(oid);
+DO $body$
+BEGIN
+  EXECUTE (SELECT coalesce(string_agg(format('DROP ROUTINE %s;', p.oid::regprocedure), ''), 'SELECT') FROM pg_proc p
+    WHERE p.pronamespace = 'headgate'::regnamespace AND p.proname = ANY (
+      '{add_answers,alter_answering_table,alter_formed_secret,alter_learning_secret,alter_secret,alter_webhook_table,catalog_fingerprint,
+        catalog_versions,claim_deliveries,confirm,counted,create_answering_table,create_formed_secret,create_learning_secret,create_secret,
+        create_token,create_webhook_table,dedupe_window,do_alter_formed_secret,do_create_formed_secret,drop_answer,drop_secret,drop_token,
+        drop_validate,forget_deliveries,forget_tombstones,hold,may_insert,may_select,open_learning,refuse_token_table,set_answers,set_validation,
+        show_create_table,store_together,token_rights,trusts}'));
+END
+$body$;
