@@ -1,29 +1,31 @@
 -- Secrets: who owns them, and what headgate.request is asked for (`me` is the role that asks).
 
--- On the server that the oids belong to, names are updated from the roles, except those of secrets that a role is changing; on another
--- server the roles are looked up once, by name.
+-- Of secrets and tokens. On the server that the oids belong to, names are updated from the roles, except those of rows that a role is changing; on
+-- another server the roles are looked up once, by name.
 CREATE OR REPLACE FUNCTION headgate.keep_owners() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   here text := headgate.cluster_identity();
+  elsewhere boolean := here IS DISTINCT FROM (SELECT c.identity FROM headgate.cluster c);
+  owned text;
 BEGIN
-  PERFORM headgate.keep_token_owners(here IS DISTINCT FROM (SELECT c.identity FROM headgate.cluster c));
-  IF here IS DISTINCT FROM (SELECT c.identity FROM headgate.cluster c) THEN
-    UPDATE headgate.secret s SET owner_oid = (SELECT r.oid FROM pg_roles r WHERE r.rolname = s.owner);
+  FOREACH owned IN ARRAY ARRAY['headgate.secret', 'headgate.token'] LOOP
+    IF elsewhere THEN
+      EXECUTE format('UPDATE %s s SET owner_oid = (SELECT r.oid FROM pg_roles r WHERE r.rolname = s.owner)', owned);
+    END IF;
+    EXECUTE format($sql$
+      UPDATE %1$s s SET owner = known.rolname, owner_oid = known.oid
+      FROM (
+        SELECT same.id, r.rolname, r.oid FROM %1$s same LEFT JOIN pg_roles r ON r.oid = same.owner_oid
+        WHERE same.owner IS DISTINCT FROM r.rolname OR same.owner_oid IS DISTINCT FROM r.oid
+        FOR NO KEY UPDATE OF same SKIP LOCKED
+      ) AS known WHERE s.id = known.id$sql$, owned);
+  END LOOP;
+  IF elsewhere THEN
     DELETE FROM headgate.cluster;
     INSERT INTO headgate.cluster (identity) VALUES (here);
     PERFORM headgate.new_channels();
-  ELSIF NOT EXISTS (
-    SELECT FROM headgate.secret s LEFT JOIN pg_roles r ON r.oid = s.owner_oid WHERE s.owner IS DISTINCT FROM r.rolname
-  ) THEN
-    RETURN;
   END IF;
-  UPDATE headgate.secret s SET owner = known.rolname, owner_oid = known.oid
-  FROM (
-    SELECT same.id, r.rolname, r.oid FROM headgate.secret same LEFT JOIN pg_roles r ON r.oid = same.owner_oid
-    WHERE same.owner IS DISTINCT FROM r.rolname OR same.owner_oid IS DISTINCT FROM r.oid
-    FOR NO KEY UPDATE OF same SKIP LOCKED
-  ) AS known WHERE s.id = known.id;
 END
 $body$;
 

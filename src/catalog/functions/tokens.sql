@@ -105,22 +105,6 @@ BEGIN
 END
 $body$;
 
--- As headgate.keep_owners() does for secrets, which calls it. `elsewhere`: the oids are those of another server.
-CREATE OR REPLACE FUNCTION headgate.keep_token_owners(elsewhere boolean) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  IF elsewhere THEN
-    UPDATE headgate.token t SET owner_oid = (SELECT r.oid FROM pg_roles r WHERE r.rolname = t.owner);
-  END IF;
-  UPDATE headgate.token t SET owner = known.rolname, owner_oid = known.oid
-  FROM (
-    SELECT same.id, r.rolname, r.oid FROM headgate.token same LEFT JOIN pg_roles r ON r.oid = same.owner_oid
-    WHERE same.owner IS DISTINCT FROM r.rolname OR same.owner_oid IS DISTINCT FROM r.oid
-    FOR NO KEY UPDATE OF same SKIP LOCKED
-  ) AS known WHERE t.id = known.id;
-END
-$body$;
-
 -- What Headgate asks for requests of the events gateway, several at a time: the token with that hash (in hex; NULL: none was sent) and the
 -- tables into which its owner may insert now, or, `reading`, those that the owner of a token FOR SELECT may read now, and whether any token is for
 -- pages of that origin. A token whose owner is gone, or that has expired, does not count.

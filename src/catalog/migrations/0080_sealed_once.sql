@@ -18,7 +18,7 @@ BEGIN
       '{add_answers,alter_answering_table,alter_formed_secret,alter_learning_secret,alter_secret,alter_webhook_table,catalog_fingerprint,
         catalog_versions,claim_deliveries,confirm,counted,create_answering_table,create_formed_secret,create_learning_secret,create_secret,
         create_token,create_webhook_table,dedupe_window,do_alter_formed_secret,do_create_formed_secret,drop_answer,drop_secret,drop_token,
-        drop_validate,forget_deliveries,forget_tombstones,hold,may_insert,may_select,open_learning,refuse_token_table,set_answers,set_validation,
+        drop_validate,forget_deliveries,forget_tombstones,hold,keep_token_owners,may_insert,may_select,open_learning,refuse_token_table,set_answers,set_validation,
         show_create_table,store_together,token_rights,trusts}'));
 END
 $body$;
