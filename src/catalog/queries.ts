@@ -8,7 +8,6 @@ import type { ClientBase, QueryResult } from 'pg';
 import { plainPrinting } from '../kit/plain-settings.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
-import { listed, lockedRowsSql, ofTable, writer } from './catalog-rows.ts';
 import type { CatalogRow, FoundSecret, UnreadRow } from './catalog-rows.ts';
 import { relationsSql } from './shape.ts';
 import type { RelationRow } from './shape.ts';
@@ -104,9 +103,10 @@ export async function readTables(client: ClientBase, oids: readonly number[]): P
   const list = listed(oids);
   const [versions = [], rows = [], answers = [], known = []] = await inTime(client, [
     `select relation, version from headgate.table_versions(${list})`,
-    `select relation, ${ofTable} from headgate.catalog_rows where relation = any (${list})`,
+    `select relation, payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets, target, private
+      from headgate.catalog_rows where relation = any (${list})`,
     `select relation, answers from headgate.answer_rows where relation = any (${list})`,
-    relationsSql(`select unnest(${list}) as relation`, writer),
+    relationsSql(`select unnest(${list}) as relation`, '(select w.name from headgate.writer_role w)'),
   ]);
   const relations = byOid(known as RelationRow[]);
   const answersOf = byOid(answers as Pick<CatalogRow, 'relation' | 'answers'>[]);
@@ -140,12 +140,42 @@ async function inTime(
   return results.slice(1).map(({ rows }) => rows);
 }
 
-/** Webhook tables, by oid, that somebody has locked. */
+/** Webhook tables, by oid, that somebody has locked against readers, or waits to lock. PostgreSQL prints no expression of such a table. */
 export function readLocked(client: ClientBase): Promise<number[]> {
-  return oidsOf(client, lockedRowsSql);
+  return oidsOf(
+    client,
+    `select w.relation::pg_catalog.oid as relation from headgate.webhook_table w where w.relation in (
+    select l.relation from pg_catalog.pg_locks l join pg_catalog.pg_database d on d.oid = l.database
+    where d.datname = pg_catalog.current_database() and l.locktype = 'relation' and l.mode = 'AccessExclusiveLock')`,
+  );
 }
 
-export async function oidsOf(client: ClientBase, sql: string): Promise<number[]> {
+/** All webhook tables, by oid, that belong to the owners of these. */
+export function readOthersOf(client: ClientBase, oids: readonly number[]): Promise<number[]> {
+  return oidsOf(
+    client,
+    `select o.oid as relation from headgate.webhook_table w join pg_catalog.pg_class o on o.oid = w.relation
+    where o.relowner in (select c.relowner from pg_catalog.pg_class c where c.oid = any (${listed(oids)}))`,
+  );
+}
+
+export interface OwnedTable {
+  readonly relation: number;
+  readonly owner: number;
+}
+
+/** Those of these tables that exist, with their owners, those of one owner together. */
+export function readOwners(client: ClientBase, oids: readonly number[]): Promise<readonly OwnedTable[]> {
+  return pinned(
+    client,
+    `select c.oid as relation, c.relowner as owner from pg_catalog.pg_class c where c.oid = any (${listed(oids)}) order by c.relowner, c.oid`,
+  );
+}
+
+/** For `any` and `all`. */
+const listed = (oids: readonly number[]): string => `'{${oids.join(',')}}'::pg_catalog.oid[]`;
+
+async function oidsOf(client: ClientBase, sql: string): Promise<number[]> {
   return (await pinned<{ relation: number }>(client, sql)).map(({ relation }) => relation);
 }
 
