@@ -13,7 +13,7 @@ import { AcceptedRequests } from '../console/accepted-requests.ts';
 import { Ring } from '../console/ring-buffer.ts';
 import { openAdminPort } from './admin-port.ts';
 import { ObservedConditions } from '../alerts/observed-conditions.ts';
-import { askTokens } from '../catalog/tokens.ts';
+import { askTokens } from '../gateway/token-rights.ts';
 import { createRewriter } from '../ddl/rewrite.ts';
 import { StatementContext } from '../ddl/statement-context.ts';
 import { boundsOf } from '../config/effective-limits.ts';
