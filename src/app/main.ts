@@ -24,7 +24,7 @@ import { doorAt, writePorts } from '../host/ports.ts';
 import { awaitReady } from './readiness.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
-import { gatewayFunctions } from '../catalog/gateway-functions.ts';
+import { gatewayFunctions } from '../gateway/gateway-functions.ts';
 import { GatewayRole } from '../engine/gateway-role.ts';
 import { WriteWatch } from '../engine/writability.ts';
 import type { RewriteSql } from '../types/sql.ts';
