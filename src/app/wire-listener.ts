@@ -8,7 +8,7 @@ import { Catalog } from '../catalog/catalog.ts';
 import { TableCompiler } from '../catalog/table-compiler.ts';
 import { Learning } from '../ingest/learning.ts';
 import { Sns } from '../ingest/sns.ts';
-import { KeySets } from '../catalog/key-sets.ts';
+import { KeySets } from '../validate/key-sets.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
 import { Commit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';

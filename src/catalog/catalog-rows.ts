@@ -1,4 +1,4 @@
-/** The rows of Headgate's own catalog, one per webhook table, and queries about tables that cannot be read. */
+/** The rows of Headgate's own catalog, one per webhook table. */
 import type { Include } from '../types/target.ts';
 import type { SealedAnswerRow } from './answers.ts';
 import type { RelationRow } from './shape.ts';
@@ -41,16 +41,6 @@ interface IncludeRow {
   readonly column: string;
 }
 
-/** For `any` and `all`. */
-export const listed = (oids: readonly number[]): string => `'{${oids.join(',')}}'::pg_catalog.oid[]`;
-
-/** The role that stores rows of tables without code, for relationsSql (functions/writer.sql). */
-export const writer = '(select w.name from headgate.writer_role w)';
-
-/** Columns of headgate.catalog_rows. */
-export const ofTable =
-  'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets, target, private';
-
 export interface SealedSecret {
   /** The secret's name inside the expression. */
   readonly alias: string;
@@ -75,17 +65,3 @@ export interface UnreadRow {
   /** `locked`: somebody has locked it; another text: the engine fails to read it, with this reason; absent: it is too large. */
   readonly why?: string;
 }
-
-/** Webhook tables that somebody has locked against readers, or waits to lock. PostgreSQL prints no expression of such a table. */
-export const lockedRowsSql = `select w.relation::pg_catalog.oid as relation from headgate.webhook_table w where w.relation in (
-  select l.relation from pg_catalog.pg_locks l join pg_catalog.pg_database d on d.oid = l.database
-  where d.datname = pg_catalog.current_database() and l.locktype = 'relation' and l.mode = 'AccessExclusiveLock')`;
-
-/** All webhook tables that belong to the owners of these. */
-export const ownersRowsSql = (oids: readonly number[]): string =>
-  `select o.oid as relation from headgate.webhook_table w join pg_catalog.pg_class o on o.oid = w.relation
-  where o.relowner in (select c.relowner from pg_catalog.pg_class c where c.oid = any (${listed(oids)}))`;
-
-/** Those of these tables that exist, with their owners, those of one owner together. */
-export const ownedRowsSql = (oids: readonly number[]): string =>
-  `select c.oid as relation, c.relowner as owner from pg_catalog.pg_class c where c.oid = any (${listed(oids)}) order by c.relowner, c.oid`;

@@ -67,9 +67,7 @@ suite('catalog', () => {
     const database = await testDatabase(t);
     const client = await database.connect();
     await migrate(client, readMigrations());
-    await client.query(
-      'drop event trigger headgate_ddl; drop event trigger headgate_drop; update headgate.capability set event_triggers = false',
-    );
+    await client.query('drop event trigger headgate_ddl; drop event trigger headgate_drop');
     const { find, spy } = await openCatalog(t, database);
     await runOurs(client, create('plain'));
     await find('plain');

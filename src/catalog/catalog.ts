@@ -7,6 +7,7 @@
  * already has a catalog is found when a request names it. Uses two connections per served database.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { within } from '../kit/timeout.ts';
 import type { TableAnswers } from '../types/answers.ts';
@@ -23,6 +24,7 @@ import { guardOf, makeAnswers, noAnswers } from './answers.ts';
 import type { GuardedTable } from './answers.ts';
 import { dedupeOf } from '../types/delivery-id.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
+import { pinned, readForeignSecrets, readOwned, readOwnedBy, readSecrets, readTables } from './queries.ts';
 import { methodsOf, openSource, shapeProblem } from './snapshot.ts';
 import type { TableCompiler } from './table-compiler.ts';
 import type { CatalogRow } from './catalog-rows.ts';
@@ -162,10 +164,8 @@ export class Catalog {
    * whose owner `user` is not and cannot become are left out. Throws Refused, or the engine's error.
    */
   async sources(question: CatalogTableQuery): Promise<readonly CatalogTable[]> {
-    const { database, user, schema, table } = question;
-    await this.ensure(database);
-    const rows = (await this.#databases.get(database)?.ownedRows(user, schema, table)) ?? [];
-    return rows.map((row) => {
+    const { database } = question;
+    return (await this.#owned(question)).map((row) => {
       const name = { oid: row.relation, database, schema: row.schema_name, table: row.table_name };
       const unusable = shapeProblem(row);
       try {
@@ -183,29 +183,30 @@ export class Catalog {
    * The check that signs for a table, opened for this one request; null: the table does not exist, or is not `user`'s.
    * Throws Refused, or the engine's error.
    */
-  async signing({
-    database,
-    user,
-    schema,
-    table,
-  }: CatalogTableQuery & { readonly schema: string }): Promise<Signing | null> {
-    await this.ensure(database);
-    const catalog = this.#databases.get(database);
-    const [row] = (await catalog?.ownedRows(user, schema, table)) ?? [];
-    if (catalog === undefined || row === undefined) return null;
-    const foreignSecrets = await catalog.foreignSecrets(user, row.relation);
-    return {
-      foreignSecrets,
-      source: foreignSecrets.length > 0 ? null : openSource(row, this.#parts.compiler),
-    };
+  async signing(question: CatalogTableQuery & { readonly schema: string }): Promise<Signing | null> {
+    const [row] = await this.#owned(question);
+    if (row === undefined) return null;
+    const client = await this.#client(question.database);
+    const foreign = await readForeignSecrets(client, question.user, row.relation);
+    const source = foreign.length > 0 ? null : openSource(row, this.#parts.compiler);
+    return { foreignSecrets: foreign.map(({ name }) => name), source };
+  }
+
+  /** The checks that an UNCHECKED answer of a table is judged against. Throws Refused, or the engine's error. */
+  async guards(question: CatalogTableQuery): Promise<readonly GuardedTable[]> {
+    return (await this.#owned(question)).map((row) => guardOf(row, this.#parts.compiler));
   }
 
   /** What would guard a table after ALTER TABLE … VALIDATE. Throws SqlFailure, Refused, or the engine's error. */
   async candidate(question: CandidateQuestion): Promise<Candidate> {
-    const catalog = this.#databases.get(question.database);
-    if (catalog === undefined) throw new Refused('engine_unavailable');
-    const { row, secrets } = await catalog.forCandidate(question);
-    return candidateOf(row, secrets, question, this.#parts.compiler);
+    const client = await this.#client(question.database);
+    const secrets = await readSecrets(
+      client,
+      question.me,
+      question.secrets.flatMap(({ id }) => id ?? []),
+    );
+    const { rows } = await readTables(client, [question.oid]);
+    return candidateOf(rows[0], secrets, question, this.#parts.compiler);
   }
 
   /** The webhook tables, by oid, that `user` owns or whose owner `user` can become. Throws Refused, or the engine's error. */
@@ -213,8 +214,7 @@ export class Catalog {
     database,
     user,
   }: Pick<CatalogTableQuery, 'database' | 'user'>): Promise<ReadonlySet<number>> {
-    await this.ensure(database);
-    return new Set(await this.#databases.get(database)?.ownedBy(user));
+    return new Set(await readOwnedBy(await this.#client(database), user));
   }
 
   /** What may be shown of these tables. Throws Refused. */
@@ -229,20 +229,12 @@ export class Catalog {
     }));
   }
 
-  /** The checks that an UNCHECKED answer of a table is judged against. Throws Refused, or the engine's error. */
-  async guards(question: CatalogTableQuery): Promise<readonly GuardedTable[]> {
-    const { database, user, schema, table } = question;
-    await this.ensure(database);
-    const rows = (await this.#databases.get(database)?.ownedRows(user, schema, table)) ?? [];
-    return rows.map((row) => guardOf(row, this.#parts.compiler));
-  }
-
   /** Runs one statement on the connection of a database's catalog; null: the database does not exist, or has no catalog. Throws Refused. */
   async asked<Row extends object>(database: string, sql: string): Promise<readonly Row[] | null> {
     try {
       const catalog = await this.#serving(database);
       await catalog.opened(this.#parts.limits.catalogWaitMs);
-      return catalog.state === 'absent' ? null : await catalog.query<Row>(sql);
+      return catalog.state === 'absent' ? null : await pinned<Row>(catalog.client, sql);
     } catch (error) {
       if (error instanceof Refused && error.refusal.code === 'not_found') return null;
       throw error instanceof Refused ? error : new Refused('engine_unavailable');
@@ -320,6 +312,20 @@ export class Catalog {
     return this.#databases.get(database) ?? this.#open(database, database === this.#engine.defaultDatabase);
   }
 
+  /** The connection to a database whose catalog exists then. Throws Refused, or the engine's error. */
+  async #client(database: string): Promise<Client> {
+    await this.ensure(database);
+    const catalog = this.#databases.get(database);
+    if (catalog === undefined) throw new Refused('engine_unavailable');
+    return catalog.client;
+  }
+
+  /** The tables of that name that `user` may own, as they are committed. */
+  async #owned({ database, user, schema, table }: CatalogTableQuery): Promise<readonly CatalogRow[]> {
+    const { explainTablesMax } = this.#parts.limits;
+    return readOwned(await this.#client(database), user, schema, table, explainTablesMax);
+  }
+
   #forgetAbsent(database: string): void {
     if (this.#databases.get(database)?.state !== 'absent') return;
     this.#databases.delete(database);
@@ -342,7 +348,8 @@ export class Catalog {
       if (!this.#databases.has(defaultDatabase)) this.#open(defaultDatabase, true);
       throw new Refused('engine_unavailable');
     }
-    const rows = await asked.query<{ name: string }>(
+    const rows = await pinned<{ name: string }>(
+      asked.client,
       'select datname as name from pg_catalog.pg_database where datallowconn and not datistemplate',
     );
     this.#existing = new Set(rows.map((row) => row.name));

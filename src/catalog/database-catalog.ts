@@ -31,25 +31,16 @@ import { Refused } from '../errors/refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
 import type { Migrations } from './migrate.ts';
 import { listen } from './notifications.ts';
-import {
-  isRetryWaiting,
-  pinned,
-  readForeignSecrets,
-  readOwned,
-  readOwnedBy,
-  readSecrets,
-  readTables,
-} from './queries.ts';
+import { isRetryWaiting } from './queries.ts';
 import { CatalogWatcher } from './watcher.ts';
 import type { WatcherDeps } from './watcher.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
-import { keyProblem, sealOldChecks } from './sealed.ts';
+import { keyProblem } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
 import { CatalogError } from './rights.ts';
 import { letWriterIn } from './writer.ts';
-import type { CandidateQuestion } from './altered-check.ts';
-import type { CatalogRow, FoundSecret } from './catalog-rows.ts';
+import type { CatalogRow } from './catalog-rows.ts';
 import type { Snapshot } from './snapshot.ts';
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
@@ -77,7 +68,6 @@ export class DatabaseCatalog {
   readonly #ended: Promise<void>;
   #state: CatalogState = 'connecting';
   #changed = deferred<void>();
-  /** The session for everything but looks. */
   #client: Client | null = null;
   /** Ends the connections of now. */
   #fail: (error: unknown) => void = () => {};
@@ -194,44 +184,10 @@ export class DatabaseCatalog {
     }
   }
 
-  /** One query on the catalog's own connection; throws if there is no connection. */
-  async query<Row extends object>(sql: string): Promise<readonly Row[]> {
+  /** The session for everything but looks: it sees what is committed, and not the snapshot. Throws Refused. */
+  get client(): Client {
     if (this.#client === null) throw new Refused('engine_unavailable');
-    return pinned<Row>(this.#client, sql);
-  }
-
-  /** Queries the engine, not the snapshot: the tables of that name that `user` may own, as they are committed. */
-  ownedRows(user: string, schema: string | null, table: string): Promise<readonly CatalogRow[]> {
-    if (this.#client === null) throw new Refused('engine_unavailable');
-    return readOwned(this.#client, user, schema, table, this.#parts.limits.explainTablesMax);
-  }
-
-  /** A table and secrets as they are committed; absent: they are not. */
-  async forCandidate({ oid, me, secrets }: CandidateQuestion): Promise<{
-    readonly row: CatalogRow | undefined;
-    readonly secrets: readonly FoundSecret[];
-  }> {
-    if (this.#client === null) throw new Refused('engine_unavailable');
-    const found = await readSecrets(
-      this.#client,
-      me,
-      secrets.flatMap(({ id }) => id ?? []),
-    );
-    const { rows } = await readTables(this.#client, [oid]);
-    return { row: rows[0], secrets: found };
-  }
-
-  /** Webhook tables, by oid, whose owner `user` is or can become. */
-  ownedBy(user: string): Promise<readonly number[]> {
-    if (this.#client === null) throw new Refused('engine_unavailable');
-    return readOwnedBy(this.#client, user);
-  }
-
-  /** Names of the secrets of a table's check that `user` may not use. */
-  async foreignSecrets(user: string, relation: number): Promise<readonly string[]> {
-    if (this.#client === null) throw new Refused('engine_unavailable');
-    const rows = await readForeignSecrets(this.#client, user, relation);
-    return rows.map(({ name }) => name);
+    return this.#client;
   }
 
   async close(): Promise<void> {
@@ -404,7 +360,6 @@ export class DatabaseCatalog {
     if (problem !== null && problem !== this.#keyProblem)
       observe({ kind: 'catalog.sealed_otherwise', database, reason: problem });
     this.#keyProblem = problem;
-    if (problem === null) await sealOldChecks(client, sealing);
   }
 
   /** Everything is read again: what did not open may open now. */

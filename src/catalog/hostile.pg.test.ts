@@ -109,7 +109,7 @@ function hostileOn(bin: string): void {
       mallory,
       `INSERT INTO headgate.request (caller, action, given) VALUES ('alice', 'forget', '{}')`,
     );
-    await refused(mallory, `CALL headgate.set_validation('al.t', NULL, NULL)`);
+    await refused(mallory, `CALL headgate.alter_checks('al.t', 'al.t', false, '{"validation": null}', NULL)`);
     await refused(mallory, `SELECT headgate.do_validate(10, 'al.t'::regclass, NULL, NULL)`);
     await mallory.client.query('CREATE TABLE mal.lie (caller name, action text, given jsonb)');
     await refused(
@@ -165,7 +165,7 @@ function hostileOn(bin: string): void {
     await root.client.query('ALTER TABLE mal.given OWNER TO mallory');
     await refused(mallory, 'ALTER TABLE mal.given VALIDATE SECRET r.rootsec AS g(rootsec)');
     const byHand = (validation: object) =>
-      `CALL headgate.set_validation('mal.given', '${JSON.stringify(validation)}', NULL)`;
+      `CALL headgate.alter_checks('mal.given', '', false, '${JSON.stringify({ validation })}', NULL)`;
     const lie = { payload: null, expression: 'g(rootsec)', secrets: [], warnings: [] };
     await refused(mallory, byHand(lie), '22023');
     // With a seal of her own making the row is there, without the secret, and Headgate does not believe it (seals.test.ts).
@@ -186,7 +186,7 @@ function hostileOn(bin: string): void {
     );
     // The same of an ANSWER.
     const answers = (how: object) =>
-      `CALL headgate.set_answers('mal.given', '${JSON.stringify([how])}', 'add', NULL)`;
+      `CALL headgate.alter_checks('mal.given', '', false, '${JSON.stringify({ answers: [how], how: 'add' })}', NULL)`;
     const answer = {
       unchecked: true,
       committed: false,
@@ -200,7 +200,14 @@ function hostileOn(bin: string): void {
     await refused(mallory, answers({ ...bound, secrets: [], sealed: 'A'.repeat(300_000) }), '54000');
     await refused(mallory, "ALTER TABLE mal.given ANSWER SECRET r.rootsec WHEN f(rootsec) BODY 'a'");
     await refused(mallory, "ALTER TABLE al.t ANSWER BODY 'a'");
-    await refused(mallory, `CALL headgate.set_answers('al.t', '[]', 'replace', NULL)`);
+    await refused(
+      mallory,
+      `CALL headgate.alter_checks('al.t', '', false, '{"answers": [], "how": "replace"}', NULL)`,
+    );
+    await refused(
+      mallory,
+      `CALL headgate.ask('answers', jsonb_build_object('relation', 'al.t'::regclass::oid::bigint, 'answers', '[]'::jsonb, 'how', 'replace'))`,
+    );
     await refused(mallory, `SELECT headgate.do_answers(10, 'al.t'::regclass, '[]', 'replace', NULL)`);
     await refused(mallory, 'DELETE FROM headgate.webhook_answer');
     await refused(mallory, 'SELECT sealed FROM headgate.webhook_answer');
@@ -252,19 +259,20 @@ function hostileOn(bin: string): void {
     );
     await refused(
       mallory,
-      `CALL headgate.set_validation('mal.own', jsonb_build_object('expression', repeat('x', 300000), 'sealed', 'A',
-        'sealId', gen_random_uuid(), 'secrets', '[]'::jsonb), NULL)`,
+      `CALL headgate.alter_checks('mal.own', '', false, jsonb_build_object('validation', jsonb_build_object(
+        'expression', repeat('x', 300000), 'sealed', 'A', 'sealId', gen_random_uuid(), 'secrets', '[]'::jsonb)), NULL)`,
       '23514',
     );
     const secrets = JSON.stringify(Array.from({ length: 65 }, (_, i) => ({ schema: 'mal', name: `s${i}` })));
     await refused(
       mallory,
-      `CALL headgate.set_validation('mal.own', jsonb_build_object('expression', 'x', 'sealed', 'A',
-        'sealId', gen_random_uuid(), 'secrets', '${secrets}'::jsonb), NULL)`,
+      `CALL headgate.alter_checks('mal.own', '', false, jsonb_build_object('validation', jsonb_build_object(
+        'expression', 'x', 'sealed', 'A', 'sealId', gen_random_uuid(), 'secrets', '${secrets}'::jsonb)), NULL)`,
       '54000',
     );
     const making = (from: number, to: number) => `DO $do$ BEGIN FOR i IN ${from} .. ${to} LOOP
-      CALL headgate.create_secret('mal', 'n' || i, false, 'meta', gen_random_uuid(), 'A', NULL); END LOOP; END $do$`;
+      CALL headgate.ask('create secret', jsonb_build_object('schema', 'mal', 'name', 'n' || i, 'backend', 'meta', 'sealId', gen_random_uuid(),
+        'sealed', 'A')); END LOOP; END $do$`;
     await mallory.client.query(making(1, 10));
     await root.client
       .query(`INSERT INTO headgate.secret (schema_name, name, owner, owner_oid, backend, seal_id, sealed) SELECT

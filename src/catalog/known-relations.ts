@@ -8,7 +8,7 @@ import type { Intake, Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import { Refused } from '../errors/refusals.ts';
 
-/** How relations are found: by PostgreSQL's catalog (relations.ts), or by RisingWave's (risingwave/relations.ts). */
+/** How relations are found: by PostgreSQL's catalog (gateway/relations.ts), or by RisingWave's (risingwave/relations.ts). */
 export interface Lookup<Row, Mode> {
   /** Throws Refused, or the engine's error. */
   look(name: string): Promise<Row>;

@@ -1,9 +1,9 @@
 /**
  * Brings the schema `headgate` of one database to the version that this program knows, in one transaction under a lock of
  * Headgate's own, so that two Headgates starting at once create one catalog. Objects that hold data are created by the numbered
- * files in migrations/, each run once, in order. Functions and views exist once, in their current form, in functions/ and views/,
- * and are recreated whenever the version differs (decision 0153). Refuses (throws CatalogError) if the catalog has a later
- * version, if a right is missing, or if the schema cannot be trusted.
+ * files in migrations/, each run once, in order: the first one creates the oldest version that can be brought up to date. Functions and views
+ * exist once, in their current form, in functions/ and views/, and are recreated whenever the version differs (decision 0153). Refuses (throws
+ * CatalogError) if the catalog has a later version, or one before the first file's, if a right is missing, or if the schema cannot be trusted.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -122,6 +122,11 @@ async function migrateHere(client: ClientBase, migrations: Migrations): Promise<
   const from = await catalogVersion(client);
   const { version: known, numbered, calledByTables, functions, views } = migrations;
   if (from > known) throw tooNew(from, known);
+  const [oldest] = numbered;
+  if (from > 0 && oldest !== undefined && from < oldest.version)
+    throw new CatalogError(
+      `the catalog in schema headgate is of version ${from}; the oldest that this Headgate brings up to date is ${oldest.version}`,
+    );
   if (from < known) {
     await refuseForeign(client);
     // So that functions that call each other may be in any order.

@@ -25,39 +25,15 @@ const oids = {
   jsonb: 3802,
 } as const;
 
-const compared: ReadonlySet<number> = new Set([
-  oids.int2,
-  oids.int4,
-  oids.int8,
-  oids.numeric,
-  oids.date,
-  oids.timestamp,
-  oids.timestamptz,
-  oids.text,
-  oids.varchar,
-  oids.uuid,
-  oids.pg_lsn,
-]);
+const { bpchar, bool, pg_lsn, jsonb, ...both } = oids;
+const compared: ReadonlySet<number> = new Set([...Object.values(both), pg_lsn]);
 /** The key of a deleted row is remembered as a digest of its text. */
-const keys: ReadonlySet<number> = new Set([
-  oids.int2,
-  oids.int4,
-  oids.int8,
-  oids.numeric,
-  oids.text,
-  oids.varchar,
-  oids.bpchar,
-  oids.uuid,
-  oids.bool,
-  oids.date,
-  oids.timestamp,
-  oids.timestamptz,
-]);
+const keys: ReadonlySet<number> = new Set([...Object.values(both), bpchar, bool]);
 const typeOf: Readonly<Record<NewestType, number>> = {
   numeric: oids.numeric,
   timestamptz: oids.timestamptz,
   text: oids.text,
-  pg_lsn: oids.pg_lsn,
+  pg_lsn,
 };
 
 export interface NewestTable {
@@ -97,7 +73,7 @@ function partOf(place: NewestPlace, { shape, document, headerColumn }: NewestTab
     const [first, ...rest] = place.path.map(String);
     const [name, path] = document === null ? [first, rest] : [document, place.path.map(String)];
     const column = written(name);
-    if (column?.baseType !== oids.jsonb || path.length === 0)
+    if (column?.baseType !== jsonb || path.length === 0)
       return `its version ${shown} is no place in a JSONB column`;
     return { column: column.name, type: typeOf[place.type], path };
   }

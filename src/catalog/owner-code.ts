@@ -152,28 +152,8 @@ const typeIsOthers = (c: string, writer: string): string => `exists (
         )}))`;
 
 /** Functions of PostgreSQL's own that are not immutable and run no user code. */
-const harmless = [
-  'now',
-  'statement_timestamp',
-  'transaction_timestamp',
-  'clock_timestamp',
-  'timeofday',
-  'random',
-  'gen_random_uuid',
-  'uuidv4',
-  'uuidv7',
-  'txid_current',
-  'pg_current_xact_id',
-  'to_char',
-  'date',
-  'timestamp',
-  'timestamptz',
-  'timezone',
-  'date_trunc',
-  'date_part',
-  'extract',
-  'to_timestamp',
-];
+const harmless = `'now', 'statement_timestamp', 'transaction_timestamp', 'clock_timestamp', 'timeofday', 'random', 'gen_random_uuid', 'uuidv4', 'uuidv7',
+            'txid_current', 'pg_current_xact_id', 'to_char', 'date', 'timestamp', 'timestamptz', 'timezone', 'date_trunc', 'date_part', 'extract', 'to_timestamp'`;
 
 /**
  * Nodes, in PostgreSQL 14 to 18, that run what they do not name, checks of domains (JSON_VALUE … RETURNING) and casts to json (JSON_OBJECT); or
@@ -224,6 +204,6 @@ export function inertSql(c: string, writer: string): string {
         when m[1] = 'resulttype' then m[2]::pg_catalog.int8 >= ${firstUserOid}
         when p.oid is null then true
         else p.oid >= ${firstUserOid}::pg_catalog.oid or not (p.provolatile = 'i'
-          or p.proname in (${harmless.map((name) => `'${name}'`).join(', ')})
+          or p.proname in (${harmless})
           or p.proname ~ '^(timestamptz|timestamp|date|timetz|time|interval)_') end))`;
 }

@@ -8,7 +8,6 @@ import type { ClientBase, QueryResult } from 'pg';
 import { plainPrinting } from '../kit/plain-settings.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
-import { listed, lockedRowsSql, ofTable, writer } from './catalog-rows.ts';
 import type { CatalogRow, FoundSecret, UnreadRow } from './catalog-rows.ts';
 import { relationsSql } from './shape.ts';
 import type { RelationRow } from './shape.ts';
@@ -50,37 +49,30 @@ export interface SnapshotMark {
 export interface SnapshotCheck extends SnapshotMark {
   /** null: the fingerprint is the same. */
   readonly versions: TableVersions | null;
-  /** No dropped table has left a row behind. Such rows are part of the version of relation 0. */
-  readonly isSettled: boolean;
 }
 
 interface LookRow {
-  readonly snapshot: string;
-  readonly seen:
-    | null
-    | (Omit<SnapshotCheck, 'snapshot' | 'versions'> & { readonly versions: Record<string, string> | null });
+  readonly snapshot: string | null;
+  readonly fingerprint: string;
+  /** `oid version,oid version` … */
+  readonly versions: string | null;
 }
 
-/** The one question that is put again and again; null: nothing has changed. */
+/** The one question that is put again and again; null: nothing has changed. The function has its settings with it. */
 export async function look(
   client: ClientBase,
   { snapshot, fingerprint }: SnapshotMark,
 ): Promise<SnapshotCheck | null> {
-  const [row] = await pinned<LookRow>(
-    client,
-    `select now.snapshot, case when now.snapshot <> ${quoteLiteral(snapshot)} then (
-      with v as materialized (select relation, version from headgate.table_versions()),
-      f as (select encode(sha256(convert_to(string_agg(concat(relation, ' ', version), ',' order by relation), 'UTF8')), 'hex') as fingerprint from v)
-      select json_build_object('fingerprint', f.fingerprint,
-        'versions', case when f.fingerprint <> ${quoteLiteral(fingerprint)} then (select json_object_agg(relation, version) from v) end,
-        'isSettled', not exists (select from headgate.webhook_table w where not exists (select from pg_class c where c.oid = w.relation)))
-      from f) end as seen
-    from (select pg_current_snapshot()::text as snapshot) as now`,
+  const { rows } = await client.query<LookRow>(
+    `select l.snapshot, l.fingerprint, l.versions from headgate.look(${quoteLiteral(snapshot)}, ${quoteLiteral(fingerprint)}) as l`,
   );
-  if (row?.seen === undefined || row.seen === null) return null;
-  const { versions } = row.seen;
-  const byOid = Object.entries(versions ?? {}).map(([oid, version]) => [Number(oid), version] as const);
-  return { ...row.seen, snapshot: row.snapshot, versions: versions === null ? null : new Map(byOid) };
+  const [row] = rows;
+  if (row === undefined || row.snapshot === null) return null;
+  const versions = row.versions?.split(',').map((line): [number, string] => {
+    const space = line.indexOf(' ');
+    return [Number(line.slice(0, space)), line.slice(space + 1)];
+  });
+  return { ...row, snapshot: row.snapshot, versions: versions === undefined ? null : new Map(versions) };
 }
 
 /** Whether a retry of a refused request was requested, and waits. Fails if somebody locks that table: a look must not wait for it. */
@@ -111,9 +103,10 @@ export async function readTables(client: ClientBase, oids: readonly number[]): P
   const list = listed(oids);
   const [versions = [], rows = [], answers = [], known = []] = await inTime(client, [
     `select relation, version from headgate.table_versions(${list})`,
-    `select relation, ${ofTable} from headgate.catalog_rows where relation = any (${list})`,
+    `select relation, payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets, target, private
+      from headgate.catalog_rows where relation = any (${list})`,
     `select relation, answers from headgate.answer_rows where relation = any (${list})`,
-    relationsSql(`select unnest(${list}) as relation`, writer),
+    relationsSql(`select unnest(${list}) as relation`, '(select w.name from headgate.writer_role w)'),
   ]);
   const relations = byOid(known as RelationRow[]);
   const answersOf = byOid(answers as Pick<CatalogRow, 'relation' | 'answers'>[]);
@@ -147,12 +140,42 @@ async function inTime(
   return results.slice(1).map(({ rows }) => rows);
 }
 
-/** Webhook tables, by oid, that somebody has locked. */
+/** Webhook tables, by oid, that somebody has locked against readers, or waits to lock. PostgreSQL prints no expression of such a table. */
 export function readLocked(client: ClientBase): Promise<number[]> {
-  return oidsOf(client, lockedRowsSql);
+  return oidsOf(
+    client,
+    `select w.relation::pg_catalog.oid as relation from headgate.webhook_table w where w.relation in (
+    select l.relation from pg_catalog.pg_locks l join pg_catalog.pg_database d on d.oid = l.database
+    where d.datname = pg_catalog.current_database() and l.locktype = 'relation' and l.mode = 'AccessExclusiveLock')`,
+  );
 }
 
-export async function oidsOf(client: ClientBase, sql: string): Promise<number[]> {
+/** All webhook tables, by oid, that belong to the owners of these. */
+export function readOthersOf(client: ClientBase, oids: readonly number[]): Promise<number[]> {
+  return oidsOf(
+    client,
+    `select o.oid as relation from headgate.webhook_table w join pg_catalog.pg_class o on o.oid = w.relation
+    where o.relowner in (select c.relowner from pg_catalog.pg_class c where c.oid = any (${listed(oids)}))`,
+  );
+}
+
+export interface OwnedTable {
+  readonly relation: number;
+  readonly owner: number;
+}
+
+/** Those of these tables that exist, with their owners, those of one owner together. */
+export function readOwners(client: ClientBase, oids: readonly number[]): Promise<readonly OwnedTable[]> {
+  return pinned(
+    client,
+    `select c.oid as relation, c.relowner as owner from pg_catalog.pg_class c where c.oid = any (${listed(oids)}) order by c.relowner, c.oid`,
+  );
+}
+
+/** For `any` and `all`. */
+const listed = (oids: readonly number[]): string => `'{${oids.join(',')}}'::pg_catalog.oid[]`;
+
+async function oidsOf(client: ClientBase, sql: string): Promise<number[]> {
   return (await pinned<{ relation: number }>(client, sql)).map(({ relation }) => relation);
 }
 

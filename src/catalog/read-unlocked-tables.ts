@@ -5,8 +5,8 @@
 import type { ClientBase } from 'pg';
 import { faultOf, isConnectionLost, lockNotAvailable, sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
-import { ownedRowsSql, ownersRowsSql } from './catalog-rows.ts';
-import { oidsOf, pinned, readLocked } from './queries.ts';
+import { readLocked, readOthersOf, readOwners } from './queries.ts';
+import type { OwnedTable } from './queries.ts';
 
 /** Reads these tables, by oid. */
 type Read<T> = (oids: readonly number[]) => Promise<T>;
@@ -42,15 +42,12 @@ export async function readAround<T>(
       if (!isOfTables(error) || attempt === limits.catalogAroundAttemptsMax) throw error;
       if (sqlstateOf(error) === lockNotAvailable) {
         locked = [...new Set([...locked, ...(await readLocked(client))])];
-        if (attempt > 1) locked = await oidsOf(client, ownersRowsSql(locked));
+        if (attempt > 1) locked = await readOthersOf(client, locked);
         continue;
       }
-      faulty = new Map([
-        ...faulty,
-        ...(await findFaulty(await pinned<Owned>(client, ownedRowsSql(left)), read)),
-      ]);
+      faulty = new Map([...faulty, ...(await findFaulty(await readOwners(client, left), read))]);
       if (attempt === 1) continue;
-      const all = await oidsOf(client, ownersRowsSql([...faulty.keys()]));
+      const all = await readOthersOf(client, [...faulty.keys()]);
       faulty = new Map([...all.map((oid) => [oid, error.message] as const), ...faulty]);
     }
   }
@@ -63,16 +60,11 @@ function isOfTables(error: unknown): error is Error {
   return state === lockNotAvailable || !['engine', 'conflict'].includes(faultOf(state));
 }
 
-interface Owned {
-  readonly relation: number;
-  readonly owner: number;
-}
-
 /**
  * Those of these tables that the engine fails to read, found by halves. If it fails for some of one owner, all others of that owner count as well,
  * unread: the time that one role can take for itself is bounded.
  */
-async function findFaulty<T>(tables: readonly Owned[], read: Read<T>): Promise<Faulty> {
+async function findFaulty<T>(tables: readonly OwnedTable[], read: Read<T>): Promise<Faulty> {
   const faulty = new Map<number, string>();
   const failures = new Map<number, number>();
   const halves = [tables];
@@ -97,7 +89,7 @@ async function findFaulty<T>(tables: readonly Owned[], read: Read<T>): Promise<F
 }
 
 /** null: these can be read. */
-async function failureOf<T>(part: readonly Owned[], read: Read<T>): Promise<string | null> {
+async function failureOf<T>(part: readonly OwnedTable[], read: Read<T>): Promise<string | null> {
   try {
     await read(part.map(({ relation }) => relation));
     return null;

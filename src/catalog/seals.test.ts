@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { createSealing } from '../secrets/sealing.ts';
-import { openCheck, sealCheck, sealOldCheck } from './seals.ts';
+import { openCheck, sealCheck } from './seals.ts';
 
 const deps = createSealing(randomBytes(32));
 const check = { expression: `f(s, 'key')`, shown: `f(s, '********')`, payload: 'data', secrets: ['s'] };
@@ -31,19 +31,4 @@ test('a check is what Headgate has sealed, and nothing that was written beside i
     { seal_id: randomUUID() },
   ])
     assert.throws(() => openCheck({ ...row, ...lie }, deps), Error, JSON.stringify(lie));
-});
-
-test('values sealed by an older Headgate are resealed once', () => {
-  const oldId = randomUUID();
-  const old = {
-    ...row,
-    relation: 7,
-    seal_id: oldId,
-    sealed_expression: deps.seal(check.expression, `expression:${oldId}`),
-  };
-  assert.throws(() => openCheck(old, deps));
-  const id = randomUUID();
-  const sealed = /sealed_expression = '([^']+)'/.exec(sealOldCheck(old, id, deps))?.[1] ?? '';
-  assert.equal(openCheck({ ...row, sealed_expression: sealed, seal_id: id }, deps), check.expression);
-  assert.throws(() => sealOldCheck({ ...old, seal_id: id }, id, deps));
 });

@@ -5,7 +5,6 @@
  */
 import type { AnswerText } from '../types/answers.ts';
 import type { Sealing } from '../secrets/sealing.ts';
-import { quoteLiteral } from '../kit/sql-text.ts';
 
 /** The identities that sealed texts are bound to. */
 export const identities = {
@@ -14,8 +13,6 @@ export const identities = {
   check: (sealId: string) => `check:${sealId}`,
   /** A SealedAnswer. */
   answer: (sealId: string) => `answer:${sealId}`,
-  /** The text of an expression alone, in catalogs up to version 2. */
-  expression: (sealId: string) => `expression:${sealId}`,
   /** headgate.acme */
   acme: (sealId: string) => `acme:${sealId}`,
   /** headgate.key_check */
@@ -74,38 +71,6 @@ export function openCheck(row: CheckRow, { open }: Pick<Sealing, 'open'>): strin
   if (!same)
     throw new Error('its row is not what Headgate has sealed: give it again with ALTER TABLE ... VALIDATE');
   return sealed.expression;
-}
-
-/** What `sealOldCheck` needs to know of a row that an older Headgate has left. */
-export interface OldCheckRow extends CheckRow {
-  readonly relation: number;
-}
-
-/** How many are sealed at a time. */
-const oldChecksMax = 100;
-
-export const oldChecksSql = (after: number): string => `
-select w.relation::pg_catalog.oid as relation, w.payload, w.expression, w.sealed_expression, w.seal_id::pg_catalog.text, (
-    select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('alias', b.alias) order by b.position), '[]')
-    from headgate.webhook_table_secret b where b.relation = w.relation
-  ) as secrets
-from headgate.webhook_table w join headgate.catalog_sizes c on c.relation = w.relation::pg_catalog.oid and c.fits
-where w.seal_form = 1 and w.expression is not null and w.relation::pg_catalog.oid > ${after}::pg_catalog.oid
-order by w.relation::pg_catalog.oid limit ${oldChecksMax}`;
-
-/** A statement that puts the check of a version 2 catalog under a current seal. Throws if the old seal does not open. */
-export function sealOldCheck(
-  row: OldCheckRow,
-  sealId: string,
-  sealing: Pick<Sealing, 'open' | 'seal'>,
-): string {
-  const { relation, payload, expression: shown, sealed_expression: sealed, seal_id: oldId, secrets } = row;
-  if (shown === null) throw new Error('there is no expression');
-  const expression = sealed === null ? shown : sealing.open(sealed, identities.expression(oldId ?? ''));
-  const check = { expression, shown, payload, secrets: secrets.map(({ alias }) => alias) };
-  const text = quoteLiteral(sealCheck(check, sealId, sealing));
-  return `update headgate.webhook_table set sealed_expression = ${text}, seal_id = '${sealId}', seal_form = 2
-    where relation = ${relation}::pg_catalog.oid::pg_catalog.regclass and seal_form = 1`;
 }
 
 /** One ANSWER clause, whole. */

@@ -3,12 +3,14 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { Client } from 'pg';
 import type { ClientBase } from 'pg';
 import { Door, webhook } from '../../test/support/ddl-door.ts';
 import { pictureOf, update } from '../../test/support/picture.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from './migrate.ts';
+import { look } from './queries.ts';
 import type { Snapshot } from './snapshot.ts';
 
 const others = 9;
@@ -187,9 +189,10 @@ suite('the picture of a catalog', () => {
         )
       ).length;
     const dropping = {
-      query: async (given: { text: string }) => {
-        const answer = await reader.client.query(given);
-        if (given.text.includes('headgate.settle')) await root.run('DROP TABLE gone');
+      query: async (given: string | { text: string }) => {
+        const answer = await reader.client.query(given as string);
+        if (typeof given === 'object' && given.text.includes('headgate.settle'))
+          await root.run('DROP TABLE gone');
         return answer;
       },
     } as unknown as ClientBase;
@@ -211,6 +214,42 @@ suite('the picture of a catalog', () => {
       assert.equal(await update(first, reader.client), null);
     } finally {
       await root.run('ALTER EVENT TRIGGER headgate_drop ENABLE');
+    }
+  });
+
+  test('a look finds all that it compares by an index, by a plan from before there were tables', async () => {
+    const none = { snapshot: '', fingerprint: '' };
+    await root.client.query('CREATE DATABASE planned');
+    const own = new Client({ host: server.socketDir, user: 'root', database: 'planned' });
+    await own.connect();
+    try {
+      await migrate(own, readMigrations());
+      const versions = async () => [...((await look(own, none))?.versions?.entries() ?? [])];
+      assert.equal((await versions()).length, 1);
+      await own.query(`DO $$ BEGIN FOR i IN 1 .. 200 LOOP
+        EXECUTE format('CREATE SCHEMA s_%s; CREATE TABLE s_%1$s.t (id int PRIMARY KEY, c information_schema.yes_or_no, d text DEFAULT $d$x$d$)', i);
+        INSERT INTO headgate.webhook_table (relation, payload, options, includes) VALUES (('s_' || i || '.t')::regclass, 'd', '{}', '[]');
+      END LOOP; END $$`);
+      await own.query('BEGIN');
+      const scans = async () =>
+        (
+          await own.query<{
+            scans: number;
+          }>(`SELECT pg_stat_get_xact_numscans(c.name::regclass)::int AS scans FROM unnest(
+            '{pg_class,pg_attribute,pg_attrdef,pg_type,pg_namespace,pg_index}'::text[]) AS c (name)`)
+        ).rows;
+      const earlier = await scans();
+      const before = await versions();
+      assert.equal(before.length, 201);
+      assert.deepEqual(await scans(), earlier);
+      // Types of PostgreSQL's own.
+      await own.query(`ALTER DOMAIN information_schema.yes_or_no SET DEFAULT 'NO'`);
+      const after = await versions();
+      for (const [i, [oid, version]] of after.entries())
+        if (oid !== 0) assert.notEqual(version, before[i]?.[1]);
+      await own.query('ROLLBACK');
+    } finally {
+      await own.end();
     }
   });
 });

@@ -116,10 +116,10 @@ export class SnapshotCache {
   compare(seen: SnapshotCheck | null): void {
     if (seen === null) return;
     this.#mark = seen;
-    this.#isSettled = seen.isSettled;
     const { versions } = seen;
     if (versions === null) return;
     this.#versions = versions;
+    this.#isSettled = versions.get(0)?.endsWith(';') === true;
     this.#comparisons += 1;
     this.#isChanged = true;
     for (const oid of [...this.#read.keys(), ...this.#doubts.keys()])

@@ -15,7 +15,7 @@ import type { Into } from '../types/into.ts';
 import type { TableName } from '../observe/observations.ts';
 import { toNewest } from './newest.ts';
 import { openCheck } from './seals.ts';
-import { parseSubscriptions, parseTopics, readMessage, topicOf } from './sns-topics.ts';
+import { parseSubscriptions, parseTopics, readMessage, topicOf } from '../senders/sns-topics.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import type { CompiledCheck, TableCompiler } from './table-compiler.ts';
 import { toCode, toShape, typeOids } from './shape.ts';

@@ -12,7 +12,7 @@ import { createCompileAnswers } from '../validate/answers.ts';
 import { explainRefusal } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
 import { destinationOf } from './destination.ts';
-import type { KeySets } from './key-sets.ts';
+import type { KeySets } from '../validate/key-sets.ts';
 import type { CodeChoice } from './shape.ts';
 
 export interface CompiledCheck {

@@ -173,7 +173,9 @@ suite('deliveries that are stored once', () => {
     assert.equal(rows.length, 4);
     // Of no webhook table: all of them may go, two in one statement.
     const forget = async () => {
-      const { rows: went } = await client.query<{ n: string }>('select headgate.forget_deliveries(2) as n');
+      const { rows: went } = await client.query<{ n: string }>(
+        "select headgate.forget_old('headgate.delivery', 'stored_at', 'dedupe', 2) as n",
+      );
       return Number(went[0]?.n);
     };
     assert.deepEqual([await forget(), await forget(), await forget()], [2, 1, 0]);
@@ -372,7 +374,7 @@ suite('deliveries that are stored once', () => {
         'select from headgate.delivery',
         `insert into headgate.delivery values (1, gen_random_uuid())`,
         `select headgate.claim_deliveries(1, '{}', 1)`,
-        'select headgate.forget_deliveries(1)',
+        "select headgate.forget_old('headgate.delivery', 'stored_at', 'dedupe', 1)",
       ])
         assert.equal(await tried(sql), '42501', sql);
     } finally {

@@ -472,7 +472,11 @@ function newestOn(bin: string, further: Further): void {
     await owner.query('drop policy p on t; alter table t disable row level security');
     // They stay for the window, and end with the option.
     const went = async () =>
-      (await client.query<{ n: string }>('select headgate.forget_tombstones(100) as n')).rows[0]?.n;
+      (
+        await client.query<{ n: string }>(
+          "select headgate.forget_old('headgate.tombstone', 'deleted_at', 'version', 100) as n",
+        )
+      ).rows[0]?.n;
     assert.equal(await went(), '0');
     await client.query(`update headgate.tombstone set deleted_at = now() - interval '23 hours'`);
     assert.equal(await went(), '0');
@@ -501,7 +505,7 @@ function newestOn(bin: string, further: Further): void {
     // Whatever an owner wrote into them, nothing stays of a table that is gone.
     await client.query(`update headgate.tombstone set deleted_at = 'infinity'`);
     await client.query('drop table t');
-    await client.query('select headgate.forget_tombstones(100)');
+    await client.query("select headgate.forget_old('headgate.tombstone', 'deleted_at', 'version', 100)");
     assert.equal((await client.query('select from headgate.tombstone')).rowCount, 0);
 
     function committerOf(now: Target): Rows {

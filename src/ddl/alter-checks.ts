@@ -7,14 +7,7 @@ import type { SqlSession } from '../types/sql.ts';
 import { type AnswerClause, answerFollows, parseAnswers } from './answer-clause.ts';
 import { type StoredAnswer, guardOf, sealAnswers } from './answer-sealing.ts';
 import { type Cursor, type Name, StatementError } from './cursor.ts';
-import {
-  type Argument,
-  type StatementPlan,
-  callPlan,
-  callerSchemas,
-  displayName,
-  relationArgument,
-} from './plan.ts';
+import { type StatementPlan, callPlan, callerSchemas, displayName, relationArgument } from './plan.ts';
 import type { DdlContext, AnswerTable } from './statement-context.ts';
 import { parseValidate, sealValidation } from './validate-clause.ts';
 
@@ -28,25 +21,20 @@ interface Altered {
 
 export function alterChecks(altered: Altered): StatementPlan {
   const { cursor, name, ifExists, deps } = altered;
-  const { text } = cursor.lexical;
-  const relation = [relationArgument(name), displayName(name), ifExists];
+  const call = (checks: object): StatementPlan => {
+    const args = [relationArgument(name), displayName(name), ifExists, { json: checks }, callerSchemas];
+    return callPlan('ALTER TABLE', 'alter_checks', args, cursor.lexical.text);
+  };
   if (!answerFollows(cursor)) {
     cursor.expect('validate');
     const validate = parseValidate(cursor, deps);
     const answers = parseAnswers(cursor, validate, deps);
-    const validation = { json: sealValidation(validate, deps, answers?.caution) };
-    if (answers === null)
-      return callPlan('ALTER TABLE', 'alter_webhook_table', [...relation, validation, callerSchemas], text);
+    const validation = sealValidation(validate, deps, answers?.caution);
+    if (answers === null) return call({ validation });
     return judged(altered, answers.clauses, {
       seal: (table) =>
         sealAnswers(answers.clauses, validate.secrets, guardOf(validate, table?.format ?? 'json'), deps),
-      call: (stored) =>
-        callPlan(
-          'ALTER TABLE',
-          'alter_answering_table',
-          [...relation, validation, stored, callerSchemas],
-          text,
-        ),
+      call: (stored) => call({ validation, answers: stored, how: 'replace' }),
     });
   }
   const clauses = parseAnswers(cursor, null, deps)?.clauses ?? [];
@@ -56,14 +44,14 @@ export function alterChecks(altered: Altered): StatementPlan {
       const guard = validate === null ? null : { ...validate, format: table?.format ?? 'json' };
       return sealAnswers(clauses, [], guard, deps);
     },
-    call: (stored) => callPlan('ALTER TABLE', 'add_answers', [...relation, stored, callerSchemas], text),
+    call: (stored) => call({ answers: stored, how: 'add' }),
   });
 }
 
 interface Steps {
   /** Throws StatementError. null: nothing is known of the table. */
   readonly seal: (table: AnswerTable | null) => readonly StoredAnswer[];
-  readonly call: (stored: Argument) => StatementPlan;
+  readonly call: (stored: readonly StoredAnswer[]) => StatementPlan;
 }
 
 function judged(
@@ -74,14 +62,14 @@ function judged(
   const { seal, call } = steps;
   // Errors in the clauses themselves are reported at once.
   const stored = seal(null);
-  const plan = call({ json: stored });
+  const plan = call(stored);
   if (!clauses.some(({ unchecked }) => unchecked)) return plan;
   const { database, user } = session;
   return {
     ...plan,
     later: async () => {
       const tables = await deps.guards({ database, user, schema: name.schema, table: name.name });
-      return call({ json: tables.length === 0 ? stored : acceptable(tables, seal) }).pieces;
+      return call(tables.length === 0 ? stored : acceptable(tables, seal)).pieces;
     },
   };
 }

@@ -10,7 +10,7 @@ async function stored(sql: string, deps = testRooms()): Promise<string[]> {
   const result = createRewriter(deps)(toBytes(sql), utf8);
   assert.ok(result !== null && result.kind !== 'error', `${sql}: ${JSON.stringify(result)}`);
   const { sql: text } = result.kind === 'deferred' ? await result.prepare() : result;
-  const json = /\$hg\$(\[\{"unchecked".*?\}\])\$hg\$/.exec(text)?.[1] ?? '[]';
+  const json = /[$:](\[\{"unchecked".*?\}\])(?:\$hg\$|,"how")/.exec(text)?.[1] ?? '[]';
   const answers = JSON.parse(json) as { expression: string; secrets: { name: string }[] }[];
   return answers.map(({ expression, secrets }) =>
     [...secrets.map(({ name }) => `[${name}]`), expression].join(' '),

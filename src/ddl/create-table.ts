@@ -138,17 +138,10 @@ export function createTable(cursor: Cursor, deps: DdlContext): StatementPlan {
     optionOf(options, 'document')?.value ?? null,
     { json: clause === null ? null : sealValidation(clause, deps, answers?.caution, storesGet(storable)) },
   ];
-  const caller = [callerPath, callerSchemas];
-  if (answers === null)
-    return callPlan('CREATE TABLE', 'create_webhook_table', [...args, ...caller], cursor.lexical.text);
   const guard = guardOf(clause, formatOf(options));
-  const stored = { json: sealAnswers(answers.clauses, clause?.secrets ?? [], guard, deps) };
-  return callPlan(
-    'CREATE TABLE',
-    'create_answering_table',
-    [...args, stored, ...caller],
-    cursor.lexical.text,
-  );
+  const stored = answers && sealAnswers(answers.clauses, clause?.secrets ?? [], guard, deps);
+  const all = [...args, { json: stored }, callerPath, callerSchemas];
+  return callPlan('CREATE TABLE', 'create_webhook_table', all, cursor.lexical.text);
 }
 
 function storesGet({ methods }: ReturnType<typeof storedOptions>): boolean {

@@ -2,7 +2,7 @@
  * The options `dedupe`, `dedupe_window`, `dedupe_compare`, `sns_topics` and `event_grid_subscriptions`: takes their values, returns what the
  * catalog stores. `sender` stands for where the sender of USING has a delivery's id. Refuses (22023) with their position. Pure.
  */
-import { parseSubscriptions, parseTopics } from '../catalog/sns-topics.ts';
+import { parseSubscriptions, parseTopics } from '../senders/sns-topics.ts';
 import { parseCompare, parseDeliveryId, parseWindow, printDeliveryId } from '../types/delivery-id.ts';
 import { StatementError } from './cursor.ts';
 import { optionOf } from './options.ts';

@@ -37,10 +37,11 @@ export function alterTable(cursor: Cursor, session: SqlSession, deps: DdlContext
   const name = cursor.qualifiedName(3);
   cursor.accept('*');
   if (action === 'drop validate' || action === 'drop answer') {
-    cursor.expect(...action.split(' '));
+    const part = action.slice('drop '.length);
+    cursor.expect('drop', part);
     const original = { statement: [{ start: statement.start, end: statement.end }] };
-    const args = [relationArgument(name), displayName(name), ifExists, original, callerPath];
-    return callPlan('ALTER TABLE', action.replace(' ', '_'), args, lexical.text);
+    const args = [relationArgument(name), displayName(name), ifExists, part, original, callerPath];
+    return callPlan('ALTER TABLE', 'drop_check', args, lexical.text);
   }
   if (action === 'include') return addIncludes(cursor, name, ifExists);
   if (action === 'reset') return resetOptions(cursor, name, ifExists);

@@ -3,7 +3,7 @@
  * Returns the text of a whole query string with a map from its offsets back to the client's. Pure.
  */
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
-import type { Name } from './cursor.ts';
+import type { Cursor, Name } from './cursor.ts';
 import { dollarQuote, encodeText } from './text.ts';
 
 /** Headgate's own text (bytes), optionally with the position that it stands for, or a range of the client's text, which keeps its positions. */
@@ -39,11 +39,6 @@ interface Statement {
 export const callerSchemas: Argument = { sql: 'pg_catalog.current_schemas(false)' };
 export const callerPath: Argument = { sql: 'pg_catalog.current_setting($hg$search_path$hg$)' };
 
-/** For words of Headgate's own. */
-export function textArray(words: readonly string[]): Argument {
-  return { sql: `${quoteText(`{${words.join(',')}}`)}::pg_catalog.text[]` };
-}
-
 /** The relation that a name refers to in the client's session, or NULL. */
 export function relationArgument(name: Name): Argument {
   return { sql: `pg_catalog.to_regclass(${quoteText(quoteName(name))})` };
@@ -67,6 +62,11 @@ export function callPlan(
 ): StatementPlan {
   const pieces = callPieces(`CALL headgate.${procedure}(`, args, text);
   return { pieces, tag, needsCatalog: true, releases: [] };
+}
+
+/** What the tag says, asked of the catalog (headgate.ask). */
+export function askPlan(tag: string, given: object, { lexical }: Cursor): StatementPlan {
+  return callPlan(tag, 'ask', [tag.toLowerCase(), { json: given }, callerSchemas], lexical.text);
 }
 
 function callPieces(head: string, args: readonly Argument[], text: string): PlanText[] {

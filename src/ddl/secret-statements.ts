@@ -8,7 +8,7 @@ import { nameBytesMax } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { oneOf, parseOptions, refuseUnknown, type Option } from './options.ts';
-import { callPlan, callerSchemas, textArray, type StatementPlan } from './plan.ts';
+import { askPlan, type StatementPlan } from './plan.ts';
 import type { DdlContext } from './statement-context.ts';
 
 export function createSecret(cursor: Cursor, deps: DdlContext): StatementPlan {
@@ -19,24 +19,8 @@ export function createSecret(cursor: Cursor, deps: DdlContext): StatementPlan {
   if (!cursor.accept('with'))
     cursor.unexpected("The form is: CREATE SECRET name WITH (backend = 'meta') AS '...'");
   const { backend, learnSeconds } = parseSecretOptions(cursor, true);
-  if (learnSeconds !== null) {
-    cursor.expectEnd();
-    const { sealId, sealed } = sealedAs('', name, deps);
-    const args = [name.schema, name.name, ifNotExists, backend, sealId, sealed, learnSeconds, callerSchemas];
-    return callPlan('CREATE SECRET', 'create_learning_secret', args, cursor.lexical.text);
-  }
-  const { sealId, sealed, forms } = sealValue(cursor, name, deps);
-  const args = [
-    name.schema,
-    name.name,
-    ifNotExists,
-    backend,
-    sealId,
-    sealed,
-    textArray(forms),
-    callerSchemas,
-  ];
-  return callPlan('CREATE SECRET', 'create_formed_secret', args, cursor.lexical.text);
+  const given = { ...named(name), ifNotExists, backend, ...valueOf(cursor, name, learnSeconds, deps) };
+  return askPlan('CREATE SECRET', given, cursor);
 }
 
 export function alterSecret(cursor: Cursor, deps: DdlContext): StatementPlan {
@@ -46,15 +30,11 @@ export function alterSecret(cursor: Cursor, deps: DdlContext): StatementPlan {
   const { backend, learnSeconds } = cursor.accept('with')
     ? parseSecretOptions(cursor, false)
     : { backend: null, learnSeconds: null };
-  if (learnSeconds !== null) {
-    cursor.expectEnd();
-    const { sealId, sealed } = sealedAs('', name, deps);
-    const args = [name.schema, name.name, backend, sealId, sealed, learnSeconds, callerSchemas];
-    return callPlan('ALTER SECRET', 'alter_learning_secret', args, cursor.lexical.text);
-  }
-  const { sealId, sealed, forms } = sealValue(cursor, name, deps);
-  const args = [name.schema, name.name, backend, sealId, sealed, textArray(forms), callerSchemas];
-  return callPlan('ALTER SECRET', 'alter_formed_secret', args, cursor.lexical.text);
+  return askPlan(
+    'ALTER SECRET',
+    { ...named(name), backend, ...valueOf(cursor, name, learnSeconds, deps) },
+    cursor,
+  );
 }
 
 export function dropSecret(cursor: Cursor): StatementPlan {
@@ -63,8 +43,7 @@ export function dropSecret(cursor: Cursor): StatementPlan {
   const ifExists = cursor.accept('if', 'exists');
   const name = secretName(cursor);
   cursor.expectEnd();
-  const args = [name.schema, name.name, ifExists, callerSchemas];
-  return callPlan('DROP SECRET', 'drop_secret', args, cursor.lexical.text);
+  return askPlan('DROP SECRET', { ...named(name), ifExists }, cursor);
 }
 
 function secretName(cursor: Cursor): Name {
@@ -75,6 +54,8 @@ function secretName(cursor: Cursor): Name {
   }
   return name;
 }
+
+const named = ({ schema, name }: Name) => ({ schema, name });
 
 interface SecretOptions {
   readonly backend: string | null;
@@ -109,23 +90,27 @@ interface SealedValue {
   readonly sealed: string;
   /** The forms that its value has, of those that senders ask for; nothing else about it is disclosed. */
   readonly forms: readonly string[];
+  readonly learnSeconds: string | null;
 }
 
-/** AS '…' to the end of the statement. */
-function sealValue(cursor: Cursor, name: Name, deps: DdlContext): SealedValue {
+/** Without a value as long as its sender may bring it. */
+function valueOf(cursor: Cursor, { name }: Name, learnSeconds: string | null, deps: DdlContext): SealedValue {
+  const value = learnSeconds === null ? givenValue(cursor) : '';
+  cursor.expectEnd();
+  const sealId = deps.newId();
+  const forms = learnSeconds === null ? deps.secretForms(value) : [];
+  return { sealId, sealed: deps.seal(value, identities.secret(name, sealId)), forms, learnSeconds };
+}
+
+/** AS '…' */
+function givenValue(cursor: Cursor): string {
   cursor.expect('as');
   const at = cursor.offset;
   const value = cursor.literal(true);
   if (value === null) cursor.unexpected();
-  cursor.expectEnd();
   if (value === '') throw new StatementError('22023', 'a secret must not be empty', at);
   if (Buffer.byteLength(value, 'utf8') > limits.secretBytesMax) {
     throw new StatementError('22023', `a secret has at most ${limits.secretBytesMax} bytes`, at);
   }
-  return { ...sealedAs(value, name, deps), forms: deps.secretForms(value) };
-}
-
-function sealedAs(value: string, { name }: Name, deps: DdlContext): Omit<SealedValue, 'forms'> {
-  const sealId = deps.newId();
-  return { sealId, sealed: deps.seal(value, identities.secret(name, sealId)) };
+  return value;
 }

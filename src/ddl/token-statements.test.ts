@@ -20,7 +20,7 @@ test('CREATE, DROP and SHOW TOKEN become calls that hold no token', () => {
   assert.match(rewritten('CREATE TOKEN w FOR INSERT ON t'), /, \$hg\$\[\]\$hg\$, NULL\)/);
   assert.equal(
     rewritten('DROP TOKEN IF EXISTS "W"'),
-    'CALL headgate.drop_token($hg$W$hg$, true) ⇒ DROP TOKEN',
+    'CALL headgate.ask($hg$drop token$hg$, $hg${"name":"W","ifExists":true}$hg$, pg_catalog.current_schemas(false)) ⇒ DROP TOKEN',
   );
   assert.equal(rewritten('SHOW TOKENS'), 'SELECT * FROM headgate.show_tokens() ⇒ SHOW');
 });

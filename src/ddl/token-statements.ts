@@ -7,7 +7,7 @@ import { nameBytesMax } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { parseOptions, refuseUnknown, type Option } from './options.ts';
-import { answeringPlan, callPlan, relationOrError, type StatementPlan } from './plan.ts';
+import { answeringPlan, askPlan, relationOrError, type StatementPlan } from './plan.ts';
 
 export function createToken(cursor: Cursor): StatementPlan {
   cursor.refuseForeign('CREATE TOKEN');
@@ -38,7 +38,7 @@ export function dropToken(cursor: Cursor): StatementPlan {
   const ifExists = cursor.accept('if', 'exists');
   const name = tokenName(cursor);
   cursor.expectEnd();
-  return callPlan('DROP TOKEN', 'drop_token', [name, ifExists], cursor.lexical.text);
+  return askPlan('DROP TOKEN', { name, ifExists }, cursor);
 }
 
 function tokenName(cursor: Cursor): string {

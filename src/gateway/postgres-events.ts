@@ -5,8 +5,8 @@
 import type { PoolClient, QueryResult } from 'pg';
 import { Lanes, nothingExpected } from '../batch/lanes.ts';
 import { KnownRelations } from '../catalog/known-relations.ts';
-import { PostgresLookup } from '../catalog/relations.ts';
-import type { Relations } from '../catalog/relations.ts';
+import { PostgresLookup } from './relations.ts';
+import type { Relations } from './relations.ts';
 import { Commit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';

@@ -1,7 +1,7 @@
 /**
  * Tokens of CREATE TOKEN: the holder may insert events into its tables or, with one FOR SELECT, follow them, and do nothing else. Takes the
  * relevant parts of a request, returns the scope in which it may store or read; refuses with `token_required`, `page_refused`, `token_scope` and `rate_limited`. The database
- * is queried for each request (by catalog/tokens.ts), so a dropped token or a revoked right takes effect with the next request.
+ * is queried for each request (by token-rights.ts), so a dropped token or a revoked right takes effect with the next request.
  */
 import { createHash } from 'node:crypto';
 import { RateLimit } from '../access/rate-limit.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { targetOf } from '../../test/support/rows.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
-import { parseSubscriptions } from '../catalog/sns-topics.ts';
+import { parseSubscriptions } from '../senders/sns-topics.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import type { Observation } from '../observe/observations.ts';

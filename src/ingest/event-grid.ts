@@ -2,7 +2,7 @@
  * The URL that confirms a subscription of Azure Event Grid, for tables that name their subscriptions and do not answer its code.
  * Takes the body of an accepted request; returns the URL. The sender chooses only the parts of it that name this very validation. Pure.
  */
-import { readMessage } from '../catalog/sns-topics.ts';
+import { readMessage } from '../senders/sns-topics.ts';
 import { limits } from '../config/limits.ts';
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;

@@ -18,12 +18,25 @@ class Bench {
 
   async make(seconds: string | null): Promise<this> {
     this.#known = randomUUID();
-    const call =
-      seconds === null
-        ? `call headgate.create_formed_secret('public', $1, false, 'meta', $2, 'given', '{}', '{public}')`
-        : `call headgate.create_learning_secret('public', $1, false, 'meta', $2, 'empty', $3, '{public}')`;
-    await this.#client.query(call, [this.#name, this.#known, ...(seconds === null ? [] : [seconds])]);
+    await this.#ask('create', this.#known, seconds === null ? 'given' : 'empty', seconds);
     return this;
+  }
+
+  /** As CREATE and ALTER SECRET do. */
+  async #ask(how: string, sealId: string, sealed: string, learnSeconds: string | null): Promise<void> {
+    const given = {
+      schema: 'public',
+      name: this.#name,
+      backend: 'meta',
+      sealId,
+      sealed,
+      forms: [],
+      learnSeconds,
+    };
+    await this.#client.query(`call headgate.ask($1, $2)`, [
+      `${how} secret`,
+      { ifNotExists: false, ...given },
+    ]);
   }
 
   /** The window is over. */
@@ -69,18 +82,12 @@ class Bench {
   }
 
   async give(): Promise<string> {
-    await this.#client.query(
-      `call headgate.alter_formed_secret('public', $1, 'meta', $2, 'given anew', '{}', '{public}')`,
-      [this.#name, randomUUID()],
-    );
+    await this.#ask('alter', randomUUID(), 'given anew', null);
     return '';
   }
 
   async open(): Promise<string> {
-    await this.#client.query(
-      `call headgate.alter_learning_secret('public', $1, 'meta', $2, 'empty', '600', '{public}')`,
-      [this.#name, randomUUID()],
-    );
+    await this.#ask('alter', randomUUID(), 'empty', '600');
     return '';
   }
 

@@ -13,7 +13,7 @@ import { makeAuthority } from '../../test/support/certificates.ts';
 import { targetOf } from '../../test/support/rows.ts';
 import { createFetch, isPublicAddress, publicNetwork } from '../access/outgoing.ts';
 import type { Fetch, Network } from '../access/outgoing.ts';
-import { parseTopics } from '../catalog/sns-topics.ts';
+import { parseTopics } from '../senders/sns-topics.ts';
 import { expandSender, senders, signedRequest } from '../senders/senders.ts';
 import type { CheckRequest } from '../types/request.ts';
 import type { Target } from '../types/target.ts';

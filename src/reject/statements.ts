@@ -153,7 +153,8 @@ where r.id = s.id and r.id in (
 /** $1: how many ids, and how many tombstones, of each table. Returns the larger number of those that went. */
 export const forgetDeliveries = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
-select greatest(headgate.forget_deliveries($1::int), headgate.forget_tombstones($1::int)) as went from unhurried`;
+select greatest(headgate.forget_old('headgate.delivery', 'stored_at', 'dedupe', $1::int),
+  headgate.forget_old('headgate.tombstone', 'deleted_at', 'version', $1::int)) as went from unhurried`;
 
 /** For tables that still exist; the newest `handshakesKeptMax` of the database stay. */
 export const insertHandshakes = `

@@ -44,7 +44,6 @@ export interface Identities {
   secret(name: string, sealId: string): string;
   check(sealId: string): string;
   answer(sealId: string): string;
-  expression(sealId: string): string;
   acme(sealId: string): string;
   key(sealId: string): string;
 }
@@ -56,7 +55,7 @@ export interface Resealed {
 }
 
 interface SealedRow {
-  readonly what: 'secret' | 'check' | 'expression' | 'answer' | 'acme' | 'key';
+  readonly what: 'secret' | 'check' | 'answer' | 'acme' | 'key';
   readonly id: string;
   readonly name: string;
   readonly seal_id: string;
@@ -70,8 +69,7 @@ const lockAcme = 'lock table headgate.acme in share row exclusive mode';
 const readSealed = `
   select 'secret' as what, s.id::text as id, s.name, s.seal_id::text, s.sealed from headgate.secret s
   union all
-  select case w.seal_form when 2 then 'check' else 'expression' end, w.relation::oid::text, w.relation::text, w.seal_id::text,
-    w.sealed_expression
+  select 'check', w.relation::oid::text, w.relation::text, w.seal_id::text, w.sealed_expression
   from headgate.webhook_table w where w.sealed_expression is not null
   union all
   select 'answer', a.seal_id::text, a.relation::text, a.seal_id::text, a.sealed from headgate.webhook_answer a
@@ -83,7 +81,6 @@ const readAcme = `
 const writeSealed = {
   secret: 'update headgate.secret set sealed = $2 where id = $1::uuid',
   check: 'update headgate.webhook_table set sealed_expression = $2 where relation = $1::oid',
-  expression: 'update headgate.webhook_table set sealed_expression = $2 where relation = $1::oid',
   answer: 'update headgate.webhook_answer set sealed = $2 where seal_id = $1::uuid',
   acme: 'update headgate.acme set sealed = $2 where name = $1',
   key: `update headgate.key_check set sealed = $2 where $1 = ''`,
@@ -92,7 +89,6 @@ const writeSealed = {
 const shownAs = {
   secret: 'secret',
   check: 'VALIDATE of',
-  expression: 'VALIDATE of',
   answer: 'ANSWER of',
   acme: 'the certificate of the webhook listener',
   key: 'the check of the master key',

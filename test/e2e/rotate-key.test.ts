@@ -201,7 +201,7 @@ test('secrets rotate-key runs nothing of the owner of a database, who keeps no o
   await squatted.query(`CREATE SCHEMA headgate; CREATE FUNCTION public.gain() RETURNS text LANGUAGE plpgsql AS $$ ${gain} $$;
     CREATE TABLE headgate.secret (id uuid, name text, seal_id uuid, sealed text);
     CREATE TABLE headgate.webhook_answer (seal_id uuid, relation regclass, sealed text);
-    CREATE TABLE headgate.webhook_table (seal_form int, relation regclass, seal_id uuid, sealed_expression text);
+    CREATE TABLE headgate.webhook_table (relation regclass, seal_id uuid, sealed_expression text);
     CREATE VIEW headgate.key_check AS SELECT gen_random_uuid() AS seal_id, public.gain() AS sealed`);
   const served = await headgate.clientAs(t, 'alice', 'served');
   await served.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}'; CREATE SCHEMA evil;

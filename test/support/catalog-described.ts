@@ -14,12 +14,11 @@ select kind || ' ' || name || ': ' || text as line from (
     coalesce(it.relacl, acldefault('r', it.relowner))::text, case it.relkind when 'v' then pg_get_viewdef(it.oid)
     when 'i' then pg_get_indexdef(it.oid) end) from it
   union all
-  select 'column', concat(it.name, '.', a.attnum), concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
-    a.attisdropped, a.attidentity, a.attgenerated, pg_get_expr(d.adbin, d.adrelid), a.attacl::text)
-  from it join pg_attribute a on a.attrelid = it.oid and a.attnum > 0
+  select 'column', concat(it.name, '.', a.attname), concat_ws(' ', format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attgenerated, pg_get_expr(d.adbin, d.adrelid), a.attacl::text)
+  from it join pg_attribute a on a.attrelid = it.oid and a.attnum > 0 and not a.attisdropped
   left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum where it.relkind in ('r', 'v')
   union all
-  select 'constraint', concat(it.name, '.', k.conname), concat(pg_get_constraintdef(k.oid), k.convalidated)
+  select 'constraint', concat(it.name, '.', k.conname), replace(pg_get_constraintdef(k.oid), ' NOT VALID', '')
   from it join pg_constraint k on k.conrelid = it.oid
   union all
   select 'policy', concat(it.name, '.', p.polname), concat_ws(' ', p.polcmd, p.polroles::text, pg_get_expr(p.polqual, p.polrelid),
@@ -32,7 +31,7 @@ select kind || ' ' || name || ': ' || text as line from (
   from pg_event_trigger e
 ) as described order by 1`;
 
-/** Everything the schema `headgate` consists of, one line each: functions, relations, columns, rights. Not its content. */
+/** Everything the schema `headgate` consists of, one line each: functions, relations, columns in no order, rights. Not its content. */
 export async function describeCatalog(client: ClientBase): Promise<readonly string[]> {
   const { rows } = await client.query<{ line: string }>(describeSql);
   return rows.map(({ line }) => line);

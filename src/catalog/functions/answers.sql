@@ -1,4 +1,4 @@
--- ANSWER clauses: what headgate.request is asked for, what the SQL port calls, and what is shown.
+-- ANSWER clauses: what headgate.request is asked for, and what is shown.
 
 -- `answers`: [{unchecked, committed, payload, expression, sealed, sealId, secrets: [{schema, name}], shown: [alias]}]. `how`:
 -- replace or add. An added clause without WHEN replaces the existing one. The caller must be allowed to use every secret. Warns
@@ -63,82 +63,6 @@ BEGIN
     RAISE WARNING USING MESSAGE = format('secret "%s" is shorter than 16 bytes, and strangers are answered with what is computed from it', short),
       HINT = 'Who has such an answer can guess the secret without asking again: give it 16 random bytes or more.';
   END LOOP;
-END
-$body$;
-
-CREATE OR REPLACE PROCEDURE headgate.set_answers(relation regclass, answers jsonb, how text, caller_schemas name[])
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  INSERT INTO headgate.request (action, given) VALUES ('answers', jsonb_build_object(
-    'relation', relation::oid::bigint, 'answers', answers, 'how', how, 'schemas', caller_schemas))
-$body$;
-
--- As create_webhook_table, with ANSWER clauses. A table that existed before keeps its own.
-CREATE OR REPLACE PROCEDURE headgate.create_answering_table(
-  statement text, table_schema text, table_name text, if_not_exists boolean, options jsonb, includes jsonb,
-  document text, validation jsonb, answers jsonb, caller_path text, caller_schemas name[])
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE
-  place name := coalesce(table_schema, caller_schemas[1]);
-  before oid := CASE WHEN place IS NOT NULL THEN to_regclass(format('%I.%I', place, table_name::name)) END;
-  made oid;
-BEGIN
-  CALL headgate.create_webhook_table(statement, table_schema, table_name, if_not_exists, options, includes, document,
-    validation, caller_path, caller_schemas);
-  IF before IS NOT NULL THEN
-    RETURN;
-  END IF;
-  -- Made by somebody else meanwhile, it was registered in another transaction.
-  SELECT w.relation INTO made FROM headgate.webhook_table w
-  WHERE w.relation = to_regclass(format('%I.%I', place, table_name::name)) AND w.created_at = now();
-  IF FOUND THEN
-    CALL headgate.set_answers(made, answers, 'replace', caller_schemas);
-  END IF;
-END
-$body$;
-
-CREATE OR REPLACE PROCEDURE headgate.alter_answering_table(
-  relation regclass, table_name text, if_exists boolean, validation jsonb, answers jsonb, caller_schemas name[])
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  CALL headgate.alter_webhook_table(relation, table_name, if_exists, validation, caller_schemas);
-  IF relation IS NOT NULL THEN
-    CALL headgate.set_answers(relation, answers, 'replace', caller_schemas);
-  END IF;
-END
-$body$;
-
-CREATE OR REPLACE PROCEDURE headgate.add_answers(
-  relation regclass, table_name text, if_exists boolean, answers jsonb, caller_schemas name[])
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  IF NOT headgate.open_table(relation, table_name, if_exists) THEN
-    RETURN;
-  ELSIF NOT EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = add_answers.relation) THEN
-    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
-      HINT = 'A webhook table is made with CREATE TABLE ... WITH (connector = ''webhook'').';
-  END IF;
-  EXECUTE format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
-  CALL headgate.set_answers(relation, answers, 'add', caller_schemas);
-END
-$body$;
-
--- ALTER TABLE t DROP answer is also how PostgreSQL drops a column of that name, and remains so for any table without an
--- ANSWER clause.
-CREATE OR REPLACE PROCEDURE headgate.drop_answer(
-  relation regclass, table_name text, if_exists boolean, statement text, caller_path text)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  IF relation IS NULL OR NOT EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = drop_answer.relation)
-    OR NOT EXISTS (SELECT FROM headgate.webhook_answer a WHERE a.relation = drop_answer.relation)
-      AND EXISTS (SELECT FROM pg_attribute c WHERE c.attrelid = drop_answer.relation AND c.attname = 'answer' AND NOT c.attisdropped)
-  THEN
-    PERFORM set_config('search_path', caller_path, true);
-    EXECUTE statement;
-    RETURN;
-  END IF;
-  PERFORM headgate.open_table(relation, table_name, if_exists);
-  EXECUTE format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
-  CALL headgate.set_answers(relation, '[]', 'replace', NULL);
 END
 $body$;
 

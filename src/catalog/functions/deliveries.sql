@@ -100,15 +100,3 @@ BEGIN
   RETURN total;
 END
 $body$;
-
--- Ids of deliveries.
-CREATE OR REPLACE FUNCTION headgate.forget_deliveries(most int) RETURNS bigint
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT headgate.forget_old('headgate.delivery', 'stored_at', 'dedupe', most)
-$body$;
-
--- Tombstones.
-CREATE OR REPLACE FUNCTION headgate.forget_tombstones(most int) RETURNS bigint
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT headgate.forget_old('headgate.tombstone', 'deleted_at', 'version', most)
-$body$;

@@ -21,10 +21,6 @@ BEGIN
   PERFORM headgate.open_table(relation, table_name, false);
   SELECT w.options, headgate.placed(w.relation, w.document) AS document, w.includes INTO made
   FROM headgate.webhook_table w WHERE w.relation = open_kept.relation;
-  IF NOT FOUND THEN
-    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
-      HINT = 'A webhook table is made with CREATE TABLE ... WITH (connector = ''webhook'').';
-  END IF;
   -- Of other types is what the request said in another form.
   FOR part IN
     SELECT i.value ->> 'what' AS what, lower(i.value ->> 'header') AS header, format('t.%I', a.attname) AS "column"

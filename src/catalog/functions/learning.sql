@@ -1,39 +1,24 @@
 -- Secrets that their sender brings (LEARN), and certificates that Headgate has fetched.
 
-CREATE OR REPLACE FUNCTION headgate.open_learning(given jsonb) RETURNS void
+-- What a statement says of a secret's value besides the value: `forms`, those that it has, or for how many seconds its sender may bring it (`learnSeconds`).
+CREATE OR REPLACE FUNCTION headgate.note_value(given jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
-  found_id uuid;
+  found_id uuid := (SELECT s.id FROM headgate.secret s WHERE s.seal_id = (given ->> 'sealId')::uuid);
 BEGIN
-  -- None: IF NOT EXISTS has left the secret as it is.
-  SELECT s.id INTO found_id FROM headgate.secret s WHERE s.seal_id = (given ->> 'sealId')::uuid;
+  -- IF NOT EXISTS leaves a secret as it is.
   IF found_id IS NULL THEN
     RETURN;
   END IF;
+  DELETE FROM headgate.secret_form f WHERE f.secret_id = found_id;
   DELETE FROM headgate.secret_learning l WHERE l.secret_id = found_id;
-  IF given ->> 'learnSeconds' IS NOT NULL THEN
-    DELETE FROM headgate.secret_form f WHERE f.secret_id = found_id;
+  IF given ->> 'learnSeconds' IS NULL THEN
+    INSERT INTO headgate.secret_form (secret_id, forms) VALUES (found_id, ARRAY(SELECT jsonb_array_elements_text(given -> 'forms')));
+  ELSE
     INSERT INTO headgate.secret_learning (secret_id, opened_seal, until)
     VALUES (found_id, (given ->> 'sealId')::uuid, now() + make_interval(secs => (given ->> 'learnSeconds')::int));
   END IF;
 END
-$body$;
-
-CREATE OR REPLACE PROCEDURE headgate.create_learning_secret(
-  secret_schema text, secret_name text, if_not_exists boolean, backend text, seal_id uuid, sealed text, seconds text,
-  caller_schemas name[])
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  INSERT INTO headgate.request (action, given) VALUES ('create formed secret', jsonb_build_object(
-    'schema', secret_schema, 'name', secret_name, 'ifNotExists', if_not_exists, 'backend', backend,
-    'sealId', seal_id, 'sealed', sealed, 'forms', '[]'::jsonb, 'learnSeconds', seconds, 'schemas', caller_schemas))
-$body$;
-
-CREATE OR REPLACE PROCEDURE headgate.alter_learning_secret(
-  secret_schema text, secret_name text, backend text, seal_id uuid, sealed text, seconds text, caller_schemas name[])
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  INSERT INTO headgate.request (action, given) VALUES ('alter formed secret', jsonb_build_object(
-    'schema', secret_schema, 'name', secret_name, 'backend', backend, 'sealId', seal_id, 'sealed', sealed,
-    'forms', '[]'::jsonb, 'learnSeconds', seconds, 'schemas', caller_schemas))
 $body$;
 
 -- Gives a secret its first value, while its window is open, and once: of any number of requests one is first. `known`: the seal under

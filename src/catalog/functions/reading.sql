@@ -1,94 +1,122 @@
 -- What Headgate reads to see whether the catalog has changed, and what it puts right.
 
+-- Functions that are called again and again are in PL/pgSQL, which keeps a plan for the session, also behind a pooler. Each row is looked up by an index,
+-- whatever PostgreSQL knew of the tables when it made the plan: a subquery that refers to the row around it, with OFFSET 0 in FROM, is not planned as a join.
+
 -- Which webhook tables are looked at at all: for each look at the catalog PostgreSQL goes through all their columns, checks, triggers and
--- partitions, so those of one owner are bounded, unless that is a superuser. A table beyond the bound does not fit (catalog_sizes).
-CREATE OR REPLACE FUNCTION headgate.counted() RETURNS TABLE (relation oid, counts boolean)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT c.oid, r.rolsuper IS TRUE OR sum(
+-- partitions, so those of one owner are bounded, unless that is a superuser. A table beyond the bound does not fit (catalog_sizes). `counts` is NULL: the
+-- table is gone. `version`: see headgate.table_versions().
+CREATE OR REPLACE FUNCTION headgate.counted_tables() RETURNS TABLE (
+  relation oid, counts boolean, owner oid, kind "char", has_index boolean, has_checks boolean, has_triggers boolean, version bigint)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $body$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY SELECT w.relation::oid, CASE WHEN c.oid IS NOT NULL THEN sum(
       10 + c.relnatts + c.relchecks
       + CASE WHEN c.relhastriggers THEN (SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = c.oid) ELSE 0 END
       + CASE WHEN c.relhassubclass THEN (SELECT count(*) FROM pg_inherits i WHERE i.inhparent = c.oid) ELSE 0 END
-    ) OVER (PARTITION BY c.relowner ORDER BY c.oid) <= 200000
+    ) OVER (PARTITION BY c.relowner ORDER BY c.oid) <= 200000 OR (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = c.relowner) IS TRUE END,
+    c.relowner, c.relkind, c.relhasindex, c.relchecks > 0, c.relhastriggers,
+    hash_record_extended(ROW(w.xmin, c.version, (SELECT n.xmin FROM pg_namespace n WHERE n.oid = c.relnamespace)), 0)
   FROM headgate.webhook_table w
-  JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
-  LEFT JOIN pg_roles r ON r.oid = c.relowner
+  LEFT JOIN LATERAL (SELECT k.*, k.xmin AS version FROM pg_class k WHERE k.oid = w.relation OFFSET 0) AS c ON true
+  WHERE c.oid IS NULL OR c.relkind IN ('r', 'p') AND c.relpersistence <> 't';
+END
 $body$;
 
 -- Changes whenever what is read of a webhook table changes, at a fraction of the cost: xmin is the transaction that wrote a row's
 -- current version. Only what a default calls by name may be renamed unnoticed, until everything is read again. `among`: of these tables; NULL: of all,
--- and of relation 0, which covers what headgate.settle() puts right: the names of the owners of secrets and tokens, and rows of tables whose drop no
--- event trigger has seen. Each kind of row is looked up by itself, so that the plan is cheap whatever PostgreSQL knows of the tables.
+-- and of relation 0, which covers what headgate.settle() puts right: the names of the owners of secrets and tokens, and, behind a semicolon, rows of
+-- tables whose drop no event trigger has seen.
 CREATE OR REPLACE FUNCTION headgate.table_versions(among oid[] DEFAULT NULL) RETURNS TABLE (relation oid, version text)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
-  -- Whose code a table's rows run is a question of what its owners are and may.
-  WITH RECURSIVE looked AS MATERIALIZED (
-    SELECT w.relation::oid AS relation, w.xmin AS version
-    FROM headgate.webhook_table w JOIN headgate.counted() AS o ON o.relation = w.relation AND o.counts
-    WHERE table_versions.among IS NULL OR w.relation = ANY (table_versions.among)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $body$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH RECURSIVE counted AS MATERIALIZED (
+    SELECT c.* FROM headgate.counted_tables() AS c WHERE table_versions.among IS NULL OR c.relation = ANY (table_versions.among)
   ), part AS MATERIALIZED (
     -- pg_partition_tree() would wait for whoever has locked a partition.
-    SELECT w.relation, c.oid FROM looked w JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'p'
+    SELECT c.relation, c.relation AS oid, c.owner FROM counted c WHERE c.counts AND c.kind = 'p'
     UNION
-    SELECT p.relation, i.inhrelid FROM part p JOIN pg_inherits i ON i.inhparent = p.oid
-  ), owner AS MATERIALIZED (
-    SELECT o.oid, concat_ws(' ', o.oid, pg_get_userbyid(o.oid), pg_has_role(o.oid, current_user, 'MEMBER'),
-      pg_has_role(o.oid, 'MEMBER'), to_regrole('headgate_as_' || o.oid) IS NOT NULL) AS rights
-    FROM (
-      SELECT c.relowner AS oid FROM looked w JOIN pg_class c ON c.oid = w.relation
-      UNION
-      SELECT c.relowner FROM part p JOIN pg_class c ON c.oid = p.oid
-    ) AS o
-  ), fact (relation, kind, place, text) AS (
-    SELECT c.oid, 1, 0::bigint, concat_ws(' ', w.version, c.xmin, n.xmin, o.rights)
-    FROM looked w JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
-    JOIN pg_namespace n ON n.oid = c.relnamespace JOIN owner o ON o.oid = c.relowner
+    SELECT p.relation, i.inhrelid, i.owner FROM part p CROSS JOIN LATERAL (
+      SELECT h.inhrelid, (SELECT c.relowner FROM pg_class c WHERE c.oid = h.inhrelid) AS owner
+      FROM pg_inherits h WHERE h.inhparent = p.oid OFFSET 0) AS i
+  ), fact (relation, kind, place, hash) AS (
+    -- An array has the order of an index: as long as no row changes, it does not.
+    SELECT c.relation, 1, 0::bigint, hash_record_extended(ROW(c.version,
+      (SELECT hash_record_extended(ROW(array_agg(a.xmin), array_agg((
+          SELECT hash_record_extended(ROW(t.xmin, (SELECT n.xmin FROM pg_namespace n WHERE n.oid = t.typnamespace)), 0)
+          FROM pg_type t WHERE t.oid = a.atttypid)) FILTER (WHERE a.atttypid >= 16384)), 0)
+        FROM pg_attribute a WHERE a.attrelid = c.relation AND a.attnum > 0),
+      ARRAY(SELECT d.xmin FROM pg_attrdef d WHERE d.adrelid = c.relation),
+      -- Types of PostgreSQL's own are not looked up for each column: they are part of every version.
+      (SELECT hash_array_extended(array_agg(t.xmin), 0) FROM pg_type t WHERE t.oid < 16384),
+      (SELECT hash_array_extended(array_agg(n.xmin), 0) FROM pg_namespace n WHERE n.oid < 16384),
+      CASE WHEN c.has_index THEN ARRAY(SELECT i.xmin FROM pg_index i
+        WHERE i.indrelid = c.relation AND (i.indisprimary OR i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)) END,
+      -- Whose code a table runs as well: its checks and triggers.
+      CASE WHEN c.has_checks THEN ARRAY(SELECT k.xmin FROM pg_constraint k WHERE k.conrelid = c.relation AND k.contype = 'c') END,
+      CASE WHEN c.has_triggers THEN ARRAY(SELECT t.xmin FROM pg_trigger t WHERE t.tgrelid = c.relation) END), 0)
+    FROM counted c WHERE c.counts
     UNION ALL
-    SELECT p.relation, 2, c.oid::bigint, o.rights FROM part p JOIN pg_class c ON c.oid = p.oid JOIN owner o ON o.oid = c.relowner
+    -- Whose code a table's rows run is a question of what its owners are and may.
+    SELECT u.relation, 2, u.oid::bigint, o.hash FROM (
+      SELECT array_agg(p.relation) AS relations, array_agg(p.oid) AS oids, hash_record_extended(ROW(p.owner, pg_get_userbyid(p.owner),
+        pg_has_role(p.owner, current_user, 'MEMBER'), pg_has_role(p.owner, 'MEMBER'), to_regrole('headgate_as_' || p.owner) IS NOT NULL), 0) AS hash
+      FROM (SELECT c.relation, c.relation, c.owner FROM counted c WHERE c.counts UNION ALL SELECT p.relation, p.oid, p.owner FROM part p)
+        AS p (relation, oid, owner) GROUP BY p.owner
+    ) AS o CROSS JOIN LATERAL unnest(o.relations, o.oids) AS u (relation, oid)
     UNION ALL
-    SELECT w.relation, 3, a.attnum, concat_ws(' ', a.xmin, d.xmin, t.xmin, n.xmin)
-    FROM looked w
-    JOIN pg_attribute a ON a.attrelid = w.relation AND a.attnum > 0
-    LEFT JOIN pg_attrdef d ON a.atthasdef AND d.adrelid = a.attrelid AND d.adnum = a.attnum
-    LEFT JOIN pg_type t ON t.oid = a.atttypid
-    LEFT JOIN pg_namespace n ON n.oid = t.typnamespace
-    UNION ALL
-    SELECT w.relation, 4, i.indexrelid::bigint, i.xmin::text
-    FROM looked w JOIN pg_index i ON i.indrelid = w.relation
-      AND (i.indisprimary OR i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
-    UNION ALL
-    -- Whose code a table runs as well: its checks and triggers.
-    SELECT w.relation, 5, k.oid::bigint, k.xmin::text FROM looked w JOIN pg_constraint k ON k.conrelid = w.relation AND k.contype = 'c'
-    UNION ALL
-    SELECT w.relation, 6, t.oid::bigint, t.xmin::text FROM looked w JOIN pg_trigger t ON t.tgrelid = w.relation
-    UNION ALL
-    SELECT w.relation, 7, b.position, concat_ws(' ', b.xmin, s.xmin)
-    FROM looked w JOIN headgate.webhook_table_secret b ON b.relation = w.relation JOIN headgate.secret s ON s.id = b.secret_id
+    SELECT b.relation, 3, b.position, hash_record_extended(ROW(b.xmin, (SELECT s.xmin FROM headgate.secret s WHERE s.id = b.secret_id)), 0)
+    FROM headgate.webhook_table_secret b
     UNION ALL
     -- A superuser's secret is believed more, and not every owner may use it, see catalog_rows.
-    SELECT w.relation, 8, 0, concat_ws(' ', i.xmin, s.xmin, r.rolsuper, headgate.may_use(c.relowner, s.owner_oid))
-    FROM looked w JOIN headgate.webhook_into i ON i.relation = w.relation JOIN pg_class c ON c.oid = w.relation
-    JOIN headgate.secret s ON s.id = i.secret_id LEFT JOIN pg_roles r ON r.oid = s.owner_oid
+    SELECT i.relation, 4, 0, (
+      SELECT hash_record_extended(ROW(i.xmin, s.xmin, (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = s.owner_oid),
+        headgate.may_use((SELECT c.relowner FROM pg_class c WHERE c.oid = i.relation), s.owner_oid)), 0)
+      FROM headgate.secret s WHERE s.id = i.secret_id) FROM headgate.webhook_into i
     UNION ALL
-    SELECT w.relation, 9, a.position, concat_ws(' ', a.xmin, a.seal_id) FROM looked w JOIN headgate.webhook_answer a ON a.relation = w.relation
+    SELECT a.relation, 5, a.position, hash_record_extended(ROW(a.xmin, a.seal_id), 0) FROM headgate.webhook_answer a
     UNION ALL
-    SELECT w.relation, 10, b.answer::bigint << 32 | b.position, concat_ws(' ', b.xmin, s.xmin)
-    FROM looked w JOIN headgate.webhook_answer_secret b ON b.relation = w.relation JOIN headgate.secret s ON s.id = b.secret_id
+    SELECT b.relation, 6, b.answer::bigint << 32 | b.position,
+      hash_record_extended(ROW(b.xmin, (SELECT s.xmin FROM headgate.secret s WHERE s.id = b.secret_id)), 0) FROM headgate.webhook_answer_secret b
     UNION ALL
-    SELECT w.relation, 11, 0, p.xmin::text FROM looked w JOIN headgate.webhook_private p ON p.relation = w.relation
+    SELECT p.relation, 7, 0, hash_record_extended(ROW(p.xmin), 0) FROM headgate.webhook_private p
   )
-  -- The sum of two hashes needs no order, which would take as long as everything else.
-  SELECT f.relation, concat_ws(' ', sum(hashtextextended(f.text, f.place << 8 | f.kind)), sum(hashtextextended(f.text, ~(f.place << 8 | f.kind))))
-  FROM fact f GROUP BY f.relation HAVING min(f.kind) = 1
+  -- The sum of hashes needs no order, which would take as long as everything else.
+  SELECT f.relation, sum(hash_record_extended(ROW(f.kind, f.place, f.hash), 0))::text
+  FROM fact f WHERE table_versions.among IS NULL OR f.relation = ANY (table_versions.among)
+  GROUP BY f.relation HAVING min(f.kind) = 1
   UNION ALL
-  SELECT o.relation, '' FROM headgate.counted() AS o
-  WHERE NOT o.counts AND (table_versions.among IS NULL OR o.relation = ANY (table_versions.among))
+  SELECT c.relation, '' FROM counted c WHERE NOT c.counts
   UNION ALL
-  SELECT 0::oid, md5(concat_ws(';', (
-    SELECT string_agg(concat_ws(' ', r.oid, r.rolname), ',' ORDER BY r.oid)
-    FROM pg_roles r WHERE r.oid IN (SELECT s.owner_oid FROM headgate.secret s UNION SELECT t.owner_oid FROM headgate.token t)), (
-    SELECT string_agg(w.relation::oid::text, ',' ORDER BY w.relation::oid)
-    FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation))))
-  WHERE table_versions.among IS NULL
+  SELECT 0::oid, concat((
+    SELECT sum(hash_record_extended(ROW(r.oid, r.rolname), 0))
+    FROM pg_roles r WHERE r.oid IN (SELECT s.owner_oid FROM headgate.secret s UNION SELECT t.owner_oid FROM headgate.token t)), ';', (
+    SELECT string_agg(c.relation::text, ' ' ORDER BY c.relation) FROM counted c WHERE c.counts IS NULL))
+  WHERE table_versions.among IS NULL;
+END
+$body$;
+
+-- The one question that is put again and again. `snapshot`, `fingerprint`: the last answer. Returns NULL as the snapshot if no transaction has
+-- changed anything since, and as `versions` if no version is another one.
+CREATE OR REPLACE FUNCTION headgate.look(INOUT snapshot text, INOUT fingerprint text, OUT versions text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  known text := fingerprint;
+BEGIN
+  IF snapshot = pg_current_snapshot()::text THEN
+    snapshot := NULL;
+    RETURN;
+  END IF;
+  snapshot := pg_current_snapshot()::text;
+  SELECT string_agg(concat(v.relation, ' ', v.version), ',' ORDER BY v.relation) INTO versions FROM headgate.table_versions() AS v;
+  fingerprint := encode(sha256(convert_to(versions, 'UTF8')), 'hex');
+  IF fingerprint = known THEN
+    versions := NULL;
+  END IF;
+END
 $body$;
 
 -- Citus adds a local table to its metadata by turning it into the one shard of a new table of the same name, and hides shards from

@@ -52,7 +52,7 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   ON CONFLICT ON CONSTRAINT webhook_private_pkey DO UPDATE SET places = excluded.places
 $body$;
 
--- `given`: {relation, options, into, includes, private, document, collect, validation, schemas}; `into`: a secret, as written in SQL
+-- `given`: {relation, options, into, includes, private, document, collect, validation, answers}; `into`: a secret, as written in SQL
 CREATE OR REPLACE FUNCTION headgate.do_register(me oid, relation oid, given jsonb, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -65,9 +65,9 @@ BEGIN
   -- Rows of an older table that had the same oid.
   DELETE FROM headgate.webhook_table w WHERE w.relation = do_register.relation;
   DELETE FROM headgate.tombstone t WHERE t.relation = do_register.relation;
-  INSERT INTO headgate.webhook_table (relation, payload, options, document, includes, collect, seal_form)
+  INSERT INTO headgate.webhook_table (relation, payload, options, document, includes, collect)
   VALUES (relation, coalesce(chosen ->> 'column', 'payload'), given -> 'options', chosen, given -> 'includes',
-    nullif(given -> 'collect', 'null'), 2);
+    nullif(given -> 'collect', 'null'));
   PERFORM headgate.keep_private(relation, given -> 'private');
   FOR writer IN SELECT w.name FROM headgate.writer_role w LOOP
     CALL headgate.admit(do_register.relation, writer);
@@ -81,6 +81,9 @@ BEGIN
   IF jsonb_typeof(given -> 'validation') = 'object' THEN
     PERFORM headgate.do_validate(me, relation, given -> 'validation', caller_schemas);
     PERFORM headgate.warn(relation, given -> 'validation');
+  END IF;
+  IF jsonb_typeof(given -> 'answers') = 'array' THEN
+    PERFORM headgate.do_answers(me, relation, given -> 'answers', 'replace', caller_schemas);
   END IF;
 END
 $body$;
@@ -102,7 +105,7 @@ BEGIN
   END IF;
   DELETE FROM headgate.webhook_table_secret b WHERE b.relation = do_validate.relation;
   IF validation IS NULL THEN
-    UPDATE headgate.webhook_table w SET expression = NULL, sealed_expression = NULL, seal_id = NULL, seal_form = 2
+    UPDATE headgate.webhook_table w SET expression = NULL, sealed_expression = NULL, seal_id = NULL
     WHERE w.relation = do_validate.relation;
     RETURN;
   ELSIF validation ->> 'expression' IS NULL OR validation ->> 'sealed' IS NULL OR validation ->> 'sealId' IS NULL THEN
@@ -123,8 +126,7 @@ BEGIN
     payload = coalesce(used_name, body_name),
     expression = validation ->> 'expression',
     sealed_expression = validation ->> 'sealed',
-    seal_id = (validation ->> 'sealId')::uuid,
-    seal_form = 2
+    seal_id = (validation ->> 'sealId')::uuid
   WHERE w.relation = do_validate.relation;
   INSERT INTO headgate.webhook_table_secret (relation, position, alias, secret_id)
   SELECT do_validate.relation, s.position::int, s.it ->> 'name',

@@ -49,7 +49,7 @@ $body$;
 CREATE OR REPLACE FUNCTION headgate.retry_rejected(id bigint, force boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
-  INSERT INTO headgate.request (action, given) VALUES ('retry', jsonb_build_object('id', id, 'force', coalesce(force, false)));
+  CALL headgate.ask('retry', jsonb_build_object('id', id, 'force', coalesce(force, false)));
   RETURN current_setting('headgate.answer');
 END
 $body$;
@@ -58,7 +58,7 @@ $body$;
 CREATE OR REPLACE FUNCTION headgate.forget_rejected(id bigint) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
-  INSERT INTO headgate.request (action, given) VALUES ('forget', jsonb_build_object('id', id));
+  CALL headgate.ask('forget', jsonb_build_object('id', id));
   RETURN current_setting('headgate.answer')::boolean;
 END
 $body$;
@@ -76,8 +76,7 @@ $body$;
 CREATE OR REPLACE FUNCTION headgate.forget_ignored_keys(relation regclass) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
-  INSERT INTO headgate.request (action, given)
-  VALUES ('forget ignored keys', jsonb_build_object('relation', relation::oid::bigint));
+  CALL headgate.ask('forget ignored keys', jsonb_build_object('relation', relation::oid::bigint));
   RETURN current_setting('headgate.answer')::boolean;
 END
 $body$;

@@ -10,15 +10,14 @@ BEGIN
   FOR private IN
     SELECT p.oid::regprocedure AS signature FROM pg_proc p
     WHERE p.pronamespace = 'headgate'::regnamespace AND has_function_privilege('public', p.oid, 'EXECUTE') AND p.proname <> ALL (ARRAY[
-      'add_answers', 'add_includes', 'added', 'admit', 'admit_writer', 'alter_answering_table', 'alter_formed_secret', 'alter_learning_secret', 'alter_options',
-      'alter_secret', 'alter_webhook_table', 'answer_clauses', 'are_includes', 'are_places', 'base_type', 'body_columns', 'choose_collect',
-      'choose_document', 'column_definition', 'confirm', 'create_answering_table', 'create_formed_secret', 'create_learning_secret',
-      'create_secret', 'create_token', 'create_webhook_table', 'describe', 'distribute', 'distributing_column', 'distribution',
-      'document_option', 'drop_answer',
-      'drop_secret', 'drop_token', 'drop_validate', 'explain_validate', 'flush', 'forget_ignored_keys', 'forget_rejected',
-      'hold_code', 'hold_inert', 'identity_options', 'is_place', 'join_schema', 'keep_empty', 'lacks_login', 'may_bury', 'may_insert', 'may_select', 'natural_distribution', 'natural_document', 'open_kept', 'open_learning', 'open_table', 'option_window', 'own_sequence', 'owns_table', 'path_part', 'place', 'place_includes', 'place_private', 'private_columns', 'private_places',
-      'placed', 'placed_anew', 'quantile', 'refuse_beside_into', 'refuse_unfilled_key', 'refuse_unversioned', 'retry_rejected', 'serial_name', 'set_answers', 'set_validation',
-      'show_create_table', 'show_endpoints', 'show_secrets', 'show_spool', 'show_tables', 'show_tokens', 'stays', 'store_values', 'takes_body', 'try_condition', 'webhook_clauses'])
+      'add_includes', 'added', 'admit', 'admit_writer', 'alter_checks', 'alter_options', 'answer_clauses', 'are_includes', 'are_places', 'ask',
+      'base_type', 'body_columns', 'choose_collect', 'choose_document', 'column_definition', 'confirm', 'create_token', 'create_webhook_table',
+      'describe', 'distribute', 'distributing_column', 'distribution', 'document_option', 'drop_check', 'explain_validate', 'flush',
+      'forget_ignored_keys', 'forget_rejected', 'hold_code', 'hold_inert', 'identity_options', 'is_place', 'join_schema', 'keep_empty', 'lacks_login',
+      'may_bury', 'may_with_all', 'natural_distribution', 'natural_document', 'open_kept', 'open_table', 'option_window', 'own_sequence',
+      'owns_table', 'path_part', 'place', 'place_includes', 'place_private', 'placed', 'placed_anew', 'private_columns', 'private_places', 'quantile',
+      'refuse_beside_into', 'refuse_unfilled_key', 'refuse_unversioned', 'retry_rejected', 'serial_name', 'show_create_table', 'show_endpoints',
+      'show_secrets', 'show_spool', 'show_tables', 'show_tokens', 'stays', 'store_values', 'takes_body', 'try_condition', 'webhook_clauses'])
   LOOP
     EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', private.signature);
   END LOOP;

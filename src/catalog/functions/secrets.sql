@@ -1,29 +1,31 @@
--- Secrets: who owns them, what headgate.request is asked for (`me` is the role that asks), and what the SQL port calls.
+-- Secrets: who owns them, and what headgate.request is asked for (`me` is the role that asks).
 
--- On the server that the oids belong to, names are updated from the roles, except those of secrets that a role is changing; on another
--- server the roles are looked up once, by name.
+-- Of secrets and tokens. On the server that the oids belong to, names are updated from the roles, except those of rows that a role is changing; on
+-- another server the roles are looked up once, by name.
 CREATE OR REPLACE FUNCTION headgate.keep_owners() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   here text := headgate.cluster_identity();
+  elsewhere boolean := here IS DISTINCT FROM (SELECT c.identity FROM headgate.cluster c);
+  owned text;
 BEGIN
-  PERFORM headgate.keep_token_owners(here IS DISTINCT FROM (SELECT c.identity FROM headgate.cluster c));
-  IF here IS DISTINCT FROM (SELECT c.identity FROM headgate.cluster c) THEN
-    UPDATE headgate.secret s SET owner_oid = (SELECT r.oid FROM pg_roles r WHERE r.rolname = s.owner);
+  FOREACH owned IN ARRAY ARRAY['headgate.secret', 'headgate.token'] LOOP
+    IF elsewhere THEN
+      EXECUTE format('UPDATE %s s SET owner_oid = (SELECT r.oid FROM pg_roles r WHERE r.rolname = s.owner)', owned);
+    END IF;
+    EXECUTE format($sql$
+      UPDATE %1$s s SET owner = known.rolname, owner_oid = known.oid
+      FROM (
+        SELECT same.id, r.rolname, r.oid FROM %1$s same LEFT JOIN pg_roles r ON r.oid = same.owner_oid
+        WHERE same.owner IS DISTINCT FROM r.rolname OR same.owner_oid IS DISTINCT FROM r.oid
+        FOR NO KEY UPDATE OF same SKIP LOCKED
+      ) AS known WHERE s.id = known.id$sql$, owned);
+  END LOOP;
+  IF elsewhere THEN
     DELETE FROM headgate.cluster;
     INSERT INTO headgate.cluster (identity) VALUES (here);
     PERFORM headgate.new_channels();
-  ELSIF NOT EXISTS (
-    SELECT FROM headgate.secret s LEFT JOIN pg_roles r ON r.oid = s.owner_oid WHERE s.owner IS DISTINCT FROM r.rolname
-  ) THEN
-    RETURN;
   END IF;
-  UPDATE headgate.secret s SET owner = known.rolname, owner_oid = known.oid
-  FROM (
-    SELECT same.id, r.rolname, r.oid FROM headgate.secret same LEFT JOIN pg_roles r ON r.oid = same.owner_oid
-    WHERE same.owner IS DISTINCT FROM r.rolname OR same.owner_oid IS DISTINCT FROM r.oid
-    FOR NO KEY UPDATE OF same SKIP LOCKED
-  ) AS known WHERE s.id = known.id;
 END
 $body$;
 
@@ -58,7 +60,7 @@ BEGIN
 END
 $body$;
 
--- `given`: {schema, name, backend, sealId, sealed, schemas, ifNotExists}
+-- `given`: {schema, name, backend, sealId, sealed, ifNotExists}, and as for headgate.note_value()
 CREATE OR REPLACE FUNCTION headgate.do_create_secret(me oid, given jsonb, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -87,6 +89,7 @@ BEGIN
       RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = format('secret "%s" already exists', secret_name);
     END IF;
   END IF;
+  PERFORM headgate.note_value(given);
 END
 $body$;
 
@@ -97,33 +100,8 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
     seal_id = (given ->> 'sealId')::uuid,
     sealed = given ->> 'sealed',
     altered_at = now()
-  WHERE s.id = (SELECT headgate.find_secret(me, given ->> 'schema', given ->> 'name', caller_schemas))
-$body$;
-
--- `given`: {schema, name, backend, sealId, sealed, schemas, ifNotExists, forms}, or with `learn`
-CREATE OR REPLACE FUNCTION headgate.do_create_formed_secret(me oid, given jsonb, caller_schemas text[]) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  PERFORM headgate.do_create_secret(me, given, caller_schemas);
-  -- One that was there before keeps its value, and its forms.
-  INSERT INTO headgate.secret_form (secret_id, forms)
-  SELECT s.id, ARRAY(SELECT jsonb_array_elements_text(given -> 'forms')) FROM headgate.secret s
-  WHERE s.seal_id = (given ->> 'sealId')::uuid
-  ON CONFLICT DO NOTHING;
-  PERFORM headgate.open_learning(given);
-END
-$body$;
-
-CREATE OR REPLACE FUNCTION headgate.do_alter_formed_secret(me oid, given jsonb, caller_schemas text[]) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  PERFORM headgate.do_alter_secret(me, given, caller_schemas);
-  INSERT INTO headgate.secret_form AS f (secret_id, forms)
-  SELECT s.id, ARRAY(SELECT jsonb_array_elements_text(given -> 'forms')) FROM headgate.secret s
-  WHERE s.seal_id = (given ->> 'sealId')::uuid
-  ON CONFLICT (secret_id) DO UPDATE SET forms = excluded.forms;
-  PERFORM headgate.open_learning(given);
-END
+  WHERE s.id = (SELECT headgate.find_secret(me, given ->> 'schema', given ->> 'name', caller_schemas));
+  SELECT headgate.note_value(given)
 $body$;
 
 CREATE OR REPLACE FUNCTION headgate.do_drop_secret(me oid, given jsonb, caller_schemas text[]) RETURNS void
@@ -161,47 +139,6 @@ EXCEPTION WHEN foreign_key_violation THEN
     DETAIL = users,
     HINT = 'Drop the tables, or give them another VALIDATE with ALTER TABLE ... VALIDATE, and ALTER TABLE ... DROP ANSWER, first.';
 END
-$body$;
-
-CREATE OR REPLACE PROCEDURE headgate.create_secret(
-  secret_schema text, secret_name text, if_not_exists boolean, backend text, seal_id uuid, sealed text,
-  caller_schemas name[])
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  INSERT INTO headgate.request (action, given) VALUES ('create secret', jsonb_build_object(
-    'schema', secret_schema, 'name', secret_name, 'ifNotExists', if_not_exists, 'backend', backend,
-    'sealId', seal_id, 'sealed', sealed, 'schemas', caller_schemas))
-$body$;
-
-CREATE OR REPLACE PROCEDURE headgate.alter_secret(
-  secret_schema text, secret_name text, backend text, seal_id uuid, sealed text, caller_schemas name[])
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  INSERT INTO headgate.request (action, given) VALUES ('alter secret', jsonb_build_object(
-    'schema', secret_schema, 'name', secret_name, 'backend', backend, 'sealId', seal_id, 'sealed', sealed,
-    'schemas', caller_schemas))
-$body$;
-
-CREATE OR REPLACE PROCEDURE headgate.drop_secret(
-  secret_schema text, secret_name text, if_exists boolean, caller_schemas name[])
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  INSERT INTO headgate.request (action, given) VALUES ('drop secret', jsonb_build_object(
-    'schema', secret_schema, 'name', secret_name, 'ifExists', if_exists, 'schemas', caller_schemas))
-$body$;
-
-CREATE OR REPLACE PROCEDURE headgate.create_formed_secret(
-  secret_schema text, secret_name text, if_not_exists boolean, backend text, seal_id uuid, sealed text, forms text[],
-  caller_schemas name[])
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  INSERT INTO headgate.request (action, given) VALUES ('create formed secret', jsonb_build_object(
-    'schema', secret_schema, 'name', secret_name, 'ifNotExists', if_not_exists, 'backend', backend,
-    'sealId', seal_id, 'sealed', sealed, 'forms', forms, 'schemas', caller_schemas))
-$body$;
-
-CREATE OR REPLACE PROCEDURE headgate.alter_formed_secret(
-  secret_schema text, secret_name text, backend text, seal_id uuid, sealed text, forms text[], caller_schemas name[])
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  INSERT INTO headgate.request (action, given) VALUES ('alter formed secret', jsonb_build_object(
-    'schema', secret_schema, 'name', secret_name, 'backend', backend, 'sealId', seal_id, 'sealed', sealed,
-    'forms', forms, 'schemas', caller_schemas))
 $body$;
 
 CREATE OR REPLACE FUNCTION headgate.show_secrets() RETURNS TABLE ("Name" text, "Schema" text, "Backend" text, "Learned" text)

@@ -146,10 +146,7 @@ DECLARE
   lines jsonb := explained -> (relation::oid::text);
 BEGIN
   PERFORM headgate.open_table(relation, table_name, false);
-  IF NOT EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = explain_validate.relation) THEN
-    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
-      HINT = 'A webhook table is made with CREATE TABLE ... WITH (connector = ''webhook'').';
-  ELSIF lines IS NULL THEN
+  IF lines IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = '55000',
       MESSAGE = format('table "%s" cannot be explained before the transaction that made or renamed it is committed', table_name),
       HINT = 'COMMIT first: until then no request finds the table either.';

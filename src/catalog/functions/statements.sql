@@ -1,7 +1,13 @@
 -- Webhook tables, as Headgate's statements create and change them. The SQL port calls these functions as the client's own
 -- role; for changes of the catalog they insert into headgate.request.
 
--- Refuses unless `relation` exists and is the caller's. False: it does not exist and IF EXISTS was given.
+-- What the SQL port, and procedures that it calls, ask of the catalog in the client's name.
+CREATE OR REPLACE PROCEDURE headgate.ask(action text, given jsonb, caller_schemas name[] DEFAULT NULL)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  INSERT INTO headgate.request (action, given) VALUES (action, given || jsonb_build_object('schemas', caller_schemas))
+$body$;
+
+-- Refuses unless `relation` is a webhook table and the caller's. False: it does not exist and IF EXISTS was given.
 CREATE OR REPLACE FUNCTION headgate.open_table(relation regclass, table_name text, if_exists boolean) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
@@ -14,6 +20,9 @@ BEGIN
   END IF;
   IF headgate.owns_table(relation) IS NOT TRUE THEN
     RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('must be owner of table %s', table_name);
+  ELSIF NOT EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = open_table.relation) THEN
+    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
+      HINT = 'A webhook table is made with CREATE TABLE ... WITH (connector = ''webhook'').';
   END IF;
   RETURN true;
 END
@@ -21,10 +30,10 @@ $body$;
 
 -- `statement` is the client's CREATE TABLE without the parts that PostgreSQL does not know; it runs under the client's
 -- own search_path. It never contains IF NOT EXISTS, which is handled here, so that a table that already exists is never
--- made a webhook table.
+-- made a webhook table. `validation`, `answers`: as for headgate.do_validate() and headgate.do_answers(); null: none.
 CREATE OR REPLACE PROCEDURE headgate.create_webhook_table(
   statement text, table_schema text, table_name text, if_not_exists boolean, options jsonb, includes jsonb,
-  document text, validation jsonb, caller_path text, caller_schemas name[])
+  document text, validation jsonb, answers jsonb, caller_path text, caller_schemas name[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   place name := coalesce(table_schema, caller_schemas[1]);
@@ -80,11 +89,10 @@ BEGIN
   END IF;
   made := headgate.distribute(made, placed, chosen, headgate.natural_distribution(made) || options);
   PERFORM headgate.refuse_unversioned(made, options -> 'version_places', placed, chosen, options);
-  INSERT INTO headgate.request (action, given) VALUES ('register', jsonb_build_object(
+  CALL headgate.ask('register', jsonb_build_object(
     'relation', made::oid::bigint, 'options', options - '{collect_into,distribute,shards,into,private,version_places}'::text[], 'into', options -> 'into',
     'includes', placed, 'document', chosen, 'private', private,
-    'collect', headgate.choose_collect(made, placed || private, chosen, options), 'validation', validation,
-    'schemas', caller_schemas));
+    'collect', headgate.choose_collect(made, placed || private, chosen, options), 'validation', validation, 'answers', answers), caller_schemas);
   IF headgate.lacks_login(made) THEN
     RAISE NOTICE USING
       MESSAGE = format('rows of table "%s" run code of its owner, for whom Headgate cannot log in: they are refused until it can', table_name),
@@ -110,46 +118,46 @@ BEGIN
 END
 $body$;
 
--- `validation`: as for headgate.do_validate(); null: no check.
-CREATE OR REPLACE PROCEDURE headgate.set_validation(relation regclass, validation jsonb, caller_schemas name[])
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  INSERT INTO headgate.request (action, given) VALUES ('validate', jsonb_build_object(
-    'relation', relation::oid::bigint, 'validation', validation, 'schemas', caller_schemas))
-$body$;
-
-CREATE OR REPLACE PROCEDURE headgate.alter_webhook_table(
-  relation regclass, table_name text, if_exists boolean, validation jsonb, caller_schemas name[])
+-- `checks`: {validation} and {answers, how}, as for headgate.do_validate() and headgate.do_answers(); what is absent stays.
+CREATE OR REPLACE PROCEDURE headgate.alter_checks(relation regclass, table_name text, if_exists boolean, checks jsonb, caller_schemas name[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  given jsonb := checks || jsonb_build_object('relation', relation::oid::bigint);
 BEGIN
   IF NOT headgate.open_table(relation, table_name, if_exists) THEN
     RETURN;
   END IF;
-  IF NOT EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = alter_webhook_table.relation) THEN
-    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
-      HINT = 'A webhook table is made with CREATE TABLE ... WITH (connector = ''webhook'').';
-  END IF;
   -- Not against writers: their requests were checked by the expression of the moment they arrived.
   EXECUTE format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
-  IF validation ->> 'changed' IS NOT NULL AND EXISTS (SELECT FROM headgate.webhook_table w
-      WHERE w.relation = alter_webhook_table.relation AND w.expression <> validation ->> 'expression') THEN
-    RAISE NOTICE USING MESSAGE = validation ->> 'changed', HINT = 'SHOW CREATE TABLE shows the check that the table has now.';
+  IF checks ? 'validation' THEN
+    IF checks #>> '{validation,changed}' IS NOT NULL AND EXISTS (SELECT FROM headgate.webhook_table w
+        WHERE w.relation = alter_checks.relation AND w.expression <> checks #>> '{validation,expression}') THEN
+      RAISE NOTICE USING MESSAGE = checks #>> '{validation,changed}', HINT = 'SHOW CREATE TABLE shows the check that the table has now.';
+    END IF;
+    CALL headgate.ask('validate', given, caller_schemas);
   END IF;
-  CALL headgate.set_validation(relation, validation, caller_schemas);
+  IF checks ? 'answers' THEN
+    CALL headgate.ask('answers', given, caller_schemas);
+  END IF;
 END
 $body$;
 
--- ALTER TABLE t DROP validate is also how PostgreSQL drops a column of that name, and remains so for any other table.
-CREATE OR REPLACE PROCEDURE headgate.drop_validate(
-  relation regclass, table_name text, if_exists boolean, statement text, caller_path text)
+-- ALTER TABLE t DROP validate, or answer (`part`), is also how PostgreSQL drops a column of that name, and remains so for any other table, and for a table
+-- that has such a column and no ANSWER.
+CREATE OR REPLACE PROCEDURE headgate.drop_check(
+  relation regclass, table_name text, if_exists boolean, part text, statement text, caller_path text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
-  IF relation IS NULL
-     OR NOT EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = drop_validate.relation) THEN
+  IF relation IS NULL OR NOT EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = drop_check.relation)
+    OR part = 'answer' AND NOT EXISTS (SELECT FROM headgate.webhook_answer a WHERE a.relation = drop_check.relation)
+      AND EXISTS (SELECT FROM pg_attribute c WHERE c.attrelid = drop_check.relation AND c.attname = 'answer' AND NOT c.attisdropped)
+  THEN
     PERFORM set_config('search_path', caller_path, true);
     EXECUTE statement;
     RETURN;
   END IF;
-  CALL headgate.alter_webhook_table(relation, table_name, if_exists, NULL, NULL);
+  CALL headgate.alter_checks(relation, table_name, if_exists,
+    CASE part WHEN 'answer' THEN '{"answers": [], "how": "replace"}' ELSE '{"validation": null}' END::jsonb, NULL);
 END
 $body$;
 
@@ -168,10 +176,6 @@ BEGIN
   EXECUTE format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
   SELECT w.options, w.includes, w.document, headgate.private_places(w.relation) AS private, headgate.placed(w.relation, w.collect) AS collected INTO made
   FROM headgate.webhook_table w WHERE w.relation = alter_options.relation;
-  IF NOT FOUND THEN
-    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
-      HINT = 'A webhook table is made with CREATE TABLE ... WITH (connector = ''webhook'').';
-  END IF;
   IF EXISTS (SELECT FROM headgate.webhook_into i WHERE i.relation = alter_options.relation) THEN
     PERFORM headgate.refuse_beside_into(relation, changes);
   END IF;
@@ -196,7 +200,7 @@ BEGIN
   END IF;
   private := CASE WHEN changes ? 'private'
     THEN headgate.place_private(relation, made.includes, made.document, (changes ->> 'private')::jsonb) ELSE made.private END;
-  INSERT INTO headgate.request (action, given) VALUES ('options', jsonb_build_object(
+  CALL headgate.ask('options', jsonb_build_object(
     'relation', relation::oid::bigint, 'options', merged - '{collect_into,private}'::text[], 'private', private,
     'collect', headgate.choose_collect(relation, made.includes || private, made.document, merged)));
 END
@@ -218,10 +222,7 @@ BEGIN
   EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
   SELECT w.includes, headgate.placed(w.relation, w.document) AS document, headgate.placed(w.relation, w.collect) AS collected INTO made
   FROM headgate.webhook_table w WHERE w.relation = add_includes.relation;
-  IF NOT FOUND THEN
-    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
-      HINT = 'A webhook table is made with CREATE TABLE ... WITH (connector = ''webhook'').';
-  ELSIF EXISTS (SELECT FROM headgate.webhook_into i WHERE i.relation = add_includes.relation) THEN
+  IF EXISTS (SELECT FROM headgate.webhook_into i WHERE i.relation = add_includes.relation) THEN
     RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'columns of a table with the option into cannot be changed',
       HINT = 'Create the table anew, with INCLUDE.';
   END IF;
@@ -239,7 +240,7 @@ BEGIN
       EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', relation, include ->> 'column', columns ->> (include ->> 'what'));
     END IF;
   END LOOP;
-  INSERT INTO headgate.request (action, given) VALUES ('includes', jsonb_build_object(
+  CALL headgate.ask('includes', jsonb_build_object(
     'relation', relation::oid::bigint, 'includes', made.includes || headgate.place_includes(relation, added)));
 END
 $body$;

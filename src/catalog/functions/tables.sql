@@ -173,8 +173,6 @@ BEGIN
     WHEN 'answers' THEN PERFORM headgate.do_answers(me, relation, given -> 'answers', given ->> 'how', schemas);
     WHEN 'create secret' THEN PERFORM headgate.do_create_secret(me, given, schemas);
     WHEN 'alter secret' THEN PERFORM headgate.do_alter_secret(me, given, schemas);
-    WHEN 'create formed secret' THEN PERFORM headgate.do_create_formed_secret(me, given, schemas);
-    WHEN 'alter formed secret' THEN PERFORM headgate.do_alter_formed_secret(me, given, schemas);
     WHEN 'drop secret' THEN PERFORM headgate.do_drop_secret(me, given, schemas);
     WHEN 'create token' THEN answer := headgate.do_create_token(me, given);
     WHEN 'drop token' THEN PERFORM headgate.do_drop_token(me, given);

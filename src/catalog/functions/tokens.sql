@@ -1,25 +1,14 @@
 -- Tokens of the events gateway: who owns them, what they may store or read, and what the SQL port calls.
 
--- Whether a role may, at this moment, insert any row into a table: false if a policy could refuse one.
-CREATE OR REPLACE FUNCTION headgate.may_insert(role oid, relation oid) RETURNS boolean
+-- Whether a role may, at this moment, do this with every row of a table (INSERT, SELECT: and every column): false if a policy could refuse or hide one.
+CREATE OR REPLACE FUNCTION headgate.may_with_all(role oid, relation oid, wanted text) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT coalesce((
-    SELECT has_schema_privilege(r.oid, c.relnamespace, 'USAGE') AND has_table_privilege(r.oid, c.oid, 'INSERT')
+    SELECT has_schema_privilege(r.oid, c.relnamespace, 'USAGE') AND has_table_privilege(r.oid, c.oid, wanted)
       AND (NOT c.relrowsecurity OR r.rolsuper OR r.rolbypassrls
         OR pg_has_role(r.oid, c.relowner, 'USAGE') AND NOT c.relforcerowsecurity)
-    FROM pg_class c JOIN pg_roles r ON r.oid = may_insert.role
-    WHERE c.oid = may_insert.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'), false)
-$body$;
-
--- Whether a role may, at this moment, read every row and column of a table: false if a policy could hide one.
-CREATE OR REPLACE FUNCTION headgate.may_select(role oid, relation oid) RETURNS boolean
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT coalesce((
-    SELECT has_schema_privilege(r.oid, c.relnamespace, 'USAGE') AND has_table_privilege(r.oid, c.oid, 'SELECT')
-      AND (NOT c.relrowsecurity OR r.rolsuper OR r.rolbypassrls
-        OR pg_has_role(r.oid, c.relowner, 'USAGE') AND NOT c.relforcerowsecurity)
-    FROM pg_class c JOIN pg_roles r ON r.oid = may_select.role
-    WHERE c.oid = may_select.relation AND c.relkind = 'r' AND c.relpersistence <> 't'), false)
+    FROM pg_class c JOIN pg_roles r ON r.oid = may_with_all.role
+    WHERE c.oid = may_with_all.relation AND (c.relkind = 'r' OR c.relkind = 'p' AND wanted = 'INSERT') AND c.relpersistence <> 't'), false)
 $body$;
 
 CREATE OR REPLACE FUNCTION headgate.refuse_token_table(me oid, relation oid, reads boolean) RETURNS void
@@ -35,7 +24,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('a token cannot be for "%s"', found_table.relname),
       HINT = CASE WHEN reads THEN 'A token FOR SELECT is for tables: no views and partitioned tables, and neither temporary tables nor those of the system.'
         ELSE 'A token is for tables, partitioned ones too: no views, and neither temporary tables nor those of the system.' END;
-  ELSIF (CASE WHEN reads THEN headgate.may_select(me, relation) ELSE headgate.may_insert(me, relation) END) IS NOT TRUE THEN
+  ELSIF headgate.may_with_all(me, relation, CASE WHEN reads THEN 'SELECT' ELSE 'INSERT' END) IS NOT TRUE THEN
     RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('permission denied for table %s', found_table.relname),
       HINT = CASE WHEN found_table.relrowsecurity THEN 'A token has no row-level security: only whom it does not hold for may make one.'
         WHEN reads THEN 'A role that creates a token FOR SELECT needs SELECT on its tables.'
@@ -116,22 +105,6 @@ BEGIN
 END
 $body$;
 
--- As headgate.keep_owners() does for secrets, which calls it. `elsewhere`: the oids are those of another server.
-CREATE OR REPLACE FUNCTION headgate.keep_token_owners(elsewhere boolean) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  IF elsewhere THEN
-    UPDATE headgate.token t SET owner_oid = (SELECT r.oid FROM pg_roles r WHERE r.rolname = t.owner);
-  END IF;
-  UPDATE headgate.token t SET owner = known.rolname, owner_oid = known.oid
-  FROM (
-    SELECT same.id, r.rolname, r.oid FROM headgate.token same LEFT JOIN pg_roles r ON r.oid = same.owner_oid
-    WHERE same.owner IS DISTINCT FROM r.rolname OR same.owner_oid IS DISTINCT FROM r.oid
-    FOR NO KEY UPDATE OF same SKIP LOCKED
-  ) AS known WHERE t.id = known.id;
-END
-$body$;
-
 -- What Headgate asks for requests of the events gateway, several at a time: the token with that hash (in hex; NULL: none was sent) and the
 -- tables into which its owner may insert now, or, `reading`, those that the owner of a token FOR SELECT may read now, and whether any token is for
 -- pages of that origin. A token whose owner is gone, or that has expired, does not count.
@@ -141,7 +114,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT a.n, t.id, t.origins, t.rate,
     ARRAY(SELECT k.relation::oid FROM headgate.token_table k
       WHERE k.token_id = t.id AND t.reads = reading
-        AND CASE WHEN reading THEN headgate.may_select(t.owner_oid, k.relation) ELSE headgate.may_insert(t.owner_oid, k.relation) END),
+        AND headgate.may_with_all(t.owner_oid, k.relation, CASE WHEN reading THEN 'SELECT' ELSE 'INSERT' END)),
     a.origin IS NOT NULL AND EXISTS (SELECT FROM headgate.token o WHERE o.origins @> ARRAY[a.origin])
   FROM ROWS FROM (unnest(hashes), unnest(page_origins)) WITH ORDINALITY AS a (hash, origin, n)
   LEFT JOIN headgate.token t ON t.hash = decode(a.hash, 'hex') AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp())
@@ -154,7 +127,7 @@ CREATE OR REPLACE FUNCTION headgate.create_token(token_name text, relations regc
 RETURNS TABLE ("Token" text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
-  INSERT INTO headgate.request (action, given) VALUES ('create token', jsonb_build_object(
+  CALL headgate.ask('create token', jsonb_build_object(
     'name', token_name, 'relations', to_jsonb(relations::oid[]), 'origins', origins, 'rate', rate, 'seconds', seconds));
   "Token" := current_setting('headgate.answer');
   PERFORM set_config('headgate.answer', '', true);
@@ -162,18 +135,13 @@ BEGIN
 END
 $body$;
 
-CREATE OR REPLACE PROCEDURE headgate.drop_token(token_name text, if_exists boolean)
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  INSERT INTO headgate.request (action, given) VALUES ('drop token', jsonb_build_object('name', token_name, 'ifExists', if_exists))
-$body$;
-
 CREATE OR REPLACE FUNCTION headgate.show_tokens()
 RETURNS TABLE ("Name" text, "Owner" text, "For" text, "Tables" text, "Origins" text, "Rate" text, "Created" timestamptz, "Expires" timestamptz)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT t.name, r.rolname::text, CASE WHEN t.reads THEN 'SELECT' ELSE 'INSERT' END, (
       SELECT string_agg(k.relation::text || CASE
-          WHEN t.reads AND NOT headgate.may_select(t.owner_oid, k.relation) THEN ' (its owner may not read)'
-          WHEN NOT t.reads AND NOT headgate.may_insert(t.owner_oid, k.relation) THEN ' (its owner may not insert)' ELSE '' END, ', ' ORDER BY k.relation::text)
+          WHEN headgate.may_with_all(t.owner_oid, k.relation, CASE WHEN t.reads THEN 'SELECT' ELSE 'INSERT' END) THEN ''
+          WHEN t.reads THEN ' (its owner may not read)' ELSE ' (its owner may not insert)' END, ', ' ORDER BY k.relation::text)
       FROM headgate.token_table k JOIN pg_class c ON c.oid = k.relation WHERE k.token_id = t.id),
     nullif(array_to_string(t.origins, ', '), ''), t.rate, date_trunc('second', t.created_at), date_trunc('second', t.expires_at)
   FROM headgate.token t LEFT JOIN pg_roles r ON r.oid = t.owner_oid

@@ -13,28 +13,11 @@ ALTER TABLE headgate.delivery ADD COLUMN IF NOT EXISTS claimed_by oid;
 
 -- Functions of owners, which stored their rows before.
 DO $body$
-DECLARE
-  former record;
 BEGIN
-  FOR former IN
-    SELECT n.nspname AS name FROM pg_namespace n
-    WHERE starts_with(n.nspname, 'headgate_owner_') AND n.nspowner = (SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user)
-  LOOP
-    EXECUTE format('DROP SCHEMA %I CASCADE', former.name);
-  END LOOP;
+  EXECUTE (SELECT coalesce(string_agg(format('DROP SCHEMA %I CASCADE;', n.nspname), ''), 'SELECT') FROM pg_namespace n
+    WHERE starts_with(n.nspname, 'headgate_owner_') AND n.nspowner = (SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user));
 END
 $body$;
 
--- What is asked about a table is asked by whoever stores its rows: those that stay are made again, for everybody.
-DO $body$
-DECLARE
-  asked record;
-BEGIN
-  FOR asked IN
-    SELECT p.oid::regprocedure AS signature FROM pg_proc p WHERE p.pronamespace = 'headgate'::regnamespace
-      AND p.proname IN ('confirm', 'hold', 'hold_inert', 'stays', 'store_together', 'trusts')
-  LOOP
-    EXECUTE format('DROP FUNCTION %s', asked.signature);
-  END LOOP;
-END
-$body$;
+-- What is asked about a table is asked by whoever stores its rows: these are made again, for everybody.
+DROP FUNCTION IF EXISTS headgate.confirm(text, oid, text, oid), headgate.hold_inert(text, oid, text), headgate.stays(text, oid, text, oid);

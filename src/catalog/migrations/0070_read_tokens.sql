@@ -3,6 +3,5 @@ ALTER TABLE headgate.token ADD COLUMN reads boolean NOT NULL DEFAULT false, ADD 
   ADD CONSTRAINT token_expires CHECK (reads = (expires_at IS NOT NULL));
 GRANT SELECT (reads, expires_at) ON headgate.token TO PUBLIC;
 
--- Those of the same name have other parameters or columns now.
-DROP FUNCTION IF EXISTS headgate.refuse_token_table(oid, oid);
+-- It has other columns now.
 DROP FUNCTION IF EXISTS headgate.show_tokens();

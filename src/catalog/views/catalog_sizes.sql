@@ -17,7 +17,7 @@ FROM (
   FROM headgate.webhook_table w
   JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
   JOIN pg_namespace n ON n.oid = c.relnamespace
-  JOIN headgate.counted() AS counted ON counted.relation = c.oid
+  JOIN headgate.counted_tables() AS counted ON counted.relation = c.oid
   CROSS JOIN LATERAL (
     SELECT sum(octet_length(b.alias) + octet_length(s.name) + octet_length(s.sealed)) AS bytes
     FROM (

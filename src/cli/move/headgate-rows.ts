@@ -12,6 +12,7 @@ import { MoveError } from './statements.ts';
 
 /** In the order of their references. */
 const relations = [
+  'key_check',
   'secret',
   'secret_form',
   'secret_learning',
@@ -51,6 +52,7 @@ export async function prepareHeadgate({ source, target }: Sides): Promise<void> 
   await migrate(target, migrations);
   const { rows } = await target.query<{ n: number }>('SELECT count(*)::int AS n FROM headgate.webhook_table');
   if ((rows[0]?.n ?? 0) > 0) throw new MoveError('the target already has webhook tables');
+  await target.query('DELETE FROM headgate.key_check');
 }
 
 export async function copyHeadgate({ source, target }: Sides): Promise<void> {

@@ -5,7 +5,7 @@
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
-import type { Catalog } from './catalog.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 
 interface Question {
   /** A token FOR SELECT is meant, and otherwise one FOR INSERT. */

@@ -13,9 +13,9 @@ import type { Limits } from '../config/limits.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { FetchedKeys } from '../types/target.ts';
-import { EvaluationError } from '../validate/errors.ts';
-import { publishedTokenKeys } from '../validate/jwt.ts';
-import type { PublishedKeys, TokenKeys } from '../validate/jwt.ts';
+import { EvaluationError } from './errors.ts';
+import { publishedTokenKeys } from './jwt.ts';
+import type { PublishedKeys, TokenKeys } from './jwt.ts';
 
 type Context = Pick<StageContext, 'clock' | 'limits' | 'observe'>;
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { askTokens } from './tokens.ts';
+import { askTokens } from './token-rights.ts';
 
 interface Asked {
   readonly database: string;

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { migrate, readMigrations } from './migrate.ts';
+import { migrate, readMigrations } from '../catalog/migrate.ts';
 
 test('a token is its role, wherever a dump takes it, and nobody when that is gone', async (t) => {
   const database = await testDatabase(t, { catalog: true });

@@ -5,8 +5,8 @@ import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import type { CryptoKey, JWK } from 'jose';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { printJson } from '../validate/jsonb.ts';
-import { publishedKey, verifyIssuedToken } from '../validate/jwt.ts';
+import { printJson } from './jsonb.ts';
+import { publishedKey, verifyIssuedToken } from './jwt.ts';
 import { KeySets } from './key-sets.ts';
 
 const url = 'https://login.example.com/jwks';

@@ -1,1 +1,0 @@
--- No table changes: functions do, by which what is bound to a webhook table goes to the table that takes its place (tables.sql, reading.sql).

@@ -1,1 +1,0 @@
--- No table changes: functions do, by which Citus distributes a webhook table (distributing.sql).

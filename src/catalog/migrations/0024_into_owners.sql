@@ -1,1 +1,0 @@
--- A target is usable while the table's owner may use its secret (views/catalog_rows.sql, functions/reading.sql).

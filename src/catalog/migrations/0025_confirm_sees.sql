@@ -1,1 +1,0 @@
--- headgate.confirm() sees what was committed while its statement waited (functions/committing.sql).

@@ -1,1 +1,0 @@
--- headgate.settle() and headgate.catalog_versions() wait for no role's lock (functions/reading.sql).

@@ -1,1 +1,0 @@
--- headgate.catalog_sizes counts checks and index expressions; headgate.counted() bounds what one owner's tables cost (functions/reading.sql).

@@ -1,1 +1,0 @@
--- Settings of the database change no name in a URL.

@@ -1,1 +1,0 @@
--- Defaults are shown, and rows given to Citus, in forms that mean the same under any settings.

@@ -1,1 +1,0 @@
--- Only the functions have changed: headgate.hold_code() looks for other tables only where foreign keys, partitions or views lead to them.

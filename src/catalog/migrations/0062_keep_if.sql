@@ -1,1 +1,0 @@
--- The option keep_if is tried when it is given (functions/statements.sql).

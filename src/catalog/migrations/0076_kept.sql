@@ -1,1 +1,0 @@
--- headgate.open_kept() opens what is kept of a table's requests, for EXPLAIN ALTER TABLE ... OVER (functions/kept.sql).
