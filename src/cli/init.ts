@@ -277,7 +277,12 @@ async function deliver(
     said(
       `a test delivery: ${status} ${good ? `and stored; ${gone === 1 ? 'its row was deleted again' : 'its row is still there'}` : plain(answer)}`,
     );
-    return good ? [] : [`the test delivery was answered ${status}: ${answer}`];
+    if (good) return [];
+    if (sender.signsUrl && url === signedUrl)
+      said(
+        `${sender.name} signs the URL that it calls: start Headgate with HEADGATE_PUBLIC_URL=https://<the public host>`,
+      );
+    return [`the test delivery was answered ${status}: ${answer}`];
   } catch (error) {
     // Whether it was stored is not known.
     await remove(sent.body).catch(() => 0);
