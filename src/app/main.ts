@@ -118,7 +118,7 @@ export async function openService({
 
   const tls = settings.listenTlsCert !== null;
   const doors = { listen: listen && { ...listen, tls }, sql, gateway: gateway.address, admin: admin.address };
-  await writePorts(settings.dataDir, { ...loginOf(engine), ...doors, ...made.doors }, closer);
+  await writePorts(settings.dataDir, { ...factsOf(engine, settings), ...doors, ...made.doors }, closer);
   const readiness = awaitReady(whyNotReady, observe, closer);
 
   let stopping: Promise<Stopped> | null = null;
@@ -143,6 +143,11 @@ export async function openService({
 function loginOf(engine: Engine): { readonly database: string; readonly role: string | undefined } {
   const { defaultDatabase: database } = engine;
   return { database, role: engine.clientConfig(database).user };
+}
+
+/** What a command has to know beside the ports. */
+function factsOf(engine: Engine, { publicUrl }: Settings): object {
+  return { ...loginOf(engine), ...(publicUrl !== null && { publicUrl }) };
 }
 
 function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: OpenWebhooks<WebhookDoor>) {

@@ -189,8 +189,8 @@ async function printEvent(
 
 /** `id`: of a refused request, as `headgate explain` takes it. */
 function fieldsOf({ id: _id, held: _held, atMs, arrivedAtMs, refusal, ...rest }: TailLine): object {
-  const [at, arrivedAt] = [atMs, arrivedAtMs].map((ms) => new Date(ms).toISOString());
-  return { at, arrivedAt, ...(refusal === undefined ? {} : { id: Number(refusal) }), ...rest };
+  const [at, received] = [atMs, arrivedAtMs].map((ms) => new Date(ms).toISOString());
+  return { at, received_at: received, ...(refusal === undefined ? {} : { id: Number(refusal) }), ...rest };
 }
 
 /** With the time of its arrival as ISO 8601. */

@@ -6,7 +6,7 @@ import { quoteIdentifier } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { within } from './session.ts';
 import type { CommandSession, Texts } from './session.ts';
-import { webhookUrl } from './find-headgate.ts';
+import { calledUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
 const list = `SELECT current_database()::text AS database, n.nspname::text AS schema, c.relname::text AS "table",
@@ -46,7 +46,7 @@ export async function endpointsCommand(where: Where, json: boolean, io: CommandI
   });
   const shown = rows.map(({ row, jobs }) => {
     const { database, schema, table, checked, secrets, rows: count, refused } = row;
-    const url = webhookUrl({ ...where, url: where.url ?? '' }, database ?? '', schema ?? '', table ?? '');
+    const url = calledUrl({ ...where, url: where.url ?? '' }, database ?? '', schema ?? '', table ?? '');
     const check = checked !== 't' ? 'none: anybody can write' : (secrets ?? 'without a secret');
     const named = { schema: schema ?? '', table: table ?? '', url };
     return {

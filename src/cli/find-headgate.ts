@@ -24,6 +24,8 @@ export interface Where {
   readonly dsn: string;
   /** Where webhooks go: scheme, host and port; null: unknown. */
   readonly url: string | null;
+  /** The same as senders call it (HEADGATE_PUBLIC_URL); absent: it is not known, or the same. */
+  readonly publicUrl?: string;
 }
 
 interface LocalPorts {
@@ -32,6 +34,7 @@ interface LocalPorts {
   /** The default database, and Headgate's own role there. */
   readonly database?: string;
   readonly role?: string;
+  readonly publicUrl?: string;
 }
 
 export async function whereOf(options: WhereOptions, dataDir: string): Promise<Where> {
@@ -46,7 +49,12 @@ export async function whereOf(options: WhereOptions, dataDir: string): Promise<W
     throw new PlainError(
       `no Headgate runs on ${dataDir}: headgate status shows those of this machine; name one with --data-dir, or one elsewhere with --dsn or --profile`,
     );
-  return { dsn, url: url === undefined || url === null ? null : baseOf(url) };
+  const isLocal = url !== undefined && url !== null && url === local?.url;
+  return {
+    dsn,
+    url: url === undefined || url === null ? null : baseOf(url),
+    ...(isLocal && local?.publicUrl !== undefined && { publicUrl: baseOf(local.publicUrl) }),
+  };
 }
 
 const configured = () => join(homedir(), '.config', 'headgate');
@@ -97,19 +105,21 @@ export async function portsAt(dataDir: string): Promise<readonly DoorAt[]> {
 }
 
 /** null: none runs there. */
-async function localAt(dataDir: string): Promise<{ dsn: string; url: string | null } | null> {
+async function localAt(dataDir: string): Promise<(Where & { readonly url: string | null }) | null> {
   try {
     const {
       sql,
       listen,
       role = 'root',
       database = 'dev',
+      publicUrl,
     } = JSON.parse(await readFile(join(dataDir, 'ports.json'), 'utf8')) as LocalPorts;
     if (sql === undefined) return null;
     const [user, name] = [role, database].map(encodeURIComponent);
     return {
       dsn: `postgresql://${user ?? ''}@${urlHost(reachable(sql.host))}:${sql.port}/${name ?? ''}`,
       url: listen === undefined || listen === null ? null : doorUrl(listen, listen.tls === true),
+      ...(typeof publicUrl === 'string' && { publicUrl }),
     };
   } catch {
     return null;
@@ -135,6 +145,11 @@ export function refuseRemote(url: URL, option: string, allowed: boolean): void {
   throw new PlainError(
     `${option}: ${url.host} is not this machine; --allow-remote allows sending received requests there`,
   );
+}
+
+/** The URL of a table as its sender has to call it. */
+export function calledUrl(where: Where, database: string, schema: string, table: string): string {
+  return webhookUrl({ ...where, url: where.publicUrl ?? where.url }, database, schema, table);
 }
 
 /** Where a table takes its webhooks. */

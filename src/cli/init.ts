@@ -10,9 +10,10 @@ import { PlainError } from '../kit/plain-error.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { bareIdentifier } from '../senders/identifier.ts';
 import { SendClient } from '../senders/send-client.ts';
-import { askOne, roundsOf } from '../senders/send-handshake.ts';
+import { askOne, moved, roundsOf } from '../senders/send-handshake.ts';
 import { dedupeText } from '../senders/dedupe.ts';
 import { hasEvent, senderTable } from '../senders/sender-table.ts';
+import type { HandshakeSender } from '../senders/send-handshake.ts';
 import type { Sender } from '../senders/sender.ts';
 import { typedSender } from '../senders/send-options.ts';
 import { signedRequest } from '../senders/senders.ts';
@@ -22,7 +23,7 @@ import type { CommandIo } from '../kit/terminal.ts';
 import { DatabaseFailure, rest, utcText, within } from './session.ts';
 import type { CommandSession } from './session.ts';
 import { interrupted } from './print.ts';
-import { webhookUrl } from './find-headgate.ts';
+import { calledUrl, webhookUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
 export interface InitOptions {
@@ -58,7 +59,9 @@ export async function initCommand(
     const schema = place.schema ?? at?.['schema'];
     if (schema === undefined || schema === null)
       throw new PlainError('no schema of the search_path exists: name one, as in --table public.events');
-    const url = webhookUrl(where, at?.['database'] ?? '', schema, place.table);
+    const database = at?.['database'] ?? '';
+    const own = webhookUrl(where, database, schema, place.table);
+    const url = calledUrl(where, database, schema, place.table);
     if ((await session.relation(place.sql)) !== null)
       throw new PlainError(`the table ${place.shown} already exists: choose another name with --table`);
     said(firstSteps(sender, url));
@@ -68,9 +71,9 @@ export async function initCommand(
     said(`table ${place.shown}, checked with secret ${place.shown}_secret`);
     const client = new SendClient();
     try {
-      const wrong = [...(await ask(client, sender, url, key, answerKey, said, io))];
+      const wrong = [...(await ask(client, sender, { url: own, signedUrl: url }, key, answerKey, said, io))];
       wrong.push(
-        ...(await deliver(client, sender, url, key, said, io, (body) =>
+        ...(await deliver(client, sender, { url: own, signedUrl: url }, key, said, io, (body) =>
           deleteTest(session, place.sql, body),
         )),
       );
@@ -93,6 +96,9 @@ export async function initCommand(
     }
   });
 }
+
+/** Where the tests go, and what the sender calls. */
+type Urls = Pick<HandshakeSender, 'url' | 'signedUrl'>;
 
 interface Place {
   readonly schema: string | null;
@@ -219,7 +225,7 @@ async function create(
 async function ask(
   client: SendClient,
   sender: Sender,
-  url: string,
+  urls: Urls,
   { signingKey }: Made,
   answerKey: string,
   said: (text: string) => void,
@@ -232,7 +238,7 @@ async function ask(
   )
     return [];
   const wrong: string[] = [];
-  const asker = { sender, url, signedUrl: url, signingKey, answerKey, headers: new Map<string, string>() };
+  const asker = { sender, ...urls, signingKey, answerKey, headers: new Map<string, string>() };
   for (const round of roundsOf(asker, io.random(16).toString('hex'), io.clock())) {
     const told = await askOne(round, client, io.elapsed, io.signal).catch((error: unknown) => ({
       wrong: reasonOf(error),
@@ -246,7 +252,7 @@ async function ask(
 async function deliver(
   client: SendClient,
   sender: Sender,
-  url: string,
+  { url, signedUrl }: Urls,
   { signingKey }: Made,
   said: (text: string) => void,
   io: CommandIo,
@@ -261,7 +267,8 @@ async function deliver(
   const id = io.random(16).toString('hex');
   const nowMs = io.clock();
   const body = Buffer.from(sender.example({ id, nowMs }));
-  const sent = signedRequest(sender, { method: 'POST', url, body, nowMs, signingKey, id });
+  const draft = { method: 'POST', url: signedUrl, body, nowMs, signingKey, id };
+  const sent = moved(signedRequest(sender, draft), signedUrl, url);
   try {
     // Ctrl-C does not end it: its row would stay.
     const { status, body: answer } = await client.send(sent, new AbortController().signal);
@@ -270,7 +277,12 @@ async function deliver(
     said(
       `a test delivery: ${status} ${good ? `and stored; ${gone === 1 ? 'its row was deleted again' : 'its row is still there'}` : plain(answer)}`,
     );
-    return good ? [] : [`the test delivery was answered ${status}: ${answer}`];
+    if (good) return [];
+    if (sender.signsUrl && url === signedUrl)
+      said(
+        `${sender.name} signs the URL that it calls: start Headgate with HEADGATE_PUBLIC_URL=https://<the public host>`,
+      );
+    return [`the test delivery was answered ${status}: ${answer}`];
   } catch (error) {
     // Whether it was stored is not known.
     await remove(sent.body).catch(() => 0);

@@ -18,7 +18,7 @@ import { aligned, isoTime } from './print.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { connect, foreignCatalog } from './session.ts';
 import type { CommandSession } from './session.ts';
-import { historyFile, webhookUrl } from './find-headgate.ts';
+import { historyFile, calledUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
 export interface SqlOptions {
@@ -205,7 +205,7 @@ WHERE c.oid = pg_catalog.to_regclass(${quoteLiteral(name)})::pg_catalog.oid`,
     if (!(await this.#runUnlessEmpty(indexesOf(oid)))) return false;
     if (hasCatalog !== 't') return true;
     const where = { ...this.#where, url: this.#where.url ?? '' };
-    return this.#runUnlessEmpty(checkOf(oid, webhookUrl(where, database ?? '', schema ?? '', table ?? '')));
+    return this.#runUnlessEmpty(checkOf(oid, calledUrl(where, database ?? '', schema ?? '', table ?? '')));
   }
 
   /** Shows no heading without a row. */

@@ -13,7 +13,8 @@ import type { Closer } from '../kit/closer.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import { settingsTable } from '../config/settings.ts';
 import type { Settings } from '../config/settings.ts';
-import { announce } from './running.ts';
+import { announce, holdersOfPorts } from './running.ts';
+import type { Running } from './running.ts';
 
 type Door = 'listen' | 'sql' | 'gateway' | 'admin';
 
@@ -72,7 +73,7 @@ function overlap(a: string, b: string): boolean {
 /** Listens on all of them at once, for a moment. */
 export async function takenPorts(doors: readonly DoorAt[]): Promise<string[]> {
   const servers: Server[] = [];
-  const problems: string[] = [];
+  const failed: [DoorAt, NodeJS.ErrnoException][] = [];
   for (const door of doors.filter(({ fd }) => fd === undefined)) {
     // A client that connects at this moment is disconnected and can try again.
     const server = createServer((socket) => socket.destroy());
@@ -81,17 +82,24 @@ export async function takenPorts(doors: readonly DoorAt[]): Promise<string[]> {
       server.listen({ host: door.host, port: door.port, exclusive: true }, () => resolve(null));
     });
     if (error === null) servers.push(server);
-    else problems.push(problemOf(door, error));
+    else failed.push([door, error]);
   }
   await Promise.all(servers.map((server) => new Promise((resolve) => void server.close(resolve))));
-  return problems;
+  const holders = failed.length === 0 ? null : await holdersOfPorts();
+  return failed.map(([door, error]) => problemOf(door, error, holders?.get(door.port)));
 }
 
-function problemOf({ host, port, hostName, portName }: DoorAt, error: NodeJS.ErrnoException): string {
+function problemOf(
+  { host, port, hostName, portName }: DoorAt,
+  error: NodeJS.ErrnoException,
+  holder: Running | undefined,
+): string {
   const { code = 'unknown error' } = error;
   const at = `${urlHost(host)}:${port}`;
+  const who =
+    holder === undefined ? 'another program' : `the Headgate on ${holder.dataDir} (pid ${holder.pid})`;
   if (code === 'EADDRINUSE')
-    return `${at} is in use by another program: set ${portName} to another port (0 picks a free one)`;
+    return `${at} is in use by ${who}: set ${portName} to another port (0 picks a free one)`;
   if (code === 'EACCES') return `this user may not listen on ${at}: set ${portName} to a port from 1024 on`;
   return `${hostName}=${host} is not an address to listen on (${code})`;
 }

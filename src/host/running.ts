@@ -58,6 +58,19 @@ export async function runningAt(dataDir: string): Promise<Running | null> {
   return { pid, dataDir: resolve(dataDir) };
 }
 
+/** By port, the Headgates of this user that have their doors there. */
+export async function holdersOfPorts(): Promise<ReadonlyMap<number, Running>> {
+  const holders = new Map<number, Running>();
+  for (const running of await runningHere()) {
+    const doors = jsonObject(await readFile(join(running.dataDir, 'ports.json'), 'utf8').catch(() => '{}'));
+    for (const door of Object.values(doors ?? {})) {
+      const { port } = (door ?? {}) as { readonly port?: unknown };
+      if (typeof port === 'number') holders.set(port, running);
+    }
+  }
+  return holders;
+}
+
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -139,9 +139,14 @@ test('commands on a terminal and in a pipe', { timeout: 240_000 }, async (t) => 
 
     const since = onTerminal(step, ['tail', 'seen', at, '--failed', '--since', '1h', '--json']);
     const shown = (await since?.shows(/^\{.*"bytes":11,.*\}$/m))?.[0] ?? '{}';
-    const { at: time, arrivedAt, id: kept, status } = JSON.parse(shown) as Record<string, unknown>;
+    const {
+      at: time,
+      received_at: received,
+      id: kept,
+      status,
+    } = JSON.parse(shown) as Record<string, unknown>;
     assert.deepEqual([String(kept), status], [id, 401]);
-    for (const text of [time, arrivedAt]) assert.match(String(text), /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+    for (const text of [time, received]) assert.match(String(text), /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
     since?.type(keys.interrupt);
     // Kept before it is answered, because its id is that of another delivery.
     await client.query(`CREATE TABLE once (data JSONB) WITH (connector = 'webhook', dedupe = 'header:x-id')

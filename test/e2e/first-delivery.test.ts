@@ -184,6 +184,12 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     );
   });
 
+  await t.test('init of a sender that signs the URL names the setting that is missing', async () => {
+    const made = await headgateRuns(['init', 'twilio_form', ...at, '--secret-file', '-'], 'a token\n');
+    assert.equal(made.code, 1);
+    assert.match(made.stdout, /a test delivery: 401 [^]*start Headgate with HEADGATE_PUBLIC_URL=https/);
+  });
+
   await t.test('headgate secrets set creates a secret, and replaces it', async () => {
     const set = (value: string) =>
       headgateRuns(['secrets', 'set', 'mine', ...at, '--secret-file', '-'], `${value}\n`);

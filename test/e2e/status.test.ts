@@ -47,6 +47,24 @@ test('commands find a running Headgate from any folder', async (t) => {
     assert.doesNotMatch(stderr, /another program/);
   });
 
+  await t.test('a start elsewhere on the same ports names the Headgate that has them', async () => {
+    const { sql, listen } = one.ports;
+    const doors = [
+      `--sql-port=${sql.port}`,
+      `--listen-port=${listen.port}`,
+      '--gateway-port=0',
+      '--admin-port=0',
+    ];
+    const { code, stderr } = await headgate('start', `--data-dir=${elsewhere}/other`, ...doors);
+    assert.equal(code, 1);
+    const holder = `in use by the Headgate on ${one.dataDir} (pid ${one.child.pid}): set HEADGATE_`;
+    for (const port of [sql.port, listen.port])
+      assert(
+        stderr.split('\n').some((line) => line.includes(`:${port} is ${holder}`)),
+        stderr,
+      );
+  });
+
   await t.test('a command asks which of several running Headgates is meant', async () => {
     const other = await startHeadgate(t, { env: { HOME: home } });
     const { code, stderr } = await headgate('sql', '-c', 'SELECT 1');

@@ -10,6 +10,7 @@ import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { sign as signGithub, verify as verifyGithub } from '@octokit/webhooks-methods';
 import Stripe from 'stripe';
+import twilio from 'twilio/lib/webhooks/webhooks.js';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { keys, openTerminal } from '../support/pty.ts';
@@ -128,3 +129,28 @@ test('the first hour with the package of a vendor on both ends', { timeout: 180_
       assert(!listen.screen.includes(secret));
     });
 });
+
+test(
+  'init uses the public URL: a sender that signs it can deliver at once',
+  { timeout: 60_000 },
+  async (t) => {
+    const publicUrl = 'https://hooks.example.com';
+    const headgate = await startHeadgate(t, { env: { HEADGATE_PUBLIC_URL: publicUrl } });
+    const at = `--data-dir=${headgate.dataDir}`;
+    const token = 'the auth token';
+    const init = ['init', 'twilio_form', at, '--table', 'calls', '--secret-file', '-', '--json'];
+    const made = await run(process.execPath, [cli, ...init], { input: `${token}\n` });
+    assert.equal(made.code, 0, made.stdout + made.stderr);
+    const { url, wrong } = JSON.parse(made.stdout) as { url: string; wrong: unknown };
+    // Its test delivery was signed for this URL as well, and accepted.
+    assert.deepEqual([url, wrong], [`${publicUrl}/webhook/dev/public/calls`, []]);
+    const listed = await run(process.execPath, [cli, 'endpoints', at, '--json']);
+    assert.equal((JSON.parse(listed.stdout) as { url: string }).url, url);
+    const form = { MessageSid: 'SM1', Body: 'Grüße & Küsse', From: '+14155550100' };
+    const { status, text } = await headgate.post('dev/public/calls', new URLSearchParams(form).toString(), {
+      'content-type': 'application/x-www-form-urlencoded',
+      'x-twilio-signature': twilio.getExpectedTwilioSignature(token, url, form),
+    });
+    assert.equal(status, 200, text);
+  },
+);
