@@ -183,7 +183,7 @@ interface WhichSecretProps {
 
 function WhichSecret({ table, secrets, existing, choose }: WhichSecretProps): JSX.Element {
   return (
-    <label>
+    <label class="row-of">
       Secret
       <select name="existing" value={existing} onChange={(event) => choose(event.currentTarget.value)}>
         <option value="">A new one, {nameWith(table, secretEnding)}</option>
