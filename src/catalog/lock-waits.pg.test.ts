@@ -6,6 +6,7 @@ import { Door, webhook } from '../../test/support/ddl-door.ts';
 import { pictureOf as picture, update } from '../../test/support/picture.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
+import { sampleOf } from '../../test/support/sample.ts';
 import { until } from '../../test/support/until.ts';
 import { migrate, readMigrations } from './migrate.ts';
 import { readOwned } from './queries.ts';
@@ -142,5 +143,9 @@ function nobodyWaitsOn(bin: string): void {
   });
 }
 
-suite('nobody waits on PostgreSQL 18', () => nobodyWaitsOn(embeddedBin));
-suite('nobody waits on PostgreSQL 15', { skip: !existsSync(debianBin) }, () => nobodyWaitsOn(debianBin));
+const versions = [
+  { version: '18', bin: embeddedBin },
+  { version: '15', bin: debianBin },
+].filter(({ bin }) => existsSync(bin));
+for (const { version, bin } of sampleOf(versions, 1))
+  suite(`nobody waits on PostgreSQL ${version}`, () => nobodyWaitsOn(bin));

@@ -14,6 +14,7 @@ import { limits } from '../../src/config/limits.ts';
 import { type Engine, EngineError } from '../../src/engine/engine.ts';
 import { EngineChild, postmasterPid } from '../support/engine-process.ts';
 import { Spy } from '../support/postgres.ts';
+import { times } from '../support/sample.ts';
 import { fromTemplate } from '../support/template.ts';
 
 const asRoot = process.getuid?.() === 0;
@@ -37,8 +38,9 @@ async function query<R extends QueryResultRow>(engine: Engine, sql: string): Pro
 
 test('SIGKILL of Headgate while it writes: restarted at once, and nothing acknowledged is lost', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
+  await fromTemplate(dataDir);
   let acked = 0;
-  for (let round = 0; round < 6; round++) {
+  for (let round = 0; round < times(3, 6); round++) {
     const child = new EngineChild({ dataDir, write: true });
     t.after(() => child.end('SIGKILL'));
     const goal = acked + 20 + round * 37;

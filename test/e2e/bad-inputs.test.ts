@@ -12,6 +12,7 @@ import { badSockets } from '../support/bad-inputs/websocket.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { RawClient, post } from '../support/raw-http.ts';
+import { sampleOf, sampleSeed } from '../support/sample.ts';
 import { within } from '../support/within.ts';
 import { WsClient } from '../support/ws-client.ts';
 
@@ -145,17 +146,19 @@ test('bad inputs', async (t) => {
     assert.deepEqual(wrong, []);
   });
 
-  await t.test(`${gatewayConnections.length} connections of the events gateway`, async () => {
+  // All of them are tried on the gateway alone (hostile.pg.test.ts).
+  const connections = sampleOf(gatewayConnections, 12);
+  await t.test(`${connections.length} connections of the events gateway`, async () => {
     const wrong: string[] = [];
     let good = 0;
-    for (const [name, bytes, expected] of gatewayConnections) {
+    for (const [name, bytes, expected] of connections) {
       const answers = await answersOf(headgate, bytes, expected.length);
       if (answers.join() !== expected.join())
         wrong.push(`${name}: ${answers.join()}, not ${expected.join()}`);
       await honest.post(name);
       good += bytes.includes('{"n":1}') ? answers.filter((it) => it === '200').length : 0;
     }
-    assert.deepEqual(wrong, []);
+    assert.deepEqual(wrong, [], sampleSeed);
     const { rows } = await client.query<{ n: number }>('select count(*)::int as n from t');
     assert((rows[0]?.n ?? 0) <= good, 'nothing is stored that was not answered 200');
   });

@@ -17,6 +17,7 @@ import type { Headgate } from '../support/headgate.ts';
 import { root } from '../support/package.ts';
 import { run } from '../support/run.ts';
 import { requireBrowser } from '../support/tools.ts';
+import { sampleOf } from '../support/sample.ts';
 import { within } from '../support/within.ts';
 
 const assets = fileURLToPath(new URL('../../console/', import.meta.url));
@@ -76,22 +77,21 @@ const paths = [
 ];
 
 async function refusesNames({ ports: { admin } }: Headgate): Promise<void> {
-  for (const path of paths) {
-    for (const host of [
-      'attacker.example',
-      `attacker.example:${admin.port}`,
-      '127.0.0.1.attacker.example',
-      '0.0.0.0',
-    ]) {
-      for (const method of ['GET', 'POST']) {
-        const { status, headers, text } = await ask(admin.port, path, {
-          method,
-          headers: { ...jsonHeaders, host },
-        });
-        assert.equal(status, 421, `${method} ${path} as ${host}: ${text}`);
-        assert.equal(headers['access-control-allow-origin'], undefined);
-      }
-    }
+  const all = paths.flatMap((path) =>
+    ['attacker.example', `attacker.example:${admin.port}`, '127.0.0.1.attacker.example', '0.0.0.0'].flatMap(
+      (host) => [
+        { path, host, method: 'GET' },
+        { path, host, method: 'POST' },
+      ],
+    ),
+  );
+  for (const { path, host, method } of sampleOf(all, 100)) {
+    const { status, headers, text } = await ask(admin.port, path, {
+      method,
+      headers: { ...jsonHeaders, host },
+    });
+    assert.equal(status, 421, `${method} ${path} as ${host}: ${text}`);
+    assert.equal(headers['access-control-allow-origin'], undefined);
   }
   // A scraper calls it as it likes.
   assert.equal((await ask(admin.port, '/healthz', { headers: { host: 'attacker.example' } })).status, 200);
@@ -226,7 +226,7 @@ async function takesTurns({ ports }: Headgate, token: string): Promise<void> {
   ];
   const request = { headers, body: Buffer.alloc(80_000).toString('base64') };
   let answered = 0;
-  const trials = Array.from({ length: 100 }, async () => {
+  const trials = Array.from({ length: 40 }, async () => {
     assert.equal((await post(port, 'try-hmac', { form, secret: 'k', request }, token)).status, 200);
     answered += 1;
   });

@@ -13,7 +13,7 @@ import type { Sender } from '../../src/senders/sender.ts';
 import { until } from '../support/until.ts';
 import { sharedHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
-import { isLong } from '../support/sample.ts';
+import { isLong, sampleOf } from '../support/sample.ts';
 import { publicUrl, quote } from '../support/senders.ts';
 
 const shared = sharedHeadgate({ args: [`--public-url=${publicUrl}`] });
@@ -199,7 +199,8 @@ async function tried(t: TestContext, sender: Sender): Promise<{ changed: number;
   return total;
 }
 
-const ofSuite = ['github', 'stripe', 'twilio', 'mailgun', 'bearer'];
+/** Each signs another part of the request. */
+const ofSuite = sampleOf(['github', 'stripe', 'twilio', 'mailgun', 'bearer'], 2);
 
 suite('EXPLAIN ALTER TABLE … OVER agrees with what happens', { timeout: 1_200_000 }, () => {
   const unknown = new Map<string, readonly string[]>();
@@ -211,7 +212,7 @@ suite('EXPLAIN ALTER TABLE … OVER agrees with what happens', { timeout: 1_200_
     });
   // Why a request was refused is not looked at for each of many, and without that a header that came twice is kept as one value.
   test('of GitHub, Stripe and Twilio at most the doubled signature is unknown', () => {
-    for (const id of ['github', 'stripe', 'twilio']) {
+    for (const id of ['github', 'stripe', 'twilio'].filter((it) => isLong || ofSuite.includes(it))) {
       const why = unknown.get(id) ?? assert.fail(id);
       const signature = senders.get(id)?.signatureHeader?.toLowerCase();
       assert(why.length <= 3, `${id}: ${why.join('; ')}`);

@@ -3,7 +3,7 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client, QueryResult } from 'pg';
-import { startHeadgate } from '../support/headgate.ts';
+import { sharedHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 
 const secret = 'It is 1 secret!';
@@ -13,10 +13,18 @@ const timed = `secure_compare(headers->>'x-signature', encode(hmac(gh, convert_t
   AND abs(extract(epoch from now()) - (headers->>'x-time')::bigint) <= 300`;
 const signed = (text: string) => createHmac('sha256', secret).update(text).digest('hex');
 
+const shared = sharedHeadgate();
+let made = false;
+
 async function started(t: TestContext): Promise<{ headgate: Headgate; client: Client }> {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const client = await headgate.client(t);
-  await client.query(`
+  if (!made) await client.query(tables);
+  made = true;
+  return { headgate, client };
+}
+
+const tables = `
     CREATE SECRET gh WITH (backend = 'meta') AS '${secret}';
     CREATE TABLE hub (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET gh AS ${github};
     CREATE TABLE timed (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET gh AS ${timed};
@@ -24,9 +32,7 @@ async function started(t: TestContext): Promise<{ headgate: Headgate; client: Cl
       secure_compare(headers->>'authorization', 'Bearer ' || '${key}');
     CREATE TABLE addressed (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET gh AS
       secure_compare(headers->>'x-signature', encode(hmac(gh, convert_to(method || url, 'UTF8') || data, 'sha1'), 'base64'));
-    CREATE TABLE open (data JSONB) WITH (connector = 'webhook')`);
-  return { headgate, client };
-}
+    CREATE TABLE open (data JSONB) WITH (connector = 'webhook')`;
 
 interface Line {
   readonly step: number;

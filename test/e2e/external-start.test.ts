@@ -13,6 +13,7 @@ import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { openTerminal } from '../support/pty.ts';
 import { run } from '../support/run.ts';
+import { sampleOf } from '../support/sample.ts';
 import { debianBin, embeddedBin } from '../support/server.ts';
 import { startTcpServer } from '../support/tls-server.ts';
 import type { TcpServer } from '../support/tls-server.ts';
@@ -59,7 +60,7 @@ const others = (process.env['HEADGATE_TEST_BINS'] ?? '').split(':').filter((bin)
 const bins = [embeddedBin, ...(existsSync(debianBin) ? [debianBin] : []), ...others];
 
 suite('the block of the documentation, run by the owner of the database', () => {
-  for (const bin of bins)
+  for (const bin of sampleOf(bins, 1))
     test(`the documented setup leads to a row: ${bin}`, { timeout: 120_000 }, async (t) => {
       if (['psql', 'curl', 'openssl', 'sh'].some((tool) => requireTool(t, tool) === null)) return;
       const it = await server(t, bin);

@@ -7,7 +7,7 @@ import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { request } from '../support/gateway.ts';
 import { Path, startGatewayProcess } from '../support/gateway-process.ts';
-import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { sharedHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
 import { debianBin, embeddedBin, startServer } from '../support/server.ts';
 import { requireTool } from '../support/tools.ts';
@@ -74,10 +74,12 @@ async function quickStart(url: string): Promise<void> {
   ]);
 }
 
+const shared = sharedHeadgate();
+
 suite('the events gateway', () => {
   test("the gateway's quick start works inside headgate start", async (t) => {
     if (!requireTool(t, 'curl')) return;
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     await quickStart(headgate.gatewayUrl);
     assert.match(headgate.stdout, new RegExp(`events +${headgate.gatewayUrl}/v1/events`));
     const metrics = (await asked(`${headgate.adminUrl}/metrics`)).text;
@@ -103,7 +105,7 @@ suite('the events gateway', () => {
 
   test("RisingWave's type STRING works through psql", async (t) => {
     if (!requireTool(t, 'psql')) return;
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const psql = [
       '-X',
       '-h',
@@ -119,9 +121,9 @@ suite('the events gateway', () => {
     const created = await run('psql', [
       ...psql,
       '-c',
-      'CREATE TABLE clickstream (user_id STRING, "string" string)',
+      'CREATE TABLE strings (user_id STRING, "string" string)',
       '-c',
-      `SELECT data_type FROM information_schema.columns WHERE table_name = 'clickstream'`,
+      `SELECT data_type FROM information_schema.columns WHERE table_name = 'strings'`,
     ]);
     assert.deepEqual([created.code, created.stdout], [0, 'CREATE TABLE\ntext\ntext\n'], created.stderr);
   });

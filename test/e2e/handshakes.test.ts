@@ -17,6 +17,7 @@ import { senders } from '../../src/senders/senders.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
+import { sampleOf, sampleSeed } from '../support/sample.ts';
 import { createSenderTable, publicUrl, send } from '../support/senders.ts';
 import { within } from '../support/within.ts';
 
@@ -62,7 +63,9 @@ test('handshakes', async (t) => {
     body: Buffer.from(body),
   });
 
-  for (const sender of asking) {
+  t.diagnostic(sampleSeed);
+  const tried = new Set([...sampleOf(asking, 12), senders.get('zoom') ?? assert.fail()]);
+  for (const sender of tried) {
     await t.test(sender.id, async () => {
       const table = `h_${sender.id}`;
       const keys = sender.makeSecret(randomBytes);

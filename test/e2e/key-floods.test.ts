@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { asked } from '../support/asked.ts';
 import { limits } from '../../src/config/limits.ts';
-import { startHeadgate } from '../support/headgate.ts';
+import { sharedHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { colliding, likeNumbers, objectOf, slowToSort } from '../support/key-floods.ts';
 import { seededRandom } from '../support/random.ts';
@@ -30,13 +30,19 @@ const tables = `
     AND secure_compare(headers->>'x-key', 'secret') AND secure_compare(query->>'1000000000', 'x');
   CREATE TABLE event (id INT)`;
 
+const names = [...tables.matchAll(/CREATE TABLE (\w+)/g)].map(([, name]) => name);
+
 /** As many members as one object may have, and one more than that. */
 const membersMax = Math.floor(Math.sqrt(limits.jsonMembersSquaredMax));
 const tooMany = objectOf(Array.from({ length: membersMax + 1 }, (_, i) => `k${i}`));
 
+const shared = sharedHeadgate();
+
+/** With empty tables. */
 async function started(t: TestContext): Promise<Headgate> {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const client = await headgate.client(t);
+  await client.query(`DROP TABLE IF EXISTS ${names.join()}`);
   await client.query(tables);
   await within(2_000, async () => assert.equal((await headgate.post('dev/public/honest', '{}')).status, 200));
   return headgate;

@@ -7,36 +7,21 @@ import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
-import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { sharedHeadgate, spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
+import { sampleOf, sampleSeed } from '../support/sample.ts';
 import { until } from '../support/until.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 const headgateCommand = (args: string[], env: Record<string, string> = {}) =>
   run(process.execPath, [cli, ...args], { env: { PATH: process.env['PATH'], ...env } });
 
-suite('life', () => {
-  test('SIGTERM answers what was taken, refuses what comes and exits 0; everything is there after a restart', async (t) => {
-    const dataDir = await temporaryFolder(t);
-    const first = await startHeadgate(t, { dataDir, fromNothing: true });
-    const client = await first.client(t);
-    await client.query(`CREATE TABLE kept (data JSONB) WITH (connector = 'webhook')`);
-    const answers = Array.from({ length: 50 }, (_, i) => first.post('dev/public/kept', `{"i":${i}}`));
-    assert.equal((await Promise.all(answers)).filter((a) => a.status === 200).length, 50);
-    const started = Date.now();
-    assert.deepEqual(await first.signal('SIGTERM'), { code: 0, signal: null });
-    assert(Date.now() - started < 10_000);
-    await assert.rejects(access(join(dataDir, 'ports.json')), /ENOENT/);
-    const second = await startHeadgate(t, { dataDir });
-    const again = await second.client(t);
-    assert.equal((await second.post('dev/public/kept', '{"i":50}')).status, 200);
-    const { rows } = await again.query<{ n: number }>('select count(*)::int as n from kept');
-    assert.equal(rows[0]?.n, 51);
-    assert.deepEqual(await second.signal('SIGINT'), { code: 0, signal: null });
-  });
+/** Its first start; the last test ends it. */
+const shared = sharedHeadgate({ fromNothing: true });
 
+suite('life', () => {
   test('a start after an unclean end has little of the log to replay, also the one behind the first', async (t) => {
-    const headgate = await startHeadgate(t, { fromNothing: true });
+    const headgate = await shared();
     const client = await headgate.client(t);
     // The making of the schema writes some megabytes.
     const toReplay = async () => {
@@ -49,7 +34,7 @@ suite('life', () => {
   });
 
   test("the admin port tells of health, readiness and metrics, and the master key is the owner's alone", async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const get = (path: string) => asked(`${headgate.adminUrl}${path}`);
     assert.equal((await get('/healthz')).status, 200);
     assert.equal((await get('/readyz')).status, 200);
@@ -70,7 +55,8 @@ suite('life', () => {
     onEnd(t, 'server', () => new Promise<void>((resolve) => void taken.close(() => resolve())));
     const { port } = taken.address() as AddressInfo;
     const dataDir = await temporaryFolder(t);
-    for (const door of ['listen', 'sql', 'admin']) {
+    t.diagnostic(sampleSeed);
+    for (const door of sampleOf(['listen', 'sql', 'admin'], 1)) {
       const headgate = await spawnHeadgate(t, { dataDir, args: [`--${door}-port=${port}`] });
       assert.deepEqual(await headgate.ended, { code: 1, signal: null });
       assert.match(
@@ -94,7 +80,7 @@ suite('life', () => {
   });
 
   test('a data directory in use, foreign or damaged: one line, exit 1, nothing touched', async (t) => {
-    const first = await startHeadgate(t);
+    const first = await shared();
     const second = await spawnHeadgate(t, { dataDir: first.dataDir });
     assert.deepEqual(await second.ended, { code: 1, signal: null });
     assert.match(second.stderr, /^headgate: .* in use by another Headgate/m);
@@ -133,5 +119,24 @@ suite('life', () => {
     assert(!config.stdout.includes('canary'));
     const help = await headgateCommand(['start', '--help']);
     assert.match(help.stdout, /--data-dir <DIR>[^]*HEADGATE_DATA_DIR/);
+  });
+
+  test('SIGTERM answers what was taken, refuses what comes and exits 0; everything is there after a restart', async (t) => {
+    const first = await shared();
+    const { dataDir } = first;
+    const client = await first.client(t);
+    await client.query(`CREATE TABLE kept (data JSONB) WITH (connector = 'webhook')`);
+    const answers = Array.from({ length: 50 }, (_, i) => first.post('dev/public/kept', `{"i":${i}}`));
+    assert.equal((await Promise.all(answers)).filter((a) => a.status === 200).length, 50);
+    const started = Date.now();
+    assert.deepEqual(await first.signal('SIGTERM'), { code: 0, signal: null });
+    assert(Date.now() - started < 10_000);
+    await assert.rejects(access(join(dataDir, 'ports.json')), /ENOENT/);
+    const second = await startHeadgate(t, { dataDir });
+    const again = await second.client(t);
+    assert.equal((await second.post('dev/public/kept', '{"i":50}')).status, 200);
+    const { rows } = await again.query<{ n: number }>('select count(*)::int as n from kept');
+    assert.equal(rows[0]?.n, 51);
+    assert.deepEqual(await second.signal('SIGINT'), { code: 0, signal: null });
   });
 });

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { asked } from '../support/asked.ts';
 import { commandsOf } from '../support/docs.ts';
-import { onEachEngine } from '../support/doors.ts';
+import { onSomeEngine } from '../support/doors.ts';
 import { temporaryFolder } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
 import { SpoolStage } from '../support/spool-stage.ts';
@@ -25,7 +25,7 @@ const tables = `
   CREATE TRIGGER said BEFORE INSERT ON theirs FOR EACH ROW EXECUTE FUNCTION said();
   ALTER FUNCTION said() OWNER TO newest_owner; ALTER TABLE theirs OWNER TO newest_owner`;
 
-onEachEngine('newest rows', async (t, { headgate, client, database, post, rows }) => {
+onSomeEngine('newest rows', async (t, { headgate, client, database, post, rows }) => {
   await client.query(tables);
   const order = (id: number, seen: number | null, note: string) => JSON.stringify({ id, seen, note });
   const answer = async (posted: ReturnType<typeof post>) => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { suite, test } from 'node:test';
 import type { Client } from 'pg';
-import { startHeadgate } from '../support/headgate.ts';
+import { sharedHeadgate } from '../support/headgate.ts';
 import { within } from '../support/within.ts';
 
 interface Row {
@@ -47,9 +47,11 @@ async function settled(client: Client, id: string): Promise<Row> {
   return row;
 }
 
+const shared = sharedHeadgate();
+
 suite('rejected requests', () => {
   test('rejected requests are kept with what their owner needs, without credentials', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE SECRET s WITH (backend = 'meta') AS 'key';
       CREATE TABLE t (data JSONB) WITH (connector = 'webhook')
@@ -90,7 +92,8 @@ suite('rejected requests', () => {
     assert.equal(fourth?.body?.length, 64 * 1024);
     assert.equal(fourth.body_bytes, '100000');
     const summary = await client.query<{ code: string; requests: string }>(
-      'select code, requests, last_reason, last_id from headgate.rejected_summary order by code',
+      'select code, requests, last_reason, last_id from headgate.rejected_summary where table_name = $1 order by code',
+      ['t'],
     );
     assert.deepEqual(
       summary.rows.map(({ code, requests }) => [code, requests]),
@@ -103,7 +106,7 @@ suite('rejected requests', () => {
   });
 
   test("rejected requests are visible to their table's owner only, and are dropped with it", async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const root = await headgate.client(t);
     await root.query(`CREATE ROLE alice LOGIN; CREATE ROLE bob LOGIN;
       GRANT CREATE ON SCHEMA public TO alice, bob`);
@@ -134,23 +137,24 @@ suite('rejected requests', () => {
     assert.deepEqual((await alice.query(forget, [bobs?.id])).rows, [{ forgotten: false }]);
     assert.deepEqual((await alice.query(forget, [alices?.id])).rows, [{ forgotten: true }]);
     await bob.query('DROP TABLE bobs');
-    assert.equal((await root.query('select from headgate.rejected_requests')).rowCount, 0);
+    await rejected(root, 0, 'bobs');
+    await rejected(root, 0, 'alices');
   });
 });
 
 suite('retry_rejected', () => {
   test('retry_rejected stores requests that now fit, many at once, and returns each outcome', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
-    await client.query(`CREATE TABLE t (id int PRIMARY KEY, webhook text, arrived timestamptz)
+    await client.query(`CREATE TABLE fits (id int PRIMARY KEY, webhook text, arrived timestamptz)
       INCLUDE HEADER 'webhook-id' AS webhook INCLUDE TIMESTAMP AS arrived
       INCLUDE BODY AS raw INCLUDE PATH AS path INCLUDE QUERY AS query INCLUDE METHOD AS method WITH (connector = 'webhook')`);
     for (let id = 1; id <= 5; id++) {
       const body = JSON.stringify({ id: id * 10_000_000_000 });
-      const answer = await headgate.post('dev/public/t?k=v', body, { 'webhook-id': `w${id} é` });
+      const answer = await headgate.post('dev/public/fits?k=v', body, { 'webhook-id': `w${id} é` });
       assert.equal(answer.status, 422, answer.text);
     }
-    const rows = await rejected(client, 5);
+    const rows = await rejected(client, 5, 'fits');
     const [first] = rows;
     assert(first !== undefined);
     // Nothing has changed: refused again, with the reason.
@@ -161,17 +165,21 @@ suite('retry_rejected', () => {
     const again = await settled(client, first.id);
     assert.equal(again.retry_outcome, 'payload_undecodable');
     assert.match(again.retry_reason ?? '', /column "id"/);
-    await client.query('ALTER TABLE t ALTER COLUMN id TYPE bigint');
-    await client.query('BEGIN; select headgate.retry_rejected(id) from headgate.rejected_requests; ROLLBACK');
-    await client.query('ALTER TABLE t RENAME TO u');
-    await client.query('select headgate.retry_rejected(id) from headgate.rejected_requests');
+    await client.query('ALTER TABLE fits ALTER COLUMN id TYPE bigint');
+    await client.query(
+      "BEGIN; select headgate.retry_rejected(id) from headgate.rejected_requests where table_name = 'fits'; ROLLBACK",
+    );
+    await client.query('ALTER TABLE fits RENAME TO u');
+    await client.query(
+      `select headgate.retry_rejected(id) from headgate.rejected_requests where relation = 'u'::regclass`,
+    );
     for (const { id } of rows) assert.equal((await settled(client, id)).retry_outcome, 'committed');
     const stored = await client.query('select id, webhook, raw, path, query, method from u order by id');
     assert.deepEqual(stored.rows.at(-1), {
       id: '50000000000',
       webhook: 'w5 é',
       raw: Buffer.from('{"id":50000000000}'),
-      path: '/webhook/dev/public/t',
+      path: '/webhook/dev/public/fits',
       query: 'k=v',
       method: 'POST',
     });
@@ -184,16 +192,22 @@ suite('retry_rejected', () => {
       first.id,
     ]);
     assert.match(twice.rows[0]?.said ?? '', /^not retried: .* is stored/);
-    assert.equal((await client.query('select from headgate.rejected_requests')).rowCount, 5);
+    assert.equal(
+      (await client.query(`select from headgate.rejected_requests where relation = 'u'::regclass`)).rowCount,
+      5,
+    );
   });
 
   test('retry_rejected stores a request refused by VALIDATE by force only', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
-    await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')
+    await client.query(`CREATE TABLE forced (data JSONB) WITH (connector = 'webhook')
       VALIDATE AS secure_compare(headers->>'authorization', 'right')`);
-    assert.equal((await headgate.post('dev/public/t', '{"n":1}', { authorization: 'wrong' })).status, 401);
-    const [row] = await rejected(client, 1);
+    assert.equal(
+      (await headgate.post('dev/public/forced', '{"n":1}', { authorization: 'wrong' })).status,
+      401,
+    );
+    const [row] = await rejected(client, 1, 'forced');
     assert(row !== undefined);
     const retry = async (force: boolean) =>
       (
@@ -205,7 +219,7 @@ suite('retry_rejected', () => {
     assert.match((await retry(false)) ?? '', /VALIDATE did not accept it/);
     assert.match((await retry(true)) ?? '', /^waiting/);
     assert.equal((await settled(client, row.id)).retry_outcome, 'committed');
-    assert.deepEqual((await client.query('select * from t')).rows, [{ data: { n: 1 } }]);
+    assert.deepEqual((await client.query('select * from forced')).rows, [{ data: { n: 1 } }]);
     await assert.rejects(client.query('select headgate.retry_rejected(4711)'), { code: 'P0002' });
   });
 });

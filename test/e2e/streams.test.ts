@@ -16,7 +16,7 @@ import { fileURLToPath } from 'node:url';
 import { createClient } from '../../src/client/client.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
-import { breath } from '../support/sample.ts';
+import { breath, times } from '../support/sample.ts';
 import { until } from '../support/until.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
@@ -109,11 +109,11 @@ test('killed under load, Headgate and its engine leave no gap for three readers,
     }
   })();
   const more = async (): Promise<void> => {
-    const wanted = stored.length + 4_000;
+    const wanted = stored.length + 2_000;
     await until(() => stored.length >= wanted);
   };
   await more();
-  for (let round = 0; round < 2; round++) {
+  for (let round = 0; round < times(1, 2); round++) {
     await headgate.signal('SIGKILL');
     headgate = await again();
     await more();

@@ -43,8 +43,7 @@ suite('a log that cannot be written', () => {
       env: { FIFO: join(await temporaryFolder(t), 'fifo') },
     }));
 
-  test("Headgate serves while nobody reads the log's pipe", (t) =>
-    servesAndStops(t, { unread: true }, 2_000));
+  test("Headgate serves while nobody reads the log's pipe", (t) => servesAndStops(t, { unread: true }, 500));
 
   test('a file at its largest: lines are lost, and their number is the first that is written again', async (t) => {
     const log = join(await temporaryFolder(t), 'log');
@@ -84,7 +83,7 @@ suite('a log that cannot be written', () => {
       env: { PYTHON: python, STOPPED: stoppedTerminal },
       shell: 'exec "$PYTHON" -c "$STOPPED" "$@"',
     });
-    await serves(headgate, 500);
+    await serves(headgate, 200);
     assert.equal((await headgate.signal('SIGTERM')).code, 0);
   });
 

@@ -13,7 +13,7 @@ import { transform } from 'esbuild';
 import { createClient } from '../../src/client/client.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { commandsOf } from '../support/docs.ts';
-import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { sharedHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
 import { isLong, times } from '../support/sample.ts';
 import { within } from '../support/within.ts';
@@ -23,8 +23,10 @@ const child = fileURLToPath(new URL('../support/worker-child.js', import.meta.ur
 const clientModule = fileURLToPath(new URL('../../src/client/client.js', import.meta.url));
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
+const shared = sharedHeadgate();
+
 test('the commands of the workers page do what it says', async (t) => {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const root = await headgate.client(t);
   const notices: string[] = [];
   root.on('notice', ({ message = '' }) => notices.push(message));
@@ -66,9 +68,9 @@ test('the commands of the workers page do what it says', async (t) => {
 });
 
 test('the programs of the workers page work as printed', async (t) => {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const root = await headgate.client(t);
-  await root.query(await commandsOf(page, 'table'));
+  await root.query(`DROP TABLE IF EXISTS orders; ${await commandsOf(page, 'table')}`);
   await root.query('CREATE TABLE shipped (order_id BIGINT PRIMARY KEY, total INT)');
   const programs = [await commandsOf(page, 'work'), await commandsOf(page, 'effect')];
   for (const [i, program] of programs.entries()) {
@@ -96,9 +98,9 @@ test('the programs of the workers page work as printed', async (t) => {
 });
 
 test('a handler that throws is tried again, one that has lost its row says nothing, and what is refused is thrown', async (t) => {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const root = await headgate.client(t);
-  await root.query(await commandsOf(page, 'table'));
+  await root.query(`DROP TABLE IF EXISTS orders; ${await commandsOf(page, 'table')}`);
   await root.query(`INSERT INTO orders (data) VALUES ('{"n":1}'), ('{"n":2}')`);
   const client = createClient({ url: headgate.gatewayUrl });
   const stop = new AbortController();
@@ -180,7 +182,7 @@ test(
         await pause(answer === null ? 50 : Math.max(1, restMs));
       }
     });
-    const kills = times(3, 20);
+    const kills = times(1, 20);
     const headgateKills = times(1, 5);
     const killing = workers.map(async (worker) => {
       while (worker.kills < kills) {

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import type { TestContext } from 'node:test';
 import { chromium } from 'playwright-core';
 import type { Browser, Page } from 'playwright-core';
-import { onEnd } from './cleanup.ts';
+import { onEnd, wholeFile } from './cleanup.ts';
 import type { Headgate } from './headgate.ts';
 import { run } from './run.ts';
 
@@ -18,8 +18,21 @@ export async function consoleLink({ dataDir }: Headgate): Promise<string> {
   return stdout.trim();
 }
 
-/** `rebound`: a name that resolves to this machine, like that of a hostile page. */
+const file = wholeFile();
+const browsers = new Map<string, Promise<Browser>>();
+
+/** One for all tests of a file, each of which closes what it opened in it. `rebound`: a name that resolves to this machine, like that of a hostile page. */
 export async function openBrowser(t: TestContext, path: string, rebound: string): Promise<Browser> {
+  const launched = browsers.get(rebound) ?? launch(path, rebound);
+  browsers.set(rebound, launched);
+  const browser = await launched;
+  onEnd(t, 'pages', async () => {
+    for (const context of browser.contexts()) await context.close();
+  });
+  return browser;
+}
+
+async function launch(path: string, rebound: string): Promise<Browser> {
   const browser = await chromium.launch({
     executablePath: path,
     // Chromium has no sandbox for root; only Headgate's own pages are opened in it.
@@ -29,7 +42,7 @@ export async function openBrowser(t: TestContext, path: string, rebound: string)
       '--disable-gpu',
     ],
   });
-  onEnd(t, 'browser', () => browser.close());
+  onEnd(file, 'browser', () => browser.close());
   return browser;
 }
 
