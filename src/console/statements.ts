@@ -21,7 +21,7 @@ export const listReasons = (ref: TableRef | null): string => `SELECT schema_name
   count(*) AS requests, max(received_at) AS last_at, max(id) AS last_id,
   (pg_catalog.array_agg(reason ORDER BY id DESC))[1] AS reason, (pg_catalog.array_agg(cause::text ORDER BY id DESC))[1] AS cause
 FROM headgate.rejected_requests${ref === null ? '' : `\nWHERE schema_name = ${literal(ref.schema)} AND table_name = ${literal(ref.table)}`}
-GROUP BY schema_name, table_name, status, code, coalesce(cause ->> 'kind', reason)
+GROUP BY schema_name, table_name, status, code, coalesce(cause OPERATOR(pg_catalog.->>) 'kind'::text, reason)
 ORDER BY last_at DESC
 LIMIT ${listMax.reasons}`;
 
