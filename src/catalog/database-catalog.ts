@@ -28,9 +28,8 @@ import type { Target } from '../types/target.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
-import { catalogVersion, migrate } from './migrate.ts';
+import { catalogVersion, letWriterIn, migrate } from './migrate.ts';
 import type { Migrations } from './migrate.ts';
-import { listen } from './notifications.ts';
 import { isRetryWaiting } from './queries.ts';
 import { CatalogWatcher } from './watcher.ts';
 import type { WatcherDeps } from './watcher.ts';
@@ -39,7 +38,6 @@ import type { Sealing } from '../secrets/sealing.ts';
 import { keyProblem } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
 import { CatalogError } from './rights.ts';
-import { letWriterIn } from './writer.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import type { Snapshot } from './snapshot.ts';
 
@@ -301,8 +299,7 @@ export class DatabaseCatalog {
       await letWriterIn(client, engine.kind);
       await this.#lookAfterSeals(client);
       await all(looking.connect());
-      // A session of another engine may be a pooler's, which lends it to others.
-      if (engine.kind === 'embedded') await listen(looking, (purpose) => this.#watcher.hear(purpose));
+      if (engine.kind === 'embedded') await this.#watcher.listen(looking);
       await all(this.#watcher.begin({ looking, reading: client, fail: failed.reject }));
       this.#become('watching', '');
       onWatching();

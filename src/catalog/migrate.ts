@@ -8,6 +8,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { ClientBase } from 'pg';
+import type { Engine } from '../engine/engine.ts';
+import { writerName } from '../engine/login-names.ts';
+import { makeWriterSql } from '../engine/owner-logins.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
 import { holdCodeFunction } from './lock-code.ts';
@@ -152,8 +155,9 @@ async function migrateHere(client: ClientBase, migrations: Migrations): Promise<
 }
 
 /**
- * Only if the view is not yet what it should be: replacing a view waits for every open transaction that has read it,
- * and anybody may read most of them.
+ * Only if the view is not yet what it should be: replacing a view waits for every open transaction that has read it, and anybody may read most of
+ * them. A view runs with the rights of its owner, to whom row-level security does not apply, while current_user remains the caller: so its file has the
+ * condition (security_invoker is known from PostgreSQL 15 on), behind a barrier, and grants columns: a privilege on the whole view would allow LOCK TABLE.
  */
 async function makeView(client: ClientBase, { name, sql }: SqlFile): Promise<void> {
   const [statement = ''] = /^CREATE .*?;$/ms.exec(sql) ?? [];
@@ -171,4 +175,19 @@ function tooNew(found: number, known: number): CatalogError {
   return new CatalogError(
     `the catalog in schema headgate is of version ${found}, this Headgate knows ${known}: start a newer Headgate`,
   );
+}
+
+/**
+ * Lets the role in that stores rows of tables without code: on Headgate's own engine `headgate_commit`, on others Headgate's role is that
+ * role (functions/writer.sql). Throws the engine's error.
+ */
+export async function letWriterIn(client: ClientBase, kind: Engine['kind']): Promise<void> {
+  if (kind === 'embedded') {
+    await pinned(client, makeWriterSql);
+    await pinned(client, `call headgate.let_writer_in('${writerName}')`);
+    return;
+  }
+  const [known] = await pinned(client, 'select name from headgate.writer_role');
+  // The database was restored from one of such an engine.
+  if (known !== undefined) await pinned(client, 'call headgate.let_writer_in(null)');
 }

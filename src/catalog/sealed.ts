@@ -28,25 +28,22 @@ export async function keyProblem(
   sealing: Seals,
   keys: Pick<KeyRing, 'make'>,
 ): Promise<string | null> {
-  const problem = `the sealed values of database ${JSON.stringify(database)} do not open: start Headgate with the master key that they were sealed with`;
-  const [there] = await pinned<KeyCheckRow>(client, readKeyCheck);
-  if (there !== undefined)
-    return opens(sealing, there.sealed, identities.key(there.seal_id)) ? null : problem;
-  await keys.make();
-  const id = randomUUID();
-  const sealed = quoteLiteral(sealing.seal(known, identities.key(id)));
-  try {
-    await pinned(
-      client,
-      `insert into headgate.key_check (seal_id, sealed) values ('${id}', ${sealed}) on conflict do nothing`,
-    );
-  } catch (error) {
-    // On a standby; the primary it follows does this.
-    if (sqlstateOf(error) === '25006') return null;
-    throw error;
+  let [row] = await pinned<KeyCheckRow>(client, readKeyCheck);
+  if (row === undefined) {
+    await keys.make();
+    const id = randomUUID();
+    const sealed = quoteLiteral(sealing.seal(known, identities.key(id)));
+    try {
+      const insert = `insert into headgate.key_check (seal_id, sealed) values ('${id}', ${sealed}) on conflict do nothing`;
+      [row] = await pinned<KeyCheckRow>(client, insert, readKeyCheck);
+    } catch (error) {
+      // On a standby; the primary it follows does this.
+      if (sqlstateOf(error) === '25006') return null;
+      throw error;
+    }
   }
-  const [row] = await pinned<KeyCheckRow>(client, readKeyCheck);
-  return row !== undefined && opens(sealing, row.sealed, identities.key(row.seal_id)) ? null : problem;
+  if (row !== undefined && opens(sealing, row.sealed, identities.key(row.seal_id))) return null;
+  return `the sealed values of database ${JSON.stringify(database)} do not open: start Headgate with the master key that they were sealed with`;
 }
 
 function opens(sealing: Seals, sealed: string, identity: string): boolean {

@@ -5,10 +5,11 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
+import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import type { StageContext } from '../observe/context.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
 import type { Compiles } from './snapshot.ts';
-import { look } from './queries.ts';
+import { look, pinned } from './queries.ts';
 import { Refresher } from './refresher.ts';
 
 /** What is made of the tables, and who is told of it. */
@@ -78,10 +79,21 @@ export class CatalogWatcher {
     }
   }
 
-  /** Looks now. Strangers may send any number of notifications. */
-  hear(purpose: string): void {
-    if (purpose === 'rejected') this.#watched.onRetryAsked?.(this.#database);
-    if (purpose === 'catalog') this.#looks.run().catch(() => {});
+  /**
+   * LISTEN on Headgate's channels, only in sessions that are certainly its own: those of the embedded engine. A pooler would lend such a session to
+   * others, who would get the notifications, with the channel's secret name. Strangers may send any number of them: they only hasten the next look.
+   */
+  async listen(client: Client): Promise<void> {
+    const channels = await pinned<{ purpose: string; name: string }>(
+      client,
+      'select c.purpose, c.name from headgate.channel c',
+    );
+    client.on('notification', ({ channel }) => {
+      const purpose = channels.find(({ name }) => name === channel)?.purpose;
+      if (purpose === 'rejected') this.#watched.onRetryAsked?.(this.#database);
+      if (purpose === 'catalog') this.#looks.run().catch(() => {});
+    });
+    for (const { name } of channels) await client.query(`listen ${quote(name)}`);
   }
 
   /** Resolves after a look that began after the call. */
@@ -139,17 +151,14 @@ export class CatalogWatcher {
     const before = this.#observed;
     if (before === snapshot) return;
     this.#observed = snapshot;
-    const { tables, unusable, unanswering, version } = snapshot;
+    const { tables, unusable, version } = snapshot;
     observe({ kind: 'catalog.loaded', database, tables: tables.size, unusable: unusable.size, version });
-    for (const [key, reason] of unusable) {
-      const target = tables.get(key);
-      if (before.unusable.get(key) !== reason && target !== undefined)
-        observe({ kind: 'catalog.table_unusable', table: target, reason });
-    }
-    for (const [key, reason] of unanswering) {
-      const target = tables.get(key);
-      if (before.unanswering.get(key) !== reason && target !== undefined)
-        observe({ kind: 'catalog.answer_unusable', table: target, reason });
-    }
+    const kinds = { unusable: 'catalog.table_unusable', unanswering: 'catalog.answer_unusable' } as const;
+    for (const which of ['unusable', 'unanswering'] as const)
+      for (const [key, reason] of snapshot[which]) {
+        const table = tables.get(key);
+        if (before[which].get(key) !== reason && table !== undefined)
+          observe({ kind: kinds[which], table, reason });
+      }
   }
 }

@@ -1,9 +1,8 @@
 /** A database in which mallory owns tables with his own code, and everything that stores rows into them. */
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
-import { migrate, readMigrations } from '../../src/catalog/migrate.ts';
+import { letWriterIn, migrate, readMigrations } from '../../src/catalog/migrate.ts';
 import type { ShapeChoice } from '../../src/catalog/shape.ts';
-import { letWriterIn } from '../../src/catalog/writer.ts';
 import { CommitPools } from '../../src/commit/commit-pools.ts';
 import { SpoolCommit } from '../../src/commit/hand-over.ts';
 import type { HandOverBatch } from '../../src/commit/hand-over.ts';

@@ -45,6 +45,7 @@ DECLARE
   made uuid;
   seconds int := (given ->> 'seconds')::int;
   reads boolean := seconds IS NOT NULL;
+  wanted text := CASE WHEN reads THEN 'SELECT' ELSE 'INSERT' END;
   writer name := coalesce((SELECT r.rolname FROM pg_roles r WHERE r.rolname = 'headgate_gateway'), current_user);
 BEGIN
   IF cardinality(relations) NOT BETWEEN 1 AND 32 THEN
@@ -62,14 +63,10 @@ BEGIN
   END IF;
   FOREACH relation IN ARRAY relations LOOP
     PERFORM headgate.refuse_token_table(me, relation, reads);
-    IF reads AND NOT has_table_privilege(writer, relation, 'SELECT') THEN
-      RAISE WARNING USING MESSAGE = format('role "%s" may not read %s', writer, relation::regclass),
-        HINT = 'The events gateway reads rows as that role, unless HEADGATE_EVENTS_ROLE names another one: '
-          || format('GRANT SELECT ON %s TO %I', relation::regclass, writer);
-    ELSIF NOT reads AND NOT has_table_privilege(writer, relation, 'INSERT') THEN
-      RAISE WARNING USING MESSAGE = format('role "%s" may not insert into %s', writer, relation::regclass),
-        HINT = 'The events gateway stores rows as that role, unless HEADGATE_EVENTS_ROLE names another one: '
-          || format('GRANT INSERT ON %s TO %I', relation::regclass, writer);
+    IF NOT has_table_privilege(writer, relation, wanted) THEN
+      RAISE WARNING USING MESSAGE = format('role "%s" may not %s %s', writer, CASE WHEN reads THEN 'read' ELSE 'insert into' END, relation::regclass),
+        HINT = format('The events gateway %s rows as that role, unless HEADGATE_EVENTS_ROLE names another one: GRANT %s ON %s TO %I',
+          CASE WHEN reads THEN 'reads' ELSE 'stores' END, wanted, relation::regclass, writer);
     END IF;
   END LOOP;
   INSERT INTO headgate.token (name, owner, owner_oid, hash, origins, rate, reads, expires_at)

@@ -15,6 +15,5 @@ CROSS JOIN LATERAL (
   FROM headgate.traffic_minute m WHERE m.relation = w.relation AND m.minute > now() - interval '24 hours'
 ) AS t
 WHERE headgate.owns_table(w.relation);
--- By columns: a privilege on the whole view would allow LOCK TABLE.
 GRANT SELECT (relation, schema_name, table_name, checked, last_at, stored, unauthorized, refused, unavailable, p99_ms, stale)
   ON headgate.endpoints TO PUBLIC;

@@ -1,5 +1,3 @@
--- Views run with the rights of their owner, to whom row-level security does not apply: the condition is repeated here.
--- (security_invoker would do this from PostgreSQL 15 on.)
 CREATE OR REPLACE VIEW headgate.rejected_summary WITH (security_barrier) AS
 SELECT
   r.schema_name,
@@ -15,6 +13,5 @@ SELECT
 FROM headgate.rejected_requests r
 WHERE r.relation IN (SELECT w.relation FROM headgate.webhook_table w WHERE headgate.owns_table(w.relation))
 GROUP BY r.relation, r.schema_name, r.table_name, r.code, date_trunc('hour', r.received_at);
--- By columns: a privilege on the whole view would allow LOCK TABLE.
 GRANT SELECT (schema_name, table_name, code, hour, requests, addresses, first_at, last_at, last_reason, last_id)
   ON headgate.rejected_summary TO PUBLIC;

@@ -1,4 +1,3 @@
--- The conditions are here because a view runs with the rights of its owner, while current_user remains the caller.
 CREATE OR REPLACE VIEW headgate.traffic WITH (security_barrier) AS
 SELECT n.nspname::text AS schema_name, c.relname::text AS table_name, m.minute,
   m.stored, m.unauthorized, m.refused, m.unavailable, m.rows,
@@ -9,6 +8,5 @@ JOIN pg_class c ON c.oid = m.relation
 JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE m.minute > now() - interval '24 hours'
   AND m.relation IN (SELECT w.relation FROM headgate.webhook_table w WHERE headgate.owns_table(w.relation));
--- By columns: a privilege on the whole view would allow LOCK TABLE.
 GRANT SELECT (schema_name, table_name, minute, stored, unauthorized, refused, unavailable, rows, p50_ms, p99_ms, last_at, stale)
   ON headgate.traffic TO PUBLIC;

@@ -9,5 +9,4 @@ SELECT w.relation, jsonb_build_object(
     SELECT coalesce(jsonb_object_agg(lower(i.value ->> 'header'), p.name), '{}') FROM jsonb_array_elements(w.includes) i
     CROSS JOIN LATERAL headgate.placed(w.relation, i.value) AS p (name) WHERE i.value ->> 'what' = 'header' AND p.name IS NOT NULL)) AS versioned
 FROM headgate.webhook_table w WHERE coalesce(w.options ->> 'version', 'off') <> 'off';
--- By columns: a privilege on the whole view would allow LOCK TABLE.
 GRANT SELECT (relation, versioned) ON headgate.versions TO PUBLIC;
