@@ -1,0 +1,1 @@
+-- Warnings of CREATE TOKEN have one text (functions/tokens.sql).
