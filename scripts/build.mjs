@@ -66,7 +66,8 @@ output.clean();
 
 async function build() {
   const names = [...due, ...(compiles ? ['compiled program'] : [])];
-  process.stderr.write(`building ${names.join(', ')} …`);
+  const first = due.length < Object.keys(stages).length ? '' : ' (all of it: up to a minute, once)';
+  process.stderr.write(`building ${names.join(', ')}${first} …`);
   const results = await Promise.all(due.map(attempt));
   const problems = results.flatMap(({ problem }) => problem ?? []);
   const program = results.find(({ name }) => name === 'program')?.note ?? output.noteOf('program');

@@ -1,5 +1,5 @@
 /**
- * Why the role of the database URL could not create the banner's first table, for people who see PostgreSQL's rights for the first time.
+ * Why the banner's first table cannot be created as it is printed: it exists, or the role of the database URL has not the rights.
  * Takes an engine by connection string that is reachable; returns a sentence with the statement to run, or null. Touches nothing; never rejects.
  */
 import { Client } from 'pg';
@@ -12,10 +12,12 @@ interface Place {
   readonly role: string;
   readonly schema: string | null;
   readonly creates: boolean | null;
+  readonly exists: boolean;
 }
 
 const ask = `select current_user::pg_catalog.text as role, s.name as schema,
-    pg_catalog.has_schema_privilege(s.name, 'CREATE') as creates
+    pg_catalog.has_schema_privilege(s.name, 'CREATE') as creates,
+    pg_catalog.to_regclass('github_events') is not null as exists
   from (select pg_catalog.current_schema()::pg_catalog.text) as s (name)`;
 
 export async function whyNoFirstTable(engine: Engine): Promise<string | null> {
@@ -36,7 +38,9 @@ export async function whyNoFirstTable(engine: Engine): Promise<string | null> {
   }
 }
 
-function sentence({ role, schema, creates }: Place): string | null {
+function sentence({ role, schema, creates, exists }: Place): string | null {
+  if (exists)
+    return 'the table github_events exists already, with a check and a secret of its own: put another name into these lines';
   const path = `ALTER ROLE ${quote(role)} SET search_path = public`;
   if (schema === null) return `role ${quote(role)} finds no schema for its tables: let it run ${path}`;
   if (schema === 'headgate')

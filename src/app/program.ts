@@ -20,7 +20,6 @@ import { registerCommands } from '../cli/register.ts';
 import { wantsColours } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import type { Readiness } from './readiness.ts';
-import type { Service } from './service.ts';
 import type { Stopped } from './stopping.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -136,7 +135,7 @@ async function start(options: Record<string, string | true | undefined>): Promis
   const service = await startService(settings, terminal.log, invoked.version);
   reloadOnSignal(service.reload);
   const tell = async (): Promise<void> => {
-    const note = await firstTableNote(service, settings);
+    const note = await (await import('./first-table.ts')).whyNoFirstTable(service.engine);
     terminal.print(banner(service, settings, { note, terminal: process.stdout.isTTY }));
   };
   await whenReady(service, tell, (reason) => terminal.print(waitingBanner(service, settings, reason)));
@@ -178,10 +177,13 @@ async function whenReady(
   void ready.then((is) => (is ? tell() : undefined));
 }
 
-/** Only where the role of the database URL is not Headgate's own superuser. */
-async function firstTableNote({ engine }: Service, { databaseUrl }: Settings): Promise<string | null> {
-  return databaseUrl === null ? null : (await import('./first-table.ts')).whyNoFirstTable(engine);
-}
+/** Throws PlainError. */
+const unreadable =
+  (path: string) =>
+  (error: NodeJS.ErrnoException): never => {
+    const why = error.code === 'ENOENT' ? 'there is no such file' : error.message;
+    throw new PlainError(`${path} cannot be read: ${why}`);
+  };
 
 /** Exits even if something is still open, such as a connection to a hung server. */
 async function end(terminal: Terminal, stopping: Promise<Stopped>): Promise<void> {
@@ -317,7 +319,7 @@ function openIo(): CommandIo {
     terminal: process.stderr.isTTY,
     ...(process.stdout.isTTY ? { columns: process.stdout.columns } : {}),
     colours: wantsColours(invoked.env, process.stdout.isTTY),
-    read: (path) => (path === '-' ? buffer(process.stdin) : readFile(path)),
+    read: (path) => (path === '-' ? buffer(process.stdin) : readFile(path).catch(unreadable(path))),
     ...(process.stdin.isTTY && process.stderr.isTTY
       ? { ask: (question) => askHidden(question, interrupt.signal) }
       : {}),

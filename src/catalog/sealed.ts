@@ -43,7 +43,7 @@ export async function keyProblem(
     }
   }
   if (row !== undefined && opens(sealing, row.sealed, identities.key(row.seal_id))) return null;
-  return `the sealed values of database ${JSON.stringify(database)} do not open: start Headgate with the master key that they were sealed with`;
+  return `the sealed values of database ${JSON.stringify(database)} do not open: start Headgate with the master key that they were sealed with: the file master.key of the data directory of then, or HEADGATE_MASTER_KEY`;
 }
 
 function opens(sealing: Seals, sealed: string, identity: string): boolean {

@@ -85,7 +85,7 @@ suite('a refused request in the console', () => {
     // What psql says after the click is said here, too.
     await page.goto(`${headgate.adminUrl}/console/#/refused/${ids[2]}`);
     await page.getByRole('button', { name: 'Retry', exact: true }).click();
-    await page.getByText('waiting: retry_outcome will tell').waitFor();
+    await page.getByText('waiting: column retry_outcome of headgate.rejected_requests tells').waitFor();
     const { rows } = await client.query('SELECT FROM narrow');
     assert.equal(rows.length, 0);
     assert.deepEqual(complaints, []);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createHmac } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
+import { cp, readFile, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
@@ -48,6 +48,13 @@ async function terminate(headgate: Headgate): Promise<Ended> {
   return headgate.ended;
 }
 
+test('the command of a clone that is not built says how to build it', async (t) => {
+  const folder = await temporaryFolder(t);
+  await cp(join(root, 'bin/headgate.js'), join(folder, 'bin/headgate.mjs'));
+  const { code, stderr } = await run(process.execPath, [join(folder, 'bin/headgate.mjs'), 'status']);
+  assert.deepEqual([code, /not built yet: run npm start/.test(stderr)], [1, true], stderr);
+});
+
 test('the npm package', async (suite) => {
   const { tarball, files } = await packHeadgate(suite);
 
@@ -55,11 +62,12 @@ test('the npm package', async (suite) => {
     'the npm package holds the freshly built program, types and documents, and nothing else',
     () => {
       for (const wanted of [
+        'bin/headgate.js',
         'dist/src/app/cli.js',
         'dist/src/app/embed.d.ts',
         'dist/src/program/LICENSES',
         'dist/console/index.html',
-        'dist/src/catalog/migrations/0001_tables.sql',
+        'dist/src/catalog/migrations/0027_base.sql',
         'dist/src/catalog/functions/rights.sql',
         'dist/src/catalog/views/endpoints.sql',
         'docs/settings.md',

@@ -11,6 +11,7 @@ export const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 /** The content of a checkout, without build output. */
 const sources = [
+  'bin',
   'src',
   'scripts',
   'docs',

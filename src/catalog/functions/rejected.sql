@@ -31,7 +31,7 @@ BEGIN
     retry_asked_at = now(), retry_forced = force, retried_at = NULL, retry_outcome = 'waiting', retry_reason = NULL
   WHERE r.id = do_retry.id;
   PERFORM pg_notify(c.name, '') FROM headgate.channel c WHERE c.purpose = 'rejected';
-  RETURN 'waiting: retry_outcome will tell';
+  RETURN 'waiting: column retry_outcome of headgate.rejected_requests tells, within seconds';
 END
 $body$;
 

@@ -1,0 +1,1 @@
+-- What retry_rejected() answers says where its outcome is.
