@@ -83,7 +83,7 @@ test('the npm package', async (suite) => {
         assert(files.includes(wanted), wanted);
       }
       const known =
-        /^(dist\/src\/.+\.(c?js|d\.ts|sql)|dist\/src\/program\/LICENSES|dist\/console\/[\w-]+\.(html|js|css|svg)(\.(br|gz))?|docs\/.+\.(md|svg|png)|docs\/llms\.txt|deploy\/(backup|systemd|nginx|caddy)\/[^/]+|[A-Z]+(\.md)?|package\.json)$/;
+        /^(bin\/headgate\.js|dist\/src\/.+\.(c?js|d\.ts|sql)|dist\/src\/program\/LICENSES|dist\/console\/[\w-]+\.(html|js|css|svg)(\.(br|gz))?|docs\/.+\.(md|svg|png)|docs\/llms\.txt|deploy\/(backup|systemd|nginx|caddy)\/[^/]+|[A-Z]+(\.md)?|package\.json)$/;
       assert.deepEqual(
         files.filter((file) => !known.test(file) || /\.(test|long)\.|stale/.test(file)),
         [],
