@@ -14,6 +14,7 @@ import { parsePosition, writtenBetween } from '../kit/position.ts';
 import type { Cells, ParquetColumn } from './parquet.ts';
 import { within } from './session.ts';
 import type { CommandSession } from './session.ts';
+import { perhaps } from './stored-requests.ts';
 import type { Where } from './find-headgate.ts';
 
 export interface ExportOptions {
@@ -175,7 +176,8 @@ async function relationOf(session: CommandSession, name: string, positioned: boo
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`,
     [await session.relation(name)],
   );
-  if (row === undefined) throw new PlainError(`there is no table ${name}`);
+  if (row === undefined)
+    throw new PlainError(`there is no table ${plain(name)}${await perhaps(session, name)}`);
   if (positioned && !['r', 'p'].includes(row['kind'] ?? ''))
     throw new PlainError(`${name} is not a table: its rows have no position`);
   return row['name'] ?? '';

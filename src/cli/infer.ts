@@ -14,6 +14,7 @@ import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { within } from './session.ts';
 import type { CommandSession } from './session.ts';
+import { perhaps } from './stored-requests.ts';
 import type { Where } from './find-headgate.ts';
 
 export interface InferOptions {
@@ -50,7 +51,8 @@ async function documentsOf(where: Where, { table = '', column }: InferOptions): 
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`,
       [await session.relation(table)],
     );
-    if (found === undefined) throw new PlainError(`there is no table ${plain(table)}`);
+    if (found === undefined)
+      throw new PlainError(`there is no table ${plain(table)}${await perhaps(session, table)}`);
     const columns = JSON.parse(found['columns'] ?? '[]') as readonly string[];
     const read = column ?? 'data';
     const isWhole = column === undefined && !columns.includes(read);

@@ -4,8 +4,11 @@
  * in a request, and the table says which parts it does not keep. Finds only tables that the role owns.
  */
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
+import { nearestNames } from '../kit/similar-names.ts';
 import { jsonObject } from '../kit/json-object.ts';
 import { PlainError } from '../kit/plain-error.ts';
+import { plain } from '../kit/terminal.ts';
+import { bareIdentifier } from '../senders/identifier.ts';
 import { senderOf } from '../senders/senders.ts';
 import type { CommandSession, Texts } from './session.ts';
 
@@ -87,10 +90,29 @@ export async function storedTables(
   const found: StoredTable[] = [];
   for (const name of names) {
     const [row] = await session.rows(`${ofTables} AND w.relation = $1::oid`, [await session.relation(name)]);
-    if (row === undefined) throw new PlainError(`you own no webhook table ${name}`);
+    if (row === undefined)
+      throw new PlainError(`you own no webhook table ${plain(name)}${await perhaps(session, name)}`);
     found.push(tableOf(row));
   }
   return found;
+}
+
+/** The role's own webhook tables with a name like this one, for the end of a sentence; empty: none. */
+export async function perhaps(session: CommandSession, name: string): Promise<string> {
+  const rows = await session.rows(
+    `SELECT w.relation::oid::text AS oid, n.nspname::text AS schema, c.relname::text AS "table" FROM headgate.webhook_table w
+JOIN pg_catalog.pg_class c ON c.oid = w.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE headgate.owns_table(w.relation) ORDER BY 2, 3`,
+  );
+  const near = nearestNames(name.split('.').at(-1) ?? '', new Set(rows.map(({ table }) => table ?? '')));
+  const found: string[] = [];
+  for (const { oid, schema, table } of near
+    .flatMap((it) => rows.filter((row) => row['table'] === it))
+    .slice(0, 5)) {
+    const bare = bareIdentifier(table ?? '');
+    found.push((await session.relation(bare)) === oid ? bare : `${bareIdentifier(schema ?? '')}.${bare}`);
+  }
+  return found.length === 0 ? '' : `: Perhaps ${found.map(plain).join(', ')}?`;
 }
 
 function tableOf(row: Texts): StoredTable {

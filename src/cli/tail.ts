@@ -16,7 +16,7 @@ import type { FollowedRow } from './follow-rows.ts';
 import { interrupted } from './print.ts';
 import { rest, staying, utcText, within } from './session.ts';
 import type { CommandSession, Texts } from './session.ts';
-import { requestOf } from './stored-requests.ts';
+import { perhaps, requestOf } from './stored-requests.ts';
 import type { StoredTable } from './stored-requests.ts';
 import type { Where } from './find-headgate.ts';
 
@@ -131,13 +131,13 @@ export async function refuseMissing(where: Where, table: string): Promise<void> 
   // One of another database, which this connection does not see.
   if (table.split('.').length > 2) return;
   // Where the SQL port asks for a password, nobody knows.
-  const isMissing = await within(
-    where.dsn,
-    'tail',
-    async (session) => (await session.relation(table)) === null,
-  ).catch(() => false);
-  if (isMissing)
-    throw new PlainError(`there is no table ${plain(table)}; of another database: database.schema.table`);
+  const near = await within(where.dsn, 'tail', async (session) =>
+    (await session.relation(table)) === null ? perhaps(session, table) : null,
+  ).catch(() => null);
+  if (near !== null)
+    throw new PlainError(
+      `there is no table ${plain(table)}${near === '' ? '; of' : `${near} Of`} another database: database.schema.table`,
+    );
 }
 
 /** `at`: when it arrived or, if that is not kept, when it was seen. */

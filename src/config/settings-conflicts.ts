@@ -3,6 +3,7 @@
  * given, returns one line for each problem. These are refused rather than warned about, because most of them leave open a door
  * that its owner believes to be closed.
  */
+import { distance } from '../kit/similar-names.ts';
 import type { ResolvedSettings, SettingName, Settings } from './settings.ts';
 
 type Origins = ResolvedSettings['origins'];
@@ -97,18 +98,4 @@ function nearest(word: string, known: readonly string[]): string | null {
     .filter(({ apart }) => apart <= nearMax)
     .toSorted((a, b) => a.apart - b.apart);
   return best?.name ?? null;
-}
-
-/** The number of letters inserted, deleted or replaced between two words (Levenshtein). */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }

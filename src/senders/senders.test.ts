@@ -238,6 +238,7 @@ test('USING: the name of the secret is quoted where it has to be, an unknown sen
   assert.equal(expandSender('gitlap', 'key'), null);
   assert.equal(nearestSenders('gitlap')[0], 'gitlab');
   assert.equal(nearestSenders('standardwebhooks')[0], 'standard_webhooks');
+  assert.equal(nearestSenders('stripe_events')[0], 'stripe');
   assert.deepEqual(nearestSenders('zzzzzzzz'), []);
 });
 

@@ -2,6 +2,7 @@
  * The webhook senders that Headgate knows, by id. Takes the names of a sender and a secret, returns the VALIDATE
  * expression in full, or the sender's own signed request. Refuses nothing: an unknown name gives null. Pure.
  */
+import { nearestNames } from '../kit/similar-names.ts';
 import { answering } from './answers.ts';
 import { hintFor } from './brands.ts';
 import { formerChecks, formerExpressions, formerUntil } from './former-checks.ts';
@@ -151,27 +152,12 @@ interface Demands {
   readonly changed: string | null;
 }
 
-/** The ids most similar to an unknown name, best first: for the hint of an error. A short name has none: too much is similar to it. */
+/** The ids most similar to an unknown name, best first: for the hint of an error. */
 export function nearestSenders(name: string): readonly string[] {
-  const wanted = plain(name);
-  if (wanted.length < 4) return [];
-  const names = [...senders.values()].flatMap(({ id, aliases }) =>
-    [id, ...aliases].map((other) => ({ id, other })),
+  const ids = new Map(
+    [...senders.values()].flatMap(({ id, aliases }) => [id, ...aliases].map((of) => [of, id])),
   );
-  const near = names
-    .map(({ id, other }) => ({ id, other: plain(other), far: distance(wanted, plain(other)) }))
-    .filter(({ other, far }) => isNear(wanted, other, far))
-    .toSorted((a, b) => a.far - b.far)
-    .map(({ id }) => id);
-  return [...new Set(near)].slice(0, 5);
-}
-
-const plain = (name: string) => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
-
-function isNear(wanted: string, other: string, far: number): boolean {
-  if (other.includes(wanted)) return true;
-  if (wanted[0] !== other[0]) return false;
-  return far <= (wanted.length < 6 ? 1 : 2);
+  return [...new Set(nearestNames(name, ids.keys()).map((of) => ids.get(of) ?? of))].slice(0, 5);
 }
 
 /** What to say of a name that is no sender: the brand that sends in another's form, or the ids that are similar. */
@@ -180,20 +166,6 @@ export function hintForSender(name: string): string | null {
   if (said !== null) return said;
   const near = nearestSenders(name);
   return near.length === 0 ? null : `Perhaps ${near.join(', ')}?`;
-}
-
-/** The number of letters to change, add or remove (Levenshtein). */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= Math.min(a.length, 64); i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const changed = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(changed, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }
 
 export interface SignedRequest {

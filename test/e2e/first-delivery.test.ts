@@ -138,7 +138,10 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     if (requireTool(step, 'script') === null) return;
     const refused = await headgateRuns(['tail', 'strpe_events', ...at]);
     assert.equal(refused.code, 1);
-    assert.match(refused.stderr, /there is no table strpe_events/);
+    assert.match(
+      refused.stderr,
+      /there is no table strpe_events: Perhaps stripe_events\? Of another database: database\.schema\.table$/m,
+    );
     const terminal = openTerminal(step, `${process.execPath} ${cli} tail shopify_events ${at.join(' ')}`, {
       cwd: headgate.dataDir,
       env: { PATH: process.env['PATH'] ?? '' },
@@ -151,6 +154,36 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     });
     terminal.type(keys.interrupt);
     assert.equal(await terminal.ended, 130, terminal.screen);
+  });
+
+  await t.test('a mistyped table or sender is answered with the nearest name', async () => {
+    await client.query(`CREATE SCHEMA shop; CREATE TABLE shop."Paid orders" (data JSONB) WITH (connector = 'webhook');
+      CREATE ROLE stranger LOGIN`);
+    const dsn = `postgresql://root@127.0.0.1:${headgate.ports.sql.port}/dev`;
+    const strangers = dsn.replace('root', 'stranger');
+    const to = 'http://127.0.0.1:9/';
+    for (const [args, said] of [
+      [
+        ['listen', 'shopfy_events', '--forward-to', to, ...at],
+        /own no webhook table shopfy_events: Perhaps shopify_events\?$/m,
+      ],
+      [['replay', 'public.shopfy_events', '--to', to, ...at], /: Perhaps shopify_events\?$/m],
+      [['replay', 'shopify_events', '--to', 'shop_events', ...at], /no webhook table shop_events$/m],
+      [['replay', 'shopify_events', '--to', 'linear', ...at], /: Perhaps linear_events\?$/m],
+      [['tail', 'shopfy_events', '--dsn', dsn], /: Perhaps shopify_events\?$/m],
+      [['export', 'shopfy_events', ...at], /there is no table shopfy_events: Perhaps shopify_events\?$/m],
+      [['infer', '--table', 'paid_order', ...at], /: Perhaps shop\."Paid orders"\?$/m],
+      // Nobody is told what others call their tables.
+      [
+        ['listen', 'shopfy_events', '--forward-to', to, '--dsn', strangers],
+        /own no webhook table shopfy_events$/m,
+      ],
+      [['init', 'stripe_events', ...at], /unknown sender "stripe_events": Perhaps stripe\?/],
+    ] as const) {
+      const { code, stderr } = await headgateRuns(args);
+      assert.match(stderr, said, args.join(' '));
+      assert.equal(code, 1);
+    }
   });
 
   await t.test('headgate init again, after the table was dropped or its secret was given away', async () => {

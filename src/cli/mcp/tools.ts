@@ -19,7 +19,7 @@ import { initCommand } from '../init.ts';
 import { sendersCommand } from '../senders.ts';
 import { utcText, within } from '../session.ts';
 import type { CommandSession } from '../session.ts';
-import { storedTables } from '../stored-requests.ts';
+import { perhaps, storedTables } from '../stored-requests.ts';
 import { tailElsewhere } from '../tail.ts';
 import type { ArgumentTypes } from './arguments.ts';
 import { fetched } from './fetched.ts';
@@ -353,7 +353,7 @@ async function next(where: Where, given: Given, io: CommandIo): Promise<number> 
 
 async function relationOf(session: CommandSession, name: string): Promise<string> {
   const oid = await session.relation(name);
-  if (oid === null) throw new PlainError('this table does not exist');
+  if (oid === null) throw new PlainError(`this table does not exist${await perhaps(session, name)}`);
   return oid;
 }
 
