@@ -1,8 +1,8 @@
 /**
  * Sends a kept request again, exactly as it was kept: nothing is added but the content type of a body that is made from the table and, if a
- * sender is given, a new signature. Says beforehand which parts a table does not keep. Takes requests and their targets, returns answers.
- * Never follows a redirect. Rejects with SendError if the secret cannot sign, with UnsignableError if this request cannot be signed, or with
- * another error if no answer arrives.
+ * sender is given, a new signature: in tables with its check, and in those that are named and have no sender's. Says beforehand which parts a
+ * table does not keep. Takes requests and their targets, returns answers. Never follows a redirect. Rejects with SendError if the secret cannot
+ * sign, with UnsignableError if this request cannot be signed, or with another error if no answer arrives.
  */
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { eventPlaces } from '../senders/events.ts';
@@ -30,30 +30,60 @@ interface Signer {
 export class Forwarder {
   readonly #client = new SendClient();
   readonly #signer: Signer | null;
+  readonly #isNamed: boolean;
   readonly #io: CommandIo;
   /** Tables of which it was said that some rows are older than their INCLUDE. */
   readonly #told = new Set<string>();
 
-  private constructor(signer: Signer | null, io: CommandIo) {
+  private constructor(signer: Signer | null, isNamed: boolean, io: CommandIo) {
     this.#signer = signer;
+    this.#isNamed = isNamed;
     this.#io = io;
   }
 
-  static async open(options: ForwardOptions, io: CommandIo): Promise<Forwarder> {
+  /** `isNamed`: the command names its tables. */
+  static async open(options: ForwardOptions, isNamed: boolean, io: CommandIo): Promise<Forwarder> {
     const { sender: name, secret, secretFile } = options;
     if (name === undefined) {
       if (secret !== undefined || secretFile !== undefined)
         throw new SendError('--secret needs --sender, which names the sender to sign for');
-      return new Forwarder(null, io);
+      return new Forwarder(null, isNamed, io);
     }
     const sender = typedSender(name);
-    return new Forwarder({ sender, key: await secretOf({ secret, secretFile }, io) }, io);
+    return new Forwarder({ sender, key: await secretOf({ secret, secretFile }, io) }, isNamed, io);
   }
 
-  /** Says on standard error which parts of its requests a table does not keep. */
+  /** Throws SendError if all of the tables that the command names are checked as other senders. */
+  refuseOthers(tables: readonly StoredTable[]): void {
+    if (this.#signer === null || !this.#isNamed || tables.some((table) => this.#signerOf(table) !== null))
+      return;
+    throw new SendError(`--sender ${this.#signer.sender.id} ${tables.map(otherText).join('; it ')}`);
+  }
+
+  /** Says on standard error whose signature the requests of a table get, if it is not its sender's, and which of their parts it does not keep. */
   announce(table: StoredTable): void {
-    const text = missingText(table, this.#signer?.sender ?? null);
+    const signer = this.#signerOf(table);
+    const text = `${this.#signingText(table)}${missingText(table, signer?.sender ?? null)}`;
     if (text !== '') this.#io.note(text);
+  }
+
+  /** Empty: there is nothing to say. */
+  #signingText(table: StoredTable): string {
+    if (this.#signer === null || table.keeps.isCheckOf(this.#signer.sender.id)) return '';
+    const option = `--sender ${this.#signer.sender.id}`;
+    if (table.keeps.sender !== null) return `${option} ${otherText(table)}\n`;
+    const from = plain(table.from);
+    return this.#isNamed
+      ? `${option} signs the requests of ${from}, which has no sender's check\n`
+      : `${option} does not apply to ${from}, which has no sender's check: name the table to sign its requests\n`;
+  }
+
+  /** null: requests of this table are sent without a new signature. */
+  #signerOf({ keeps }: StoredTable): Signer | null {
+    const signer = this.#signer;
+    if (signer === null) return null;
+    const applies = keeps.sender === null ? this.#isNamed : keeps.isCheckOf(signer.sender.id);
+    return applies ? signer : null;
   }
 
   send(stored: StoredRequest, to: string, table: StoredTable): Promise<SentAnswer> {
@@ -81,8 +111,9 @@ export class Forwarder {
       method === 'GET'
         ? { method, url, body: Buffer.alloc(0), headers: kept }
         : { method, url, body, headers };
-    if (this.#signer === null) return asked;
-    const { sender, key: signingKey } = this.#signer;
+    const signer = this.#signerOf(table);
+    if (signer === null) return asked;
+    const { sender, key: signingKey } = signer;
     try {
       return signAgain(sender, asked, { signingKey, nowMs: this.#io.clock(), random: this.#io.random });
     } catch (error) {
@@ -104,6 +135,9 @@ export class Forwarder {
     );
   }
 }
+
+const otherText = ({ from, keeps }: StoredTable) =>
+  `does not apply to ${plain(from)}, which is checked as ${keeps.sender ?? ''}`;
 
 /** Empty: everything is kept. */
 function missingText({ from, keeps, contentType }: StoredTable, signer: Sender | null): string {

@@ -44,7 +44,7 @@ export async function listenCommand(
 ): Promise<number> {
   const to = httpUrl(options.forwardTo, '--forward-to');
   refuseRemote(to, '--forward-to', options.allowRemote === true);
-  const forwarder = await Forwarder.open(options, io);
+  const forwarder = await Forwarder.open(options, names.length > 0, io);
   const listening = new Listening(where, names, options, forwarder, io);
   try {
     await listening.run();
@@ -61,7 +61,7 @@ class Listening {
   readonly #forwarder: Forwarder;
   readonly #io: CommandIo;
   readonly #following: Following;
-  /** What each table kept when that was said, by its oid. */
+  /** What each table kept, and whose check it had, when that was said, by its oid. */
   readonly #announced = new Map<string, string>();
 
   constructor(
@@ -87,12 +87,14 @@ class Listening {
       throw new PlainError(`--state: ${state ?? ''} does not hold a place that listen has written`);
     await staying(this.#where.dsn, 'listen', this.#io, async (session, begin) => {
       const { tables, isAnother } = await this.#following.begin(session);
+      const isFirst = begin();
+      if (isFirst) this.#forwarder.refuseOthers(tables);
       if (isAnother)
         this.#io.note('the database is another one, or was restored: forwarding only new rows\n');
       const what =
         this.#names.length === 0 ? 'all webhook tables' : tables.map(({ from }) => from).join(', ');
       this.#io.note(
-        begin() ? `listening to ${what}; forwarding to ${this.#options.forwardTo}\n` : 'listening again\n',
+        isFirst ? `listening to ${what}; forwarding to ${this.#options.forwardTo}\n` : 'listening again\n',
       );
       for (const table of tables) this.#announce(table);
       await this.#follow(session);
@@ -113,10 +115,11 @@ class Listening {
     }
   }
 
-  /** Once a table, and again when it keeps other parts than before. */
+  /** Once a table, and again when it keeps other parts than before or has another sender's check. */
   #announce(table: StoredTable): void {
-    if (this.#announced.get(table.oid) === table.request) return;
-    this.#announced.set(table.oid, table.request);
+    const kept = `${table.keeps.sender ?? ''} ${table.request}`;
+    if (this.#announced.get(table.oid) === kept) return;
+    this.#announced.set(table.oid, kept);
     this.#forwarder.announce(table);
   }
 

@@ -41,11 +41,12 @@ export async function replayCommand(
     limits.replayRateMax,
   );
   const span = options.since === undefined ? null : spanOf(options.since);
-  const forwarder = await Forwarder.open(options, io);
+  const forwarder = await Forwarder.open(options, true, io);
   try {
     return await within(where.dsn, 'replay', async (session) => {
       const [table] = await storedTables(session, [name]);
       if (table === undefined) throw new PlainError(`you own no webhook table ${name}`);
+      forwarder.refuseOthers([table]);
       const to = await targetOf(session, where, options, table.database);
       const from = `${table.from} t WHERE ${conditionOf(table, span, options.where)}`;
       // One snapshot of the table, so that rows stored meanwhile, by the replay itself too, are not replayed again.

@@ -10,7 +10,10 @@ import { fileURLToPath } from 'node:url';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
+import { keys, openTerminal } from '../support/pty.ts';
 import { run } from '../support/run.ts';
+import { requireTool } from '../support/tools.ts';
+import { until } from '../support/until.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 const key = 'a long random key';
@@ -61,7 +64,7 @@ const ofConnection = ['host', 'connection', 'content-length', 'headgate-table'];
 const rest = ({ headers }: Received) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !ofConnection.includes(name)));
 
-test('headgate replay sends exactly what the sender sent', { timeout: 120_000 }, async (t) => {
+test('headgate replay sends exactly what the sender sent', { timeout: 180_000 }, async (t) => {
   const headgate = await startHeadgate(t);
   const client = await headgate.client(t);
   await client.query(`CREATE SECRET s WITH (backend = 'meta') AS '${key}'`);
@@ -226,5 +229,94 @@ test('headgate replay sends exactly what the sender sent', { timeout: 120_000 },
       `SELECT "m'""\n" AS m, count(at) OVER () AS n FROM whole WHERE at IS NOT NULL`,
     );
     assert.deepEqual(rows, [{ m: 'POST', n: '1' }]);
+  });
+
+  await t.test('one listen for tables of several senders signs only those of --sender', async (step) => {
+    if (requireTool(step, 'script') === null) return;
+    const keeps = 'INCLUDE HEADERS AS headers INCLUDE BODY AS raw';
+    const hook = `WITH (connector = 'webhook') VALIDATE`;
+    await client.query(`
+      CREATE TABLE pushes (data JSONB) ${keeps} ${check};
+      CREATE TABLE paid (data JSONB) ${keeps} ${hook} SECRET s USING stripe;
+      CREATE TABLE mine (data JSONB) ${keeps} ${hook} SECRET s AS secure_compare(headers->>'x-mine', encode(hmac(s, data, 'sha256'), 'hex'));
+      CREATE TABLE anybodys (data JSONB) ${keeps} WITH (connector = 'webhook')`);
+    const deliver = async () => {
+      got.length = 0;
+      await push(headgate, 'pushes');
+      const time = Math.floor(Date.now() / 1000);
+      const hmac = (text: string) => createHmac('sha256', key).update(text).digest('hex');
+      for (const [table, headers] of [
+        ['paid', { 'stripe-signature': `t=${time},v1=${hmac(`${time}.${body}`)}` }],
+        ['mine', { 'x-mine': hmac(body) }],
+        ['anybodys', {}],
+      ] as const)
+        assert.equal((await headgate.post(`dev/public/${table}`, body, headers)).status, 200);
+      await until(() => got.length === 4);
+      return Object.fromEntries(
+        got.map(({ headers }) => [headers['headgate-table'], headers['x-hub-signature-256']]),
+      );
+    };
+    const at = `--data-dir=${headgate.dataDir}`;
+    const listening = async (tables: string) => {
+      const command = `${process.execPath} ${cli} listen ${tables} --forward-to ${url} --sender github --secret '${key}' ${at}`;
+      const terminal = openTerminal(step, command, {
+        cwd: headgate.dataDir,
+        env: { PATH: process.env['PATH'] ?? '' },
+        columns: 400,
+      });
+      assert(terminal !== null);
+      await terminal.shows(/listening to/);
+      return terminal;
+    };
+    const stripes =
+      /--sender github does not apply to "public"\."paid", which is checked as stripe\s+"public"\."paid" does not keep\s+- stripe-signature, which VALIDATE reads: --sender stripe signs again/;
+
+    const all = await listening('');
+    await all.shows(stripes);
+    const none = { 'public.paid': undefined, 'public.mine': undefined, 'public.anybodys': undefined };
+    assert.deepEqual(await deliver(), { 'public.pushes': signed(body), ...none });
+    for (const table of ['mine', 'anybodys'])
+      assert.match(
+        all.screen,
+        new RegExp(
+          `--sender github does not apply to "public"\\."${table}", which has no sender's check: name the table`,
+        ),
+      );
+    all.type(keys.interrupt);
+    assert.equal(await all.ended, 130, all.screen);
+
+    const named = await listening('pushes paid mine anybodys');
+    await named.shows(stripes);
+    await named.shows(/--sender github signs the requests of "public"\."mine", which has no sender's check/);
+    const own = { 'public.mine': signed(body), 'public.anybodys': signed(body) };
+    assert.deepEqual(await deliver(), { 'public.pushes': signed(body), 'public.paid': undefined, ...own });
+    // Its check becomes another sender's while it is listened to.
+    await client.query('ALTER TABLE anybodys VALIDATE SECRET s USING gitlab');
+    await headgate.post('dev/public/anybodys', body, { 'x-gitlab-token': key });
+    await until(() => got.length === 5);
+    assert.equal(got[4]?.headers['x-hub-signature-256'], undefined);
+    assert.match(named.screen, /"public"\."anybodys", which is checked as gitlab/);
+    named.type(keys.interrupt);
+    assert.equal(await named.ended, 130, named.screen);
+
+    const refusal = '--sender github does not apply to "public"."paid", which is checked as stripe\n';
+    const refused = await replay('paid', ...signing);
+    assert.deepEqual([refused.code, refused.stdout, refused.stderr], [1, '', `headgate: ${refusal}`]);
+    const args = ['listen', 'paid', '--forward-to', url, ...signing, at];
+    const listened = await run(process.execPath, [cli, ...args]);
+    assert.deepEqual([listened.code, listened.stdout, listened.stderr], [1, '', `headgate: ${refusal}`]);
+    assert.equal(got.length, 0);
+    const mine = await replay('mine', ...signing);
+    assert.match(
+      mine.stderr,
+      /^--sender github signs the requests of "public"\."mine", which has no sender's check$/m,
+    );
+    assert.equal(got[0]?.headers['x-hub-signature-256'], signed(body));
+    // Meta signs as GitHub does, which is the first of them.
+    await client.query(`CREATE TABLE alike (data JSONB) ${keeps} ${hook} SECRET s USING meta`);
+    await push(headgate, 'alike');
+    const alike = await replay('alike', '--sender', 'meta', '--secret', key);
+    assert.deepEqual([alike.code, alike.stderr], [0, '1/1\n']);
+    assert.equal(got[0]?.headers['x-hub-signature-256'], signed(body));
   });
 });
