@@ -23,6 +23,7 @@ import type { CommandIo } from '../kit/terminal.ts';
 import { DatabaseFailure, rest, utcText, within } from './session.ts';
 import type { CommandSession } from './session.ts';
 import { interrupted } from './print.ts';
+import { RefusedDeliveries } from './refused-deliveries.ts';
 import { calledUrl, webhookUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
@@ -71,11 +72,13 @@ export async function initCommand(
     said(`table ${place.shown}, checked with secret ${place.shown}_secret`);
     const client = new SendClient();
     try {
+      let test: Buffer | null = null;
       const wrong = [...(await ask(client, sender, { url: own, signedUrl: url }, key, answerKey, said, io))];
       wrong.push(
-        ...(await deliver(client, sender, { url: own, signedUrl: url }, key, said, io, (body) =>
-          deleteTest(session, place.sql, body),
-        )),
+        ...(await deliver(client, sender, { url: own, signedUrl: url }, key, said, io, (body) => {
+          test = body;
+          return deleteTest(session, place.sql, body);
+        })),
       );
       if (options.json === true)
         io.print(
@@ -89,7 +92,7 @@ export async function initCommand(
         );
       else io.print(summary(sender, place, io.ask === undefined ? null : url, key));
       const waits = options.json !== true && options.wait !== false && io.ask !== undefined;
-      if (waits && !(await firstDelivery(session, place.sql, sender, io))) return interrupted;
+      if (waits && !(await firstDelivery(session, place, sender, test, io))) return interrupted;
       return wrong.length === 0 ? 0 : 1;
     } finally {
       client.close();
@@ -129,17 +132,27 @@ SELECT pg_catalog.count(*)::pg_catalog.text AS n FROM gone`,
   return Number(rows[0]?.['n'] ?? 0);
 }
 
-/** Waits until there is a row, and shows it; false: interrupted. */
+/** Waits until there is a row, and shows it, and before it why others were refused; false: interrupted. `test`: the body of the own delivery; null: none. */
 async function firstDelivery(
   session: CommandSession,
-  table: string,
+  { sql, shown }: Place,
   sender: Sender,
+  test: Buffer | null,
   io: CommandIo,
 ): Promise<boolean> {
   io.print('\nwaiting for the first real delivery (Ctrl-C ends this; the endpoint stays) … ');
   const event = hasEvent(sender) ? 'event' : 'NULL';
-  const look = `SELECT ${utcText('received_at')} AS at, ${event}::pg_catalog.text AS event, pg_catalog."left"(data::pg_catalog.text, ${limits.listenShownCharsMax}) AS data FROM ${table} LIMIT 1`;
+  const look = `SELECT ${utcText('received_at')} AS at, ${event}::pg_catalog.text AS event, pg_catalog."left"(data::pg_catalog.text, ${limits.listenShownCharsMax}) AS data FROM ${sql} LIMIT 1`;
+  const refusals = await RefusedDeliveries.since(session, sql, test);
+  let isFirst = true;
+  const tell = async (): Promise<void> => {
+    for (const line of await refusals.look(`headgate secrets set ${shown}_secret`)) {
+      io.print(`${isFirst ? '\n' : ''}  ${line}\n`);
+      isFirst = false;
+    }
+  };
   while (!io.signal.aborted) {
+    await tell();
     const [row] = await session.typed(look);
     if (row !== undefined) {
       io.print(
@@ -149,7 +162,9 @@ async function firstDelivery(
     }
     await rest(io, limits.listenPauseMs);
   }
-  io.print(`nothing came yet\n\nStill to do at ${sender.name}:\n${numbered(sender.steps)}\n`);
+  await tell();
+  const refused = refusals.count === 0 ? '' : `; ${refusals.count} refused: headgate tail ${shown} --failed`;
+  io.print(`nothing was stored yet${refused}\n\nStill to do at ${sender.name}:\n${numbered(sender.steps)}\n`);
   return false;
 }
 
@@ -273,7 +288,7 @@ async function deliver(
     // Ctrl-C does not end it: its row would stay.
     const { status, body: answer } = await client.send(sent, new AbortController().signal);
     const good = status >= 200 && status < 300;
-    const gone = good ? await remove(sent.body).catch(() => 0) : 0;
+    const gone = await remove(sent.body).catch(() => 0);
     said(
       `a test delivery: ${status} ${good ? `and stored; ${gone === 1 ? 'its row was deleted again' : 'its row is still there'}` : plain(answer)}`,
     );

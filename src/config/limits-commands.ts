@@ -33,6 +33,9 @@ export const commandLimits = {
   /** Characters of an answer's body that are shown. */
   listenShownCharsMax: 200,
 
+  /** Reasons for which deliveries are refused that `init` names while it waits. */
+  refusedReasonsMax: 10,
+
   /** Requests per second that `replay` begins if no rate is given, and the highest rate. */
   replayRate: 50,
   replayRateMax: 10_000,

@@ -62,7 +62,7 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     await terminal.shows(/waiting for the first real delivery/);
     terminal.type(keys.interrupt);
     assert.equal(await terminal.ended, 130, terminal.screen);
-    assert.match(terminal.screen, /Still to do at Linear:/);
+    assert.match(terminal.screen, /… (?:\^C)?nothing was stored yet\s+Still to do at Linear:/);
     const other = openTerminal(step, `${process.execPath} ${cli} init figma ${at.join(' ')}`, {
       cwd: headgate.dataDir,
       env: { PATH: process.env['PATH'] ?? '' },
@@ -72,6 +72,98 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     other.type(keys.interrupt);
     assert.equal(await other.ended, 130, other.screen);
     await assert.rejects(count('figma_events'), { code: '42P01' });
+  });
+
+  await t.test('headgate init shows why deliveries are refused while it waits', async (step) => {
+    if (requireTool(step, 'script') === null) return;
+    const dsn = `postgresql://root@127.0.0.1:${headgate.ports.sql.port}/dev`;
+    const url = `http://127.0.0.1:${headgate.ports.listen.port}`;
+    for (const [table, place] of [
+      ['mistyped', at.join(' ')],
+      ['far', `--dsn=${dsn} --url=${url}`],
+      // Its answers are read by another program.
+      ['piped', `${at.join(' ')} | sh -c "trap '' INT; cat"`],
+    ] as const) {
+      const command = `${process.execPath} ${cli} init github --table ${table} ${place}`;
+      const terminal = openTerminal(step, command, {
+        cwd: headgate.dataDir,
+        env: { PATH: process.env['PATH'] ?? '' },
+        columns: 400,
+      });
+      assert(terminal !== null);
+      await terminal.shows(/Paste the secret[^]*Enter alone/);
+      terminal.type('another secret\r');
+      await terminal.shows(/its row was deleted again[^]*waiting for the first real delivery/);
+      const push = async (secret: string, body: string) =>
+        headgate.post(`dev/public/${table}`, body, {
+          'x-github-event': 'push',
+          'x-hub-signature-256': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`,
+        });
+      assert.equal((await push('the secret', '{"n":1}')).status, 401);
+      const [, reason = '', id = ''] = await terminal.shows(
+        new RegExp(
+          `a delivery was refused: 401 signature_failed \\((.+)\\): headgate explain (\\d+); another secret: headgate secrets set ${table}_secret\\s`,
+        ),
+      );
+      const explained = await headgateRuns(['explain', id, ...at]);
+      assert(explained.stdout.includes(reason) && explained.stdout.includes('{"n":1}'), explained.stdout);
+      const kept = async (n: number) => {
+        const { rows } = await client.query(
+          `SELECT count(*)::int AS n FROM headgate.rejected_requests WHERE table_name = $1`,
+          [table],
+        );
+        assert.deepEqual(rows, [{ n }]);
+      };
+      assert.equal((await push('the secret', '{"n":2}')).status, 401);
+      await within(5_000, async () => kept(2));
+      if (table === 'far') {
+        const set = ['secrets', 'set', 'far_secret', '--dsn', dsn, '--secret-file', '-'];
+        assert.equal((await headgateRuns(set, 'the secret')).code, 0);
+        await within(5_000, async () => assert.equal((await push('the secret', '{"n":3}')).status, 200));
+        assert.equal(await terminal.ended, 0, terminal.screen);
+        assert.match(terminal.screen, /received\s+\S+ {2}push\s+\{"n": 3\}/);
+      } else {
+        // Of another reason.
+        assert.equal((await headgate.post(`dev/public/${table}`, '{"n":3}')).status, 401);
+        const [, other = ''] = await terminal.shows(
+          /\): headgate explain \d+;[^]*signature_failed \((.+)\): headgate/,
+        );
+        assert.notEqual(other, reason);
+        terminal.type(keys.interrupt);
+        await terminal.ended;
+        assert.match(
+          terminal.screen,
+          new RegExp(
+            `nothing was stored yet; 3 refused: headgate tail ${table} --failed\\s+Still to do at GitHub`,
+          ),
+        );
+      }
+      assert.equal(terminal.screen.split(`(${reason})`).length, 2, terminal.screen);
+    }
+  });
+
+  await t.test('headgate init does not count its own test as a delivery that was refused', async (step) => {
+    if (requireTool(step, 'script') === null) return;
+    const command = `${process.execPath} ${cli} init twilio_form --table calls ${at.join(' ')}`;
+    const terminal = openTerminal(step, command, {
+      cwd: headgate.dataDir,
+      env: { PATH: process.env['PATH'] ?? '' },
+    });
+    assert(terminal !== null);
+    await terminal.shows(/Paste the secret[^]*Enter alone/);
+    terminal.type('a token\r');
+    await terminal.shows(/a test delivery: 401[^]*waiting for the first real delivery/);
+    assert.equal((await headgate.post('dev/public/calls', '')).status, 401);
+    const [, id = ''] = await terminal.shows(/a delivery was refused: 401 .*: headgate\s+explain\s+(\d+)/);
+    const { rows } = await client.query(
+      `SELECT id::int, body_bytes::int AS bytes FROM headgate.rejected_requests WHERE table_name = 'calls' ORDER BY id`,
+    );
+    assert.equal(rows.length, 2);
+    assert.deepEqual(rows[1], { id: Number(id), bytes: 0 });
+    terminal.type(keys.interrupt);
+    assert.equal(await terminal.ended, 130, terminal.screen);
+    assert.match(terminal.screen, /nothing was stored yet; 1 refused/);
+    assert.equal(terminal.screen.match(/a delivery was refused/g)?.length, 1);
   });
 
   await t.test('Ctrl-C during the test delivery of headgate init leaves no row of it', async (step) => {
