@@ -19,8 +19,8 @@ export class Ring implements TailSource {
   readonly #times = new Float64Array(limits.tailRingMax);
   /** The ids of those that were written down. */
   readonly #refusals: (string | undefined)[] = Array.from({ length: limits.tailRingMax });
-  /** Written down before the answer: its outcome is still to come. */
-  #early: StoredRefusal[] = [];
+  /** Written down before the answer, and when: the outcome is still to come. One that does not come in time was forgotten before. */
+  #early: { readonly row: StoredRefusal; readonly atMs: number }[] = [];
   /** The number of outcomes so far; modulo the length, it is the place of the next one. */
   #count = 0;
   /** The first outcome not yet passed on. */
@@ -58,7 +58,8 @@ export class Ring implements TailSource {
     if (before !== undefined && 'held' in before && before.held !== undefined) this.#forget(before.held);
     this.#outcomes[place] = observation;
     this.#times[place] = this.#clock();
-    this.#refusals[place] = this.#early.length === 0 ? undefined : this.#takeEarly(observation);
+    this.#refusals[place] =
+      this.#early.length === 0 || observation.code === 'committed' ? undefined : this.#takeEarly(observation);
     this.#count += 1;
     if (this.#watchers.size > 0) this.#timer ??= setTimeout(() => this.#flush(), limits.tailFlushMs);
   };
@@ -68,7 +69,7 @@ export class Ring implements TailSource {
     for (const row of rows) {
       const place = this.#placeOf(row);
       if (place !== null) this.#refusals[place] = row.id;
-      else this.#early = [...this.#early, row].slice(-limits.tailEarlyMax);
+      else this.#early = [...this.#early, { row, atMs: this.#clock() }].slice(-limits.tailEarlyMax);
     }
   };
 
@@ -81,9 +82,11 @@ export class Ring implements TailSource {
   }
 
   #takeEarly(outcome: Outcome): string | undefined {
-    const found = this.#early.find((row) => isOf(row, outcome));
-    if (found !== undefined) this.#early = this.#early.filter((row) => row !== found);
-    return found?.id;
+    const since = this.#clock() - limits.tailKeptMs;
+    const inTime = this.#early.filter(({ atMs }) => atMs > since);
+    const found = inTime.find(({ row }) => isOf(row, outcome));
+    this.#early = inTime.filter((it) => it !== found);
+    return found?.row.id;
   }
 
   watch(told: (batch: TailBatch) => void): () => void {

@@ -135,6 +135,24 @@ test('a refused request is told with the id under which it was written down, or 
   assert.deepEqual(told, [[401, undefined]]);
 });
 
+test('an id whose request was forgotten is not given to a later batch', () => {
+  let now = 0;
+  const ring = new Ring(() => now, true);
+  const table = { database: 'dev', schema: 'public', table: 'a', oid: 7 };
+  ring.stored([
+    { database: 'dev', oid: 7, code: 'row_refused', remoteAddress: '::1', id: '1', arrivedAtMs: 0 },
+  ]);
+  now = limits.tailKeptMs;
+  ring.observe({ kind: 'batch.answered', table, code: 'row_refused', rows: 0, seconds: 0 });
+  let first: TailBatch | null = null;
+  now += limits.tailKeptMs;
+  ring.watch((batch) => void (first ??= batch))();
+  assert.deepEqual(
+    (first as TailBatch | null)?.lines.map(({ refusal }) => refusal),
+    [undefined],
+  );
+});
+
 const line = (table: string, over: Partial<TailLine> = {}): TailLine => ({
   id: 'a.1',
   atMs: 0,
