@@ -58,7 +58,7 @@ export class Endpoints {
       const sender = known === undefined ? senderOf(expression ?? '', aliases) : known;
       found.set(source, sender);
       const check = unusable === null ? kindOf(expression, sender) : `unusable: ${unusable}`;
-      const former = sender === null ? null : formerCheck(expression ?? '', aliases);
+      const former = sender === null ? null : formerCheck(sender, expression ?? '', aliases);
       tables[oid] = { sender: sender?.id ?? null, check, ...(former === null ? {} : { former }) };
     }
     this.#found = found;

@@ -286,11 +286,11 @@ test('a table made by USING before an entry was changed keeps its check, is know
       const now = secrets.map((name) => expressionOf(sender, name));
       const isSame = before === (now.length === 1 ? now.join('') : now.map((it) => `(${it})`).join('\nOR '));
       assert(sendersOf(before, secrets).includes(sender), id);
-      const said = formerCheck(before, secrets);
+      const found = senderOf(before, secrets) ?? assert.fail(id);
+      const said = formerCheck(found, before, secrets);
       if (isSame) assert.equal(said, null, id);
       // Some senders of before had the check that another one has now.
-      else if (senderOf(before, secrets) === sender)
-        assert.match(said ?? '', /^USING \w+ stood for another check until/, id);
+      else if (found === sender) assert.match(said ?? '', /^USING \w+ stood for another check until/, id);
       if (!isSame && secrets.length === 1) {
         changed++;
         assert.match(

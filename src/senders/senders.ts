@@ -80,11 +80,9 @@ export function changeOf(senderName: string): string | null {
     : `USING ${senderName} stood for another check until ${formerUntil}; since then: ${since}`;
 }
 
-/** The same of a check that is no sender's any more, but was one's; null: it is one's, or never was. */
-export function formerCheck(expression: string, secrets: readonly string[]): string | null {
-  const [first] = sendersOf(expression, secrets, 1);
-  if (first === undefined || checkOf(first.expression, secrets) === expression) return null;
-  return changeOf(first.id);
+/** The same of a check that `senderOf` has found this sender for; null: it is the sender's present one. */
+export function formerCheck(sender: Sender, expression: string, secrets: readonly string[]): string | null {
+  return checkOf(sender.expression, secrets) === expression ? null : changeOf(sender.id);
 }
 
 /** The ANSWER clauses that `USING senderName` brings. `second`: the name after ANSWER SECRET. */
