@@ -69,7 +69,7 @@ export class Forwarder {
 
   /** Empty: there is nothing to say. */
   #signingText(table: StoredTable): string {
-    if (this.#signer === null || table.keeps.isCheckOf(this.#signer.sender.id)) return '';
+    if (this.#signer === null || table.keeps.senders.has(this.#signer.sender.id)) return '';
     const option = `--sender ${this.#signer.sender.id}`;
     if (table.keeps.sender !== null) return `${option} ${otherText(table)}\n`;
     const from = plain(table.from);
@@ -82,7 +82,7 @@ export class Forwarder {
   #signerOf({ keeps }: StoredTable): Signer | null {
     const signer = this.#signer;
     if (signer === null) return null;
-    const applies = keeps.sender === null ? this.#isNamed : keeps.isCheckOf(signer.sender.id);
+    const applies = keeps.sender === null ? this.#isNamed : keeps.senders.has(signer.sender.id);
     return applies ? signer : null;
   }
 

@@ -9,7 +9,7 @@ import { jsonObject } from '../kit/json-object.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { plain } from '../kit/terminal.ts';
 import { bareIdentifier } from '../senders/identifier.ts';
-import { senderOf, sendersOf } from '../senders/senders.ts';
+import { sendersOf } from '../senders/senders.ts';
 import type { CommandSession, Texts } from './session.ts';
 
 export interface StoredTable {
@@ -41,8 +41,8 @@ export interface KeptParts {
   readonly isSigned: boolean;
   /** The id of the sender whose check it is; null: it is somebody's own. */
   readonly sender: string | null;
-  /** Whether it is the check of this sender too: several sign alike. */
-  readonly isCheckOf: (sender: string) => boolean;
+  /** The ids of all senders whose check it is: several sign alike. */
+  readonly senders: ReadonlySet<string>;
   readonly query: boolean;
   readonly method: boolean;
   /** Whether some of its requests may be no POST, and no body but a query string. */
@@ -128,7 +128,9 @@ function tableOf(row: Texts): StoredTable {
     const column = includes.find((it) => it.what === what)?.column;
     return column === undefined || column === null ? null : `t.${quoteIdentifier(column)}`;
   };
-  const secrets = JSON.parse(row['secrets'] ?? '[]') as string[];
+  const senders = sendersOf(expression ?? '', JSON.parse(row['secrets'] ?? '[]') as string[]).map(
+    ({ id }) => id,
+  );
   const raw = columnOf('body');
   const doc = document === null ? null : `t.${quoteIdentifier(document ?? '')}`;
   const others = includes.map(({ column }) => quoteLiteral(column ?? '')).join(', ');
@@ -167,8 +169,8 @@ function tableOf(row: Texts): StoredTable {
       named: new Set(single.map(({ header }) => (header ?? '').toLowerCase())),
       read: headersRead(expression ?? ''),
       isSigned: /\bhmac\s*\(/.test(expression ?? ''),
-      sender: senderOf(expression ?? '', secrets)?.id ?? null,
-      isCheckOf: (sender) => sendersOf(expression ?? '', secrets).some(({ id }) => id === sender),
+      sender: senders[0] ?? null,
+      senders: new Set(senders),
       query: columnOf('query') !== null,
       method: columnOf('method') !== null,
       storesOthers: methods !== 'POST',
