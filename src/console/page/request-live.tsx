@@ -7,7 +7,7 @@ import { freshOf, listOf } from './list-state.ts';
 import type { RequestList } from './list-state.ts';
 import { connected, lines } from './live.ts';
 import { Text, Wrong } from './components.tsx';
-import { Line } from './request-rows.tsx';
+import { Line, Names } from './request-rows.tsx';
 import { go, to } from './route.ts';
 import { useSenders } from './senders.ts';
 import { notReady } from './server.ts';
@@ -99,14 +99,7 @@ export function LatestRequests({ only, empty, max }: LatestProps): JSX.Element {
         <table class="lines" aria-label="Requests as they arrive">
           <thead>
             <tr>
-              <th class="when">Time</th>
-              <th class="answer">Answer</th>
-              <th class="to">Endpoint</th>
-              <th class="event">Event</th>
-              <th class="what">What became of it</th>
-              <th class="size right">Body</th>
-              <th class="took right">Took</th>
-              <th class="from">From</th>
+              <Names />
             </tr>
           </thead>
           <tbody>

@@ -125,16 +125,25 @@ function Head({ all, pickAll }: { readonly all: boolean; readonly pickAll: () =>
         <th class="pick">
           <input type="checkbox" aria-label="Select all that are shown" checked={all} onChange={pickAll} />
         </th>
-        <th class="when">Time</th>
-        <th class="answer">Answer</th>
-        <th class="to">Endpoint</th>
-        <th class="event">Event</th>
-        <th class="what">What became of it</th>
-        <th class="size right">Body</th>
-        <th class="took right">Took</th>
-        <th class="from">From</th>
+        <Names />
       </tr>
     </thead>
+  );
+}
+
+/** The headings of a `Line`, without that of its checkbox. */
+export function Names(): JSX.Element {
+  return (
+    <>
+      <th class="when">Time</th>
+      <th class="answer">Answer</th>
+      <th class="to">Endpoint</th>
+      <th class="event">Event</th>
+      <th class="what">What became of it</th>
+      <th class="size right">Body</th>
+      <th class="took right">Took</th>
+      <th class="from">From</th>
+    </>
   );
 }
 
