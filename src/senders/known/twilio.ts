@@ -16,6 +16,26 @@ const either = (s: string, bytes: string) =>
 const rulesNote =
   'A Webhook Rule signs with the shared key of its settings and SHA-256: put that key into the secret, or name both, `VALIDATE SECRET token, shared_key`.';
 
+const deliveries = {
+  delivery: known(
+    { header: 'I-Twilio-Idempotency-Token' },
+    code('twilio/twilio-agent-connect-python, tac.channels.messaging'),
+  ),
+  retries: {
+    when: 'once, or up to 5 times if the URL that it calls ends with `#rc=5`; what follows `#` is not signed',
+    signed: 'unsaid',
+    from: page('twilio.com/docs/usage/webhooks/webhooks-connection-overrides', 'November 2026'),
+  },
+  answer: {
+    what: 'one within 15 seconds',
+    from: page('twilio.com/docs/errors/11205', 'November 2026'),
+  },
+} satisfies Partial<Sender>;
+
+const rotation = code(
+  'twilio/twilio-node, rest/accounts/v1/authTokenPromotion: a secondary token is made, and takes the place of the first',
+);
+
 export const twilio: readonly Sender[] = [
   urlHmac({
     id: 'twilio',
@@ -25,23 +45,9 @@ export const twilio: readonly Sender[] = [
     parts: ({ url }) => [url],
     headers: ['X-Twilio-Signature'],
     secret: { what: 'the account’s auth token', where: 'Console → Account → API keys & tokens' },
-    delivery: known(
-      { header: 'I-Twilio-Idempotency-Token' },
-      code('twilio/twilio-agent-connect-python, tac.channels.messaging'),
-    ),
-    retries: {
-      when: 'once, or up to 5 times if the URL that it calls ends with `#rc=5`; what follows `#` is not signed',
-      signed: 'unsaid',
-      from: page('twilio.com/docs/usage/webhooks/webhooks-connection-overrides', 'November 2026'),
-    },
-    answer: {
-      what: 'one within 15 seconds',
-      from: page('twilio.com/docs/errors/11205', 'November 2026'),
-    },
+    ...deliveries,
     evidence: {
-      rotation: code(
-        'twilio/twilio-node, rest/accounts/v1/authTokenPromotion: a secondary token is made, and takes the place of the first',
-      ),
+      rotation,
       signature: [
         ran('twilio'),
         page('twilio/twilio-node, examples/WebhookSignatureValidation.md', 'November 2026'),
@@ -86,23 +92,9 @@ export const twilio: readonly Sender[] = [
     parts: ({ url, body }) => [url, sortedFields(body)],
     headers: ['X-Twilio-Signature'],
     secret: { what: 'the account’s auth token', where: 'Console → Account → API keys & tokens' },
-    delivery: known(
-      { header: 'I-Twilio-Idempotency-Token' },
-      code('twilio/twilio-agent-connect-python, tac.channels.messaging'),
-    ),
-    retries: {
-      when: 'once, or up to 5 times if the URL that it calls ends with `#rc=5`; what follows `#` is not signed',
-      signed: 'unsaid',
-      from: page('twilio.com/docs/usage/webhooks/webhooks-connection-overrides', 'November 2026'),
-    },
-    answer: {
-      what: 'one within 15 seconds',
-      from: page('twilio.com/docs/errors/11205', 'November 2026'),
-    },
+    ...deliveries,
     evidence: {
-      rotation: code(
-        'twilio/twilio-node, rest/accounts/v1/authTokenPromotion: a secondary token is made, and takes the place of the first',
-      ),
+      rotation,
       signature: [
         ran('twilio'),
         ran('twilio (Python)'),
