@@ -1,6 +1,6 @@
 /**
  * Why the banner's first table cannot be created as it is printed: it exists, or the role of the database URL has not the rights.
- * Takes an engine by connection string that is reachable; returns a sentence with the statement to run, or null. Touches nothing; never rejects.
+ * Takes an engine that is reachable; returns a sentence with the statement to run, or null. Touches nothing; never rejects.
  */
 import { Client } from 'pg';
 import { limits } from '../config/limits.ts';
