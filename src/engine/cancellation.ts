@@ -1,7 +1,7 @@
 /** Ends a statement that takes too long, or that nobody waits for, whatever state its server is in. */
 import { connect } from 'node:net';
-import type { Socket } from 'node:net';
 import type { ClientBase, ClientConfig } from 'pg';
+import { sendCancelRequest } from './cancel-request.ts';
 import { cutOff } from './close-client.ts';
 
 export interface CancellationLimits {
@@ -22,7 +22,6 @@ export class Cancellation {
   readonly #timeout: NodeJS.Timeout;
   readonly #onAbort = (): void => this.#cancel();
   #cutting: NodeJS.Timeout | null = null;
-  #socket: Socket | null = null;
 
   constructor(
     client: ClientBase,
@@ -47,34 +46,33 @@ export class Cancellation {
     clearTimeout(this.#timeout);
     this.#signal.removeEventListener('abort', this.#onAbort);
     if (this.#cutting !== null) clearTimeout(this.#cutting);
-    this.#socket?.destroy();
   }
 
   #cancel(): void {
     if (this.cancelled) return;
     this.cancelled = true;
-    this.#socket = sendCancel(this.#client, this.#config);
+    cancel(this.#client, this.#config, this.#cancelMs);
     // A cancelled connection is not lent again; if its server does not receive the cancellation, it ends here.
     this.#cutting = setTimeout(() => cutOff(this.#client), this.#cancelMs);
   }
 }
 
 /** On a separate connection, without TLS as in libpq: it contains nothing but the session's own number. */
-function sendCancel(client: ClientBase, config: ClientConfig): Socket | null {
+function cancel(client: ClientBase, config: ClientConfig, cancelMs: number): void {
   const { processID, secretKey } = client as unknown as {
     processID: number | null;
     secretKey: number | null;
   };
-  if (processID === null || secretKey === null) return null;
+  if (processID === null || secretKey === null) return;
   const host = config.host ?? 'localhost';
   const port = config.port ?? 5432;
   const socket = connect(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port });
-  socket.on('error', () => {});
   const request = Buffer.allocUnsafe(16);
   request.writeInt32BE(16, 0);
   request.writeInt32BE(80_877_102, 4);
   request.writeInt32BE(processID, 8);
   request.writeInt32BE(secretKey, 12);
-  socket.end(request);
-  return socket;
+  sendCancelRequest(socket, request);
+  const bound = setTimeout(() => socket.destroy(), cancelMs);
+  socket.once('close', () => clearTimeout(bound));
 }

@@ -16,6 +16,7 @@ import { listenAt } from '../kit/listen-at.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
+import { sendCancelRequest } from '../engine/cancel-request.ts';
 import { authenticate, type Passwords } from './authenticate.ts';
 import { ClientTls } from './client-tls.ts';
 import { dialEngine } from './connect-engine.ts';
@@ -212,12 +213,10 @@ class Door implements SqlDoor {
     const engine = await dialEngine(this.#options.endpoint(), signal);
     try {
       await new Promise<void>((resolve) => {
-        engine.on('error', () => {});
         engine.once('close', resolve);
         signal.addEventListener('abort', () => engine.destroy(), { once: true });
         if (signal.aborted) engine.destroy();
-        engine.resume();
-        engine.end(packet);
+        sendCancelRequest(engine, packet);
       });
     } finally {
       engine.destroy();

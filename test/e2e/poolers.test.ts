@@ -1,5 +1,8 @@
 /** Behind a pooler that hands one session to many: Headgate listens to nothing there, and polls. With the real PgBouncer. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 import { Client } from 'pg';
 import { asked } from '../support/asked.ts';
@@ -14,6 +17,9 @@ import { openPgbouncer } from '../support/pooler.ts';
 import { startTcpServer } from '../support/tls-server.ts';
 import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
+
+/** Protocol 3.0's CancelRequest. */
+const cancelRequest = 80_877_102;
 
 suite('behind PgBouncer', () => {
   test('a pooler with fewer connections than Headgate opens is named, and those that it has are used', async (t) => {
@@ -60,6 +66,89 @@ suite('behind PgBouncer', () => {
     });
     const { status } = await headgate.post('postgres/public/t', '{}');
     assert.equal(status, 503);
+  });
+
+  test('a cancelled statement does not end PgBouncer 1.18, which exits if the client of a CancelRequest leaves first', async (t) => {
+    const program = requireTool(t, 'pgbouncer');
+    if (program === null) return;
+    const server = await startTcpServer();
+    onEnd(t, 'server', () => server.close());
+    const held: (() => void)[] = [];
+    const proxy = createServer((fromPooler) => {
+      fromPooler.on('error', () => {});
+      fromPooler.once('data', (packet: Buffer) => {
+        fromPooler.pause();
+        const pass = (): void => {
+          const upstream = connect(server.port, '127.0.0.1');
+          upstream.on('error', () => {});
+          fromPooler.on('close', () => upstream.destroy());
+          upstream.write(packet);
+          fromPooler.pipe(upstream).pipe(fromPooler);
+        };
+        if (packet.readInt32BE(4) === cancelRequest) held.push(pass);
+        else pass();
+      });
+    });
+    await once(proxy.listen(0, '127.0.0.1'), 'listening');
+    onEnd(t, 'proxy', () => void proxy.close());
+    const port = await openPgbouncer(t, program, (proxy.address() as AddressInfo).port, 'session');
+    const clientOf = async (at: number) => {
+      const client = new Client({ host: '127.0.0.1', port: at, user: 'root', database: 'postgres' });
+      client.on('error', () => {});
+      await client.connect();
+      onEnd(t, 'client', () => client.end());
+      return client;
+    };
+    const headgate = await startHeadgate(t, {
+      env: {
+        HEADGATE_DATABASE_URL: `postgresql://root@127.0.0.1:${port}/postgres?sslmode=disable`,
+        HEADGATE_MASTER_KEY: Buffer.alloc(32, 5).toString('base64'),
+      },
+    });
+    const own = await clientOf(port);
+    const letThrough = async () => {
+      await within(10_000, async () => assert.equal(held.length, 1));
+      // PgBouncer has one thread: what has reached it before this is done with.
+      await own.query('SELECT 1');
+      held.shift()?.();
+    };
+    const running = (sql: string) =>
+      within(10_000, async () => {
+        const { rowCount } = await own.query('SELECT FROM pg_stat_activity WHERE query = $1', [sql]);
+        assert.equal(rowCount, 1);
+      });
+
+    // At the SQL port, by a client that does not wait either.
+    const client = await clientOf(headgate.ports.sql.port);
+    const cancelled = assert.rejects(client.query('SELECT pg_sleep(601)'), { code: '57014' });
+    await running('SELECT pg_sleep(601)');
+    const { processID, secretKey } = client as unknown as { processID: number; secretKey: number };
+    const packet = Buffer.alloc(16);
+    for (const [at, value] of [16, cancelRequest, processID, secretKey].entries())
+      packet.writeInt32BE(value, at * 4);
+    connect(headgate.ports.sql.port, '127.0.0.1').end(packet);
+    await letThrough();
+    await cancelled;
+
+    // By the client of /v1/sql, which leaves.
+    const leaving = new AbortController();
+    const answer = assert.rejects(
+      fetch(`${headgate.gatewayUrl}/v1/sql`, {
+        method: 'POST',
+        body: 'SELECT pg_sleep(602)',
+        signal: leaving.signal,
+      }),
+    );
+    await running('SELECT pg_sleep(602)');
+    leaving.abort();
+    await answer;
+    await letThrough();
+    await within(10_000, async () => {
+      const { rowCount } = await own.query(
+        `SELECT FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(602)' AND state = 'active'`,
+      );
+      assert.equal(rowCount, 0);
+    });
   });
 
   for (const mode of ['transaction', 'session'])
