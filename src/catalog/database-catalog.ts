@@ -32,7 +32,7 @@ import { catalogVersion, letWriterIn, migrate } from './migrate.ts';
 import type { Migrations } from './migrate.ts';
 import { isRetryWaiting } from './queries.ts';
 import { CatalogWatcher } from './watcher.ts';
-import type { WatcherDeps } from './watcher.ts';
+import type { AskedTable, WatcherDeps } from './watcher.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { keyProblem } from './sealed.ts';
@@ -125,13 +125,14 @@ export class DatabaseCatalog {
 
   /**
    * Whether a table that was found is still this one, by an answer of the engine to a question that was put after `sinceMs` of the clock. Questions of
-   * many callers are one. Throws Refused.
+   * many callers are one, about their tables alone. Throws Refused.
    */
   isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
     const isStill = () => this.#answering(target) === target;
     if (this.isCurrent && this.#watcher.confirmedAtMs >= sinceMs) return isStill();
     return this.#inTime(async (deadlineMs) => {
-      while (!this.isCurrent || this.#watcher.confirmedAtMs < sinceMs) await this.#ask(deadlineMs);
+      let isAsked = false;
+      while (!isAsked || !this.isCurrent) isAsked = await this.#ask(deadlineMs, target.oid);
       return isStill();
     });
   }
@@ -228,16 +229,17 @@ export class DatabaseCatalog {
         await this.#watcher.wait(attempt > 1);
       } else if (!isAsked || !this.isCurrent) {
         // The table may have been created, or renamed, a millisecond ago.
-        await this.#ask(deadlineMs);
-        isAsked = this.isCurrent;
+        isAsked = (await this.#ask(deadlineMs, name)) && this.isCurrent;
         if (isAsked) await this.#watcher.settle();
       } else throw new Refused('not_found');
     }
     throw new Refused('engine_unavailable');
   }
 
-  /** Resolves after a look that began after the call, once there is a connection. Throws Refused. */
-  async #ask(deadlineMs: number): Promise<void> {
+  /**
+   * Resolves after a look, as of CatalogWatcher.ask(), that began after the call, once there is a connection: whether it was answered. Throws Refused.
+   */
+  async #ask(deadlineMs: number, about?: AskedTable): Promise<boolean> {
     const { clock } = this.#parts;
     await this.opened(deadlineMs - clock()).catch(() => {
       throw new Refused('engine_unavailable');
@@ -245,9 +247,13 @@ export class DatabaseCatalog {
     if (this.#state !== 'watching')
       throw new Refused(this.#state === 'absent' ? 'not_found' : 'engine_unavailable');
     const changed = this.#changed.promise;
-    // A look that fails ends the connection.
-    await this.#watcher.ask().catch(() => within(deadlineMs - clock(), changed, undefined));
+    // A look that fails ends the connection. One at some tables confirms nothing about the others.
+    const isAnswered = await this.#watcher.ask(this.isCurrent ? about : undefined).then(
+      () => true,
+      () => within(deadlineMs - clock(), changed, undefined).then(() => false),
+    );
     if (clock() >= deadlineMs) throw new Refused('engine_unavailable');
+    return isAnswered;
   }
 
   /** Connects, watches, and reconnects until closed. Handles every error of the connection. */

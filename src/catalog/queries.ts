@@ -75,6 +75,21 @@ export async function look(
   return { ...row, snapshot: row.snapshot, versions: versions === undefined ? null : new Map(versions) };
 }
 
+/** Tables that somebody asks about: those with these oids, and those with these names, if there are any. */
+export interface AskedTables {
+  readonly oids: readonly number[];
+  readonly names: readonly { readonly schema: string; readonly table: string }[];
+}
+
+/** The versions of some tables. PostgreSQL must be able to read the names, whatever its encoding: they are ASCII. */
+export async function lookAt(client: ClientBase, { oids, names }: AskedTables): Promise<TableVersions> {
+  const { rows } = await client.query<{ relation: number; version: string }>(
+    `select l.relation, l.version from headgate.look_at(${listed(oids)}, $1, $2) as l`,
+    [names.map(({ schema }) => schema), names.map(({ table }) => table)],
+  );
+  return new Map(rows.map(({ relation, version }) => [relation, version]));
+}
+
 /** Whether a retry of a refused request was requested, and waits. Fails if somebody locks that table: a look must not wait for it. */
 export async function isRetryWaiting(client: ClientBase): Promise<boolean> {
   const [row] = await pinned<{ waits: boolean }>(

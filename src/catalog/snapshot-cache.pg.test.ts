@@ -10,7 +10,7 @@ import { pictureOf, update } from '../../test/support/picture.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { look } from './queries.ts';
+import { look, lookAt } from './queries.ts';
 import type { Snapshot } from './snapshot.ts';
 
 const others = 9;
@@ -251,5 +251,29 @@ suite('the picture of a catalog', () => {
     } finally {
       await own.end();
     }
+  });
+
+  test('a look at some tables agrees with a look at all, and finds a name only as it is written', async () => {
+    const long = 'n'.repeat(63);
+    for (const name of ['seen', long, 'Quoted']) await root.run(webhook(`"${name}"`));
+    await root.run('CREATE TABLE ordinary (id int)');
+    const { rows: all } = await root.client.query<{ name: string; relation: number; version: string }>(
+      `SELECT c.relname AS name, v.* FROM headgate.table_versions() v JOIN pg_class c ON c.oid = v.relation`,
+    );
+    const of = (name: string) => all.filter((row) => row.name === name);
+    const seen = of('seen')[0]?.relation ?? 0;
+    const found = async (oids: number[], tables: string[]) => {
+      const names = tables.map((table) => ({ schema: 'public', table }));
+      return [...(await lookAt(root.client, { oids, names }))].toSorted(([a], [b]) => a - b);
+    };
+    assert.deepEqual(
+      await found([seen, 1], [long, 'Quoted', 'quoted', `${long}n`, 'ordinary', 'seen', `'); --`]),
+      ['seen', long, 'Quoted'].flatMap((name) => of(name).map((row) => [row.relation, row.version])),
+    );
+    assert.deepEqual(await found([], ['ordinary', 'nowhere']), []);
+    await root.run('ALTER TABLE seen ADD COLUMN more int');
+    const [[oid, version] = []] = await found([seen], []);
+    assert.equal(oid, seen);
+    assert.notEqual(version, of('seen')[0]?.version);
   });
 });

@@ -133,6 +133,14 @@ export class SnapshotCache {
       this.#replace([], [], ({ oid }) => versions.has(oid));
   }
 
+  /** Whether the tables with these oids exist, and all of these tables were read with these versions. */
+  isAsRead(oids: readonly number[], versions: TableVersions): boolean {
+    return (
+      oids.every((oid) => versions.has(oid)) &&
+      [...versions].every(([oid, version]) => this.#read.get(oid) === version)
+    );
+  }
+
   /** Reads what is due. Throws the error that breaks the connection. */
   async read(client: ClientBase): Promise<void> {
     const { clock, limits } = this.#context;

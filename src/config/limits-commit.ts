@@ -101,6 +101,8 @@ export const commitLimits = {
   catalogMissIntervalMs: 50,
   /** The rest after such a look, as a multiple of the time that it took. */
   catalogMissRestTimes: 5,
+  /** Tables that one such look is about; if more are asked about, it is a look at all. */
+  catalogAskedMax: 100,
   /** How often Headgate looks whether the catalog has changed, in ms. */
   catalogPollIntervalMs: 500,
   /** For how long the answer to such a look holds, in ms; then requests wait for the next. */

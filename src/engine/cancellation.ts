@@ -1,7 +1,7 @@
 /** Ends a statement that takes too long, or that nobody waits for, whatever state its server is in. */
 import { connect } from 'node:net';
+import type { Socket } from 'node:net';
 import type { ClientBase, ClientConfig } from 'pg';
-import { sendCancelRequest } from './cancel-request.ts';
 import { cutOff } from './close-client.ts';
 
 export interface CancellationLimits {
@@ -75,4 +75,17 @@ function cancel(client: ClientBase, config: ClientConfig, cancelMs: number): voi
   sendCancelRequest(socket, request);
   const bound = setTimeout(() => socket.destroy(), cancelMs);
   socket.once('close', () => clearTimeout(bound));
+}
+
+/**
+ * Sends a CancelRequest as libpq does: the connection stays open until the server has ended it. PgBouncer 1.18 exits, with the connections of all
+ * of its clients, if a client that asks for a cancellation leaves before the server has it (its issue 801). The socket may still be connecting; it belongs
+ * to the caller until its `close`.
+ */
+export function sendCancelRequest(socket: Socket, packet: Buffer): void {
+  socket.on('error', () => {});
+  // A socket may be open for writing until both sides have ended.
+  socket.once('end', () => socket.end());
+  socket.resume();
+  socket.write(packet);
 }

@@ -16,7 +16,7 @@ import { listenAt } from '../kit/listen-at.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
-import { sendCancelRequest } from '../engine/cancel-request.ts';
+import { sendCancelRequest } from '../engine/cancellation.ts';
 import { authenticate, type Passwords } from './authenticate.ts';
 import { ClientTls } from './client-tls.ts';
 import { dialEngine } from './connect-engine.ts';

@@ -6,7 +6,8 @@
 -- Which webhook tables are looked at at all: for each look at the catalog PostgreSQL goes through all their columns, checks, triggers and
 -- partitions, so those of one owner are bounded, unless that is a superuser. A table beyond the bound does not fit (catalog_sizes). `counts` is NULL: the
 -- table is gone. `version`: see headgate.table_versions().
-CREATE OR REPLACE FUNCTION headgate.counted_tables() RETURNS TABLE (
+-- `among`: of these tables, which are counted as if their owner had no others; NULL: of all.
+CREATE OR REPLACE FUNCTION headgate.counted_tables(among oid[] DEFAULT NULL) RETURNS TABLE (
   relation oid, counts boolean, owner oid, kind "char", has_index boolean, has_checks boolean, has_triggers boolean, version bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_column
@@ -20,7 +21,8 @@ BEGIN
     hash_record_extended(ROW(w.xmin, c.version, (SELECT n.xmin FROM pg_namespace n WHERE n.oid = c.relnamespace)), 0)
   FROM headgate.webhook_table w
   LEFT JOIN LATERAL (SELECT k.*, k.xmin AS version FROM pg_class k WHERE k.oid = w.relation OFFSET 0) AS c ON true
-  WHERE c.oid IS NULL OR c.relkind IN ('r', 'p') AND c.relpersistence <> 't';
+  WHERE (counted_tables.among IS NULL OR w.relation = ANY (counted_tables.among))
+    AND (c.oid IS NULL OR c.relkind IN ('r', 'p') AND c.relpersistence <> 't');
 END
 $body$;
 
@@ -34,7 +36,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan
 BEGIN
   RETURN QUERY
   WITH RECURSIVE counted AS MATERIALIZED (
-    SELECT c.* FROM headgate.counted_tables() AS c WHERE table_versions.among IS NULL OR c.relation = ANY (table_versions.among)
+    SELECT c.* FROM headgate.counted_tables(table_versions.among) AS c
   ), part AS MATERIALIZED (
     -- pg_partition_tree() would wait for whoever has locked a partition.
     SELECT c.relation, c.relation AS oid, c.owner FROM counted c WHERE c.counts AND c.kind = 'p'
@@ -117,6 +119,17 @@ BEGIN
     versions := NULL;
   END IF;
 END
+$body$;
+
+-- Whether some tables are still what is known of them, at the cost of these alone: those with these oids, and those with these names, if there
+-- are any by now.
+CREATE OR REPLACE FUNCTION headgate.look_at(oids oid[], schemas text[], tables text[]) RETURNS TABLE (relation oid, version text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $body$
+  SELECT v.relation, v.version FROM headgate.table_versions(look_at.oids || ARRAY(
+    SELECT c.oid FROM ROWS FROM (unnest(look_at.schemas), unnest(look_at.tables)) AS a (schema_name, table_name)
+    JOIN pg_namespace n ON n.nspname = a.schema_name COLLATE "C"
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = a.table_name COLLATE "C"
+  )) AS v
 $body$;
 
 -- Citus adds a local table to its metadata by turning it into the one shard of a new table of the same name, and hides shards from
