@@ -122,10 +122,8 @@ export interface TailEvent {
 /** POST /console/api/requests: a page of the list of all requests. */
 export interface ListCall {
   readonly filter: KeptFilter;
-  /** The arrival, in ms, and id of the request beyond which the page begins; null: the newest. */
+  /** The arrival, in ms, and id of a request beyond which the page begins; null: the newest. */
   readonly from: readonly [number, string] | null;
-  /** The page before it instead. */
-  readonly newer: boolean;
   readonly counts: boolean;
 }
 

@@ -114,12 +114,11 @@ export function readRetry({ filter, force }: Members): RetryCall {
   return { filter: readFilter(filter), force };
 }
 
-export function readList({ filter, from = null, newer = false, counts = false }: Members): ListCall {
-  if (typeof newer !== 'boolean' || typeof counts !== 'boolean')
-    throw malformed('a list has filter, and may have from, newer and counts');
+export function readList({ filter, from = null, counts = false }: Members): ListCall {
+  if (typeof counts !== 'boolean') throw malformed('a list has filter, and may have from and counts');
   const [ms, id] = Array.isArray(from) ? (from as unknown[]) : [0, 'r0'];
   if (!isMoment(ms) || !isText(id)) throw malformed('from is a time in ms and an id');
-  return { filter: readFilter(filter), from: from === null ? null : [ms, id], newer, counts };
+  return { filter: readFilter(filter), from: from === null ? null : [ms, id], counts };
 }
 
 /** What is missing is no filter. */

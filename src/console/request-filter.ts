@@ -73,11 +73,8 @@ export const isKept = (id: string): boolean => /^r\d+$/.test(id);
 /** 0: remembered, 1: refused and kept, 2: a handshake that was kept. */
 export const rankOf = (id: string): number => (isKept(id) ? 1 : /^h\d+$/.test(id) ? 2 : 0);
 
-export function isBeyond(
-  line: Placed,
-  [arrivedAtMs, id]: readonly [number, string],
-  newer: boolean,
-): boolean {
-  const order = byArrival(line, { arrivedAtMs, id });
-  return newer ? order < 0 : order > 0;
-}
+/** The id of a place after all requests of its millisecond: handshakes come last, and their numbers begin at 1. */
+export const lastOfItsMs = 'h0';
+
+export const isBeyond = (line: Placed, [arrivedAtMs, id]: readonly [number, string]): boolean =>
+  byArrival(line, { arrivedAtMs, id }) > 0;

@@ -1,13 +1,14 @@
 /**
  * One list of all requests: those that the processes of this Headgate remember, and those that the database knows. Takes a filter and a
- * place; returns a page in the order of request-filter.ts, each request once. The database is asked as the session's role; what is remembered
- * is shown by its rights, the last known ones for a while if it does not answer. Refuses nothing of its own.
+ * place; returns a page in the order of request-filter.ts, each request once: a page ends between two milliseconds, so that both sources know
+ * all of it. The database is asked as the session's role; what is remembered is shown by its rights, the last known ones for a while if it does
+ * not answer. Refuses nothing of its own.
  */
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { Recall, TailLine, TailSource } from '../observe/tail.ts';
 import type { ListAnswer, ListCall, ListCounts, ListedRequest, SqlCall, SqlTable } from './api.ts';
-import { anyLine, byArrival, resultOf } from './request-filter.ts';
+import { anyLine, byArrival, lastOfItsMs, resultOf } from './request-filter.ts';
 import { handshakeRow, rejectedRow, timeOf } from './request-rows.ts';
 import { countHandshakes, countKept, findKept, listHandshakes, listKept } from './request-statements.ts';
 import type { Slice } from './request-statements.ts';
@@ -27,20 +28,17 @@ type Row = Readonly<Record<string, string | null>>;
 const rememberedMax = (rights: TailRights, max: number): number =>
   rights === 'all' || rights.strays ? max : Number.MAX_SAFE_INTEGER;
 
-export async function listRequests(
-  { filter, from, newer, counts }: ListCall,
-  deps: ListDeps,
-): Promise<ListAnswer> {
+export async function listRequests({ filter, from, counts }: ListCall, deps: ListDeps): Promise<ListAnswer> {
   const max = limits.listRowsMax;
-  const slice: Slice = { from, newer, max: max + 1, scanned: limits.listScannedMax };
+  const slice: Slice = { from, max: max + 1, scanned: limits.listScannedMax };
   const rights = await deps.rights();
   const [remembered, kept, asked, counted] = await Promise.all([
     filter.stored + filter.checked + filter.cause === ''
-      ? recall({ filter, from, newer, max: max + 1 }, rights, deps)
+      ? recall({ filter, from, max: max + 1 }, rights, deps)
       : [],
     rowsOf(listKept(filter, slice), deps),
     rowsOf(listHandshakes(filter, slice), deps),
-    counts ? count({ filter, from, newer, counts }, rights, deps) : null,
+    counts ? count(filter, rights, deps) : null,
   ]);
   const away = kept === null || asked === null;
   const hits = (kept ?? []).filter((row) => row['hit'] === 't').map(rejectedRow);
@@ -52,18 +50,30 @@ export async function listRequests(
       ? rejectedRow(lookedAt)
       : null;
   const all = joined(remembered, [...hits, ...questions]).sort(byArrival);
-  const within = end === null ? all : all.filter((it) => byArrival(it, end) * (newer ? -1 : 1) <= 0);
-  const rows = newer ? within.slice(-max) : within.slice(0, max);
-  const last = newer ? rows[0] : rows.at(-1);
-  const more = within.length > max;
-  const next = more ? last : (end ?? undefined);
+  const within = end === null ? all : all.filter((it) => byArrival(it, end) <= 0);
+  const { rows, next } = firstPage(within, within[max] ?? end, max);
   return {
     rows,
-    next: next === undefined ? null : [next.arrivedAtMs, next.id],
+    next,
     lookedThrough: lookedAt === undefined ? null : Number(lookedAt['looked']),
     away,
     counts: counted,
   };
+}
+
+/** What comes before the millisecond of `beyond`; of that as well if there are more than a page of it. */
+function firstPage(
+  rows: readonly ListedRequest[],
+  beyond: ListedRequest | null,
+  max: number,
+): Pick<ListAnswer, 'rows' | 'next'> {
+  if (beyond === null) return { rows, next: null };
+  const whole = rows.slice(0, max).filter(({ arrivedAtMs }) => arrivedAtMs > beyond.arrivedAtMs);
+  const last = whole.at(-1);
+  if (last !== undefined) return { rows: whole, next: [last.arrivedAtMs, lastOfItsMs] };
+  const cut = rows.slice(0, max);
+  const { arrivedAtMs, id } = cut.at(-1) ?? beyond;
+  return { rows: cut, next: [arrivedAtMs, id] };
 }
 
 async function recall(
@@ -74,7 +84,7 @@ async function recall(
   if (rights === null) return [];
   const lines = await tail.recall({ ...of, max: rememberedMax(rights, of.max) });
   const seen = lines.filter((line) => maySee(rights, line)).map(listed);
-  return of.newer ? seen.slice(-of.max) : seen.slice(0, of.max);
+  return seen.slice(0, of.max);
 }
 
 function listed(line: TailLine): ListedRequest {
@@ -99,8 +109,11 @@ function joined(lines: readonly ListedRequest[], kept: readonly ListedRequest[])
   return [...[...twins.values()].flat(), ...whole];
 }
 
-const twinOf = ({ arrivedAtMs, address, schema, table }: ListedRequest): string =>
-  `${arrivedAtMs} ${address} ${schema} ${table}`;
+/** What the database says of it as `twins`. A request that was kept on disk can be refused later. */
+function twinOf({ arrivedAtMs, address, schema, table, code }: ListedRequest): string {
+  const kind = code === 'committed' || code === 'handshake' ? code : 'refused';
+  return `${arrivedAtMs} ${address} ${schema} ${table} ${kind}`;
+}
 
 function counted(keys: readonly string[]): Map<string, number> {
   const counts = new Map<string, number>();
@@ -114,14 +127,16 @@ function taken(left: Map<string, number>, key: string): boolean {
   return n > 0;
 }
 
-async function count({ filter }: ListCall, rights: TailRights | null, deps: ListDeps): Promise<ListCounts> {
+async function count(
+  filter: ListCall['filter'],
+  rights: TailRights | null,
+  deps: ListDeps,
+): Promise<ListCounts> {
   const any = { ...filter, result: '' };
   const onlyKept = filter.stored + filter.checked + filter.cause !== '';
   const [lines, all] = await Promise.all([
-    onlyKept
-      ? []
-      : recall({ filter: any, from: null, newer: false, max: Number.MAX_SAFE_INTEGER }, rights, deps),
-    recall({ filter: anyLine, from: null, newer: false, max: Number.MAX_SAFE_INTEGER }, rights, deps),
+    onlyKept ? [] : recall({ filter: any, from: null, max: Number.MAX_SAFE_INTEGER }, rights, deps),
+    recall({ filter: anyLine, from: null, max: Number.MAX_SAFE_INTEGER }, rights, deps),
   ]);
   const since = all.at(-1)?.arrivedAtMs ?? 0;
   const [[kept], [asked]] = await Promise.all([
@@ -147,7 +162,7 @@ async function count({ filter }: ListCall, rights: TailRights | null, deps: List
 /** A request that is remembered, by its id; the id under which it was kept, if it was. null: it is forgotten, or not of the role's. */
 export async function findRequest(id: string, deps: ListDeps): Promise<ListedRequest | null> {
   const rights = await deps.rights();
-  const of = { filter: { ...anyLine, text: id }, from: null, newer: false, max: Number.MAX_SAFE_INTEGER };
+  const of = { filter: { ...anyLine, text: id }, from: null, max: Number.MAX_SAFE_INTEGER };
   const found = (await recall(of, rights, deps)).find((line) => line.id === id);
   if (found === undefined) return null;
   if (found.table === '' || resultOf(found) !== 'refused') return found;

@@ -24,14 +24,13 @@ type Place = readonly [number, string];
 const time = (ms: number): string => `timestamptz '${new Date(ms).toISOString()}'`;
 
 /** Those beyond the place, for rows of this rank (`rankOf`). */
-function beyond(column: string, from: Place | null, newer: boolean, rank: number): string[] {
+function beyond(column: string, from: Place | null, rank: number): string[] {
   if (from === null) return [];
   const [ms, id] = from;
-  const [own, sign] = [rankOf(id), newer ? '>' : '<'];
-  if (own === rank) return [`(${column}, id) ${sign} (${time(ms)}, ${/\d+$/.exec(id)?.[0] ?? 0}::bigint)`];
+  const own = rankOf(id);
+  if (own === rank) return [`(${column}, id) < (${time(ms)}, ${/\d+$/.exec(id)?.[0] ?? 0}::bigint)`];
   // Of the same millisecond, all or none.
-  const all = newer ? rank < own : rank > own;
-  return [`${column} ${sign}${all ? '=' : ''} ${time(ms)}`];
+  return [`${column} <${rank > own ? '=' : ''} ${time(ms)}`];
 }
 
 function common(filter: LineFilter, column: string): string[] {
@@ -83,20 +82,18 @@ const refusedColumns = `id, received_at, schema_name, table_name, door, status, 
 
 export interface Slice {
   readonly from: Place | null;
-  readonly newer: boolean;
   readonly max: number;
   /** Requests that are looked through for a text. */
   readonly scanned: number;
 }
 
-/** Newest first, `newer`: oldest first. With a text, the last row is the last one that was looked at, whether it matches (`hit`). */
+/** Newest first. With a text, the last row is the last one that was looked at, whether it matches (`hit`). */
 export function listKept(filter: KeptFilter, slice: Slice): string | null {
   const conditions = refusedConditions(filter);
   if (conditions === null) return null;
-  const { from, newer, max, scanned } = slice;
-  const direction = newer ? '' : ' DESC';
-  const order = `ORDER BY received_at${direction}, id${direction}`;
-  const all = where([...conditions, ...beyond('received_at', from, newer, 1)]);
+  const { from, max, scanned } = slice;
+  const order = 'ORDER BY received_at DESC, id DESC';
+  const all = where([...conditions, ...beyond('received_at', from, 1)]);
   const columns = `'r' AS kind, ${refusedColumns}`;
   if (filter.text === '')
     return `SELECT ${columns}, true AS hit\nFROM headgate.rejected_requests${all}\n${order}\nLIMIT ${max}`;
@@ -116,23 +113,22 @@ LIMIT ${max + 1}`;
 }
 
 /** null: none of them is a handshake. */
-export function listHandshakes(filter: KeptFilter, { from, newer, max }: Slice): string | null {
+export function listHandshakes(filter: KeptFilter, { from, max }: Slice): string | null {
   const { result, code, sender, event, text, stored, checked, cause } = filter;
   const only = sender + event + stored + checked + cause;
   if ((result !== '' && result !== 'handshake') || only !== '' || (code !== '' && code !== 'handshake'))
     return null;
-  const direction = newer ? '' : ' DESC';
   const [exact, lower] = [literal(text), `lower(${literal(text)})`];
   const says = `(remote_address = ${exact} OR pg_catalog.concat('h', id) = ${exact}
     OR strpos(lower(pg_catalog.concat(schema_name, '.'::text, table_name)), ${lower}) > 0)`;
   const conditions = [
     ...common(filter, 'asked_at'),
-    ...beyond('asked_at', from, newer, 2),
+    ...beyond('asked_at', from, 2),
     ...(text === '' ? [] : [says]),
   ];
   return `SELECT id, asked_at, schema_name, table_name, method, remote_address, rule, status, outcome
 FROM headgate.handshakes${where(conditions)}
-ORDER BY asked_at${direction}, id${direction}
+ORDER BY asked_at DESC, id DESC
 LIMIT ${max}`;
 }
 
@@ -141,7 +137,7 @@ export const countKept = (filter: KeptFilter, sinceMs: number): string | null =>
   const conditions = refusedConditions({ ...filter, text: '' });
   if (conditions === null) return null;
   return `SELECT count(*) AS requests, min(received_at) AS since,
-  pg_catalog.json_agg(pg_catalog.concat_ws(' ', floor(extract(epoch FROM received_at) * 1000)::bigint, remote_address, schema_name, table_name))
+  pg_catalog.json_agg(pg_catalog.concat_ws(' ', floor(extract(epoch FROM received_at) * 1000)::bigint, remote_address, schema_name, table_name, 'refused'))
     FILTER (WHERE received_at >= ${time(sinceMs)}) AS twins
 FROM (
   SELECT received_at, remote_address, schema_name, table_name FROM headgate.rejected_requests${where(conditions)}
@@ -152,7 +148,8 @@ export const countHandshakes = (filter: KeptFilter, sinceMs: number): string | n
   const { sender, event, stored, checked, cause, code } = filter;
   if (sender + event + stored + checked + cause !== '' || (code !== '' && code !== 'handshake')) return null;
   return `SELECT count(*) AS requests, min(asked_at) AS since,
-  pg_catalog.json_agg(pg_catalog.concat_ws(' ', floor(extract(epoch FROM asked_at) * 1000)::bigint, remote_address, schema_name, table_name))
+  pg_catalog.json_agg(pg_catalog.concat_ws(' ', floor(extract(epoch FROM asked_at) * 1000)::bigint, remote_address, schema_name, table_name,
+    CASE outcome WHEN 'answered' THEN 'handshake' ELSE 'refused' END))
     FILTER (WHERE asked_at >= ${time(sinceMs)}) AS twins
 FROM headgate.handshakes${where(common(filter, 'asked_at'))}`;
 };

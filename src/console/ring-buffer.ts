@@ -98,13 +98,13 @@ export class Ring implements TailSource {
     return () => void this.#watchers.delete(told);
   }
 
-  async recall({ filter, from, newer, max }: Recall): Promise<readonly TailLine[]> {
+  async recall({ filter, from, max }: Recall): Promise<readonly TailLine[]> {
     const lines = this.#lines(0, this.#count).map((line) => this.#named(line));
     const found = lines.filter(
-      (line) => matchesLine(line, filter) && (from === null || isBeyond(line, from, newer)),
+      (line) => matchesLine(line, filter) && (from === null || isBeyond(line, from)),
     );
     found.sort(byArrival);
-    return newer ? found.slice(-max) : found.slice(0, max);
+    return found.slice(0, max);
   }
 
   #named(line: TailLine): TailLine {

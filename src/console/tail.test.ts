@@ -3,7 +3,9 @@ import { test } from 'node:test';
 import { limits } from '../config/limits.ts';
 import type { Observation } from '../observe/observations.ts';
 import type { TailBatch, TailLine } from '../observe/tail.ts';
-import type { TailEvent } from './api.ts';
+import type { ListAnswer, TailEvent } from './api.ts';
+import { listRequests } from './request-list.ts';
+import { anyKept } from './request-statements.ts';
 import { Ring } from './ring-buffer.ts';
 import { tableKey, watchTail } from './tail.ts';
 import type { TailRights } from './tail.ts';
@@ -307,4 +309,21 @@ test('beyond so many lines refused ones come first, and the others are counted; 
   assert.equal(event?.lines.at(-1)?.code, 'signature_failed');
   assert.equal(event?.skipped, 33 + 20);
   it.end();
+});
+
+test('pages of the list have each remembered request once, however many arrived in one millisecond', async () => {
+  const ring = new Ring(() => 10_000, true);
+  for (let i = 0; i < 600; i++) ring.observe(answered(`t${i}`, { arrivedAtMs: 5_000 - Math.floor(i / 7) }));
+  for (let i = 0; i < 250; i++) ring.observe(answered(`u${i}`, { arrivedAtMs: 6_000 }));
+  const deps = { tail: ring, ask: async () => null, rights: async () => 'all' as const };
+  const seen: (readonly [number, string])[] = [];
+  let from: ListAnswer['next'] = null;
+  do {
+    const page: ListAnswer = await listRequests({ filter: anyKept, from, counts: false }, deps);
+    assert(page.away && page.rows.length > 0 && page.rows.length <= limits.listRowsMax);
+    seen.push(...page.rows.map(({ arrivedAtMs, table }) => [arrivedAtMs, table] as const));
+    from = page.next;
+  } while (from !== null);
+  assert.equal(new Set(seen.map(([, table]) => table)).size, 850);
+  assert.deepEqual([seen.length, seen], [850, seen.toSorted(([a], [b]) => b - a)]);
 });

@@ -71,9 +71,8 @@ export interface HeldQuestion {
 /** Which of the lines that are remembered. */
 export interface Recall {
   readonly filter: LineFilter;
-  /** Those that come after this one in the list (arrival in ms, id), or, with `newer`, before it; null: from the newest. */
+  /** Those that come after this one in the list (arrival in ms, id); null: from the newest. */
   readonly from: readonly [number, string] | null;
-  readonly newer: boolean;
   readonly max: number;
 }
 

@@ -48,15 +48,17 @@ suite('the list of all requests, for roles and in outages', () => {
       );
     const [alice, mallory] = [await enter(headgate, 'alice'), await enter(headgate, 'mallory')];
     const sent = { alice: 130, mallory: 7 };
-    for (let i = 0; i < sent.alice; i++)
-      assert.equal(
-        (
-          await headgate.post(
+    // Ten at a time, so that many arrive in one millisecond.
+    for (let i = 0; i < sent.alice; i += 10)
+      await Promise.all(
+        Array.from({ length: 10 }, async (_, n) => {
+          const good = n % 2 === 0;
+          const { status } = await headgate.post(
             `${database}/public/of_alice`,
-            i % 2 === 0 ? `{"n":${i}}` : `{"n":${70_000 + i}}`,
-          )
-        ).status,
-        i % 2 === 0 ? 200 : 422,
+            `{"n":${(good ? 0 : 70_000) + i + n}}`,
+          );
+          assert.equal(status, good ? 200 : 422);
+        }),
       );
     for (let i = 0; i < sent.mallory; i++)
       assert.equal((await headgate.post(`${database}/public/of_mallory`, '{"n":70000}')).status, 422);
@@ -65,27 +67,22 @@ suite('the list of all requests, for roles and in outages', () => {
       const { rows } = await root.query('SELECT FROM headgate.rejected_requests');
       assert.equal(rows.length, sent.alice / 2 + sent.mallory);
     });
-    // Page by page, both ways: each once, in one order.
+    // Page by page: each once, in one order.
     const seen: string[] = [];
+    let stored = 0;
     let page = await list(headgate, alice, {}, { counts: true });
     assert.deepEqual(page.counts?.by, { stored: 65, spooled: 0, refused: 65, later: 0, handshake: 0 });
     for (;;) {
       assert(page.rows.every(({ table }) => table === 'of_alice'));
       seen.push(...page.rows.map(({ id }) => id));
+      stored += page.rows.filter(({ code }) => code === 'committed').length;
       if (page.next === null) break;
       page = await list(headgate, alice, {}, { from: page.next });
     }
-    assert.deepEqual([seen.length, new Set(seen).size], [sent.alice, sent.alice]);
-    const last = page.rows.at(-1);
-    assert(last !== undefined);
-    const back = await list(headgate, alice, {}, { from: [last.arrivedAtMs, last.id], newer: true });
-    assert.deepEqual(
-      back.rows.map(({ id }) => id),
-      seen.slice(-101, -1),
-    );
+    assert.deepEqual([seen.length, new Set(seen).size, stored], [sent.alice, sent.alice, sent.alice / 2]);
     // What was refused is that of PostgreSQL, in its order.
     const { rows: kept } = await root.query<{ id: string }>(
-      `SELECT 'r' || id AS id FROM headgate.rejected_requests WHERE table_name = 'of_alice' ORDER BY received_at DESC, id DESC`,
+      `SELECT 'r' || r.id AS id FROM headgate.rejected_requests r WHERE table_name = 'of_alice' ORDER BY received_at DESC, r.id DESC`,
     );
     assert.deepEqual(
       seen.filter((id) => id.startsWith('r')),

@@ -140,7 +140,7 @@ const hooks = { schema: 'public', table: 'hooks' };
 const filter = { ...anyKept, text: 'n', checked: 'no', stored: 'no' };
 /** Of what there is none here. */
 const counted = (sql: string | null): string => `SELECT count(*) AS rows FROM (${sql}) AS shown`;
-const slice = { from: [1_000, 'r9'], newer: false, max: 10, scanned: 100 } as const;
+const slice = { from: [1_000, 'r9'], max: 10, scanned: 100 } as const;
 const seen = { arrivedAtMs: 1_000, schema: 'public', table: 'hooks', address: '127.0.0.1' };
 const explained = { headers: [], body: '', url: '', method: '', now: '' };
 const rows = {
@@ -186,7 +186,7 @@ const shown = {
   findTables: findTables('HOOK'),
   listHandshakes: counted(listHandshakes({ ...anyKept, text: 'n' }, slice)),
   listKept: listKept(filter, { ...slice, from: null }) ?? '',
-  listAllKept: listKept(anyKept, { ...slice, newer: true }) ?? '',
+  listAllKept: listKept(anyKept, { ...slice, from: null }) ?? '',
   readArrival: readArrival('public', 'hooks'),
   readHandshake: counted(readHandshake('1')),
   rowsOfArrival: counted(rowsOfArrival('public', 'hooks', 'name', 1_000).replace(/= timestamptz/, '= text')),

@@ -22,7 +22,7 @@ export class JoinedTail implements TailSource {
 
   async recall(of: Recall): Promise<readonly TailLine[]> {
     const lines = [...(await this.#recall(of))].sort(byArrival);
-    return of.newer ? lines.slice(-of.max) : lines.slice(0, of.max);
+    return lines.slice(0, of.max);
   }
 
   get watched(): boolean {

@@ -66,7 +66,7 @@ export class RequestList {
     const counts = performance.now() - this.#countedMs >= countsMs || !auto;
     const seen = lines.value.at(-1)?.n ?? 0;
     const untold = skipped.value;
-    await this.#ask({ from: null, newer: false, counts }, auto, (answer) => {
+    await this.#ask({ from: null, counts }, auto, (answer) => {
       if (counts) this.#countedMs = performance.now();
       return {
         ...answer,
@@ -84,7 +84,7 @@ export class RequestList {
   async more(): Promise<void> {
     const { next, isLoading, rows } = this.state.value;
     if (next === null || isLoading || rows.length >= rowsMax) return;
-    await this.#ask({ from: next, newer: false, counts: false }, false, (answer) => {
+    await this.#ask({ from: next, counts: false }, false, (answer) => {
       const known = new Set(rows.map(({ id }) => id));
       return {
         ...this.state.value,
@@ -113,7 +113,7 @@ export class RequestList {
   }
 
   async #ask(
-    part: { from: ListAnswer['next']; newer: boolean; counts: boolean },
+    part: { from: ListAnswer['next']; counts: boolean },
     auto: boolean,
     next: (answer: ListAnswer) => ListState,
   ): Promise<void> {

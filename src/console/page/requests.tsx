@@ -160,7 +160,7 @@ function Found({ list, address, open, set, show, renew, nameOf }: FoundProps): J
 }
 
 const sqlOf = (address: ListAddress): string | null =>
-  listKept(filterOf(address, Date.now()), { from: null, newer: false, max: 100, scanned: 1_000 });
+  listKept(filterOf(address, Date.now()), { from: null, max: 100, scanned: 1_000 });
 
 /** New lines wait while somebody looks elsewhere in the list: it is scrolled, a row has the focus, is selected or open. */
 function useWaits(list: RequestList, open: string): boolean {
