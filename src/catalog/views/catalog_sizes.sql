@@ -49,4 +49,6 @@ FROM (
       WHERE i.indrelid = w.relation AND counted.counts
     ) AS bytes
   ) AS expressions
+  -- So that it is computed once.
+  OFFSET 0
 ) AS sized;
