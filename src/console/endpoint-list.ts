@@ -26,8 +26,8 @@ const secretsOf = (oid: string): string =>
   `(SELECT string_agg(x.name, ', ' ORDER BY b.position) FROM headgate.webhook_table_secret b JOIN headgate.secret x ON x.id = b.secret_id WHERE b.relation::oid = ${oid})`;
 
 /**
- * Every webhook table of the role with its requests of the last hour and its rank: 0 nothing gets in, 1 most signatures fail, 2 open to
- * anyone, 3 some are refused, 4 all are stored, 5 none came.
+ * Every webhook table of the role with its requests of the last hour and its rank: 0 nothing gets in, 1 most signatures fail or a tenth does
+ * not fit, 2 open to anyone, 3 some are refused, 4 all are stored, 5 none came.
  */
 const ranked = (text: string): string => `hour AS MATERIALIZED (
   SELECT t.schema_name, t.table_name, sum(t.stored) AS stored, sum(t.unauthorized) AS unauthorized,
@@ -36,7 +36,8 @@ const ranked = (text: string): string => `hour AS MATERIALIZED (
 ), listed AS MATERIALIZED (
   SELECT c.oid, n.nspname, c.relname, w.expression, w.created_at, h.stored, h.unauthorized, h.refused, h.unavailable,
     CASE WHEN h.stored = 0 AND h.unauthorized + h.refused + h.unavailable > 0 THEN 0
-      WHEN h.unauthorized * 2 > h.stored + h.unauthorized + h.refused + h.unavailable THEN 1
+      WHEN h.unauthorized * 2 > h.stored + h.unauthorized + h.refused + h.unavailable
+        OR h.refused * 10 > h.stored + h.unauthorized + h.refused + h.unavailable THEN 1
       WHEN w.expression IS NULL THEN 2
       WHEN h.unauthorized + h.refused + h.unavailable > 0 THEN 3
       WHEN h.stored > 0 THEN 4 ELSE 5 END AS rank

@@ -6,6 +6,7 @@
 import type { LineFilter } from '../observe/tail.ts';
 import { identifier, literal, qualified } from './quote.ts';
 import { anyLine, rankOf } from './request-filter.ts';
+import { reasonOf } from './statements.ts';
 
 /** What only a request that was kept can be asked for. */
 export interface KeptFilter extends LineFilter {
@@ -177,8 +178,7 @@ export const sameReason = (
   count(DISTINCT r.remote_address) AS addresses
 FROM headgate.rejected_requests r JOIN headgate.rejected_requests me ON me.id = ${literal(id)}::bigint
 WHERE r.schema_name = me.schema_name AND r.table_name = me.table_name AND r.code = me.code
-  AND (r.cause ->> 'kind'::text) IS NOT DISTINCT FROM (me.cause ->> 'kind'::text)
-  AND (me.cause IS NOT NULL OR r.reason = me.reason)`;
+  AND ${reasonOf('r')} = ${reasonOf('me')}`;
 
 /** How many requests a filter matches, and the newest of them. */
 export const countWaiting = (filter: KeptFilter): string =>

@@ -17,12 +17,16 @@ export interface TableRef {
 /** For lists without pages. */
 export const listMax = { reasons: 50, growth: 100, secrets: 500 } as const;
 
+/** What refused requests of one code have in common: what was decisive, or the column whose value did not fit. */
+export const reasonOf = (row: string): string =>
+  `coalesce(${row}.cause OPERATOR(pg_catalog.->>) 'kind'::text, pg_catalog.substring(${row}.reason, 'column "([^"]{1,80})"'::text), ''::text)`;
+
 export const listReasons = (ref: TableRef | null): string => `SELECT schema_name, table_name, status, code,
   count(*) AS requests, max(received_at) AS last_at, max(id) AS last_id,
   (pg_catalog.array_agg(reason ORDER BY id DESC))[1] AS reason, (pg_catalog.array_agg(cause::text ORDER BY id DESC))[1] AS cause
-FROM headgate.rejected_requests${ref === null ? '' : `\nWHERE schema_name = ${literal(ref.schema)} AND table_name = ${literal(ref.table)}`}
-GROUP BY schema_name, table_name, status, code, coalesce(cause OPERATOR(pg_catalog.->>) 'kind'::text, reason)
-ORDER BY last_at DESC
+FROM headgate.rejected_requests r${ref === null ? '' : `\nWHERE schema_name = ${literal(ref.schema)} AND table_name = ${literal(ref.table)}`}
+GROUP BY schema_name, table_name, status, code, ${reasonOf('r')}
+ORDER BY requests DESC, last_at DESC
 LIMIT ${listMax.reasons}`;
 
 /** URL, sender, check, last request and counts of a day, for every table of the role. */
@@ -184,7 +188,7 @@ export const mayHoldSecret = (sql: string): boolean => /\b(?:PASSWORD|SECRET)\b[
 /** For the tree beside the editor: what the role may read and whose name, or that of one of its columns, contains the text. */
 export const treeMax = 200;
 export const listTree = (text: string): string => `SELECT n.nspname, c.relname, c.relkind,
-  greatest(c.reltuples, 0::real)::bigint AS rows_estimate, count(*) OVER () AS found
+  greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate, count(*) OVER () AS found
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
   AND n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema')

@@ -88,6 +88,25 @@ suite('colours, counts and search in the console', () => {
     await page.getByText('1 – 1 of 1').waitFor();
     await search.fill('nothing');
     await page.getByText('No endpoint matches').waitFor();
+    // Values that do not fit one column are one reason, which needs somebody.
+    await client.query(`CREATE TABLE amounts (n INT) WITH (connector = 'webhook')`);
+    for (let i = 0; i < 4; i++)
+      assert.equal((await headgate.post('dev/public/amounts', `{"n":"x${i}"}`)).status, 422);
+    assert.equal((await headgate.post('dev/public/amounts', '{"n":1}')).status, 200);
+    await page.goto(`${headgate.adminUrl}/console/#/`);
+    const reasons = page.locator('.list li', { hasText: 'Column n does not fit' });
+    await reasons.getByText('4', { exact: true }).waitFor();
+    assert.equal(await reasons.count(), 1);
+    await page
+      .getByText('4 of 5 requests of the last hour were refused: they do not fit the table.')
+      .waitFor({ timeout: 45_000 });
+    await page.goto(`${headgate.adminUrl}/console/#/endpoints`);
+    await page.getByRole('row', { name: /amounts.*4 of 5 refused/ }).waitFor();
+    // Before ANALYZE, too.
+    await page.goto(`${headgate.adminUrl}/console/#/sql`);
+    await page.getByPlaceholder('Table or column').fill('amounts');
+    await page.locator('summary', { hasText: /^\s*amounts\s*1$/ }).waitFor();
+    await page.getByPlaceholder('Table or column').fill('');
     // Its lines are seen as they arrive, too.
     assert.equal((await headgate.post('dev/public/t_599', '{"a":1}')).status, 200);
     await page.goto(`${headgate.adminUrl}/console/#/`);

@@ -304,7 +304,7 @@ async function showsCounts({ headgate, page, open }: Tried, t: TestContext): Pro
   await within(40_000, async () => {
     await open('');
     await open('endpoints');
-    await page.getByRole('row', { name: /forged.*failing signatures/ }).waitFor({ timeout: 2_000 });
+    await page.getByRole('row', { name: /forged.*another secret/ }).waitFor({ timeout: 2_000 });
     // The counts of the five may arrive in two parts.
     await page.getByRole('img', { name: /0 stored, 5 with 401/ }).waitFor({ timeout: 2_000 });
   });

@@ -8,12 +8,15 @@ import { showEndpoints } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
+import { digitsText } from '../visible-text.ts';
 import { Badge, Text } from './components.tsx';
 import { to } from './route.ts';
 
 export interface EndpointStatus {
   readonly kind: 'good' | 'bad' | 'warn' | 'plain';
   readonly word: string;
+  /** `word` in figures. */
+  readonly brief: string;
   /** null: nothing to say. */
   readonly sentence: string | null;
 }
@@ -21,7 +24,8 @@ export interface EndpointStatus {
 /** `known`: from SHOW ENDPOINTS; `hour`: from listTraffic; undefined: no requests. */
 export function stateOf(known: ResultRow | undefined, hour: ResultRow | undefined): EndpointStatus {
   const check = known?.['Check'] ?? '';
-  if (check.startsWith('unusable')) return { kind: 'bad', word: 'unusable', sentence: check };
+  if (check.startsWith('unusable'))
+    return { kind: 'bad', word: 'unusable', brief: 'unusable', sentence: check };
   const of = (name: string): number => Number(hour?.[name] ?? 0);
   const [stored, forged, misfit, later] = [
     of('stored'),
@@ -30,28 +34,39 @@ export function stateOf(known: ResultRow | undefined, hour: ResultRow | undefine
     of('unavailable'),
   ];
   const all = stored + forged + misfit + later;
-  if (all === 0) return { kind: 'plain', word: 'quiet for an hour', sentence: null };
-  const many =
-    all === 1 ? 'The only request of the last hour was' : `All ${all} requests of the last hour were`;
-  const none = stored === 0 ? `${many} refused` : null;
+  if (all === 0) return said('plain', 'quiet for an hour');
+  const part = (count: number): string => `${digitsText(String(count))} of ${digitsText(String(all))}`;
+  const were = (count: number): string =>
+    all === 1
+      ? 'The only request of the last hour was refused'
+      : `${count === all ? `All ${digitsText(String(all))}` : part(count)} requests of the last hour were refused`;
   if (forged >= misfit && forged > 0 && forged * 2 > all)
     return {
-      kind: 'bad',
-      word: 'failing signatures',
-      sentence: `${none ?? `${forged} of ${all} requests of the last hour were refused`}, probably because of another secret.`,
+      ...said('bad', 'failing signatures', `${part(forged)}: another secret`),
+      sentence: `${were(stored === 0 ? all : forged)}, probably because of another secret.`,
     };
-  if (none !== null)
-    return later > misfit
-      ? {
-          kind: 'warn',
-          word: 'not available',
-          sentence: `${none}, because the database or the table was not available.`,
-        }
-      : { kind: 'bad', word: 'all refused', sentence: `${none}: they do not fit the table.` };
-  return forged + misfit + later === 0
-    ? { kind: 'good', word: 'all stored', sentence: null }
-    : { kind: 'warn', word: 'some refused', sentence: null };
+  if (stored === 0 && later > misfit)
+    return {
+      ...said('warn', 'not available', `${part(later)}: come again`),
+      sentence: `${were(all)}, because the database or the table was not available.`,
+    };
+  if (stored === 0 || misfit * 10 > all)
+    return {
+      ...said('bad', stored === 0 ? 'all refused' : 'many refused', `${part(forged + misfit)} refused`),
+      sentence: `${were(stored === 0 ? all : misfit)}: they do not fit the table.`,
+    };
+  const failed = forged + misfit + later;
+  return failed === 0
+    ? said('good', 'all stored')
+    : said('warn', 'some refused', `${part(failed)} not stored`);
 }
+
+const said = (kind: EndpointStatus['kind'], word: string, brief = word): EndpointStatus => ({
+  kind,
+  word,
+  brief,
+  sentence: null,
+});
 
 /** By schema and table. */
 export function rowOf(

@@ -10,7 +10,7 @@ import { Facts, SendTest, useFacts } from './endpoint-facts.tsx';
 import { useLoaded, useRows } from './load.ts';
 import { Action, Ago, Badge, Code, Copy, Listing, Shown, Sql, Text } from './components.tsx';
 import { timeOf } from '../request-rows.ts';
-import { briefReason } from './overview.tsx';
+import { briefReason, causeOf } from './overview.tsx';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './time-range.tsx';
 import { LatestRequests } from './request-live.tsx';
 import { go, route, to } from './route.ts';
@@ -131,7 +131,13 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
                     </td>
                     <td>
                       <a
-                        href={to(['requests'], { result: 'refused', schema, table, code: row['code'] ?? '' })}
+                        href={to(['requests'], {
+                          result: 'refused',
+                          schema,
+                          table,
+                          code: row['code'] ?? '',
+                          cause: causeOf(row)?.kind ?? '',
+                        })}
                       >
                         show all
                       </a>

@@ -218,7 +218,9 @@ function EndpointRow({ row, sender, shown, day }: EndpointRowProps): JSX.Element
   const { schema, table } = refOf(row);
   const url = urlOf(schema, table);
   const seen = lastSeen.value.get(keyOf(schema, table));
-  const state = stateOf(shown, row);
+  const known = stateOf(shown, row);
+  const isOpen = row['expression'] === null && (known.kind === 'good' || known.kind === 'plain');
+  const state = isOpen ? { kind: 'warn', brief: 'open to anyone', sentence: null } : known;
   const last = Math.max(seen?.atMs ?? 0, timeOf(row['last_at'] ?? null) || 0);
   const refused = Number(day?.['day_refused'] ?? 0);
   const bars = barsOf(day?.['day'] ?? '');
@@ -249,8 +251,7 @@ function EndpointRow({ row, sender, shown, day }: EndpointRowProps): JSX.Element
         )}
       </td>
       <td class={`state ${state.kind}`} title={state.sentence ?? ''}>
-        <span class={`dot ${state.kind}`} />{' '}
-        {row['expression'] === null && state.kind !== 'bad' ? 'open to anyone' : state.word}
+        <span class={`dot ${state.kind}`} /> {state.brief}
       </td>
       <td>{last === 0 ? <span class="faint">never</span> : <Ago at={last} />}</td>
       <td>

@@ -90,7 +90,7 @@ function Need({ row }: { readonly row: ResultRow }): JSX.Element {
       <a class="button" href={to(['requests'], { result: 'refused', schema, table })}>
         Show them
       </a>
-      {row['rank'] === '1' || Number(row['unauthorized'] ?? 0) > 0 ? (
+      {Number(row['unauthorized'] ?? 0) > Number(row['refused'] ?? 0) ? (
         <a class="button" href={to(['secrets'], { q: row['secrets']?.split(', ')[0] ?? '' })}>
           Set the secret
         </a>
@@ -147,6 +147,7 @@ function Reasons(): JSX.Element {
                     schema: row['schema_name'] ?? '',
                     table: row['table_name'] ?? '',
                     code: row['code'] ?? '',
+                    cause: causeOf(row)?.kind ?? '',
                   })}
                 >
                   <span class="row-of">
@@ -171,11 +172,12 @@ function Reasons(): JSX.Element {
   );
 }
 
+export const causeOf = (row: ResultRow): Cause | null => JSON.parse(row['cause'] ?? 'null') as Cause | null;
+
 /** What the newest request with this reason was refused for. */
 export function briefReason(row: ResultRow): string {
-  const cause = JSON.parse(row['cause'] ?? 'null') as Cause | null;
   const { reason = null, code } = row;
-  const newest = { status: Number(row['status']), code: code ?? '', reason, cause };
+  const newest = { status: Number(row['status']), code: code ?? '', reason, cause: causeOf(row) };
   return briefOf({ ...newest, sender: null, door: 'http', bytes: null, rows: 0 });
 }
 
