@@ -14,7 +14,7 @@ import { furthestXid, parsePlace, printPlace, wholly } from '../gateway/stream-p
 import type { StreamPosition } from '../gateway/stream-position.ts';
 import { byOid, Pager, tableNow } from '../gateway/stream-read.ts';
 import { TableReader } from '../gateway/stream-table.ts';
-import { parsePosition } from '../kit/position.ts';
+import { allBelow, parsePosition } from '../kit/position.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { DatabaseFailure, databaseError } from './session.ts';
@@ -79,11 +79,11 @@ export class Following {
   /** Begins on a new connection. Returns the tables, and whether the database is not the one of the place. */
   async begin(session: CommandSession): Promise<{ tables: readonly StoredTable[]; isAnother: boolean }> {
     const tables = await storedTables(session, this.#names);
-    const position = await session.position();
+    const { oldest: position, next } = await session.transactions(null);
     this.#readers.clear();
     const furthest = [...this.#places.values()].map(furthestXid);
     // Another server, or one that was recreated, counts transactions from another number.
-    const isAnother = [this.#since ?? 0n, ...furthest].some((xid) => xid > position);
+    const isAnother = [this.#since ?? 0n, ...furthest].some((xid) => xid > next);
     if (isAnother) this.#places.clear();
     if (isAnother || this.#since === null) this.#since = position;
     await this.#remember();
@@ -131,7 +131,9 @@ export class Following {
   async #readerOf(borrowed: BorrowedConnection, oid: string): Promise<TableReader | null> {
     const now = await unlessGone(tableNow(borrowed, byOid(Number(oid))));
     if (now === null) return null;
-    const place = this.#places.get(oid) ?? wholly(now.oid, now.file, this.#since ?? now.position);
+    const place =
+      this.#places.get(oid) ??
+      wholly(now.oid, now.file, this.#since === null ? now.ended : allBelow(this.#since));
     const reader = new TableReader(now, place, this.#pager);
     this.#readers.set(oid, reader);
     return reader;

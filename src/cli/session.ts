@@ -17,7 +17,8 @@ import { trustedSql } from '../catalog/owner-code.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { plainTransaction } from '../kit/plain-settings.ts';
 import { PlainError } from '../kit/plain-error.ts';
-import { onceOnDisk, positionNow } from '../kit/position.ts';
+import { nowColumns, onceOnDisk, transactionsOf } from '../kit/position.ts';
+import type { Ended, NowColumns, TransactionsNow } from '../kit/position.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
@@ -84,22 +85,24 @@ export class CommandSession {
     }
   }
 
-  /**
-   * A position (kit/position.ts), once the WAL that ends its transactions is on the disk: otherwise their numbers could be reused after a crash.
-   * Must be called outside a transaction.
-   */
+  /** A position (kit/position.ts), as `transactions` finds it. */
   async position(): Promise<bigint> {
-    const ask = async () => {
-      const [now] = await this.rows(positionNow);
-      return {
-        position: now?.['position'] ?? '0',
-        written: now?.['written'] ?? null,
-        flushed: now?.['flushed'] ?? null,
-      };
+    return (await this.transactions(null)).oldest;
+  }
+
+  /**
+   * Which transactions have ended, once the WAL that ends them is on the disk: otherwise their numbers could be reused after a crash. `known`: those that had
+   * before. Must be called outside a transaction.
+   */
+  async transactions(known: Ended | null): Promise<TransactionsNow> {
+    const ask = async (): Promise<NowColumns> => {
+      const [now] = await this.rows(`SELECT ${nowColumns(known)}`);
+      if (now === undefined) throw new DatabaseFailure('the connection was lost', undefined);
+      return now as unknown as NowColumns;
     };
     const found = await onceOnDisk(ask, (sql) => this.rows(sql), limits);
     if (found === null) throw new DatabaseFailure("the database's log does not reach the disk", undefined);
-    return BigInt(found.position);
+    return transactionsOf(found);
   }
 
   async close(): Promise<void> {

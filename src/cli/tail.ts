@@ -4,7 +4,8 @@
  *
  * For a Headgate on this machine it can show more: every answer as it is given (console-commands.ts).
  */
-import { writtenBetween } from '../kit/position.ts';
+import { allBelow, endedSince, isSame } from '../kit/position.ts';
+import type { Ended } from '../kit/position.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { jsonLine, painted, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
@@ -24,17 +25,18 @@ export async function tailElsewhere(where: Where, options: TailOptions, io: Comm
   const { table, failed } = options;
   const wanted = options.lines !== undefined || options.since !== undefined ? earlierOf(options) : null;
   const following = new Following(table === undefined ? [] : [table], async () => {});
-  let refusedSince: bigint | null = null;
+  let refusedSince: Ended | null = null;
   await staying(where.dsn, 'tail', io, async (session, begin) => {
     const { tables, isAnother } = await following.begin(session);
     if (isAnother) refusedSince = null;
-    refusedSince ??= await session.position();
+    refusedSince ??= (await session.transactions(null)).ended;
     if (!begin()) io.note('connected again\n');
     else {
       io.note(followingText(options));
       if (wanted !== null) {
-        const [rows, refused] = [following.since ?? refusedSince, refusedSince];
-        await showEarlier(session, tables, wanted, { rows, refused }, options, io);
+        const { since } = following;
+        const until = { rows: since === null ? refusedSince : allBelow(since), refused: refusedSince };
+        await showEarlier(session, tables, wanted, until, options, io);
       }
     }
     while (!io.signal.aborted) {
@@ -46,7 +48,7 @@ export async function tailElsewhere(where: Where, options: TailOptions, io: Comm
           shown += 1;
           if (io.signal.aborted) return;
         }
-      const until = await session.position();
+      const until: Ended = (await session.transactions(refusedSince)).ended;
       for (const row of await refusedBetween(session, table, refusedSince, until))
         showRefused(row, options, io);
       refusedSince = until;
@@ -62,7 +64,7 @@ async function showEarlier(
   session: CommandSession,
   tables: readonly StoredTable[],
   { lines, seconds }: Earlier,
-  until: { readonly rows: bigint; readonly refused: bigint },
+  until: { readonly rows: Ended; readonly refused: Ended },
   options: TailOptions,
   io: CommandIo,
 ): Promise<void> {
@@ -79,7 +81,7 @@ async function showEarlier(
     }
     const rows = await session.rows(
       `SELECT ${utcText(arrival)} AS at, ${table.request} FROM ${table.from} t
-WHERE ${arrival} IS NOT NULL AND ${writtenBetween(null, until.rows)} AND ${since(arrival)} ORDER BY ${arrival} DESC LIMIT ${lines}`,
+WHERE ${arrival} IS NOT NULL AND ${endedSince(null, until.rows)} AND ${since(arrival)} ORDER BY ${arrival} DESC LIMIT ${lines}`,
     );
     for (const { at, ...row } of rows) {
       const request = requestOf(row);
@@ -89,7 +91,7 @@ WHERE ${arrival} IS NOT NULL AND ${writtenBetween(null, until.rows)} AND ${since
   const refused = await refusedRows(
     session,
     options.table,
-    `${writtenBetween(null, until.refused)} AND ${since('received_at')}`,
+    `${endedSince(null, until.refused)} AND ${since('received_at')}`,
     `t.id DESC LIMIT ${lines}`,
   );
   for (const row of refused) found.push({ at: row['at'] ?? '', show: () => showRefused(row, options, io) });
@@ -103,11 +105,11 @@ const byTime = (a: { readonly at: string }, b: { readonly at: string }): number 
 async function refusedBetween(
   session: CommandSession,
   table: string | undefined,
-  since: bigint,
-  until: bigint,
+  since: Ended,
+  until: Ended,
 ): Promise<Texts[]> {
-  if (since === until) return [];
-  return refusedRows(session, table, writtenBetween(since, until), `t.id LIMIT ${limits.tailRingMax}`);
+  if (isSame(since, until)) return [];
+  return refusedRows(session, table, endedSince(since, until), `t.id LIMIT ${limits.tailRingMax}`);
 }
 
 async function refusedRows(

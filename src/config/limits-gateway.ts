@@ -153,7 +153,7 @@ export const gatewayLimits = {
   /** Longest pause before an unreachable database is asked again, in ms. */
   streamRetryMs: 5_000,
   /** Length of a position, in characters. */
-  streamPositionCharsMax: 2_560,
+  streamPositionCharsMax: 4_096,
   /** After how long a reader comes back when a stream has ended, in ms. */
   streamAgainMs: 1_000,
   /** Length of a request id, in characters. */

@@ -54,9 +54,9 @@ export class Feed {
   #wake: () => void = () => {};
 
   constructor(options: FeedOptions) {
-    const { oid, file, position } = options.now;
+    const { oid, file, ended } = options.now;
     this.options = options;
-    this.#reader = new TableReader(options.now, wholly(oid, file, position), new Pager());
+    this.#reader = new TableReader(options.now, wholly(oid, file, ended), new Pager());
     void this.#run();
   }
 

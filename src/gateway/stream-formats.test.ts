@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { allBelow } from '../kit/position.ts';
 import { formFor, placesEvery, stepOf } from './stream-formats.ts';
 import { wholly } from './stream-position.ts';
 
-const place = wholly(1, 2, 3n);
+const place = wholly(1, 2, allBelow(3n));
 
 test('stream lines go to the reader that asks first', () => {
   for (const accept of ['application/x-ndjson', ' Application/X-NDJSON ;q=1', 'application/x-ndjson, */*'])
@@ -60,11 +61,11 @@ test('the batch of a reader becomes one of few steps, so that strangers cannot a
 });
 
 test('a streamed row carries its position, and the last one the position after all', () => {
-  const behind = (row: number) => wholly(1, 2, BigInt(row));
-  const after = wholly(1, 2, 99n);
+  const behind = (row: number) => wholly(1, 2, allBelow(BigInt(row)));
+  const after = wholly(1, 2, allBelow(99n));
   const xids = (step: number | null, count: number) =>
     Array.from({ length: count }, (_, row) =>
-      Number(placesEvery(step, count, behind, after)(row)?.parts[0]?.xid ?? -1),
+      Number(placesEvery(step, count, behind, after)(row)?.parts[0]?.ended.xid ?? -1),
     );
   assert.deepEqual(xids(null, 3), [-1, -1, 99]);
   assert.deepEqual(xids(1, 3), [0, 1, 99]);

@@ -7,7 +7,8 @@ import type { ClientBase, Connection, DatabaseError } from 'pg';
 import { cutOff } from '../engine/close-client.ts';
 import { isMisnamed, sqlstateOf } from '../engine/sqlstate.ts';
 import { writtenPlainly } from '../kit/plain-settings.ts';
-import { onceOnDisk, writtenBetween } from '../kit/position.ts';
+import { endedSince, nowColumns, onceOnDisk, transactionsOf } from '../kit/position.ts';
+import type { Ended, NowColumns, TransactionsNow } from '../kit/position.ts';
 import { mayNameRelation, quoteLiteral, relationName } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
@@ -20,20 +21,17 @@ import { addressOf, blockOf, parseAddress, printAddress } from './stream-positio
 import type { RowAddress, UnreadRange } from './stream-position.ts';
 import { bind, describePortal, execute, flush, parse, sync } from './wire-messages.ts';
 
-/** The state of a table at one moment. */
-export interface TableNow {
+/** The state of a table at one moment; the log up to there is on the disk, so that no crash reuses the numbers of its transactions. */
+export interface TableNow extends TransactionsNow {
   readonly oid: number;
   readonly file: number;
+  /** Of the file when no transaction from `next` on had begun. */
   readonly blocks: number;
   /** `"schema"."table"` */
   readonly name: string;
-  /** All transactions below it have ended, and the log up to there is on the disk, so that no crash reuses their numbers. */
-  readonly position: bigint;
-  /** No transaction from this number on had begun when the file had `blocks` blocks. */
-  readonly next: bigint;
 }
 
-interface NowRow {
+interface NowRow extends NowColumns {
   readonly oid: string;
   readonly kind: string;
   readonly readable: string;
@@ -41,28 +39,15 @@ interface NowRow {
   readonly table: string;
   readonly file: string | null;
   readonly blocks: string;
-  readonly position: string;
-  readonly begun: string;
-  readonly written: string | null;
-  readonly flushed: string | null;
 }
 
-/**
- * The snapshot is taken first. Then follow, in this order, the size of the file, the transaction numbers in use, the end of the log, and
- * how much of the log is on the disk. (A snapshot's xmax does not include numbers that are only assigned.)
- */
-const nowOf = (oid: string): string => `
+/** The snapshot is taken first, then the size of the file. (A snapshot's xmax does not include numbers that are only assigned.) */
+const nowOf = (oid: string, known: Ended | null): string => `
   select c.oid::pg_catalog.text as oid, c.relkind::pg_catalog.text as kind,
     pg_catalog.has_table_privilege(c.oid, 'SELECT')::pg_catalog.text as readable, n.nspname::pg_catalog.text as schema,
     c.relname::pg_catalog.text as table, pg_catalog.pg_relation_filenode(c.oid)::pg_catalog.text as file,
     (pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::pg_catalog.int8)::pg_catalog.text as blocks,
-    pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.text as position,
-    pg_catalog.age(pg_catalog.mod(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.text::pg_catalog.numeric,
-      4294967296)::pg_catalog.text::pg_catalog.xid)::pg_catalog.text as begun,
-    case when not pg_catalog.pg_is_in_recovery()
-      then pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_insert_lsn(), '0/0')::pg_catalog.text end as written,
-    case when not pg_catalog.pg_is_in_recovery()
-      then pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_flush_lsn(), '0/0')::pg_catalog.text end as flushed
+    ${nowColumns(known)}
   from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = ${oid}`;
 
 export const byOid = (oid: number): string => `${oid}::pg_catalog.oid`;
@@ -72,9 +57,13 @@ export function byName(name: string): string {
   return `pg_catalog.to_regclass(${quoteLiteral(name)})::pg_catalog.oid`;
 }
 
-/** `which`: `byOid` or `byName`. Waits until everything committed is on the disk. */
-export async function tableNow({ client }: BorrowedConnection, which: string): Promise<TableNow> {
-  const query = nowOf(which);
+/** `which`: `byOid` or `byName`. `known`: what had ended before. Waits until everything committed is on the disk. */
+export async function tableNow(
+  { client }: BorrowedConnection,
+  which: string,
+  known: Ended | null = null,
+): Promise<TableNow> {
+  const query = nowOf(which, known);
   const ask = async (): Promise<NowRow> => {
     const { rows } = await client.query<NowRow>(query).catch((error: unknown) => {
       throw isMisnamed(error) ? new Refused('relation_not_found') : error;
@@ -91,14 +80,13 @@ export async function tableNow({ client }: BorrowedConnection, which: string): P
   };
   const now = await onceOnDisk(ask, (sql) => client.query(sql), limits);
   if (now === null) throw new Refused('engine_unavailable');
-  const { oid, file, blocks, position, begun } = now;
+  const { oid, file, blocks } = now;
   return {
     oid: Number(oid),
     file: Number(file),
     blocks: Number(blocks),
     name: relationName(now),
-    position: BigInt(position),
-    next: BigInt(position) + BigInt(begun),
+    ...transactionsOf(now),
   };
 }
 
@@ -188,7 +176,7 @@ WHERE CASE WHEN ${quoteLiteral(name)}::pg_catalog.regclass::pg_catalog.oid = ${o
   THEN true ELSE pg_catalog.current_setting('${moved}') = '' END
 AND ${writtenPlainly}
 AND t.ctid >= '${printAddress(from)}'::pg_catalog.tid${upTo}
-AND ${writtenBetween(since, until)} ORDER BY t.ctid`;
+AND ${endedSince(since, until)} ORDER BY t.ctid`;
 }
 
 /** In one line: in JSON text, line breaks occur only between tokens. */

@@ -21,7 +21,7 @@ test('a reader that was told of a rewrite before it takes a page of the old file
   await client.query(`insert into t select -1, repeat('x', 100) from generate_series(1, 5000) as n`);
   await client.query('delete from t');
   const before = await tableNow(borrowed, byName('t'));
-  const reader = new TableReader(before, wholly(before.oid, before.file, before.position), new Pager());
+  const reader = new TableReader(before, wholly(before.oid, before.file, before.ended), new Pager());
   await client.query(`insert into t select n, repeat('x', 100) from generate_series(1, 5000) as n`);
   const seen = new Set<number>();
   let isRewritten = false;

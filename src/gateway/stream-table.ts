@@ -9,7 +9,9 @@
 import { performance } from 'node:perf_hooks';
 import { limits } from '../config/limits.ts';
 import type { BorrowedConnection } from './sql-sessions.ts';
-import { addressOf, advanced, cheapestPair, gapTo, leastXid, wholly } from './stream-position.ts';
+import { allBelow, hasEnded } from '../kit/position.ts';
+import type { Ended } from '../kit/position.ts';
+import { addressOf, advanced, cheapestPair, gapTo, readEverywhere, wholly } from './stream-position.ts';
 import type { RowAddress, StreamPosition } from './stream-position.ts';
 import { byOid, tableNow } from './stream-read.ts';
 import type { Page, Pager, TableNow } from './stream-read.ts';
@@ -28,12 +30,12 @@ export class TableReader {
   readonly #pager: Pager;
   #place: StreamPosition;
   #table: TableNow;
-  /** The part of the file from here on is read often. */
+  /** The part of the file from here on was read by the latest look. */
   #tail: RowAddress;
-  /** Looks; the first is the latest one at which no transaction that may still have rows to show had begun. */
+  /** Looks in order; the first is the latest one at which no transaction that is still open had begun. The last is the latest that came to its end. */
   #looks: TableNow[];
-  /** Up to which transaction the rest is being read now, and when its next piece is due. */
-  #sweepUntil = 0n;
+  /** Of which transactions the rest is being read now, and when its next piece is due. */
+  #sweepUntil: Ended = allBelow(0n);
   #sweepAtMs = 0;
 
   constructor(now: TableNow, place: StreamPosition, pager: Pager) {
@@ -57,7 +59,7 @@ export class TableReader {
   renew(now: TableNow): void {
     this.#table = now;
     if (now.file === this.#place.file) return;
-    this.#place = wholly(now.oid, now.file, leastXid(this.#place));
+    this.#place = wholly(now.oid, now.file, readEverywhere(this.#place));
     this.#looks = [now];
     this.#tail = tailOf(now);
   }
@@ -71,18 +73,19 @@ export class TableReader {
     columns: string,
     whole: boolean,
   ): AsyncGenerator<TablePage, void, undefined> {
-    const now = await tableNow(borrowed, byOid(this.#place.oid));
+    const now = await tableNow(borrowed, byOid(this.#place.oid), this.#looks.at(-1)?.ended);
     this.renew(now);
-    const { oid, file, position } = now;
-    const goal = whole ? wholly(oid, file, position) : advanced(this.#place, this.#tail, Infinity, position);
+    const { oid, file, ended } = now;
+    this.#tail = this.#tailFor(now);
+    const goal = whole ? wholly(oid, file, ended) : advanced(this.#place, this.#tail, Infinity, ended);
     for (let page = await this.#read(borrowed, columns, goal); page !== null;) {
       yield page;
       page = await this.#read(borrowed, columns, goal);
     }
-    this.#moveTail(now);
+    this.#remember(now);
     const began = performance.now();
     if (began < this.#sweepAtMs) return;
-    const piece = await this.#read(borrowed, columns, this.#sweepGoal(position));
+    const piece = await this.#read(borrowed, columns, this.#sweepGoal(ended));
     const tookMs = performance.now() - began;
     this.#sweepAtMs = began + tookMs + tookMs * limits.streamRestTimes;
     if (piece !== null) yield piece;
@@ -112,24 +115,34 @@ export class TableReader {
     };
   }
 
-  /** A transaction appends its rows behind the end that the file had before it began, however long it takes to commit. */
-  #moveTail(now: TableNow): void {
-    const looks = this.#looks;
-    if (looks.length < limits.streamLooksMax) looks.push(now);
-    looks.splice(
-      0,
-      looks.findLastIndex(({ next }) => next <= now.position),
-    );
-    this.#tail = Math.min(tailOf(looks[0] ?? now), tailOf(now));
+  /**
+   * A transaction appends its rows behind the end that the file had before it began, however long it takes to commit: a look begins where the file ended
+   * before the first of those that have ended since the last one.
+   */
+  #tailFor(now: TableNow): RowAddress {
+    const { xid, open } = this.#looks.at(-1)?.ended ?? now.ended;
+    const first = open.find((it) => hasEnded(now.ended, it)) ?? xid;
+    const before = this.#looks.findLast(({ next }) => next <= first) ?? this.#looks[0] ?? now;
+    return Math.min(tailOf(before), tailOf(now));
+  }
+
+  /** Of many looks every second one between the first and the last few is forgotten: a look before it serves for it. */
+  #remember(now: TableNow): void {
+    this.#looks.push(now);
+    const needless = this.#looks.findLastIndex(({ next }) => next <= now.oldest);
+    if (needless > 0) this.#looks.splice(0, needless);
+    const { length } = this.#looks;
+    if (length <= limits.streamLooksMax) return;
+    this.#looks = this.#looks.filter((_, at) => at % 2 === 0 || at >= length - limits.streamLooksMax / 4);
   }
 
   /** A piece that shortens the place, or lies before the end. */
-  #sweepGoal(position: bigint): StreamPosition {
+  #sweepGoal(ended: Ended): StreamPosition {
     const place = this.#place;
     const pair = place.parts.length > limits.streamPartsMax ? cheapestPair(place, this.#tail) : null;
-    if (pair !== null) return advanced(place, pair.from, pair.to, position);
+    if (pair !== null) return advanced(place, pair.from, pair.to, ended);
     const goal = advanced(place, 0, this.#tail, this.#sweepUntil);
-    if (gapTo(place, goal) === null) this.#sweepUntil = position;
+    if (gapTo(place, goal) === null) this.#sweepUntil = ended;
     return goal;
   }
 }

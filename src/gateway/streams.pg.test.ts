@@ -1,5 +1,6 @@
 /** GET /v1/events on a real PostgreSQL: no row is left out, wherever it lies and whenever its transaction ends. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
@@ -9,6 +10,7 @@ import { openTestGateway, request } from '../../test/support/gateway.ts';
 import type { TestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { times } from '../../test/support/sample.ts';
+import { requireTool } from '../../test/support/tools.ts';
 import { within } from '../kit/timeout.ts';
 import { limits } from '../config/limits.ts';
 
@@ -161,6 +163,30 @@ test('streams include rows that commit late and rows in reused space', async (t)
   assert.ok(again.every((n) => n > 0));
   await client.query('TRUNCATE t; INSERT INTO t VALUES (4002)');
   await reader.upTo(4002);
+});
+
+test('a row that psql holds delays no stream, and comes once it is changed', async (t) => {
+  if (requireTool(t, 'psql') === null) return;
+  const database = await testDatabase(t);
+  const gateway = await openTestGateway(t, database);
+  await gateway.rows('CREATE TABLE t (n int); CREATE TABLE other (n int); INSERT INTO t VALUES (0), (0)');
+  const psql = spawn('psql', ['-XAtqd', database.connectionString], { stdio: ['pipe', 'pipe', 'inherit'] });
+  onEnd(t, 'psql', () => void psql.kill());
+  psql.stdin.write('BEGIN; SELECT n FROM t LIMIT 1 FOR UPDATE;\n');
+  assert.equal(String((await once(psql.stdout, 'data'))[0]), '0\n');
+  const readers = await Promise.all([
+    Reader.open(t, gateway, 'name=t'),
+    Reader.open(t, gateway, 'name=other'),
+  ]);
+  await gateway.rows('INSERT INTO t VALUES (1); INSERT INTO other VALUES (1)');
+  for (const reader of readers) assert.deepEqual(numbers(await reader.rows(1)), [1]);
+  const place = readers[0]?.place ?? '';
+  readers[0]?.leave();
+  // It has written nothing yet: what it writes has a number that the reader has passed.
+  psql.stdin.end('UPDATE t SET n = 2 WHERE ctid = (SELECT min(ctid) FROM t); COMMIT;\n');
+  await once(psql, 'exit');
+  const again = await Reader.open(t, gateway, `name=t&after=${place}`);
+  assert.deepEqual(numbers(await again.rows(1)), [2]);
 });
 
 test('a stream reader resumes at its position, however often', async (t) => {

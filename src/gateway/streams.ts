@@ -5,7 +5,7 @@
  */
 import { performance } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
-import { distanceMax } from '../kit/position.ts';
+import { allBelow, distanceMax } from '../kit/position.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
@@ -15,7 +15,7 @@ import type { SqlSessions } from './sql-sessions.ts';
 import { Feed, passes } from './stream-feed.ts';
 import { placesEvery } from './stream-formats.ts';
 import type { StreamForm } from './stream-formats.ts';
-import { advanced, furthestXid, gapTo, leastXid, parsePlace, wholly } from './stream-position.ts';
+import { advanced, furthestXid, gapTo, parsePlace, readEverywhere, wholly } from './stream-position.ts';
 import type { RowAddress, StreamPosition } from './stream-position.ts';
 import { allColumns, byName, byOid, Pager, tableNow } from './stream-read.ts';
 import type { TableNow } from './stream-read.ts';
@@ -93,7 +93,7 @@ export class EventStreams {
         tableNow(borrowed, named),
       );
       request.admit?.(now.oid);
-      const place = after === null ? wholly(now.oid, now.file, now.position) : resumed(after, now);
+      const place = after === null ? wholly(now.oid, now.file, now.ended) : resumed(after, now);
       const followed = this.#feed(request, now);
       followed.readers += 1;
       if (isOfToken) followed.ofTokens += 1;
@@ -228,7 +228,8 @@ export class EventStreams {
     signal: AbortSignal,
   ): Promise<{ readonly place: StreamPosition; readonly rows: StreamChunk | null }> {
     // After a rewrite, the table's rows are in another file.
-    const place = from.file === feed.place.file ? from : wholly(from.oid, feed.place.file, leastXid(from));
+    const place =
+      from.file === feed.place.file ? from : wholly(from.oid, feed.place.file, readEverywhere(from));
     const gap = gapTo(place, feed.place);
     if (gap === null) return { place, rows: null };
     const read = () =>
@@ -267,7 +268,7 @@ export class EventStreams {
 
 /** Throws Refused. */
 function placeOf(text: string): StreamPosition {
-  if (text === '0') return wholly(0, 0, 0n);
+  if (text === '0') return wholly(0, 0, allBelow(0n));
   const place = parsePlace(text);
   if (place === null)
     throw new Refused('malformed_query', 'the position is none that an event has had as its id');
@@ -275,11 +276,11 @@ function placeOf(text: string): StreamPosition {
 }
 
 /** The place from which a returning reader continues; throws Refused. */
-function resumed(after: StreamPosition, { oid, file, position }: TableNow): StreamPosition {
-  if (after.oid === 0) return wholly(oid, file, 0n);
-  const least = leastXid(after);
-  const tooOld = least > 0n && position - least > distanceMax;
-  if (after.oid !== oid || furthestXid(after) > position || tooOld) throw new Refused('position_lost');
+function resumed(after: StreamPosition, { oid, file, next }: TableNow): StreamPosition {
+  if (after.oid === 0) return wholly(oid, file, allBelow(0n));
+  const least = readEverywhere(after);
+  const tooOld = least.xid > 0n && next - least.xid > distanceMax;
+  if (after.oid !== oid || furthestXid(after) > next || tooOld) throw new Refused('position_lost');
   return after.file === file ? after : wholly(oid, file, least);
 }
 

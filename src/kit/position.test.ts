@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { distanceMax, parsePosition, writtenBetween } from './position.ts';
+import { distanceMax, endedBelow, endedSince, hasEnded, parsePosition, writtenBetween } from './position.ts';
 
 test('rows between two read positions are found by transaction age, across 32-bit wraparound', () => {
   const from = 2n ** 32n * 3n - 5n;
@@ -21,4 +21,24 @@ test('rows since a read position beyond 32 bits are all earlier rows', () => {
 test('a read position is parsed from a whole number only', () => {
   assert.equal(parsePosition(' 12\n'), 12n);
   for (const text of ['', '-1', '1.5', 'x', "1' OR true"]) assert.equal(parsePosition(text), null);
+});
+
+test('rows of transactions that have ended since are found, and those of open ones are not', () => {
+  const [from, until] = [endedBelow(100n, [90n, 95n]), endedBelow(200n, [90n, 150n])];
+  assert.equal(
+    endedSince(from, until),
+    `(${writtenBetween(100n, 200n)} OR t.xmin = ANY ('{95}'::pg_catalog.xid[])) AND t.xmin <> ALL ('{150}'::pg_catalog.xid[])`,
+  );
+  assert.equal(
+    endedSince(null, until),
+    `${writtenBetween(null, 200n)} AND t.xmin <> ALL ('{90,150}'::pg_catalog.xid[])`,
+  );
+});
+
+test('of many open transactions those are told that are oldest, and none behind the others has ended', () => {
+  const open = Array.from({ length: 100 }, (_, n) => BigInt(1_000 + 10 * n));
+  const ended = endedBelow(5_000n, open);
+  assert.deepEqual([ended.xid, ended.open.length], [1_320n, 32]);
+  assert.ok(open.every((it) => !hasEnded(ended, it)));
+  assert.ok(hasEnded(ended, 1_319n));
 });
