@@ -255,6 +255,28 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
     ]);
   });
 
+  await t.test('wait tells a role that is no superuser of refused requests, and of large ones', async (t) => {
+    const client = await connected(t, headgate, 'agent');
+    for (const [key, length] of [
+      ['no', 10],
+      ['a long random key', 24_000_000],
+    ] as const) {
+      const body = JSON.stringify('x'.repeat(length));
+      const waiting = call(client, 'wait', { table: 'orders', seconds: 60 });
+      await until(async () => {
+        const asks = `SELECT FROM pg_stat_activity WHERE application_name = 'headgate tail' AND query LIKE '%pg_relation_filenode%'`;
+        return (await root.query(asks)).rowCount === 1;
+      });
+      const { status } = await headgate.post('dev/public/orders', body, { 'x-key': key });
+      const { rows, text } = await waiting;
+      const told = status === 200 ? 'committed' : 'signature_failed';
+      assert.deepEqual([rows[0]?.['code'], rows[0]?.['bytes']], [told, body.length], text.slice(0, 200));
+    }
+    await root.query(
+      `DELETE FROM orders WHERE jsonb_typeof(data) = 'string'; DELETE FROM headgate.rejected_requests WHERE body_bytes < 13`,
+    );
+  });
+
   await t.test('a superuser, and a role that can become one, get no query', async (t) => {
     await root.query(
       'CREATE ROLE deputy LOGIN NOINHERIT; GRANT root TO deputy; CREATE ROLE files LOGIN; GRANT pg_read_server_files TO files',
