@@ -22,7 +22,7 @@ const layers: readonly (readonly string[])[] = [
   ['observe'],
   ['types'],
   ['engine', 'access'],
-  ['http', 'secrets'],
+  ['http', 'secrets', 'telemetry'],
   ['host', 'validate', 'senders'],
   ['catalog'],
   ['decode', 'keep', 'acme', 'risingwave'],

@@ -114,6 +114,27 @@ export const createDelivery =
   (url: URL, sent: Omit<Sent, 'good'>): Promise<OutgoingResponse> =>
     call(network, bounds, url, { ...sent, good: () => true });
 
+/** Sends JSON; any status is an answer. */
+export type HttpPost = (
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  json: string,
+  signal: AbortSignal,
+) => Promise<OutgoingResponse>;
+
+/** For the receiver of telemetry that the settings name: over TLS to any address, without it to one that is not public. */
+export function createTelemetryPost(bounds: Bounds): HttpPost {
+  return (url, headers, text, signal) => {
+    const isPlain = url.protocol === 'http:';
+    const network = {
+      ...ownersNetwork(isPlain),
+      isAllowed: (address: string) => !isPlain || !isPublicAddress(address),
+    };
+    const body = { type: 'application/json', text };
+    return call(network, bounds, url, { method: 'POST', headers, body, signal, good: () => true });
+  };
+}
+
 interface Sent {
   readonly headers?: Readonly<Record<string, string>>;
   readonly method: 'GET' | 'HEAD' | 'POST';

@@ -105,6 +105,10 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'certificate.failed': 'error',
   'certificate.unkept': 'warn',
   'door.opened': 'info',
+  'spans.sent': 'debug',
+  'spans.dropped': 'debug',
+  'telemetry.failed': 'warn',
+  'telemetry.works': 'info',
   'operator.leading': 'info',
   'operator.following': 'info',
   'operator.lease_failed': 'warn',
@@ -203,6 +207,8 @@ function fieldsOf(observation: Observation): Fields {
   for (const [name, value] of Object.entries(rest) as [string, unknown][]) {
     if (name === 'table') fields[name] = value === null ? null : tableText(value as TableName);
     else if (name === 'error') fields[name] = errorText(value);
+    // As whoever joins logs and traces looks for it.
+    else if (name === 'traceId') fields['trace_id'] = value;
     else fields[name] = value;
   }
   return fields;

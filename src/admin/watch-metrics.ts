@@ -37,6 +37,7 @@ export function registerWatch(
     deliveries(registry),
     certificates(registry),
     restarts(registry),
+    spans(registry),
     registerSpool(registry, spool),
   ];
   return (observation) => {
@@ -94,6 +95,25 @@ function restarts(registry: Registry): (observation: Observation) => void {
   });
   return (observation) => {
     if (observation.kind === 'listener.lost') lost.inc();
+  };
+}
+
+function spans(registry: Registry): (observation: Observation) => void {
+  const registers = [registry];
+  const sent = new Counter({
+    name: 'headgate_spans_sent_total',
+    help: 'Spans that the receiver of traces has accepted',
+    registers,
+  });
+  const dropped = new Counter({
+    name: 'headgate_spans_dropped_total',
+    help: 'Spans that were dropped, by reason: queue (too many waited), refused (by the receiver, or for too long), stopped',
+    labelNames: ['why'],
+    registers,
+  });
+  return (observation) => {
+    if (observation.kind === 'spans.sent') sent.inc(observation.spans);
+    else if (observation.kind === 'spans.dropped') dropped.inc({ why: observation.why }, observation.spans);
   };
 }
 

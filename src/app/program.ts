@@ -41,7 +41,7 @@ const topics: readonly (readonly [heading: string, names: RegExp])[] = [
   ['The SQL port:', /^sql/],
   ['The events gateway:', /^(gateway|events)/],
   ['The admin port and the console:', /^(admin|console)/],
-  ['Who may come, and how often:', /^(trusted|forwarded|address|table|insecure)/],
+  ['Who may come, and how often:', /^(trusted|forwarded|address|table|insecure|trace)/],
   ['Refused requests, the spool and alerts:', /^(rejected|spool|alert)/],
   ['Kubernetes:', /^operator/],
 ];

@@ -23,6 +23,7 @@ import type { ListenerOptions } from '../listen/http.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { ConflictingDeliveries } from '../reject/conflicting-deliveries.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import type { RetryRejected } from '../types/journal.ts';
 
 interface Parts extends StageContext {
@@ -38,6 +39,8 @@ interface Parts extends StageContext {
   readonly rejects: Rejects;
   readonly apart: ConflictingDeliveries;
   readonly hold: NonNullable<Stages['hold']>;
+  /** null: nothing is traced. */
+  readonly tracer: Tracer | null;
   /** null: no other process accepts streams. */
   readonly fence: StreamFence | null;
 }
@@ -52,7 +55,7 @@ export async function openWebhooks<Door extends Closable>(
   parts: Parts,
   openDoor: (options: ListenerOptions) => Promise<Door>,
 ): Promise<Webhooks<Door>> {
-  const { settings, guards, limits, observe, sns, ...others } = parts;
+  const { settings, guards, limits, observe, sns, tracer, ...others } = parts;
   const to = { ...others, gate: guards.gate };
   const handshakes = new SenderHandshakes(parts);
   const listener = await openDoor({
@@ -65,6 +68,7 @@ export async function openWebhooks<Door extends Closable>(
     now: Date.now,
     tls: guards.listenTls,
     gate: guards.gate,
+    tracer,
     ingest: new Ingest({
       ...others,
       way: new SpoolingPipeline(to, settings, observe),

@@ -42,6 +42,7 @@ export function withoutListenTls(settings: Settings): Settings {
 interface Surroundings {
   readonly settings: Settings;
   readonly engine: Engine;
+  readonly version: string;
   /** Logs what listener processes report, without counting it: they have done that themselves. */
   readonly log: Observe;
   readonly observe: Observe;
@@ -70,7 +71,7 @@ export function webhookDoorOf(
 }
 
 async function openProcesses(
-  { settings, engine, log, observe, desk }: Surroundings,
+  { settings, engine, version, log, observe, desk }: Surroundings,
   of: number,
 ): Promise<WebhookDoor> {
   const closing = new AbortController();
@@ -79,6 +80,7 @@ async function openProcesses(
     ...doorAt(settings, 'listen'),
     assignment: {
       settings: settingsOfListener(settings),
+      version,
       reach: engine.kind === 'embedded' ? reachOf(engine) : null,
       of,
     },

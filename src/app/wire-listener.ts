@@ -34,6 +34,7 @@ import { createLoginPasswords } from '../secrets/login-passwords.ts';
 import { createSealing } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import type { Settings } from '../config/settings.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { SpoolClient } from './listeners/spool-client.ts';
 import { rememberTables, SpoolHolder } from '../spool/spool-holder.ts';
@@ -59,6 +60,8 @@ export interface WebhookParts<Door extends Closable> extends Omit<StageContext, 
   readonly hold: NonNullable<Stages['hold']>;
   /** Receives the ids of refused requests. */
   readonly refused: (rows: readonly StoredRefusal[]) => void;
+  /** null: nothing is traced. */
+  readonly tracer: Tracer | null;
   /** Called for each spool that is opened here. */
   readonly spoolOpened?: (kept: DatabaseSpool) => void;
 }
@@ -83,7 +86,7 @@ export async function openWebhookRooms<Door extends Closable>(
   options: WebhookParts<Door>,
   closer: Closer,
 ): Promise<OpenWebhooks<Door>> {
-  const { settings, engine, guards, limits, observe, openDoor } = options;
+  const { settings, engine, guards, limits, observe, openDoor, tracer } = options;
   const clock = () => performance.now();
   const sealing = createSealing(options.keys);
   const rejects = openRejects(options, (request) => retry(request), clock, closer);
@@ -119,7 +122,7 @@ export async function openWebhookRooms<Door extends Closable>(
   const commit = { pools, limits, observe: told, clock };
   const elsewhere = new IntoRisingWave({ observe, clock });
   closer.add('RisingWave connections', () => elsewhere.close());
-  const lanes = new Lanes(new Commit(commit, elsewhere), { limits, clock });
+  const lanes = new Lanes(new Commit(commit, elsewhere, options.tracer), { limits, clock });
   closer.add('lanes', () => lanes.close());
   const spool = await openSpool({ ...options, sealing, catalog, commit, elsewhere, clock, lanes }, closer);
   // Once the lanes are empty: a hand-over may take long.
@@ -136,7 +139,19 @@ export async function openWebhookRooms<Door extends Closable>(
   const learning = new Learning(sealing, pools, catalog, observe);
   const sns = openSns(settings, learning, { observe, clock, limits });
   const kept = { rejects, apart, hold: options.hold, disk, fence };
-  const stages = { settings, catalog, lanes, guards, learning, sns, ...kept, observe: told, clock, limits };
+  const stages = {
+    settings,
+    catalog,
+    lanes,
+    guards,
+    learning,
+    sns,
+    tracer,
+    ...kept,
+    observe: told,
+    clock,
+    limits,
+  };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
   return { sealing, rejects, keeper, catalog, logins, pools, lanes, spool, listener };

@@ -16,6 +16,7 @@ import type { Target } from '../types/target.ts';
 import type { Limits } from '../config/limits.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
@@ -45,17 +46,29 @@ export class Commit implements GroupCommit, GroupTransactions {
   readonly #context: CommitContext;
   /** Where rows of tables with `into` go; null: there are none. */
   readonly #elsewhere: Pick<IntoRisingWave, 'commit'> | null;
+  /** null: nothing is traced. */
+  readonly #tracer: Pick<Tracer, 'commit'> | null;
   readonly #turns: OwnerScheduler;
   readonly #sharing: GroupSharing;
 
-  constructor(context: CommitContext, elsewhere: Pick<IntoRisingWave, 'commit'> | null = null) {
+  constructor(
+    context: CommitContext,
+    elsewhere: Pick<IntoRisingWave, 'commit'> | null = null,
+    tracer: Pick<Tracer, 'commit'> | null = null,
+  ) {
     this.#context = context;
     this.#elsewhere = elsewhere;
+    this.#tracer = tracer;
     this.#turns = new OwnerScheduler(context.pools, context);
     this.#sharing = new GroupSharing(this, context);
   }
 
   commit(group: Group): Promise<readonly Outcome[]> {
+    const outcomes = this.#store(group);
+    return this.#tracer === null ? outcomes : this.#tracer.commit(group, outcomes);
+  }
+
+  #store(group: Group): Promise<readonly Outcome[]> {
     if (group.target.into !== undefined && this.#elsewhere !== null)
       return this.#away(group, this.#elsewhere);
     this.#turns.saw(group.target);

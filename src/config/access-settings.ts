@@ -10,7 +10,7 @@ export const password: Parse<string> = (t) => {
   return t;
 };
 
-const networks: Parse<string> = (t) => {
+export const networks: Parse<string> = (t) => {
   const read = Networks.parse(t);
   if (/(^|,)\s*(,|$)/.test(t)) throw new BadSetting('has an empty entry between two commas, or at an end');
   if (read instanceof Networks) {

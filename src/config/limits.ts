@@ -16,6 +16,7 @@ import { requestLimits } from './limits-requests.ts';
 import { keepLimits } from './limits-keep.ts';
 import { operatorLimits } from './limits-operator.ts';
 import { spoolLimits } from './limits-spool.ts';
+import { telemetryLimits } from './limits-telemetry.ts';
 
 export const limits = {
   ...requestLimits,
@@ -32,6 +33,7 @@ export const limits = {
   ...alertLimits,
   ...keepLimits,
   ...operatorLimits,
+  ...telemetryLimits,
 } as const;
 
 export type Limits = { readonly [name in keyof typeof limits]: number };

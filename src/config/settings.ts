@@ -13,6 +13,7 @@ import { limits } from './limits.ts';
 import { BadSetting, bool, integer, oneOf, port, setting, text } from './setting.ts';
 import type { Parse, Setting } from './setting.ts';
 import { spoolSettings } from './spool-settings.ts';
+import { telemetrySettings } from './telemetry-settings.ts';
 
 const httpUrl: Parse<string> = (t) => {
   if (!/^https?:\/\/[^/?#\s]+(\/[^?#\s]*)?$/.test(t))
@@ -304,6 +305,7 @@ export const settingsTable = {
   ...consoleSettings,
   ...spoolSettings,
   ...alertSettings,
+  ...telemetrySettings,
 } as const;
 
 export type SettingName = keyof typeof settingsTable;

@@ -8,6 +8,7 @@ import { resolve } from 'node:path';
 import { dataDirAt, inspectDataDir } from '../engine/data-dir.ts';
 import { parseDsn } from '../engine/dsn.ts';
 import { isLoopbackHost } from '../kit/address.ts';
+import { telemetryPlan } from '../telemetry/plan.ts';
 import { parseMasterKeys, readKeyFile } from '../secrets/master-key.ts';
 import { limits } from '../config/limits.ts';
 import { settingsTable } from '../config/settings.ts';
@@ -38,6 +39,7 @@ export async function problemsOf(settings: Settings): Promise<string[]> {
     consoleProblem(settings) ?? [],
     sharedPorts(allDoors(settings)),
     spoolProblems(settings),
+    telemetryPlan(settings).problems,
     ...found,
   ].flat();
 }

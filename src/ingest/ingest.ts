@@ -96,16 +96,17 @@ export class Ingest {
         if (before !== null && before !== 'again') return before;
         const waits = authenticated(target, request);
         if (waits !== null) await waits;
-        progress.authenticated = true;
+        pass(progress, 'authenticated', arrival, stages);
         const second = answerHandshake(target, stages, request, 'checked');
         if (second !== null) return second;
         const decoded = decode(target, request);
-        const rows = decoded instanceof Promise ? await decoded : decoded;
+        const rows = traced(decoded instanceof Promise ? await decoded : decoded, arrival);
         // A batch without lines: there is nothing to wait for.
         if (rows.count === 0) return { kind: 'committed', rows: 0 };
-        progress.submitted = true;
+        pass(progress, 'submitted', arrival, stages);
         const outcome = await way.submit(rows, arrival, body);
         if (outcome.kind === 'committed' || outcome.kind === 'spooled') {
+          noteEnd(outcome, arrival, stages);
           if (stages.sns !== undefined && confirms(target) && outcome.kind === 'committed')
             stages.sns.stored(target, body);
           const held = target.inspected === true ? stages.hold?.(target, arrival, body) : undefined;
@@ -196,6 +197,10 @@ class ReceivedRequest implements CheckRequest, DecodeRequest {
   get remoteAddress(): string {
     return this.#arrival.remoteAddress;
   }
+
+  get traceparent(): string | undefined {
+    return this.#arrival.traceparent;
+  }
 }
 
 /** How far a request has come. */
@@ -209,6 +214,30 @@ interface Progress {
   authenticated: boolean;
   /** Its rows may be in flight to the engine. */
   submitted: boolean;
+}
+
+/** A traced request is told of it, too. */
+function pass(
+  progress: Progress,
+  what: 'authenticated' | 'submitted',
+  { span = null }: Arrival,
+  { clock }: Stages,
+): void {
+  progress[what] = true;
+  if (span !== null) span[what === 'submitted' ? 'queuedMs' : 'verifiedMs'] = clock();
+}
+
+function noteEnd(
+  { kind }: { readonly kind: 'committed' | 'spooled' },
+  { span = null }: Arrival,
+  { clock }: Stages,
+) {
+  if (span !== null) span[`${kind}Ms`] = clock();
+}
+
+/** The group of the rows finds the request's trace by them. */
+function traced(rows: Rows, { traceparent }: Arrival): Rows {
+  return traceparent === undefined ? rows : { ...rows, traceparent };
 }
 
 /** The table; or, while the catalog is not current, the answer to a handshake, by the rules that the table had last. */

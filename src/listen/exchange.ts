@@ -8,10 +8,12 @@ import type { Incoming } from '../http/exchange.ts';
 import type { BodyRules } from '../http/body.ts';
 import type { HandshakeOutcome, SenderHandshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
+import { isWebhookTarget } from '../ingest/routes.ts';
 import type { Arrival } from '../types/request.ts';
 import type { KeptApart, Outcome, Spooled } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { Observe, TableName } from '../observe/observations.ts';
+import type { Observation, Observe, TableName } from '../observe/observations.ts';
+import type { TracedRequest, Tracer } from '../telemetry/tracer.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { RefusalReplies, WebhookReply } from './reply.ts';
@@ -35,10 +37,14 @@ export interface WebhookContext {
   /** For GET: without a length there is no body. */
   readonly bodiesOfGet: BodyRules;
   readonly refusalReply: RefusalReplies;
+  /** null: no request is traced. */
+  readonly tracer: Pick<Tracer, 'begin' | 'end'> | null;
 }
 
 export class WebhookExchange extends Exchange implements Arrival {
   readonly #room: WebhookContext;
+  /** null: it is not traced. */
+  readonly span: TracedRequest | null;
   #table: (TableName & Pick<Target, 'answers'>) | null = null;
   /** Of a request that is no POST: whoever looks for handshakes may have read it already. */
   #body: Buffer | Promise<Buffer> | null = null;
@@ -46,6 +52,11 @@ export class WebhookExchange extends Exchange implements Arrival {
   constructor(room: WebhookContext, incoming: Incoming) {
     super(incoming);
     this.#room = room;
+    this.span = room.tracer === null ? null : room.tracer.begin(this);
+  }
+
+  get traceparent(): string | undefined {
+    return this.span?.traceparent;
   }
 
   /** Sends the request through the stages. The answer follows when they have decided. */
@@ -150,11 +161,22 @@ export class WebhookExchange extends Exchange implements Arrival {
       seconds: this.seconds,
       arrivedAtMs: this.arrivedAtMs,
     };
-    if (this.#table === null) return this.#room.observe({ ...said, path: pathOf(this.target) });
+    if (this.#table === null) return this.#observe({ ...said, path: pathOf(this.target) });
     const more = stale === undefined ? said : { ...said, stale };
-    this.#room.observe(held === undefined ? more : { ...more, held });
+    this.#observe(held === undefined ? more : { ...more, held });
+  }
+
+  #observe(said: RequestAnswered): void {
+    const { observe, tracer } = this.#room;
+    const { span } = this;
+    if (span === null || tracer === null) return observe(said);
+    const { table, status, code } = said;
+    tracer.end(span, this, { table, isRouted: isWebhookTarget(this.target), status, code });
+    observe({ ...said, traceId: span.traceId });
   }
 }
+
+type RequestAnswered = Extract<Observation, { kind: 'request.answered' }>;
 
 const draining = refusal('draining');
 

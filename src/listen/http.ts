@@ -21,6 +21,7 @@ import type { ListenAt } from '../kit/listen-at.ts';
 import type { Limits } from '../config/limits.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { WebhookContext } from './exchange.ts';
@@ -58,6 +59,8 @@ export interface ListenerOptions {
   readonly tls?: TlsSource | null;
   /** null or absent: everybody may connect, and no proxy is trusted. */
   readonly gate?: Admission | null;
+  /** null or absent: no request is traced. */
+  readonly tracer?: Tracer | null;
 }
 
 export interface Listener extends Closable {
@@ -102,6 +105,7 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
       bodies: { bytesMax: bodyBytesMax, needsLength: true, pauseMs: null },
       bodiesOfGet: { bytesMax: bodyBytesMax, needsLength: false, pauseMs: null },
       refusalReply: createRefusalReplies(options.random ?? Math.random, limits.retryAfterSecondsMax),
+      tracer: options.tracer ?? null,
     };
     this.#mayOpen = originRule(options.websocketOrigins ?? null);
     this.offers = {

@@ -26,6 +26,8 @@ type What =
       readonly bytes?: number;
       /** The id by which the request can be looked up (console/accepted-requests.ts). */
       readonly held?: string;
+      /** Absent: the request is not traced. */
+      readonly traceId?: string;
     }
   /** A request hit a bug in Headgate; `requestId` is in the answer. */
   | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }
@@ -300,6 +302,17 @@ type What =
   | { readonly kind: 'alerts.told'; readonly firing: number; readonly over: number }
   /** An alert could not be delivered; reported once for consecutive failures that are all the same. */
   | { readonly kind: 'alerts.failed'; readonly reason: string }
+  /** The receiver of traces has spans. */
+  | { readonly kind: 'spans.sent'; readonly spans: number }
+  /** Spans that nobody will see: too many waited, the receiver did not take them, or Headgate stopped. */
+  | {
+      readonly kind: 'spans.dropped';
+      readonly why: 'queue' | 'refused' | 'stopped';
+      readonly spans: number;
+    }
+  /** Traces or metrics cannot be sent; reported once for consecutive failures that are all the same. */
+  | { readonly kind: 'telemetry.failed'; readonly what: 'traces' | 'metrics'; readonly reason: string }
+  | { readonly kind: 'telemetry.works'; readonly what: 'traces' | 'metrics' }
   | { readonly kind: 'operator.leading'; readonly identity: string }
   | { readonly kind: 'operator.following'; readonly identity: string; readonly leader: string }
   | { readonly kind: 'operator.lease_failed'; readonly identity: string; readonly reason: string }

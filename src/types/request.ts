@@ -1,5 +1,6 @@
 /** What the stages of a request pass to each other: the request as it arrives, and what VALIDATE and decode read of it. Types only. */
 import type { Cause } from './cause.ts';
+import type { RequestSpan } from './request-span.ts';
 
 /** A request up to its headers, with the function that reads its body. */
 export interface Arrival {
@@ -12,6 +13,10 @@ export interface Arrival {
   /** Time of arrival, ms since 1970. */
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
+  /** What continues its trace; absent: it is not traced. */
+  readonly traceparent?: string | undefined;
+  /** Is told how far the request has come; absent: nobody wants to know. */
+  readonly span?: RequestSpan | null;
   /** The announced length of the body; 0 or absent: unknown. */
   readonly announcedBytes?: number;
   /** What the body was before it was decompressed, if `body(true)` was called; absent: the same. */
@@ -47,7 +52,7 @@ export interface WhyNot {
 }
 
 /** What decode reads of a request besides its body. */
-export type DecodeHead = Omit<Arrival, 'announcedBytes' | 'body' | 'encodedBody'>;
+export type DecodeHead = Omit<Arrival, 'announcedBytes' | 'body' | 'encodedBody' | 'span'>;
 
 export interface DecodeRequest extends DecodeHead {
   readonly body: Buffer;

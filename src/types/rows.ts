@@ -32,6 +32,8 @@ export interface Rows {
   readonly delivery?: string;
   /** The same of what a copy of the delivery has to have in common with it; absent: its id is enough. */
   readonly content?: string;
+  /** Of the request; absent: it is not traced. */
+  readonly traceparent?: string;
 }
 
 /** Documents of which some members are not stored, because their keys are no columns. */

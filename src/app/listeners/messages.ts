@@ -15,6 +15,8 @@ export interface Assignment {
   readonly settings: Settings;
   /** How to reach the embedded engine; null: the engine is that of `settings.databaseUrl`. */
   readonly reach: EngineReach | null;
+  /** Of Headgate. */
+  readonly version: string;
   /** How many listener processes share the bounds of one Headgate. */
   readonly of: number;
   /** The name of its commits at the engine, by which they are recognised once the process is gone. */

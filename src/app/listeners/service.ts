@@ -9,6 +9,7 @@ import type { MetricFamily } from '../../admin/merged-metrics.ts';
 import { requestLines } from '../../admin/request-lines.ts';
 import { createMetrics } from '../../admin/metrics.ts';
 import { openGuards } from '../door-guards.ts';
+import { openTracer } from '../telemetry.ts';
 import { attachEngine } from '../../engine/attached-engine.ts';
 import { openPostgresEngine } from '../../engine/postgres.ts';
 import type { Admission } from '../../access/admission.ts';
@@ -51,7 +52,7 @@ export interface ListenerService {
 }
 
 export async function serveListener(
-  { settings, reach, of, commitName }: Assignment,
+  { settings, reach, version, of, commitName }: Assignment,
   send: (message: FromListener, written?: () => void) => void,
 ): Promise<ListenerService> {
   const closer = new Closer();
@@ -76,6 +77,7 @@ export async function serveListener(
       ? openPostgresEngine({ databaseUrl: settings.databaseUrl ?? '', observe })
       : attachEngine(reach, observe));
     closer.add('engine', () => engine.close());
+    const tracer = openTracer(settings, version, observe, closer);
     const limits = shareOf(boundsOf(settings), of, settings.bodyBytesMax);
     const keys = masterKeys(settings);
     const openDoor: typeof openListener = (options) => openListener({ ...options, port: null });
@@ -84,7 +86,7 @@ export async function serveListener(
     const oneOfSeveral = { fence, commitName, link };
     const ofOne = { retries: false, hold: held.hold, refused: ring.stored };
     const opened = await openWebhookRooms(
-      { settings, engine, keys, guards, limits, observe, openDoor, oneOfSeveral, ...ofOne },
+      { settings, engine, keys, guards, limits, observe, tracer, openDoor, oneOfSeveral, ...ofOne },
       closer,
     );
     deps = opened;

@@ -1,0 +1,60 @@
+/**
+ * Opens what is sent by OpenTelemetry, if the settings name a receiver: traces of this process, and metrics of all of them. Part of the
+ * composition root.
+ */
+import { hostname } from 'node:os';
+import { createTelemetryPost } from '../access/outgoing.ts';
+import type { Closer } from '../kit/closer.ts';
+import { limits } from '../config/limits.ts';
+import type { Settings } from '../config/settings.ts';
+import type { Observe } from '../observe/observations.ts';
+import { telemetryPlan } from '../telemetry/plan.ts';
+import type { TelemetryPlan } from '../telemetry/plan.ts';
+import { OtlpReceiver } from '../telemetry/otlp.ts';
+import { SpanQueue } from '../telemetry/span-queue.ts';
+import { attributesText } from '../telemetry/span-text.ts';
+import { Tracer } from '../telemetry/tracer.ts';
+
+/** Of requests that this process receives; null: nothing is traced. Closed by `closer`. */
+export function openTracer(
+  settings: Settings,
+  version: string,
+  observe: Observe,
+  closer: Closer,
+): Tracer | null {
+  const { plan } = telemetryPlan(settings);
+  if (plan === null || plan.traces === null) return null;
+  const [clock, random] = [() => performance.now(), Math.random];
+  const queue = new SpanQueue({
+    receiver: receiverOf('traces', plan, plan.traces, observe),
+    resource: resourceText(plan, version),
+    scope: scopeText(version),
+    scheduleMs: settings.otelScheduleMs,
+    observe,
+    clock,
+    random,
+  });
+  closer.add('traces', () => queue.close());
+  const { sampler, trusted } = plan;
+  const scheme = settings.listenTlsCert === null ? 'http' : 'https';
+  return new Tracer({ sampler, trusted, scheme, ended: queue.push, clock, now: Date.now, random });
+}
+
+function receiverOf(
+  what: 'traces' | 'metrics',
+  { headers }: TelemetryPlan,
+  url: URL,
+  observe: Observe,
+): OtlpReceiver {
+  const { telemetryPostMs: outgoingMs, telemetryAnswerBytesMax: outgoingBytesMax } = limits;
+  const post = createTelemetryPost({ outgoingMs, outgoingBytesMax });
+  return new OtlpReceiver({ what, url, headers, post, observe, now: Date.now });
+}
+
+/** What a receiver is told of this process. */
+function resourceText({ resource }: TelemetryPlan, version: string): string {
+  const own = { 'service.version': version, 'host.name': hostname(), 'process.pid': process.pid };
+  return `{"attributes":[${attributesText({ ...own, ...resource })}]}`;
+}
+
+const scopeText = (version: string): string => JSON.stringify({ name: 'headgate', version });

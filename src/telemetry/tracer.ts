@@ -1,0 +1,214 @@
+/**
+ * Decides which requests are traced, and makes their spans and those of the groups that store them. Takes requests as they arrive and are answered, and
+ * groups; gives the text of ended spans to whoever sends them. Refuses nothing. A request that is not traced costs one random number.
+ *
+ * What a sender writes about its trace is believed only if it comes from a trusted network: otherwise anybody could have every request of
+ * theirs traced. A stranger's trace is noted as a link.
+ */
+import { randomBytes } from 'node:crypto';
+import type { Networks } from '../kit/networks.ts';
+import { rememberedOf } from '../kit/memoize.ts';
+import { limits } from '../config/limits.ts';
+import type { TableName } from '../observe/observations.ts';
+import type { RequestSpan } from '../types/request-span.ts';
+import type { Group, Outcome } from '../types/rows.ts';
+import { attributesText, spanText } from './span-text.ts';
+import type { SpanLink } from './span-text.ts';
+import { idsOf, parseTraceparent, traceparentOf } from './traceparent.ts';
+import type { SpanContext } from './traceparent.ts';
+
+/** Which requests are traced. */
+export interface Sampler {
+  /** A trusted sender has decided it already. */
+  readonly isParentBased: boolean;
+  /** Of the others, from 0 to 1. */
+  readonly ratio: number;
+}
+
+export interface TracerOptions {
+  readonly sampler: Sampler;
+  /** null: no sender is believed. */
+  readonly trusted: Pick<Networks, 'has'> | null;
+  readonly scheme: 'http' | 'https';
+  /** Takes the text of an ended span. */
+  readonly ended: (span: string) => void;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  /** ms since 1970 */
+  readonly now: () => number;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+}
+
+/** What is asked of a request that arrives. */
+export interface Arriving {
+  readonly method: string;
+  readonly remoteAddress: string;
+  /** A header, by its name in lower case. */
+  one(name: string): string | undefined;
+}
+
+export interface Answered {
+  readonly table: TableName | null;
+  /** The request's path is that of a webhook. */
+  readonly isRouted: boolean;
+  readonly status: number;
+  /** Of the answer; `error.type` if that is no 2xx. */
+  readonly code: string;
+}
+
+/** A request that is being traced. */
+export class TracedRequest implements RequestSpan {
+  readonly traceparent: string;
+  readonly parent: SpanContext | null;
+  /** Of a stranger. */
+  readonly link: SpanContext | null;
+  readonly startedMs: number;
+  verifiedMs = 0;
+  queuedMs = 0;
+  committedMs = 0;
+  spooledMs = 0;
+
+  constructor(traceId: string, parent: SpanContext | null, link: SpanContext | null, startedMs: number) {
+    this.traceparent = traceparentOf(traceId, newId(8));
+    this.parent = parent;
+    this.link = link;
+    this.startedMs = startedMs;
+  }
+
+  get traceId(): string {
+    return idsOf(this.traceparent).traceId;
+  }
+}
+
+/** Low in number, whatever a sender writes. */
+const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH']);
+const route = '/webhook/{database}/{schema}/{table}';
+/** Where the clocks may part, ms. */
+const driftMaxMs = 10;
+
+const tableText = rememberedOf(({ database, schema, table }: TableName): string =>
+  attributesText({ 'db.namespace': `${database}|${schema}`, 'db.collection.name': table }),
+);
+
+export class Tracer {
+  readonly #options: TracerOptions;
+  /** ms since 1970 less the monotonic clock. */
+  #offsetMs: number;
+
+  constructor(options: TracerOptions) {
+    this.#options = options;
+    this.#offsetMs = options.now() - options.clock();
+  }
+
+  /** null: the request is not traced. */
+  begin(request: Arriving): TracedRequest | null {
+    const { sampler, trusted, random } = this.#options;
+    const { remoteAddress } = request;
+    if (trusted !== null && remoteAddress !== '' && trusted.has(remoteAddress)) {
+      const parent = parseTraceparent(request.one('traceparent'));
+      if (parent !== null) {
+        const isSampled = sampler.isParentBased ? parent.isSampled : isWithin(parent.traceId, sampler.ratio);
+        return isSampled ? this.#begin(parent.traceId, parent, null) : null;
+      }
+    }
+    if (random() >= sampler.ratio) return null;
+    return this.#begin(newId(16), null, parseTraceparent(request.one('traceparent')));
+  }
+
+  #begin(traceId: string, parent: SpanContext | null, link: SpanContext | null): TracedRequest {
+    const { clock, now } = this.#options;
+    const startedMs = clock();
+    // The system's clock may have been set.
+    if (Math.abs(now() - startedMs - this.#offsetMs) > driftMaxMs) this.#offsetMs = now() - startedMs;
+    return new TracedRequest(traceId, parent, link, startedMs);
+  }
+
+  end(request: TracedRequest, { method, remoteAddress }: Arriving, answered: Answered): void {
+    const { scheme, ended, clock } = this.#options;
+    const { table, isRouted, status, code } = answered;
+    const known = methods.has(method) ? method : '_OTHER';
+    const { traceparent, parent, link, startedMs } = request;
+    const events = [
+      { name: 'verified', atMs: request.verifiedMs },
+      { name: 'queued', atMs: request.queuedMs },
+      { name: 'committed', atMs: request.committedMs },
+      { name: 'spooled', atMs: request.spooledMs },
+    ];
+    ended(
+      spanText({
+        ...idsOf(traceparent),
+        parentSpanId: parent?.spanId ?? '',
+        hasRemoteParent: parent !== null,
+        name: `${known === '_OTHER' ? 'HTTP' : known}${isRouted ? ` ${route}` : ''}`,
+        kind: 'server',
+        startMs: startedMs + this.#offsetMs,
+        endMs: clock() + this.#offsetMs,
+        shared: table === null ? '' : tableText(table),
+        attributes: {
+          'http.request.method': known,
+          ...(isRouted && { 'http.route': route }),
+          'http.response.status_code': status,
+          'url.scheme': scheme,
+          ...(remoteAddress !== '' && { 'client.address': remoteAddress }),
+          ...((status < 200 || status > 299) && { 'error.type': code }),
+        },
+        events: events
+          .filter(({ atMs }) => atMs > 0)
+          .map(({ name, atMs }) => ({ name, atMs: atMs + this.#offsetMs })),
+        links: link === null ? [] : [{ ...link, isRemote: true }],
+        isError: status >= 500,
+      }),
+    );
+  }
+
+  /** Returns `outcomes`; if a request of the group is traced, the group's COMMIT is a span of the first one's trace, linked to each. */
+  commit(
+    { target, members, rows }: Group,
+    outcomes: Promise<readonly Outcome[]>,
+  ): Promise<readonly Outcome[]> {
+    const links: SpanLink[] = [];
+    for (const { traceparent } of members)
+      if (traceparent !== undefined && links.length < limits.spanLinksMax)
+        links.push({ ...idsOf(traceparent), isSampled: true, isRemote: false });
+    const [first] = links;
+    if (first === undefined) return outcomes;
+    const { ended, clock } = this.#options;
+    const startedMs = clock();
+    return outcomes.then((all) => {
+      const failed = all.every(({ kind }) => kind !== 'committed') ? all[0] : undefined;
+      ended(
+        spanText({
+          traceId: first.traceId,
+          spanId: newId(8),
+          parentSpanId: first.spanId,
+          hasRemoteParent: false,
+          name: 'COMMIT',
+          kind: 'internal',
+          startMs: startedMs + this.#offsetMs,
+          endMs: clock() + this.#offsetMs,
+          shared: tableText(target),
+          attributes: {
+            'headgate.group.requests': members.length,
+            'headgate.group.rows': rows,
+            ...(failed !== undefined && failed.kind !== 'committed' && { 'error.type': failed.refusal.code }),
+          },
+          events: [],
+          links,
+          isError: failed !== undefined,
+        }),
+      );
+      return all;
+    });
+  }
+}
+
+/** The sampling of a trace by its id, so that all who take part choose the same ones: by the bits that are random in every version. */
+function isWithin(traceId: string, ratio: number): boolean {
+  return Number.parseInt(traceId.slice(-13), 16) / 2 ** 52 < ratio;
+}
+
+function newId(bytes: number): string {
+  const id = randomBytes(bytes).toString('hex');
+  return /^0*$/.test(id) ? newId(bytes) : id;
+}

@@ -1,0 +1,186 @@
+/** Traces of a running Headgate: what a receiver of OpenTelemetry is sent, and that no request waits for it, whatever it does. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { asked } from '../support/asked.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import { attributeOf, OtlpSink } from '../support/otlp-receiver.ts';
+import { until } from '../support/until.ts';
+
+const soon = { OTEL_BSP_SCHEDULE_DELAY: '20' };
+const always = { ...soon, OTEL_TRACES_SAMPLER: 'always_on' };
+const strange = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+
+async function metric(url: string, line: RegExp): Promise<number> {
+  return Number(line.exec((await asked(`${url}/metrics`)).text)?.[1] ?? 0);
+}
+
+suite('traces', () => {
+  for (const fastPath of ['true', 'false'])
+    test(`of each request a span, of each group a COMMIT, and nothing that was sent; fast path ${fastPath}`, async (t) => {
+      const sink = await OtlpSink.open(t);
+      const env = {
+        ...always,
+        OTEL_EXPORTER_OTLP_ENDPOINT: sink.url,
+        OTEL_EXPORTER_OTLP_HEADERS: 'x-key=a%20key',
+        OTEL_SERVICE_NAME: 'hooks',
+        HEADGATE_FAST_PATH: fastPath,
+        HEADGATE_LOG_LEVEL: 'debug',
+      };
+      const headgate = await startHeadgate(t, { env });
+      const root = await headgate.client(t);
+      await root.query(`CREATE SECRET key WITH (backend = 'meta') AS 'hidden-key';
+        CREATE TABLE orders (data JSONB) WITH (connector = 'webhook')
+          VALIDATE SECRET key AS secure_compare(headers->>'x-signature', key)`);
+      const send = (headers: Record<string, string>) =>
+        asked(`${headgate.webhookUrl}/dev/public/orders?hidden=query`, {
+          method: 'POST',
+          body: '{"hidden":"body"}',
+          headers,
+        });
+      const signed = { 'x-signature': 'hidden-key', traceparent: strange };
+      assert.equal((await send(signed)).status, 200);
+      assert.equal((await send({ 'x-signature': 'hidden-other' })).status, 401);
+      assert.equal(
+        (await asked(`${headgate.webhookUrl}/dev/public/none`, { method: 'POST', body: '{}' })).status,
+        404,
+      );
+      await until(() => sink.requests.length === 3 && sink.commits.length === 1);
+
+      const [stored, refused, lost] = sink.requests.toSorted((a, b) =>
+        a.startTimeUnixNano < b.startTimeUnixNano ? -1 : 1,
+      );
+      const [commit] = sink.commits;
+      assert.ok(stored !== undefined && refused !== undefined && lost !== undefined && commit !== undefined);
+      assert.deepEqual(
+        stored.events.map(({ name }) => name),
+        ['verified', 'queued', 'committed'],
+      );
+      const times = [
+        stored.startTimeUnixNano,
+        ...stored.events.map(({ timeUnixNano }) => timeUnixNano),
+        stored.endTimeUnixNano,
+      ];
+      assert.deepEqual(times.toSorted(), times);
+      assert.ok(Math.abs(Number(BigInt(times[0] ?? 0) / 1_000_000n) - Date.now()) < 60_000);
+      assert.equal(attributeOf(stored, 'db.collection.name'), 'orders');
+      assert.equal(attributeOf(stored, 'client.address'), '127.0.0.1');
+      assert.deepEqual(
+        stored.links.map(({ traceId }) => traceId),
+        [strange.slice(3, 35)],
+        'a stranger’s trace is a link',
+      );
+      assert.notEqual(stored.traceId, strange.slice(3, 35));
+      assert.deepEqual(
+        [attributeOf(refused, 'http.response.status_code'), attributeOf(refused, 'error.type')],
+        [401, 'signature_failed'],
+      );
+      assert.deepEqual(refused.events, []);
+      assert.deepEqual(
+        [attributeOf(lost, 'error.type'), attributeOf(lost, 'db.collection.name')],
+        ['not_found', undefined],
+      );
+      assert.deepEqual([commit.traceId, commit.parentSpanId], [stored.traceId, stored.spanId]);
+      assert.deepEqual(
+        commit.links.map(({ traceId, spanId }) => [traceId, spanId]),
+        [[stored.traceId, stored.spanId]],
+      );
+
+      const [message] = sink.messages;
+      assert.deepEqual(
+        [message?.path, message?.headers['x-key'], message?.headers['content-type']],
+        ['/v1/traces', 'a key', 'application/json'],
+      );
+      assert.match(message?.text ?? '', /"service\.name","value":\{"stringValue":"hooks"\}/);
+      assert.doesNotMatch(sink.messages.map(({ text }) => text).join(), /hidden/);
+      await until(() => headgate.stderr.includes(`"trace_id":"${stored.traceId}"`));
+      assert.equal(await metric(headgate.adminUrl, /^headgate_spans_sent_total (\d+)/m), 4);
+      await asked(`${headgate.webhookUrl}/dev/public/none`);
+      const before = sink.requests.length;
+      await headgate.signal('SIGTERM');
+      assert.ok(sink.requests.length > before, 'what is left is sent when Headgate stops');
+    });
+
+  test('several listener processes trace, and a trusted sender’s trace goes on', async (t) => {
+    const sink = await OtlpSink.open(t);
+    const env = {
+      ...soon,
+      OTEL_EXPORTER_OTLP_ENDPOINT: sink.url,
+      OTEL_TRACES_SAMPLER_ARG: '0',
+      HEADGATE_TRACE_TRUST: '127.0.0.0/8',
+      HEADGATE_LISTENERS: '2',
+    };
+    const headgate = await startHeadgate(t, { env });
+    const root = await headgate.client(t);
+    await root.query("CREATE TABLE events (data JSONB) WITH (connector = 'webhook')");
+    const send = (traceparent: string) =>
+      asked(`${headgate.webhookUrl}/dev/public/events`, {
+        method: 'POST',
+        body: '{}',
+        // Another connection each time, which go to the processes in turn.
+        headers: { connection: 'close', traceparent },
+      });
+    for (let i = 0; i < 10; i++) assert.equal((await send(strange)).status, 200);
+    assert.equal((await send(strange.replace(/1$/, '0'))).status, 200);
+    await until(() => sink.requests.length === 10 && sink.commits.length === 10);
+    for (const span of sink.requests)
+      assert.deepEqual([span.traceId, span.parentSpanId], [strange.slice(3, 35), strange.slice(36, 52)]);
+    const pids = sink.messages.map(({ text }) => /"process\.pid","value":\{"intValue":(\d+)/.exec(text)?.[1]);
+    assert.equal(new Set(pids).size, 2);
+    assert.ok(!pids.includes(String(headgate.child.pid)));
+    await until(async () => (await metric(headgate.adminUrl, /^headgate_spans_sent_total (\d+)/m)) === 20);
+  });
+
+  test('a receiver that hangs, refuses or is away: requests are answered, and what is lost is counted', async (t) => {
+    const sink = await OtlpSink.open(t);
+    const env = { ...always, OTEL_EXPORTER_OTLP_ENDPOINT: sink.url };
+    const headgate = await startHeadgate(t, { env });
+    const root = await headgate.client(t);
+    await root.query("CREATE TABLE events (data JSONB) WITH (connector = 'webhook')");
+    const send = async (count: number) => {
+      const answers = await Promise.all(
+        Array.from({ length: count }, () => headgate.post('dev/public/events', '{}')),
+      );
+      assert.ok(answers.every(({ status }) => status === 200));
+    };
+    sink.answer = (response, spans) => {
+      response.statusCode = spans > 1 ? 413 : 200;
+      response.end();
+    };
+    await send(8);
+    await until(() => sink.requests.length >= 8);
+    const dropped = (why: string) =>
+      metric(headgate.adminUrl, new RegExp(`^headgate_spans_dropped_total\\{why="${why}"\\} (\\d+)`, 'm'));
+    sink.answer = (response) => {
+      response.statusCode = 400;
+      response.end();
+    };
+    await send(1);
+    await until(async () => (await dropped('refused')) > 0);
+    assert.match(headgate.stderr, /it answered 400","kind":"telemetry.failed"/);
+    // From now on nothing is answered, and what no longer fits is dropped.
+    sink.answer = () => undefined;
+    for (let i = 0; i < 30; i++) await send(100);
+    const { ended } = headgate;
+    headgate.child.kill('SIGTERM');
+    assert.deepEqual(await ended, { code: 0, signal: null });
+  });
+
+  test('settings that cannot be used are refused at the start; off is off', async (t) => {
+    const grpc = {
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4317',
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
+    };
+    await assert.rejects(
+      startHeadgate(t, { env: grpc }),
+      /OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not spoken here/,
+    );
+    const sink = await OtlpSink.open(t);
+    const env = { ...always, OTEL_EXPORTER_OTLP_ENDPOINT: sink.url, OTEL_SDK_DISABLED: 'true' };
+    const headgate = await startHeadgate(t, { env });
+    const root = await headgate.client(t);
+    await root.query("CREATE TABLE events (data JSONB) WITH (connector = 'webhook')");
+    assert.equal((await headgate.post('dev/public/events', '{}')).status, 200);
+    await headgate.signal('SIGTERM');
+    assert.equal(sink.messages.length, 0);
+  });
+});
