@@ -145,6 +145,9 @@ function tableOf(row: Texts): StoredTable {
     ({ header, column }) =>
       `${quoteLiteral((header ?? '').toLowerCase())}, t.${quoteIdentifier(column ?? '')}::pg_catalog.text`,
   );
+  // Headgate's own, in the place of the sender's: who gets the request goes on from there.
+  const traceparent = columnOf('traceparent');
+  if (traceparent !== null) named.push(`'traceparent', ${traceparent}::pg_catalog.text`);
   const headers = columnOf('headers');
   const columns = [
     `pg_catalog.encode(${raw === null ? made : `coalesce(${raw}, ${made})`}, 'base64') AS body`,

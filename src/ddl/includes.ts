@@ -1,5 +1,5 @@
 /**
- * INCLUDE HEADER 'name' AS column | INCLUDE HEADERS | TIMESTAMP | BODY | METHOD | PATH | QUERY | REMOTE ADDRESS AS column, any
+ * INCLUDE HEADER 'name' AS column | INCLUDE HEADERS | TIMESTAMP | BODY | METHOD | PATH | QUERY | REMOTE ADDRESS | TRACEPARENT AS column, any
  * number of them. Takes tokens, returns what each column takes from the request, and the definitions of those columns that the
  * table's list does not declare. Refuses what can never be filled, with its position. Pure.
  */
@@ -28,9 +28,10 @@ export const includeTypes = {
   path: 'text',
   query: 'text',
   'remote address': 'inet',
+  traceparent: 'text',
 } as const;
 
-const words = ['headers', 'body', 'method', 'path', 'query'] as const;
+const words = ['headers', 'body', 'method', 'path', 'query', 'traceparent'] as const;
 
 /** A header's name: https://www.rfc-editor.org/rfc/rfc9110#name-tokens */
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;

@@ -34,7 +34,7 @@ function valueOf(
   include: Include,
   headers: ReadonlyMap<string, string>,
   hidden: ReadonlySet<string> | null,
-  { arrivedAtMs, method, target, remoteAddress }: DecodeHead,
+  { arrivedAtMs, method, target, remoteAddress, traceparent }: DecodeHead,
 ): string {
   switch (include.what) {
     case 'header':
@@ -53,6 +53,9 @@ function valueOf(
       return JSON.stringify(target.includes('?') ? headerText(target.slice(target.indexOf('?') + 1)) : null);
     case 'remote address':
       return JSON.stringify(canonicalAddress(remoteAddress));
+    // Of Headgate's own span, whatever header came.
+    case 'traceparent':
+      return JSON.stringify(traceparent ?? null);
     // The bytes go into one column only, the first.
     case 'body':
       return 'null';

@@ -313,8 +313,9 @@ function tellRejected(stages: Stages, arrival: Arrival, progress: Progress, refu
   stages.rejects.keep({ ...headOf(arrival), body, target, refusal, door: 'http', authenticated });
 }
 
-function headOf({ method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress }: Arrival) {
-  return { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress };
+function headOf(arrival: Arrival) {
+  const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress, traceparent } = arrival;
+  return { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, traceparent };
 }
 
 /** Rejects with Refused if another refusal has to be given. */

@@ -22,10 +22,10 @@ export function createRetry(
   { catalog, clock }: Pick<Stages, 'catalog' | 'clock'>,
 ): RetryRejected {
   return async (request) => {
-    const { database, schema, table, method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body } =
-      request;
+    const { database, schema, table, method, requestTarget, rawHeaders, arrivedAtMs, body } = request;
+    const { remoteAddress, traceparent } = request;
     const ingest = new Ingest({ catalog, clock, way: new Again(way, request) });
-    const arrival = { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress };
+    const arrival = { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress, traceparent };
     try {
       const outcome = await ingest.submit(
         { ...arrival, body: () => Promise.resolve(body) },

@@ -198,9 +198,9 @@ export class SpoolingPipeline implements Pipeline {
     const { target } = rows;
     const spool = this.#spoolOf(target.database);
     if (spool === null) return { kind: 'aborted', refusal: refusal('engine_unavailable') };
-    const { method, target: requestTarget, arrivedAtMs, remoteAddress } = arrival;
+    const { method, target: requestTarget, arrivedAtMs, remoteAddress, traceparent } = arrival;
     const rawHeaders = keptHeaders(arrival.rawHeaders, target);
-    const head = { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress };
+    const head = { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, traceparent };
     try {
       await spool.append(target, gate, encodeRequest(head, body));
     } catch (error) {

@@ -15,22 +15,22 @@ import { runDurably } from '../commit/durable.ts';
 import { keptValues } from './spool-refusals.ts';
 
 /**
- * $1 to $16: the request; $17: its id among those that are known, $18: for how many seconds it is. `standing` is false if the table is
+ * $1 to $17: the request; $18: its id among those that are known, $19: for how many seconds it is. `standing` is false if the table is
  * being dropped, which is not waited for.
  */
 const keepOnce = `
 with standing as materialized (
   select w.relation from headgate.webhook_table w where w.relation = $2::oid::regclass for key share skip locked
 ), claimed as (
-  insert into headgate.delivery as d (relation, id) select s.relation, $17::uuid from standing s
+  insert into headgate.delivery as d (relation, id) select s.relation, $18::uuid from standing s
   on conflict on constraint delivery_pkey do update set stored_at = excluded.stored_at
-    where d.stored_at < now() - make_interval(secs => $18::int8)
+    where d.stored_at < now() - make_interval(secs => $19::int8)
   returning d.relation
 ), kept as (
   insert into headgate.rejected_requests (received_at, relation, schema_name, table_name, door, status, code, reason,
-    authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error)
+    authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, traceparent)
   select $1::timestamptz, c.relation, $3, $4, 'http', $5::int4, $6, $7, true, $8, $9, $10, $11::jsonb,
-    array(select jsonb_array_elements_text($12::jsonb)), $13::jsonb, $14::bytea, $15::int8, $16::text
+    array(select jsonb_array_elements_text($12::jsonb)), $13::jsonb, $14::bytea, $15::int8, $16::text, $17::text
   from claimed c
   returning id
 )

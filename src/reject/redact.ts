@@ -56,6 +56,8 @@ export interface Description extends ShownRequest {
   readonly event: string | null;
   /** What the engine itself said; null: it was not asked, or has not refused the row. */
   readonly engineError: string | null;
+  /** What continues its trace; null: it was not traced. */
+  readonly traceparent: string | null;
   readonly authenticated: boolean;
   readonly body: Buffer | null;
   readonly bodyBytes: number | null;
@@ -83,6 +85,7 @@ export function describe(
     sender: target.sender?.id ?? null,
     event: null,
     engineError: refusal.engineError === undefined ? null : storable(refusal.engineError),
+    traceparent: request.traceparent ?? null,
     authenticated: request.authenticated,
     body,
     bodyBytes,

@@ -34,6 +34,7 @@ export async function runRetry(row: TakenRow, database: string, retry: RetryReje
     leftOut: new Set(row.headers_left_out),
     arrivedAtMs: row.received_at.getTime(),
     remoteAddress: row.remote_address,
+    traceparent: row.traceparent ?? undefined,
     body,
     apart: row.code === 'delivery_differs',
   };

@@ -10,12 +10,12 @@ import { describe } from './redact.ts';
 /** For a table that no longer exists the column `relation` is NULL. */
 const insertSpooled = `
 insert into headgate.rejected_requests (received_at, relation, schema_name, table_name, door, status, code, reason,
-  authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error)
+  authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, traceparent)
 select $1::pg_catalog.timestamptz, (
     select w.relation from headgate.webhook_table w where w.relation operator(pg_catalog.=) $2::pg_catalog.oid::pg_catalog.regclass),
   $3, $4, 'spool', $5::pg_catalog.int4, $6, $7, true, $8, $9, $10, $11::pg_catalog.jsonb,
   array(select pg_catalog.jsonb_array_elements_text($12::pg_catalog.jsonb)), $13::pg_catalog.jsonb, $14::pg_catalog.bytea,
-  $15::pg_catalog.int8, $16`;
+  $15::pg_catalog.int8, $16, $17`;
 
 export function keepSpooled(
   request: RejectedRequest,
@@ -24,7 +24,7 @@ export function keepSpooled(
   return { text: insertSpooled, values: keptValues(request, limits) };
 }
 
-/** The whole request, as parameters $1 to $16. */
+/** The whole request, as parameters $1 to $17. */
 export function keptValues(
   request: RejectedRequest,
   limits: Pick<Limits, 'rejectedReasonCharsMax'>,
@@ -48,5 +48,6 @@ export function keptValues(
     row.body,
     row.bodyBytes,
     row.engineError,
+    row.traceparent,
   ];
 }

@@ -21,16 +21,16 @@ export const insertRejected = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true)),
 standing as materialized (${standing('$2')})
 insert into headgate.rejected_requests (received_at, relation, schema_name, table_name, door, status, code, reason,
-  authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, cause, sender, event)
+  authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, cause, sender, event, traceparent)
 select r.received_at, w.relation, r.schema_name, r.table_name, r.door, r.status, r.code, r.reason,
   r.authenticated, r.remote_address, r.method, r.target, r.headers,
   array(select pg_catalog.jsonb_array_elements_text(r.headers_left_out)), r.headers_masked, r.body, r.body_bytes,
-  r.engine_error, r.cause, r.sender, r.event
+  r.engine_error, r.cause, r.sender, r.event, r.traceparent
 from unhurried, unnest($1::timestamptz[], $2::oid[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[],
     $8::text[], $9::boolean[], $10::text[], $11::text[], $12::text[], $13::jsonb[], $14::jsonb[], $15::jsonb[], $16::bytea[],
-    $17::bigint[], $18::text[], $19::jsonb[], $20::text[], $21::text[])
+    $17::bigint[], $18::text[], $19::jsonb[], $20::text[], $21::text[], $22::text[])
   with ordinality as r (received_at, relation, schema_name, table_name, door, status, code, reason, authenticated,
-    remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, cause, sender, event, place)
+    remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, cause, sender, event, traceparent, place)
 join standing w on w.relation = r.relation
 order by r.place
 returning id::text as id, relation::oid::text as oid, code, received_at, remote_address`;
@@ -66,6 +66,7 @@ export function insertValues(rows: readonly Description[]): unknown[] {
     rows.map(({ cause }) => (cause === undefined ? null : JSON.stringify(cause))),
     rows.map(({ sender }) => sender),
     rows.map(({ event }) => event),
+    rows.map(({ traceparent }) => traceparent),
   ];
 }
 
@@ -118,7 +119,7 @@ from (
 where r.id = taken.id and c.oid = r.relation and n.oid = c.relnamespace
 returning r.id::text, c.oid::text as oid, n.nspname::text as schema, c.relname::text as "table", r.method, r.target, r.headers,
   r.headers_left_out, r.received_at, r.remote_address, r.body, r.body_bytes::text, r.authenticated or r.retry_forced as allowed,
-  r.door, r.code`;
+  r.door, r.code, r.traceparent`;
 
 export interface TakenRow {
   readonly id: string;
@@ -136,6 +137,7 @@ export interface TakenRow {
   readonly allowed: boolean;
   readonly door: string;
   readonly code: string;
+  readonly traceparent: string | null;
 }
 
 /**

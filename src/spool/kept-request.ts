@@ -17,6 +17,8 @@ export interface KeptHead {
   readonly rawHeaders: readonly string[];
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
+  /** Absent: the request is not traced. */
+  readonly traceparent?: string | undefined;
 }
 
 export function encodeRequest(head: KeptHead, body: Buffer): Buffer {

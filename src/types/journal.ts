@@ -30,6 +30,8 @@ export interface RejectedRequest {
   readonly rawHeaders: readonly string[];
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
+  /** What continues its trace; absent: it was not traced. */
+  readonly traceparent?: string | undefined;
   /** null: not read. */
   readonly body: Buffer | null;
 }
@@ -62,6 +64,7 @@ export interface KeptRequest {
   readonly leftOut: ReadonlySet<string>;
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
+  readonly traceparent?: string | undefined;
   readonly body: Buffer;
   /** It was kept because its delivery's id is that of another delivery, and is to be stored nevertheless. */
   readonly apart: boolean;

@@ -117,6 +117,14 @@ export interface Intake {
 export type Include =
   | { readonly what: 'header'; readonly header: string; readonly column: string }
   | {
-      readonly what: 'headers' | 'timestamp' | 'body' | 'method' | 'path' | 'query' | 'remote address';
+      readonly what:
+        | 'headers'
+        | 'timestamp'
+        | 'body'
+        | 'method'
+        | 'path'
+        | 'query'
+        | 'remote address'
+        | 'traceparent';
       readonly column: string;
     };

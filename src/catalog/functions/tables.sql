@@ -16,7 +16,7 @@ CREATE OR REPLACE FUNCTION headgate.are_includes(includes jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT jsonb_typeof(includes) = 'array' AND coalesce(bool_and(
     headgate.is_place(i.value)
-    AND i.value ->> 'what' IN ('header', 'headers', 'timestamp', 'body', 'method', 'path', 'query', 'remote address')
+    AND i.value ->> 'what' IN ('header', 'headers', 'timestamp', 'body', 'method', 'path', 'query', 'remote address', 'traceparent')
     AND (i.value ->> 'what' <> 'header' OR jsonb_typeof(i.value -> 'header') = 'string') IS TRUE), true)
   FROM jsonb_array_elements(includes) i
 $body$;
