@@ -24,7 +24,15 @@ import { guardOf, makeAnswers, noAnswers } from './answers.ts';
 import type { GuardedTable } from './answers.ts';
 import { dedupeOf } from '../types/delivery-id.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
-import { pinned, readForeignSecrets, readOwned, readOwnedBy, readSecrets, readTables } from './queries.ts';
+import {
+  pinned,
+  readForeignSecrets,
+  readOwned,
+  readOwnedBy,
+  readSecrets,
+  readShownTo,
+  readTables,
+} from './queries.ts';
 import { methodsOf, openSource, shapeProblem } from './snapshot.ts';
 import type { TableCompiler } from './table-compiler.ts';
 import type { CatalogRow } from './catalog-rows.ts';
@@ -161,11 +169,11 @@ export class Catalog {
 
   /**
    * The sources of the checks of all tables of that name, for EXPLAIN VALIDATE, opened for this one answer. Tables
-   * whose owner `user` is not and cannot become are left out. Throws Refused, or the engine's error.
+   * that `user` neither owns nor may look at are left out. Throws Refused, or the engine's error.
    */
   async sources(question: CatalogTableQuery): Promise<readonly CatalogTable[]> {
     const { database } = question;
-    return (await this.#owned(question)).map((row) => {
+    return (await this.#owned(question, 'seen')).map((row) => {
       const name = { oid: row.relation, database, schema: row.schema_name, table: row.table_name };
       const unusable = shapeProblem(row);
       try {
@@ -215,6 +223,12 @@ export class Catalog {
     user,
   }: Pick<CatalogTableQuery, 'database' | 'user'>): Promise<ReadonlySet<number>> {
     return new Set(await readOwnedBy(await this.#client(database), user));
+  }
+
+  /** As `ownedBy`, and those whose owner lets others look at them. */
+  async seenBy(session: Pick<CatalogTableQuery, 'database' | 'user'>): Promise<ReadonlySet<number>> {
+    const shown = await readShownTo(await this.#client(session.database), session.user);
+    return new Set([...(await this.ownedBy(session)), ...shown]);
   }
 
   /** What may be shown of these tables. Throws Refused. */
@@ -320,10 +334,13 @@ export class Catalog {
     return catalog.client;
   }
 
-  /** The tables of that name that `user` may own, as they are committed. */
-  async #owned({ database, user, schema, table }: CatalogTableQuery): Promise<readonly CatalogRow[]> {
+  /** The tables of that name that `user` may own, or at least look at, as they are committed. */
+  async #owned(
+    { database, user, schema, table }: CatalogTableQuery,
+    how: 'owned' | 'seen' = 'owned',
+  ): Promise<readonly CatalogRow[]> {
     const { explainTablesMax } = this.#parts.limits;
-    return readOwned(await this.#client(database), user, schema, table, explainTablesMax);
+    return readOwned(await this.#client(database), user, schema, table, explainTablesMax, how);
   }
 
   #forgetAbsent(database: string): void {

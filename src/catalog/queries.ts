@@ -194,6 +194,11 @@ async function oidsOf(client: ClientBase, sql: string): Promise<number[]> {
   return (await pinned<{ relation: number }>(client, sql)).map(({ relation }) => relation);
 }
 
+/** As headgate.sees_table() says it of a session: whether the role `r` is a reader of the table `c`, whose options `w` has. */
+const mayLook = `w.options operator(pg_catalog.?) 'readers' and pg_catalog.has_table_privilege(r.oid, c.oid, 'SELECT') and exists (
+      select from headgate.readers_in(w.options operator(pg_catalog.->>) 'readers') n (name) where n.name = 'public' or exists (
+        select from pg_catalog.pg_roles g where g.rolname = n.name and pg_catalog.pg_has_role(r.oid, g.oid, 'MEMBER')))`;
+
 /** The tables of that name that `user` may own, as they are committed. Throws 55P03 if somebody keeps one locked. */
 export async function readOwned(
   client: ClientBase,
@@ -201,6 +206,7 @@ export async function readOwned(
   schema: string | null,
   table: string,
   max: number,
+  how: 'owned' | 'seen' = 'owned',
 ): Promise<readonly CatalogRow[]> {
   const inSchema = schema === null ? '' : `and s.schema_name = ${quoteLiteral(schema)}`;
   const oids = await oidsOf(
@@ -209,7 +215,8 @@ export async function readOwned(
     join pg_catalog.pg_class c on c.oid = s.relation
     join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
     where s.fits and s.table_name = ${quoteLiteral(table)} ${inSchema}
-      and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER') order by s.schema_name limit ${max}`,
+      and (pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')
+        ${how === 'owned' ? '' : `or exists (select from headgate.webhook_table w where w.relation = c.oid and ${mayLook})`}) order by s.schema_name limit ${max}`,
   );
   const { rows } = await readTables(client, oids);
   return rows.toSorted((a, b) => (a.schema_name < b.schema_name ? -1 : 1));
@@ -225,6 +232,16 @@ export async function readOwnedBy(client: ClientBase, user: string): Promise<rea
     union all select 0 from pg_catalog.pg_namespace n
     join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
     where n.nspname = 'headgate' and pg_catalog.pg_has_role(r.oid, n.nspowner, 'MEMBER')`,
+  );
+  return rows.map(({ oid }) => oid);
+}
+
+/** Tables that `user` may look at without owning them. */
+export async function readShownTo(client: ClientBase, user: string): Promise<readonly number[]> {
+  const rows = await pinned<{ oid: number }>(
+    client,
+    `select c.oid from headgate.webhook_table w join pg_catalog.pg_class c on c.oid = w.relation
+    join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)} where ${mayLook}`,
   );
   return rows.map(({ oid }) => oid);
 }

@@ -183,7 +183,7 @@ CROSS JOIN LATERAL (
   SELECT count(*) AS refused, (array_agg(q.code || ': ' || q.reason ORDER BY q.id DESC))[1] AS reason
   FROM headgate.rejected_requests q WHERE q.relation = w.relation AND q.received_at > now() - interval '1 day'
 ) r
-WHERE headgate.owns_table(w.relation) ORDER BY 1`);
+WHERE headgate.sees_table(w.relation) ORDER BY 1`);
   const findings = rows.flatMap(({ name, checked, refused, reason, inserted }) => {
     if (refused !== '0' && inserted === '0')
       return [

@@ -1,4 +1,4 @@
-/** `headgate endpoints`: the webhook tables of a database that the role owns, and the URL of each. */
+/** `headgate endpoints`: the webhook tables of a database that the role owns or may look at, and the URL of each. */
 import { tableOf } from './print.ts';
 import { jsonLine } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
@@ -19,7 +19,7 @@ const list = `SELECT current_database()::text AS database, n.nspname::text AS sc
 FROM headgate.webhook_table w
 JOIN pg_catalog.pg_class c ON c.oid = w.relation
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE headgate.owns_table(w.relation)
+WHERE headgate.sees_table(w.relation)
 ORDER BY n.nspname, c.relname`;
 
 /** Of a table with the columns of docs/workers.md: rows that nobody has done, and those of them that have had all their attempts. */

@@ -31,7 +31,7 @@ export async function explainCommand(
     throw new PlainError(
       id === null
         ? 'no refused request is kept'
-        : `there is no refused request ${id} for a table that you own; old ones are deleted`,
+        : `there is no refused request ${id} of a table that you own, or whose owner lets you look at it (readers); old ones are deleted`,
     );
   const hint = hintOfRefusal(row['code'] ?? '', row['reason'] ?? '');
   if (json)

@@ -82,7 +82,7 @@ sends no requests. Each call is logged on standard error.
 ${elsewhere}`,
   explain: `
 Takes the number of a refused request, its id in headgate.rejected_requests; without one, it shows the newest. You see only requests to
-tables that you own, without credentials.
+tables that you own or may look at (readers), without credentials.
 
   headgate explain
   headgate explain 42 --json

@@ -329,7 +329,7 @@ const checkOf = (
   oid: string,
   url: string,
 ): string => `SELECT coalesce(w.expression, 'none: anybody can write') AS validate, ${quoteLiteral(url)} AS url
-FROM headgate.webhook_table w WHERE w.relation::pg_catalog.oid = ${oid}::pg_catalog.oid AND headgate.owns_table(w.relation)`;
+FROM headgate.webhook_table w WHERE w.relation::pg_catalog.oid = ${oid}::pg_catalog.oid AND headgate.sees_table(w.relation)`;
 
 const databases = `SELECT d.datname AS name, pg_catalog.pg_get_userbyid(d.datdba) AS owner,
   pg_catalog.pg_encoding_to_char(d.encoding) AS encoding, d.datcollate AS "collate" FROM pg_catalog.pg_database d ORDER BY 1`;

@@ -1,7 +1,7 @@
 /**
  * Requests as a table keeps them. Takes a webhook table's name, returns each row's request: its body byte for byte if INCLUDE BODY keeps
  * it, otherwise the document, otherwise the row's own columns as JSON; its method, query and headers if columns keep them. Nothing else is
- * in a request, and the table says which parts it does not keep. Finds only tables that the role owns.
+ * in a request, and the table says which parts it does not keep. Finds only tables that the role owns, or may look at (readers).
  */
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { nearestNames } from '../kit/similar-names.ts';
@@ -81,9 +81,9 @@ const ofTables = `SELECT c.oid::text AS oid, current_database()::text AS databas
 FROM headgate.webhook_table w
 JOIN pg_catalog.pg_class c ON c.oid = w.relation
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE headgate.owns_table(w.relation)`;
+WHERE headgate.sees_table(w.relation)`;
 
-/** `names`: as in SQL; empty: all tables that the role owns. */
+/** `names`: as in SQL; empty: all tables that the role owns or may look at. */
 export async function storedTables(
   session: CommandSession,
   names: readonly string[],
@@ -104,7 +104,7 @@ export async function perhaps(session: CommandSession, name: string): Promise<st
   const rows = await session.rows(
     `SELECT w.relation::oid::text AS oid, n.nspname::text AS schema, c.relname::text AS "table" FROM headgate.webhook_table w
 JOIN pg_catalog.pg_class c ON c.oid = w.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE headgate.owns_table(w.relation) ORDER BY 2, 3`,
+WHERE headgate.sees_table(w.relation) ORDER BY 2, 3`,
   );
   const near = nearestNames(name.split('.').at(-1) ?? '', new Set(rows.map(({ table }) => table ?? '')));
   const found: string[] = [];

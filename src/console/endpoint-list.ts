@@ -45,7 +45,7 @@ const ranked = (text: string): string => `hour AS MATERIALIZED (
   JOIN pg_class c ON c.oid = w.relation::oid
   JOIN pg_namespace n ON n.oid = c.relnamespace
   LEFT JOIN hour h ON h.schema_name = n.nspname::text AND h.table_name = c.relname::text
-  WHERE headgate.owns_table(w.relation)${
+  WHERE headgate.sees_table(w.relation)${
     text === ''
       ? ''
       : `\n    AND strpos(lower(pg_catalog.concat(n.nspname, '.'::text, c.relname, ' '::text, ${secretsOf('c.oid')})), lower(${literal(text)})) > 0`
@@ -99,7 +99,7 @@ export const findEndpoints = (text: string, max: number): string => `SELECT n.ns
 FROM headgate.webhook_table w
 JOIN pg_class c ON c.oid = w.relation::oid
 JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE headgate.owns_table(w.relation) AND strpos(lower(c.relname::text), lower(${literal(text)})) > 0
+WHERE headgate.sees_table(w.relation) AND strpos(lower(c.relname::text), lower(${literal(text)})) > 0
 ORDER BY strpos(lower(c.relname::text), lower(${literal(text)})), length(c.relname::text), n.nspname, c.relname
 LIMIT ${max}`;
 
@@ -159,4 +159,4 @@ SELECT w.options::text AS options, w.expression,
   greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate, ${tableBytes('c.oid')} AS bytes
 FROM headgate.webhook_table w
 JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)} AND headgate.owns_table(w.relation)`;
+WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)} AND headgate.sees_table(w.relation)`;

@@ -210,10 +210,10 @@ export const forgetFiltered = (filter: KeptFilter): string =>
   `SELECT count(*) FILTER (WHERE headgate.forget_rejected(id)) AS deleted
 FROM headgate.rejected_requests${whole(filter)}`;
 
-/** Webhook tables of the role whose names contain the text; one more than a menu shows. */
+/** Webhook tables that the role may look at, whose names contain the text; one more than a menu shows. */
 export const findTables = (text: string): string => `SELECT n.nspname, c.relname FROM headgate.webhook_table w
 JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE pg_has_role(c.relowner, 'USAGE')${
+WHERE (pg_has_role(c.relowner, 'USAGE') OR (w.options ? 'readers' AND headgate.sees_table(c.oid)))${
   text === ''
     ? ''
     : ` AND strpos(lower(pg_catalog.concat(n.nspname, '.'::text, c.relname)), lower(${literal(text)})) > 0`

@@ -98,7 +98,7 @@ FROM (
   JOIN pg_namespace n ON n.oid = c.relnamespace
   LEFT JOIN (SELECT schema_name, table_name, sum(rows) AS rows FROM headgate.traffic GROUP BY 1, 2) t
     ON t.schema_name = n.nspname AND t.table_name = c.relname
-  WHERE headgate.owns_table(w.relation)
+  WHERE headgate.sees_table(w.relation)
 ) AS s
 ORDER BY s.bytes DESC NULLS LAST, 1, 2
 LIMIT ${listMax.growth}`;

@@ -14,12 +14,12 @@ import type { SqlRunner } from './sql.ts';
 import { tableKey, watchTail } from './tail.ts';
 import type { TailRights } from './tail.ts';
 
-/** Whether the role is a superuser, which sees all, and which webhook tables it owns otherwise: one row for any number of them. */
+/** Whether the role is a superuser, which sees all, and which webhook tables it may look at otherwise: one row for any number of them. */
 const readRights = `
   SELECT r.rolsuper, CASE WHEN NOT r.rolsuper THEN (
     SELECT pg_catalog.json_agg(pg_catalog.json_build_array(n.nspname, c.relname, c.oid::text)) FROM headgate.webhook_table w
     JOIN pg_catalog.pg_class c ON c.oid = w.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-    WHERE pg_catalog.pg_has_role(c.relowner, 'USAGE')
+    WHERE pg_catalog.pg_has_role(c.relowner, 'USAGE') OR (w.options ? 'readers' AND headgate.sees_table(c.oid))
   ) END
   FROM pg_catalog.pg_roles r
   WHERE r.rolname = current_user`;

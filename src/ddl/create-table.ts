@@ -17,7 +17,7 @@ import { type IncludeClause, parseIncludes, refuseGenerated, undeclared } from '
 import { keepIfOf, keepOf, refuseUntimedKeep } from './keep-option.ts';
 import { type Option, booleanOf, oneOf, optionOf, parseOptions, refuseUnknown } from './options.ts';
 import { methodsValue } from './methods-option.ts';
-import { privateOf } from './private-option.ts';
+import { privateOf, readersOf } from './names-option.ts';
 import { type PlanText, type StatementPlan, callPlan, callerPath, callerSchemas } from './plan.ts';
 import { answerFollows, parseAnswers } from './answer-clause.ts';
 import { guardOf, sealAnswers } from './answer-sealing.ts';
@@ -48,6 +48,7 @@ export const changeableOptions = [
   'keep',
   'keep_if',
   'private',
+  'readers',
   'inspect',
   'distribute',
   'shards',
@@ -250,6 +251,7 @@ export function changeableValue(option: Option, { using, context: { deliveryIdOf
   if (option.name === 'keep') return keepOf(option);
   if (option.name === 'keep_if') return keepIfOf(option);
   if (option.name === 'private') return privateOf(option);
+  if (option.name === 'readers') return readersOf(option);
   if (option.name === 'distribute') return waysOf(option);
   if (option.name === 'shards') return shardsOf(option);
   if (option.name === 'on_unstorable') return oneOf(option, 'reject', 'replace');

@@ -28,26 +28,26 @@ export interface EndpointState {
 
 /** Which sender's check each table has; results are cached for the next call. */
 export class Endpoints {
-  readonly #catalog: Pick<Catalog, 'ownedBy' | 'shown'>;
+  readonly #catalog: Pick<Catalog, 'seenBy' | 'shown'>;
   readonly #base: string | null;
   #found = new Map<string, Sender | null>();
 
-  constructor(catalog: Pick<Catalog, 'ownedBy' | 'shown'>, settings: Settings, listen: Address | null) {
+  constructor(catalog: Pick<Catalog, 'seenBy' | 'shown'>, settings: Settings, listen: Address | null) {
     this.#catalog = catalog;
     this.#base = listen === null ? null : (settings.publicUrl ?? ownBase(settings, listen));
   }
 
-  /** Only the tables of this role: its session can read the statement that carries them. */
+  /** Only the tables that this role may look at: its session can read the statement that carries them. */
   async of(session: { readonly database: string; readonly user: string }): Promise<{
     readonly base: string | null;
     readonly tables: Readonly<Record<string, EndpointState>>;
   }> {
     const { database } = session;
-    const owned = await this.#catalog.ownedBy(session);
+    const seen = await this.#catalog.seenBy(session);
     const before = this.#found;
     const found = new Map<string, Sender | null>();
     const tables: Record<string, EndpointState> = {};
-    for (const { oid, source, unusable } of await this.#catalog.shown(database, owned)) {
+    for (const { oid, source, unusable } of await this.#catalog.shown(database, seen)) {
       if (source === null) {
         tables[oid] = { sender: null, check: `unusable: ${unusable ?? 'it is not known'}` };
         continue;

@@ -134,7 +134,7 @@ BEGIN
 END
 $body$;
 
--- What Headgate has found out about the tables of one name, shown only to their owner.
+-- What Headgate has found out about the tables of one name, shown only to those who may look at them.
 --
 -- Headgate evaluates; the client's own session decides which table is meant and whether the client may ask: `explained`
 -- has, by oid, the lines of every table that this client might mean.
@@ -145,7 +145,9 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   lines jsonb := explained -> (relation::oid::text);
 BEGIN
-  PERFORM headgate.open_table(relation, table_name, false);
+  IF headgate.owns_table(relation) OR headgate.sees_table(relation) IS NOT TRUE THEN
+    PERFORM headgate.open_table(relation, table_name, false);
+  END IF;
   IF lines IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = '55000',
       MESSAGE = format('table "%s" cannot be explained before the transaction that made or renamed it is committed', table_name),

@@ -83,6 +83,7 @@ BEGIN
   chosen := headgate.choose_document(made, placed || private, coalesce(options ->> 'format', 'json'), document);
   CALL headgate.refuse_unfilled_key(made, placed || private, chosen);
   CALL headgate.try_condition(made, options ->> 'keep_if');
+  PERFORM headgate.refuse_no_reader(options ->> 'readers');
   IF options ? 'into' THEN
     PERFORM headgate.refuse_beside_into(made, options);
     CALL headgate.keep_empty(made, options ->> 'into');
@@ -104,6 +105,18 @@ BEGIN
     RAISE NOTICE USING
       MESSAGE = format('table "%s" has no VALIDATE clause: whoever reaches the listener can write into it', table_name),
       HINT = format('Add one with ALTER TABLE %s VALIDATE AS ...', identity);
+  END IF;
+END
+$body$;
+
+-- As GRANT does.
+CREATE OR REPLACE FUNCTION headgate.refuse_no_reader(readers text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  missing text := (SELECT r.name FROM headgate.readers_in(readers) r (name) WHERE r.name <> 'public' AND to_regrole(quote_ident(r.name)) IS NULL LIMIT 1);
+BEGIN
+  IF missing IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', missing);
   END IF;
 END
 $body$;
@@ -184,10 +197,9 @@ BEGIN
   merged := jsonb_strip_nulls(made.options || changes - '{distribute,shards,version_places}'::text[]);
   PERFORM headgate.refuse_unversioned(relation, coalesce(changes -> 'version_places',
     CASE WHEN coalesce(merged ->> 'version', 'off') <> 'off' THEN '[]'::jsonb END), made.includes, made.document, merged);
-  IF changes ->> 'keep_if' = '' THEN
-    merged := merged - 'keep_if';
-  END IF;
+  merged := merged - ARRAY(SELECT o.key FROM jsonb_each_text(changes) o WHERE o.key IN ('keep_if', 'readers') AND o.value = '');
   CALL headgate.try_condition(relation, changes ->> 'keep_if');
+  PERFORM headgate.refuse_no_reader(changes ->> 'readers');
   IF concat(merged ->> 'dedupe', merged ->> 'dedupe_compare') LIKE '%$%'
     AND (merged ->> 'is_batched' = 'true' OR coalesce(merged ->> 'format', 'json') IN ('text', 'bytes'))
   THEN

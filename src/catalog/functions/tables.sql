@@ -27,6 +27,23 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation
 $body$;
 
+-- The roles that an option `readers` names.
+CREATE OR REPLACE FUNCTION headgate.readers_in(readers text) RETURNS SETOF text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT coalesce(replace(m[1], '""', '"'), m[2]) FROM regexp_matches(readers, '"((?:[^"]|"")+)"|([^", ]+)', 'g') m
+$body$;
+
+-- Whether the caller may look at what Headgate keeps of a table's requests: as its owner, or as a role of its option readers that may SELECT
+-- its rows. NULL: the relation does not exist (any more).
+CREATE OR REPLACE FUNCTION headgate.sees_table(relation oid) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT pg_has_role(c.relowner, 'USAGE') OR (has_table_privilege(c.oid, 'SELECT') AND EXISTS (
+    SELECT FROM headgate.webhook_table w CROSS JOIN LATERAL headgate.readers_in(w.options ->> 'readers') r (name)
+    WHERE w.relation = c.oid AND (r.name = 'public' OR EXISTS (
+      SELECT FROM pg_roles g WHERE g.rolname = r.name AND pg_has_role(g.oid, 'USAGE')))))
+  FROM pg_class c WHERE c.oid = sees_table.relation
+$body$;
+
 -- The server whose roles the oids in headgate.secret refer to. A restored dump brings the identity of another server with it.
 CREATE OR REPLACE FUNCTION headgate.cluster_identity() RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$

@@ -14,6 +14,6 @@ CROSS JOIN LATERAL (
     ARRAY[sum(m.took[1]), sum(m.took[2]), sum(m.took[3]), sum(m.took[4]), sum(m.took[5]), sum(m.took[6]), sum(m.took[7]), sum(m.took[8]), sum(m.took[9]), sum(m.took[10]), sum(m.took[11]), sum(m.took[12]), sum(m.took[13]), sum(m.took[14])] AS took
   FROM headgate.traffic_minute m WHERE m.relation = w.relation AND m.minute > now() - interval '24 hours'
 ) AS t
-WHERE headgate.owns_table(w.relation);
+WHERE headgate.sees_table(w.relation);
 GRANT SELECT (relation, schema_name, table_name, checked, last_at, stored, unauthorized, refused, unavailable, p99_ms, stale)
   ON headgate.endpoints TO PUBLIC;

@@ -7,6 +7,6 @@ FROM headgate.traffic_minute m
 JOIN pg_class c ON c.oid = m.relation
 JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE m.minute > now() - interval '24 hours'
-  AND m.relation IN (SELECT w.relation FROM headgate.webhook_table w WHERE headgate.owns_table(w.relation));
+  AND m.relation IN (SELECT w.relation FROM headgate.webhook_table w WHERE headgate.sees_table(w.relation));
 GRANT SELECT (schema_name, table_name, minute, stored, unauthorized, refused, unavailable, rows, p50_ms, p99_ms, last_at, stale)
   ON headgate.traffic TO PUBLIC;
