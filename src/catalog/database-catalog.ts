@@ -131,8 +131,7 @@ export class DatabaseCatalog {
     const isStill = () => this.#answering(target) === target;
     if (this.isCurrent && this.#watcher.confirmedAtMs >= sinceMs) return isStill();
     return this.#inTime(async (deadlineMs) => {
-      let isAsked = false;
-      while (!isAsked || !this.isCurrent) isAsked = await this.#ask(deadlineMs, target.oid);
+      while (!(await this.#ask(deadlineMs, target.oid)));
       return isStill();
     });
   }
@@ -197,11 +196,17 @@ export class DatabaseCatalog {
     await this.#ended;
   }
 
-  /** The table, unless it is in doubt, or everything is. */
+  /** By a look at this table, while a look at all takes long. */
+  #isConfirmed({ oid }: Target): boolean {
+    const { clock, limits } = this.#parts;
+    return this.#state === 'watching' && clock() - this.#watcher.confirmedOf(oid) <= limits.catalogPollIntervalMs;
+  }
+
+  /** The table, unless it is in doubt, or nothing has confirmed it. */
   #answering(name: TableName): Target | undefined {
-    if (!this.isCurrent) return undefined;
     const target = this.snapshot.tables.get(keyOfName(name));
-    return target === undefined || this.#watcher.picture.doubts.has(target.oid) ? undefined : target;
+    if (target === undefined || this.#watcher.picture.doubts.has(target.oid)) return undefined;
+    return this.isCurrent || this.#isConfirmed(target) ? target : undefined;
   }
 
   /** Refuses if it takes longer than a request waits for the catalog. */
@@ -224,8 +229,12 @@ export class DatabaseCatalog {
     for (let attempt = 1; clock() < deadlineMs; attempt++) {
       const target = this.#answering(name);
       if (target !== undefined) return target;
-      if (this.isCurrent && this.snapshot.tables.has(keyOfName(name))) {
-        // It is in doubt, and as a rule being read.
+      const known = this.snapshot.tables.get(keyOfName(name));
+      const isDoubtful = known !== undefined && this.#watcher.picture.doubts.has(known.oid);
+      if (known !== undefined && !isDoubtful) {
+        await this.#ask(deadlineMs, known.oid);
+      } else if (this.isCurrent && isDoubtful) {
+        // As a rule it is being read.
         await this.#watcher.wait(attempt > 1);
       } else if (!isAsked || !this.isCurrent) {
         // The table may have been created, or renamed, a millisecond ago.
@@ -248,7 +257,7 @@ export class DatabaseCatalog {
       throw new Refused(this.#state === 'absent' ? 'not_found' : 'engine_unavailable');
     const changed = this.#changed.promise;
     // A look that fails ends the connection. One at some tables confirms nothing about the others.
-    const isAnswered = await this.#watcher.ask(this.isCurrent ? about : undefined).then(
+    const isAnswered = await this.#watcher.ask(this.isCurrent || typeof about === 'number' ? about : undefined).then(
       () => true,
       () => within(deadlineMs - clock(), changed, undefined).then(() => false),
     );

@@ -54,6 +54,7 @@ export class CatalogWatcher {
   #lookMs = 0;
   #lookAtSomeMs = 0;
   #isReading = false;
+  readonly #confirmedOf = new Map<number, number>();
   /** What the next look at some tables is about; one more than `catalogAskedMax` stands for all that follow. */
   readonly #asked = new Map<number | string, AskedTable>();
   /** The last snapshot that was observed. */
@@ -125,6 +126,11 @@ export class CatalogWatcher {
     return Math.max(catalogMissIntervalMs, tookMs * catalogMissRestTimes);
   }
 
+  /** When the question was put whose answer confirmed this table alone, since the last look at all. */
+  confirmedOf(oid: number): number {
+    return this.#confirmedOf.get(oid) ?? -Infinity;
+  }
+
   /** Resolves when what is in doubt now has been read, as far as it can be. */
   async settle(): Promise<void> {
     if (this.picture.doubts.size > 0) await this.#reads.run();
@@ -143,6 +149,7 @@ export class CatalogWatcher {
       this.#lookMs = clock() - askedAtMs;
       this.picture.compare(seen);
       this.confirmedAtMs = askedAtMs;
+      this.#confirmedOf.clear();
       if (seen !== null) this.hasChanged = true;
     });
     if (this.picture.isDue) void this.#reads.run().catch(() => {});
@@ -163,7 +170,9 @@ export class CatalogWatcher {
         const askedAtMs = clock();
         const versions = await lookAt(client, { oids, names });
         this.#lookAtSomeMs = clock() - askedAtMs;
-        return this.picture.isAsRead(oids, versions);
+        const isAsRead = this.picture.isAsRead(oids, versions);
+        for (const oid of oids) this.#confirmedOf.set(oid, isAsRead ? askedAtMs : -Infinity);
+        return isAsRead;
       }));
     if (!isAsRead) await this.#looks.run(this.#pauseMs(this.#lookMs));
   }
