@@ -1,5 +1,5 @@
 /**
- * Merges the metrics of several processes into one text. Takes the content of each process's registry; sums whatever
+ * Merges the metrics of several processes. Takes the content of each process's registry; sums whatever
  * concerns Headgate as a whole (or applies the metric's own aggregator: `first`, `min` …), and keeps apart, with a
  * label `listener`, what only concerns one process: memory, event loop, descriptors. The main process comes first and
  * has no such label. Touches nothing.
@@ -21,8 +21,16 @@ export function mergedText(
   processes: readonly ProcessMetrics[],
   departed: readonly (readonly MetricFamily[])[],
 ): Promise<string> {
-  const all = [main.map(kept), ...processes.map(labelled), ...departed];
-  return AggregatorRegistry.aggregate(all).metrics();
+  return merged(main, processes, departed).metrics();
+}
+
+/** The same as plain values. */
+export function mergedFamilies(...all: Parameters<typeof mergedText>): Promise<MetricFamily[]> {
+  return merged(...all).getMetricsAsJSON();
+}
+
+function merged(...[main, processes, departed]: Parameters<typeof mergedText>): Registry {
+  return AggregatorRegistry.aggregate([main.map(kept), ...processes.map(labelled), ...departed]);
 }
 
 /** What is kept of a process that ends, so that no counter decreases. */

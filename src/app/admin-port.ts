@@ -12,6 +12,7 @@ import type { Closer } from '../kit/closer.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
+import { openMetricSender } from './telemetry.ts';
 import { openAlerts } from './wire-alerts.ts';
 import type { AlertParts } from './wire-alerts.ts';
 import type { ObservedConditions } from '../alerts/observed-conditions.ts';
@@ -88,5 +89,6 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
   });
   closer.add('admin port', () => admin.close());
   openAlerts(parts, closer);
+  openMetricSender(parts, closer);
   return { admin, console: opened };
 }

@@ -3,17 +3,28 @@
  * composition root.
  */
 import { hostname } from 'node:os';
+import type { Metrics } from '../admin/metrics.ts';
 import { createTelemetryPost } from '../access/outgoing.ts';
 import type { Closer } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Observe } from '../observe/observations.ts';
+import { MetricSender } from '../telemetry/metric-sender.ts';
 import { telemetryPlan } from '../telemetry/plan.ts';
 import type { TelemetryPlan } from '../telemetry/plan.ts';
 import { OtlpReceiver } from '../telemetry/otlp.ts';
 import { SpanQueue } from '../telemetry/span-queue.ts';
 import { attributesText } from '../telemetry/span-text.ts';
 import { Tracer } from '../telemetry/tracer.ts';
+import type { WebhookDoor } from './webhook-doors.ts';
+
+interface MetricParts {
+  readonly settings: Settings;
+  readonly version: string;
+  readonly observe: Observe;
+  readonly listener: Pick<WebhookDoor, 'listeners'>;
+  readonly metrics: Metrics;
+}
 
 /** Of requests that this process receives; null: nothing is traced. Closed by `closer`. */
 export function openTracer(
@@ -38,6 +49,24 @@ export function openTracer(
   const { sampler, trusted } = plan;
   const scheme = settings.listenTlsCert === null ? 'http' : 'https';
   return new Tracer({ sampler, trusted, scheme, ended: queue.push, clock, now: Date.now, random });
+}
+
+/** Of all processes of this Headgate; does nothing if they are not wanted. Closed by `closer`. */
+export function openMetricSender(
+  { settings, version, observe, listener: { listeners }, metrics }: MetricParts,
+  closer: Closer,
+): void {
+  const { plan } = telemetryPlan(settings);
+  if (plan === null || plan.metrics === null) return;
+  const sender = new MetricSender({
+    receiver: receiverOf('metrics', plan, plan.metrics, observe),
+    metrics: () => listeners?.metricFamilies(metrics) ?? metrics.families(),
+    resource: resourceText(plan, version),
+    scope: scopeText(version),
+    everyMs: settings.otelMetricMs,
+    now: Date.now,
+  });
+  closer.add('metrics for the receiver', () => sender.close());
 }
 
 function receiverOf(

@@ -71,7 +71,7 @@ function valueText(value: string | number): string {
 }
 
 /** A double has no room for the nanoseconds since 1970. */
-function nanos(ms: number): string {
+export function nanos(ms: number): string {
   const whole = Math.floor(ms);
   return `${whole}${String(Math.floor((ms - whole) * 1e6)).padStart(6, '0')}`;
 }

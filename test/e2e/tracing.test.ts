@@ -14,7 +14,23 @@ async function metric(url: string, line: RegExp): Promise<number> {
   return Number(line.exec((await asked(`${url}/metrics`)).text)?.[1] ?? 0);
 }
 
-suite('traces', () => {
+interface ReceivedMetric {
+  readonly name: string;
+  readonly sum?: { readonly dataPoints: readonly { readonly asDouble: number }[] };
+}
+
+function lastMetrics(sink: OtlpSink): readonly ReceivedMetric[] {
+  const text = sink.messages.at(-1)?.text ?? '{"resourceMetrics":[{"scopeMetrics":[{"metrics":[]}]}]}';
+  const read = JSON.parse(text) as { resourceMetrics: [{ scopeMetrics: [{ metrics: ReceivedMetric[] }] }] };
+  return read.resourceMetrics[0].scopeMetrics[0].metrics;
+}
+
+const valueOf = (sink: OtlpSink, name: string): number | undefined =>
+  lastMetrics(sink)
+    .find((it) => it.name === name)
+    ?.sum?.dataPoints.reduce((sum, it) => sum + it.asDouble, 0);
+
+suite('traces and metrics for OpenTelemetry', () => {
   for (const fastPath of ['true', 'false'])
     test(`of each request a span, of each group a COMMIT, and nothing that was sent; fast path ${fastPath}`, async (t) => {
       const sink = await OtlpSink.open(t);
@@ -164,6 +180,47 @@ suite('traces', () => {
     headgate.child.kill('SIGTERM');
     assert.deepEqual(await ended, { code: 0, signal: null });
   });
+
+  for (const listeners of ['1', '2'])
+    test(`metrics of ${listeners} listener process(es), under the names of /metrics, and a last message at the end`, async (t) => {
+      const sink = await OtlpSink.open(t);
+      const env = {
+        OTEL_EXPORTER_OTLP_ENDPOINT: sink.url,
+        OTEL_TRACES_EXPORTER: 'none',
+        OTEL_METRICS_EXPORTER: 'otlp',
+        OTEL_METRIC_EXPORT_INTERVAL: '50',
+        HEADGATE_LISTENERS: listeners,
+      };
+      const headgate = await startHeadgate(t, { env });
+      const root = await headgate.client(t);
+      await root.query("CREATE TABLE events (data JSONB) WITH (connector = 'webhook')");
+      for (let i = 0; i < 6; i++) {
+        const headers = { connection: 'close' };
+        const url = `${headgate.webhookUrl}/dev/public/events`;
+        assert.equal((await asked(url, { method: 'POST', body: '{}', headers })).status, 200);
+      }
+      await until(() => valueOf(sink, 'headgate_rows_total') === 6);
+      const names = (text: string) =>
+        new Set([...text.matchAll(/^# TYPE (\S+) /gm)].map(([, name = '']) => name));
+      const shown = names((await asked(`${headgate.adminUrl}/metrics`)).text);
+      const sent = new Set(lastMetrics(sink).map(({ name }) => name));
+      assert.deepEqual(
+        [...sent].filter((name) => !shown.has(name)),
+        [],
+      );
+      assert.ok(sent.has('headgate_request_seconds') && sent.has('nodejs_heap_size_used_bytes'));
+      assert.ok(sink.messages.every(({ path }) => path === '/v1/metrics'));
+      sink.answer = (response) => {
+        response.statusCode = 503;
+        response.end();
+      };
+      await until(() => headgate.stderr.includes('"what":"metrics","reason":"127.0.0.1: it answered 503"'));
+      sink.answer = (response) => response.end();
+      await until(() => headgate.stderr.includes('telemetry.works'));
+      const count = sink.messages.length;
+      await headgate.signal('SIGTERM');
+      assert.ok(sink.messages.length > count);
+    });
 
   test('settings that cannot be used are refused at the start; off is off', async (t) => {
     const grpc = {

@@ -11,8 +11,8 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
-import { mergedText } from '../../admin/merged-metrics.ts';
-import type { ProcessMetrics } from '../../admin/merged-metrics.ts';
+import { mergedFamilies, mergedText } from '../../admin/merged-metrics.ts';
+import type { MetricFamily, ProcessMetrics } from '../../admin/merged-metrics.ts';
 import type { Metrics } from '../../admin/metrics.ts';
 import type { ListenerState } from '../../admin/watch-metrics.ts';
 import type { Passed } from '../../access/admission.ts';
@@ -109,12 +109,20 @@ export class Listeners implements Closable {
 
   /** The metrics of all processes in one text; for a process that does not answer in time, its last report. */
   async metricsText(own: Metrics): Promise<string> {
+    return mergedText(...(await this.#metricsOf(own)));
+  }
+
+  async metricFamilies(own: Metrics): Promise<MetricFamily[]> {
+    return mergedFamilies(...(await this.#metricsOf(own)));
+  }
+
+  async #metricsOf(own: Metrics): Promise<Parameters<typeof mergedText>> {
     await this.tell({ what: 'report' });
     const processes: ProcessMetrics[] = this.#slots.flatMap(({ child }, i) =>
       child?.report === null || child === null ? [] : [{ listener: i + 1, families: child.report.metrics }],
     );
     const departed = this.#slots.map((slot) => slot.departed);
-    return mergedText(await own.families(), processes, departed);
+    return [await own.families(), processes, departed];
   }
 
   /** Refuses new connections; each process answers its accepted requests, and ends. */
