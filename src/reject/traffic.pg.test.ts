@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { connect, makeTable, openRejects } from '../../test/support/rejected.ts';
 import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
+import { quantileMs } from '../observe/durations.ts';
 import type { Target } from '../types/target.ts';
 import type { Rejects } from './rejected-requests.ts';
 
@@ -12,7 +13,12 @@ function trafficOn(bin: string): void {
   before(async () => void (server = await startServer(bin)));
   after(() => server.close());
 
-  const answer = (rejects: Rejects, target: Target, code: 'committed' | 'signature_failed', ms = 1): void =>
+  const answer = (
+    rejects: Rejects,
+    target: Target,
+    code: 'committed' | 'signature_failed' | 'spooled',
+    ms = 1,
+  ): void =>
     rejects.observe({
       kind: 'request.answered',
       table: { ...target, database: 'postgres' },
@@ -67,11 +73,40 @@ function trafficOn(bin: string): void {
     const minutes =
       'select sum(stored)::int as stored, sum(rows)::int as rows, max(p99_ms) as p99 from headgate.traffic';
     assert.deepEqual((await client.query(minutes)).rows, [{ stored: 200, rows: 400, p99: Infinity }]);
+    // By the hour, whatever the minute was.
+    const hours = (await client.query('select * from headgate.traffic_hours order by table_name')).rows as {
+      readonly hour: Date;
+      readonly took: readonly number[];
+    }[];
+    assert.deepEqual(
+      hours.map(({ hour, took, ...figures }) => [hour.getTime() % 3_600_000, took.length, figures]),
+      [
+        ['it\'s "hers"/', '198', '2', 1, 1, '0'],
+        ['ours', '2', '0', Infinity, Infinity, '0'],
+      ].map(([name, stored, unauthorized, p50, p99, spooled]) => [
+        0,
+        14,
+        {
+          schema_name: 'public',
+          table_name: name,
+          stored,
+          unauthorized,
+          refused: '0',
+          unavailable: '0',
+          p50_ms: p50,
+          p99_ms: p99,
+          spooled,
+        },
+      ]),
+    );
     await client.query('SET ROLE alice');
+    assert.equal((await client.query('select from headgate.traffic_hours')).rows.length, 1);
     assert.deepEqual(await shown(), [herRow]);
     assert.deepEqual((await client.query(minutes)).rows, [{ stored: 198, rows: 396, p99: 1 }]);
     for (const statement of [
       'SELECT FROM headgate.traffic_minute',
+      'SELECT FROM headgate.traffic_hour',
+      'DELETE FROM headgate.traffic_hours',
       'DELETE FROM headgate.traffic',
       'UPDATE headgate.endpoints SET checked = true',
       'BEGIN; LOCK TABLE headgate.traffic IN ACCESS EXCLUSIVE MODE',
@@ -113,6 +148,54 @@ function trafficOn(bin: string): void {
     );
     await count();
     assert.deepEqual(await read(), [{ stored: 1, fresh: true, never: false }]);
+  });
+
+  test('the page says of durations what PostgreSQL says', async (t) => {
+    const client = await connect(t, server);
+    const some = Array.from({ length: 200 }, (_, n) =>
+      Array.from({ length: 14 }, (_, i) => ((n * 31 + i * 17) % 7 < 4 ? 0 : (n * 7 + i * i) % 23)),
+    );
+    for (const took of [[], Array.from({ length: 14 }, () => 0), ...some])
+      for (const part of [0.5, 0.99]) {
+        const { rows } = await client.query('select headgate.quantile($1, $2) as ms', [took, part]);
+        assert.deepEqual(rows, [{ ms: quantileMs(took, part) }], JSON.stringify(took));
+      }
+  });
+
+  test('hours stay for 30 days, their places are taken after 31, and requests kept on disk are counted among those stored', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 'h');
+    const count = async (code: 'committed' | 'spooled'): Promise<void> => {
+      const { rejects } = openRejects(t, server);
+      rejects.serve('postgres');
+      answer(rejects, target, code);
+      await rejects.close();
+    };
+    await count('committed');
+    await count('spooled');
+    const read = async (): Promise<unknown> =>
+      (
+        await client.query(
+          `select sum(stored)::int as stored, sum(spooled)::int as spooled, count(*)::int as hours, (select sum(spooled)::int from headgate.traffic where table_name = 'h') as minutes
+           from headgate.traffic_hours where table_name = 'h' and hour > now() - interval '30 days'`,
+        )
+      ).rows[0];
+    assert.deepEqual(await read(), { stored: 2, spooled: 1, hours: 1, minutes: 1 });
+    const move = (days: number) =>
+      client.query(
+        `UPDATE headgate.traffic_hour SET hour = hour - $1::int * interval '1 day', slot = (extract(epoch FROM hour)::bigint / 3600 - $1::int * 24) % 744 WHERE relation = 'h'::regclass`,
+        [days],
+      );
+    await move(29);
+    await count('spooled');
+    assert.deepEqual(await read(), { stored: 3, spooled: 2, hours: 2, minutes: 2 });
+    await client.query(
+      `DELETE FROM headgate.traffic_hour WHERE relation = 'h'::regclass AND hour > now() - interval '1 day'`,
+    );
+    // The first is 31 days old now, and has the place of the present hour.
+    await move(2);
+    await count('committed');
+    assert.deepEqual(await read(), { stored: 1, spooled: 0, hours: 1, minutes: 2 });
   });
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { TrafficCounts, tookBoundsMs } from './traffic.ts';
+import { tookBoundsMs } from '../observe/durations.ts';
+import { TrafficCounts } from './traffic.ts';
 import type { CountedAnswer } from './traffic.ts';
 
 const bounds = { trafficTablesMax: 2, trafficWaitingMax: 3, trafficFlushMs: 10 };

@@ -26,6 +26,7 @@ const relations = [
   'token_table',
   'ignored_keys',
   'traffic_minute',
+  'traffic_hour',
   'rejected_requests',
   'claimer',
   'tombstone',
