@@ -2,6 +2,7 @@
  * The statements behind the list of endpoints and the charts: webhook tables of the role by page, filtered, sorted and counted by the
  * engine; and requests over time. Takes filters, returns SQL, under the rules of statements.ts. Pure.
  */
+import { tookBoundsMs } from '../observe/durations.ts';
 import { literal } from './quote.ts';
 import type { TableRef } from './statements.ts';
 import { locked, tableBytes } from './table-sizes.ts';
@@ -106,15 +107,15 @@ LIMIT ${max}`;
 const tables = (of: readonly TableRef[]): string =>
   of.map(({ schema, table }) => `(${literal(schema)}, ${literal(table)})`).join(', ');
 
-/** The day in quarters of an hour: `how long ago,stored,refused,unavailable`. */
+/** The day in quarters of an hour: `how long ago,stored,kept on disk,refused,unavailable`. */
 export const listTraffic = (of: readonly TableRef[]): string => `SELECT schema_name, table_name,
   sum(stored) FILTER (WHERE ago < 4) AS stored, sum(unauthorized) FILTER (WHERE ago < 4) AS unauthorized,
   sum(refused) FILTER (WHERE ago < 4) AS refused, sum(unavailable) FILTER (WHERE ago < 4) AS unavailable,
   sum(stored + unauthorized + refused + unavailable) AS day_requests, sum(unauthorized + refused) AS day_refused,
-  string_agg(pg_catalog.concat_ws(',', ago, stored, unauthorized + refused, unavailable), ' ') AS day
+  string_agg(pg_catalog.concat_ws(',', ago, stored - spooled, spooled, unauthorized + refused, unavailable), ' ') AS day
 FROM (
   SELECT schema_name, table_name, floor(extract(epoch FROM now() - minute) / 900.0)::int AS ago, sum(stored) AS stored,
-    sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable
+    sum(spooled) AS spooled, sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable
   FROM headgate.traffic WHERE (schema_name, table_name) IN (${of.length === 0 ? '(NULL::text, NULL::text)' : tables(of)})
   GROUP BY 1, 2, 3
 ) AS binned
@@ -127,19 +128,29 @@ export interface Span {
   readonly untilMs: number | null;
 }
 
+const hourMs = 3_600_000;
+
+/** Some 60 to 100 bars, in seconds: of whole minutes, or of whole hours for what is more than a day ago, of which only those are known. */
+export function barSOf({ hours, fromMs }: Span, nowMs: number): number {
+  const isOld = hours > 24 || (fromMs !== null && fromMs < nowMs - 24 * hourMs);
+  const sizes = isOld ? [1, 2, 3, 6, 8].map((it) => it * 3_600) : [60, 300, 900];
+  return sizes.find((s) => (hours * 3_600) / s <= 100) ?? sizes.at(-1) ?? 0;
+}
+
 /** Requests by bars of `barS` seconds, which begin at multiples of it; of one table, or of all of the role. */
 export function readTraffic(of: TableRef | null, { hours, fromMs, untilMs }: Span, barS: number): string {
+  const [view, time] = barS < 3_600 ? ['traffic', 'minute'] : ['traffic_hours', 'hour'];
   const conditions = [
     fromMs === null
-      ? `minute > now() - interval '${Math.trunc(hours * 60)} minutes'`
-      : `minute >= pg_catalog.to_timestamp(${Math.trunc(fromMs / 1_000)})`,
-    ...(untilMs === null ? [] : [`minute < pg_catalog.to_timestamp(${Math.trunc(untilMs / 1_000)})`]),
+      ? `${time} > now() - interval '${Math.trunc(hours * 60)} minutes'`
+      : `${time} >= pg_catalog.to_timestamp(${Math.trunc(fromMs / 1_000)})`,
+    ...(untilMs === null ? [] : [`${time} < pg_catalog.to_timestamp(${Math.trunc(untilMs / 1_000)})`]),
     ...(of === null ? [] : [`schema_name = ${literal(of.schema)} AND table_name = ${literal(of.table)}`]),
   ];
-  return `SELECT (floor(extract(epoch FROM minute) / ${barS}.0) * ${barS})::bigint AS at, sum(stored) AS stored,
-  sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable,
-  max(p50_ms) AS p50_ms, max(p99_ms) AS p99_ms
-FROM headgate.traffic
+  return `SELECT (floor(extract(epoch FROM ${time}) / ${barS}.0) * ${barS})::bigint AS at, sum(stored) AS stored,
+  sum(spooled) AS spooled, sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable,
+  pg_catalog.json_build_array(${tookBoundsMs.map((_, i) => `sum(took[${i + 1}])`).join(', ')}, sum(took[${tookBoundsMs.length + 1}])) AS took
+FROM headgate.${view}
 WHERE ${conditions.join('\n  AND ')}
 GROUP BY 1
 ORDER BY 1`;

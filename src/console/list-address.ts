@@ -17,7 +17,7 @@ export interface ListAddress {
   readonly stored: string;
   readonly checked: string;
   readonly q: string;
-  /** `15m`, `1h`, `24h`, `7d`: up to now. */
+  /** `15m`, `1h`, `24h`, `7d`, `30d`: up to now. */
   readonly range: string;
   /** As ISO 8601. */
   readonly from: string;
@@ -45,6 +45,7 @@ export const ranges: Readonly<Record<string, readonly [string, number]>> = {
   '1h': ['1 hour', 3_600_000],
   '24h': ['24 hours', 86_400_000],
   '7d': ['7 days', 604_800_000],
+  '30d': ['30 days', 2_592_000_000],
 };
 
 export function addressOf(query: URLSearchParams): ListAddress {

@@ -180,6 +180,15 @@ FROM headgate.rejected_requests r JOIN headgate.rejected_requests me ON me.id = 
 WHERE r.schema_name = me.schema_name AND r.table_name = me.table_name AND r.code = me.code
   AND ${reasonOf('r')} = ${reasonOf('me')}`;
 
+/** Refused requests by bars of `barS` seconds, which begin at multiples of it; a text is not looked for. */
+export const countByTime = (
+  filter: KeptFilter,
+  barS: number,
+): string => `SELECT (floor(extract(epoch FROM received_at) / ${barS}.0) * ${barS})::bigint AS at, count(*) AS refused
+FROM headgate.rejected_requests${whole({ ...filter, text: '' })}
+GROUP BY 1
+ORDER BY 1`;
+
 /** How many requests a filter matches, and the newest of them. */
 export const countWaiting = (filter: KeptFilter): string =>
   `SELECT count(*), max(id)

@@ -68,6 +68,49 @@ suite('the pages of the console', () => {
       assert.match(decodeURIComponent(hashOf(page)), /from=20.*Z&until=20.*Z/);
       await page.goBack();
       await page.locator('.plot').waitFor();
+      // Beyond a day, what was counted by the hour.
+      await client.query(`INSERT INTO headgate.traffic_hour (relation, slot, hour, stored, spooled, unauthorized, refused, unavailable, took)
+        SELECT 'charted'::regclass, (extract(epoch FROM h)::bigint / 3600) % 744, h, 4, 1, 0, 2, 0, array_fill(0, '{14}')
+        FROM unnest('{3,20}'::int[]) days, date_trunc('hour', now() - days * interval '1 day') h`);
+      for (const [id, name] of [
+        ['7d', /last 7 days: 7 stored, 0 with 401, 2 other refusals/],
+        ['30d', /last 30 days: 11 stored, 0 with 401, 4 other refusals/],
+      ] as const) {
+        await page.getByLabel('Time range').selectOption(id);
+        await page.getByRole('img', { name }).waitFor();
+        assert((await page.locator('.plot rect.disk').count()) > 0);
+      }
+    });
+
+    await t.test('a drag above the list of requests chooses their time, and a view is saved', async () => {
+      await page.goto(`${base}#/dev/requests?table=charted&schema=public`);
+      const plot = page.locator('.list-chart .plot');
+      await plot.locator('rect.good').first().waitFor();
+      const at = await plot.boundingBox();
+      assert(at !== null);
+      await page.mouse.move(at.x + at.width - 200, at.y + 30);
+      await page.mouse.down();
+      await page.mouse.move(at.x + at.width - 9, at.y + 30, { steps: 4 });
+      await page.mouse.up();
+      await holds(page, `/from=.*Z&until=.*Z/.test(decodeURIComponent(location.hash))`);
+      await page.locator('.lines .line', { hasText: '1 row' }).nth(2).waitFor();
+      // The refused ones that are kept, by a filter that the counts do not know.
+      assert.equal((await headgate.post('dev/public/charted', '{"a":')).status, 422);
+      await page.goto(`${base}#/dev/requests?code=body_not_json`);
+      await plot.locator('rect.bad').first().waitFor();
+      assert.equal(await plot.locator('rect.good').count(), 0);
+      await page.getByRole('button', { name: 'Views', exact: true }).click();
+      await page.getByLabel('Name of this view').fill('no JSON');
+      await page.getByRole('button', { name: 'Save', exact: true }).click();
+      await page.goto(`${base}#/dev/requests`);
+      await page.reload();
+      await page.getByRole('button', { name: 'Views', exact: true }).click();
+      await page.getByRole('button', { name: 'no JSON', exact: true }).click();
+      await holds(page, `/^#.dev.requests.code=body_not_json$/.test(location.hash)`);
+      await page.getByRole('button', { name: 'Views', exact: true }).click();
+      await page.getByRole('button', { name: 'Forget no JSON' }).click();
+      await page.goto(`${base}#/dev/requests`);
+      await page.getByRole('button', { name: 'Views', exact: true }).waitFor({ state: 'detached' });
     });
 
     await t.test('SQL: a tree, saved statements, history, and what is never remembered', async () => {

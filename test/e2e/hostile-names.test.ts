@@ -18,6 +18,7 @@ import {
   readHandshake,
   retryBatch,
   rowsOfArrival,
+  countByTime,
   sameReason,
 } from '../../src/console/request-statements.ts';
 import { readOrders, rowPage, startsOf } from '../../src/console/row-pages.ts';
@@ -190,6 +191,7 @@ const shown = {
   readArrival: readArrival('public', 'hooks'),
   readHandshake: counted(readHandshake('1')),
   rowsOfArrival: counted(rowsOfArrival('public', 'hooks', 'name', 1_000).replace(/= timestamptz/, '= text')),
+  countByTime: countByTime(filter, 60),
   sameReason: sameReason('1'),
   listSecrets,
   listTraffic: listTraffic([hooks]),

@@ -1,6 +1,6 @@
 /**
- * Requests over time as bars, from `headgate.traffic`: stored, refused, and told to come again. The list of endpoints shows a small chart;
- * the overview and an endpoint's page the large one, with axes in the page's time zone, figures for each bar (mouse, ← and →), a click for the
+ * Requests over time as bars, from `headgate.traffic`: stored, kept on disk first, refused, and told to come again. The list of endpoints shows
+ * a small chart; the overview, an endpoint's page and the list of requests the large one, with axes in the page's time zone, figures for each bar (mouse, ← and →), a click for the
  * requests of a bar, a drag for a range, and a table for readers who cannot see the bars.
  */
 import type { JSX, RefObject } from 'preact';
@@ -9,19 +9,28 @@ import { digitsText } from '../visible-text.ts';
 import type { ResultRow } from './load.ts';
 import { dayText, minuteText } from './time-zone.ts';
 
-export interface Bar {
+const kinds = [
+  ['good', 'Stored'],
+  ['disk', 'Kept on disk'],
+  ['bad', 'Refused'],
+  ['later', 'Told to come again'],
+] as const;
+export type BarKind = (typeof kinds)[number][0];
+type Counts = Readonly<Record<BarKind, number>>;
+
+const none: Counts = { good: 0, disk: 0, bad: 0, later: 0 };
+const sumOf = (of: Counts): number => kinds.reduce((sum, [kind]) => sum + of[kind], 0);
+
+export interface Bar extends Counts {
   /** How many bars ago: 0 is the current one. */
   readonly ago: number;
-  readonly good: number;
-  readonly bad: number;
-  readonly later: number;
 }
 
-/** Each is `how long ago,stored,refused,unavailable`, as returned by `listTraffic`. */
+/** Each is `how long ago,stored,kept on disk,refused,unavailable`, as returned by `listTraffic`. */
 export function barsOf(day: string): readonly Bar[] {
   return day.split(' ').flatMap((text) => {
-    const [ago = NaN, good = 0, bad = 0, later = 0] = text.split(',').map(Number);
-    return Number.isNaN(ago) ? [] : [{ ago, good, bad, later }];
+    const [ago = NaN, good = 0, disk = 0, bad = 0, later = 0] = text.split(',').map(Number);
+    return Number.isNaN(ago) ? [] : [{ ago, good, disk, bad, later }];
   });
 }
 
@@ -33,7 +42,7 @@ interface BarsProps {
 }
 
 export function Bars({ bars, count, height, label }: BarsProps): JSX.Element {
-  const most = Math.max(1, ...bars.map(({ good, bad, later }) => good + bad + later));
+  const most = Math.max(1, ...bars.map(sumOf));
   const shown = bars.filter(({ ago }) => ago >= 0 && ago < count);
   return (
     <svg
@@ -43,15 +52,8 @@ export function Bars({ bars, count, height, label }: BarsProps): JSX.Element {
       role="img"
       aria-label={label}
     >
-      {shown.map(({ ago, good, bad, later }) => (
-        <Stack
-          key={ago}
-          x={count - 1 - ago + 0.1}
-          width={0.8}
-          height={height}
-          most={most}
-          of={{ good, bad, later }}
-        />
+      {shown.map((bar) => (
+        <Stack key={bar.ago} x={count - 1 - bar.ago + 0.1} width={0.8} height={height} most={most} of={bar} />
       ))}
     </svg>
   );
@@ -62,14 +64,14 @@ interface StackProps {
   readonly width: number;
   readonly height: number;
   readonly most: number;
-  readonly of: Pick<Bar, 'good' | 'bad' | 'later'>;
+  readonly of: Counts;
 }
 
 function Stack({ x, width, height, most, of }: StackProps): JSX.Element {
   let top = height;
   return (
     <>
-      {(['good', 'bad', 'later'] as const).map((kind) => {
+      {kinds.map(([kind]) => {
         // One request of a million must be visible, too.
         const size = of[kind] === 0 ? 0 : Math.max(1, (of[kind] / most) * height);
         top -= size;
@@ -88,33 +90,30 @@ export function boundText(ms: string | null): string {
 }
 
 /** Requests that began within `barMs` after `atMs`. */
-export interface Moment {
+export interface Moment extends Counts {
   readonly atMs: number;
-  readonly good: number;
-  readonly bad: number;
-  readonly later: number;
 }
 
-export const momentOf = (row: ResultRow): Moment => ({
-  atMs: Number(row['at']) * 1_000,
-  good: Number(row['stored']),
-  bad: Number(row['unauthorized']) + Number(row['refused']),
-  later: Number(row['unavailable']),
-});
-
-const kinds = [
-  ['good', 'Stored'],
-  ['bad', 'Refused'],
-  ['later', 'Told to come again'],
-] as const;
-type Kind = (typeof kinds)[number][0];
+/** Counts that are not in the row are 0. */
+export function momentOf(row: ResultRow): Moment {
+  const of = (name: string): number => Number(row[name] ?? 0);
+  return {
+    atMs: of('at') * 1_000,
+    good: of('stored') - of('spooled'),
+    disk: of('spooled'),
+    bad: of('unauthorized') + of('refused'),
+    later: of('unavailable'),
+  };
+}
 
 interface TimeChartProps {
-  readonly moments: readonly Moment[];
+  /** null: not known yet. */
+  readonly moments: readonly Moment[] | null;
   readonly fromMs: number;
   readonly untilMs: number;
   readonly barMs: number;
-  readonly height?: number;
+  /** A low one without a legend. */
+  readonly isLow?: boolean;
   /** In words, for who cannot see it. */
   readonly label: string;
   readonly open: (fromMs: number, untilMs: number) => void;
@@ -139,14 +138,15 @@ interface Scale {
   readonly shown: readonly Moment[];
 }
 
-function scaleOf(props: TimeChartProps, off: readonly Kind[], width: number): Scale {
-  const { moments, fromMs, untilMs, barMs, height = 190 } = props;
+function scaleOf(props: TimeChartProps, off: readonly BarKind[], width: number): Scale {
+  const { moments, fromMs, untilMs, barMs, isLow = false } = props;
+  const height = isLow ? 84 : 190;
   const first = Math.floor(fromMs / barMs) * barMs;
   const count = Math.max(1, Math.ceil((untilMs - first) / barMs));
-  const shown = moments
+  const shown = (moments ?? [])
     .filter(({ atMs }) => atMs >= first && atMs < first + count * barMs)
     .map((it) => ({ ...it, ...Object.fromEntries(off.map((kind) => [kind, 0])) }));
-  const ticks = ticksOf(Math.max(1, ...shown.map((it) => it.good + it.bad + it.later)));
+  const ticks = moments === null ? [] : ticksOf(Math.max(1, ...shown.map(sumOf)), isLow ? 1 : 4);
   const [step, inner] = [(width - left - 8) / count, height - bottom - top];
   return { first, count, barMs, width, height, step, inner, ticks, most: ticks.at(-1) ?? 1, shown };
 }
@@ -155,13 +155,13 @@ export function TimeChart(props: TimeChartProps): JSX.Element {
   const { label, untilMs } = props;
   const place = useRef<HTMLDivElement>(null);
   const width = useWidth(place);
-  const [off, setOff] = useState<readonly Kind[]>([]);
+  const [off, setOff] = useState<readonly BarKind[]>([]);
   const scale = scaleOf(props, off, width);
   const { at, range, handlers } = usePointing(place, scale, props);
   const atMs = scale.first + (at ?? 0) * scale.barMs;
   return (
     <figure class="chart">
-      <Legend off={off} setOff={setOff} />
+      {props.isLow === true ? null : <Legend off={off} setOff={setOff} />}
       <div
         ref={place}
         class="plot"
@@ -173,7 +173,7 @@ export function TimeChart(props: TimeChartProps): JSX.Element {
         <Plot scale={scale} at={at} range={range} label={label} untilMs={untilMs} />
         {at === null ? null : (
           <Tip
-            of={scale.shown.find((it) => it.atMs === atMs) ?? { atMs, good: 0, bad: 0, later: 0 }}
+            of={scale.shown.find((it) => it.atMs === atMs) ?? { ...none, atMs }}
             barMs={scale.barMs}
             x={left + (at + 0.5) * scale.step}
             isBefore={at > scale.count / 2}
@@ -242,8 +242,8 @@ function usePointing(place: RefObject<HTMLDivElement | null>, scale: Scale, { op
 }
 
 interface LegendProps {
-  readonly off: readonly Kind[];
-  readonly setOff: (off: readonly Kind[]) => void;
+  readonly off: readonly BarKind[];
+  readonly setOff: (off: readonly BarKind[]) => void;
 }
 
 function Legend({ off, setOff }: LegendProps): JSX.Element {
@@ -385,9 +385,9 @@ function Figures({ moments, label }: { readonly moments: readonly Moment[]; read
   );
 }
 
-/** 0 and up to four more, at round numbers, of which the last is not below `most`. */
-function ticksOf(most: number): readonly number[] {
-  const rough = most / 4;
+/** 0 and up to `parts` more, at round numbers, of which the last is not below `most`. */
+function ticksOf(most: number, parts: number): readonly number[] {
+  const rough = most / parts;
   const power = 10 ** Math.floor(Math.log10(Math.max(1, rough)));
   const step =
     [1, 2, 2.5, 5, 10].map((it) => it * power).find((it) => it >= rough && Number.isInteger(it)) ??
@@ -400,7 +400,7 @@ function shortText(count: number): string {
   return count < 1_000_000 ? `${count / 1_000} k` : `${count / 1_000_000} M`;
 }
 
-/** Round times of the page's zone, some 90 px apart; midnight has the name of its day. */
+/** Round times of the page's zone, some 90 px apart, or every so many days; midnight has the name of its day. */
 function timesOf(
   first: number,
   count: number,
@@ -412,12 +412,17 @@ function timesOf(
     (minutes) => (hours * 60) / minutes <= width / 90,
   );
   const minutes = every ?? 1_440;
+  const days = Math.ceil((hours * 90) / (24 * width));
   const times: { bar: number; text: string }[] = [];
   for (let bar = 0; bar < count - count * (50 / width); bar++) {
-    const text = minuteText(first + bar * barMs);
-    const [hour = 0, minute = 0] = text.split(':').map(Number);
-    if ((hour * 60 + minute) % minutes !== 0 || (first + bar * barMs) % 60_000 !== 0) continue;
-    times.push({ bar, text: text === '00:00' ? dayText(first + bar * barMs) : text });
+    const atMs = first + bar * barMs;
+    const [hour = 0, minute = 0] = minuteText(atMs).split(':').map(Number);
+    // Long bars need not begin at a round time of this zone.
+    const beyond = (hour * 60 + minute) % minutes;
+    if (beyond * 60_000 >= barMs) continue;
+    const isDay = (hour * 60 + minute) * 60_000 < barMs;
+    if (isDay && Math.floor(atMs / 86_400_000) % days !== 0) continue;
+    times.push({ bar, text: isDay ? dayText(atMs) : minuteText(atMs) });
   }
   return times;
 }

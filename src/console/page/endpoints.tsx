@@ -11,6 +11,7 @@ import type { EndpointFilter } from '../endpoint-list.ts';
 import type { TableRef } from '../statements.ts';
 import { Name, urlOf } from './address.tsx';
 import { Bars, barsOf, boundText } from './chart.tsx';
+import type { BarKind } from './chart.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { keyOf, lastSeen } from './live.ts';
 import { useLoaded, useRows, useRowsIf, useSettled } from './load.ts';
@@ -224,8 +225,7 @@ function EndpointRow({ row, sender, shown, day }: EndpointRowProps): JSX.Element
   const last = Math.max(seen?.atMs ?? 0, timeOf(row['last_at'] ?? null) || 0);
   const refused = Number(day?.['day_refused'] ?? 0);
   const bars = barsOf(day?.['day'] ?? '');
-  const sum = (name: 'good' | 'bad' | 'later'): string =>
-    digitsText(String(bars.reduce((all, bar) => all + bar[name], 0)));
+  const sum = (name: BarKind): string => digitsText(String(bars.reduce((all, bar) => all + bar[name], 0)));
   return (
     <tr onClick={() => go(['endpoint', schema, table])}>
       <td class="url">
@@ -259,7 +259,7 @@ function EndpointRow({ row, sender, shown, day }: EndpointRowProps): JSX.Element
           bars={bars}
           count={96}
           height={16}
-          label={`In 24 hours ${sum('good')} stored, ${digitsText(day?.['unauthorized'] ?? '0')} with 401 in the last hour, ${sum('bad')} refused, ${sum('later')} told to come again`}
+          label={`In 24 hours ${sum('good')} stored, ${digitsText(day?.['unauthorized'] ?? '0')} with 401 in the last hour, ${sum('bad')} refused, ${sum('later')} told to come again, ${sum('disk')} kept on disk`}
         />
       </td>
       <td class="right">{digitsText(day?.['day_requests'] ?? '0')}</td>

@@ -106,7 +106,7 @@ function Figures({
   readonly rows: readonly ResultRow[] | null;
   readonly tables: string | null;
 }) {
-  const { stored, unauthorized, refused, unavailable, all, p50, p99 } = sumsOf(rows ?? []);
+  const { stored, spooled, unauthorized, refused, unavailable, all, p50, p99 } = sumsOf(rows ?? []);
   const text = (count: number): string => (rows === null ? '…' : digitsText(String(count)));
   return (
     <dl class="figures">
@@ -120,9 +120,10 @@ function Figures({
         value={text(stored)}
         note={all === 0 ? '' : `${((100 * stored) / all).toFixed(2)} % of all`}
       />
+      <Figure name="Kept on disk" value={text(spooled)} note="first; counted as stored" />
       <Figure name="Refused" value={text(unauthorized + refused)} note={`${text(unauthorized)} with 401`} />
       <Figure name="Told to come again" value={text(unavailable)} note="5xx" />
-      <Figure name="Answered in" value={p99} note={`p99 of the slowest minute · median ${p50}`} />
+      <Figure name="Answered in" value={p99} note={`p99 · median ${p50}`} />
     </dl>
   );
 }

@@ -137,11 +137,13 @@ function Chosen({ label, clear, children }: ChosenProps): JSX.Element {
 }
 
 /** A menu under a button: closes on Escape, and when the focus leaves it. */
-function Menu({
+export function Menu({
   label,
+  sign = '+ ',
   children,
 }: {
   readonly label: string;
+  readonly sign?: string;
   readonly children: (close: () => void) => JSX.Element;
 }): JSX.Element {
   const [open, setOpen] = useState(false);
@@ -176,7 +178,8 @@ function Menu({
         data-key={label === 'Endpoint' ? 'f' : undefined}
         onClick={() => setOpen(!open)}
       >
-        + {label}
+        {sign}
+        {label}
       </button>
       {open ? <div class="menu">{children(close)}</div> : null}
     </span>

@@ -12,7 +12,9 @@ import type { ListAddress } from '../list-address.ts';
 import { listOf } from './list-state.ts';
 import type { RequestList } from './list-state.ts';
 import { Copy, Skeleton, Sql, Text, Wrong } from './components.tsx';
+import { ListChart } from './list-chart.tsx';
 import { RequestFilters } from './request-filters.tsx';
+import { Views } from './views.tsx';
 import { Live, useRenewal } from './request-live.tsx';
 import { RequestPanel } from './request-panel.tsx';
 import { Fresh, RequestRows } from './request-rows.tsx';
@@ -30,10 +32,6 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
   const filter = { ...address } as Record<string, string>;
   const set = (change: Partial<ListAddress>): void => go(['requests'], { ...address, ...change });
   const show = (id: string): void => go(['requests'], { ...address, open: id }, open !== '');
-  const close = (): void => {
-    go(['requests'], filter, true);
-    requestAnimationFrame(() => focusRow(open));
-  };
   const waits = useWaits(list, open);
   useRenewal(list, waits);
   const { rows, counts, next } = list.state.value;
@@ -50,9 +48,11 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
           <h1>Requests</h1>
           <Live list={list} paused={waits ? whyPaused(list) : null} />
           {waits ? <Fresh list={list} renew={renew} /> : null}
+          <Views address={address} />
           <Copy text={location.href} label="Copy address" />
         </header>
         <RequestFilters address={address} counts={counts} senders={senders} set={set} />
+        <ListChart address={address} set={set} />
         <Found
           list={list}
           address={address}
@@ -83,7 +83,7 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
           hrefOf={(id) => to(['requests', id], filter)}
           step={(by) => show(rows[place + by]?.id ?? open)}
           canStep={(by) => place >= 0 && rows[place + by] !== undefined}
-          close={close}
+          close={() => close(filter, open)}
           senderName={nameOf}
           changed={() => void list.renew(true)}
         />
@@ -94,6 +94,11 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
 
 const whyPaused = ({ selected }: RequestList): string =>
   selected.value.size > 0 ? 'paused while you select' : 'paused while you look';
+
+function close(filter: Readonly<Record<string, string>>, open: string): void {
+  go(['requests'], filter, true);
+  requestAnimationFrame(() => focusRow(open));
+}
 
 function focusRow(id: string): void {
   // Another one may have been opened meanwhile.

@@ -1,6 +1,6 @@
 /**
- * What the browser remembers of the SQL page, for one role and database: saved statements and those that ran, in localStorage; the draft, for
- * the tab, in sessionStorage. A statement that contains a secret is not remembered, and no result is.
+ * What the browser remembers for one role and database: saved statements, those that ran, and saved views of the list of requests, in
+ * localStorage; the draft of the SQL page, for the tab, in sessionStorage. A text that may contain a secret is not remembered, and no result is.
  */
 import { effect, signal } from '@preact/signals';
 import { mayHoldSecret } from '../statements.ts';
@@ -10,18 +10,21 @@ const historyMax = 200;
 const savedMax = 200;
 const charsMax = 20_000;
 
+/** A statement, or the filters of a list as they stand in its address. */
 export interface Saved {
   readonly name: string;
-  readonly sql: string;
+  readonly text: string;
 }
 
 export const history = signal<readonly string[]>([]);
 export const saved = signal<readonly Saved[]>([]);
+export const views = signal<readonly Saved[]>([]);
+const named = { saved, views };
 
 const draftKey = 'headgate-draft';
 export const draft = signal(sessionStorage.getItem(draftKey) ?? '');
 
-const mayRemember = (sql: string): boolean => sql.length <= charsMax && !mayHoldSecret(sql);
+const mayRemember = (text: string): boolean => text.length <= charsMax && !mayHoldSecret(text);
 
 effect(() => {
   if (mayRemember(draft.value)) sessionStorage.setItem(draftKey, draft.value);
@@ -44,14 +47,14 @@ function listOf(what: string): readonly unknown[] {
 /** Reads anew what other tabs may have added. */
 export function recall(): void {
   history.value = listOf('history').filter((it) => typeof it === 'string');
-  saved.value = listOf('saved').filter(
-    (it): it is Saved =>
-      typeof it === 'object' &&
-      it !== null &&
-      typeof (it as Saved).name === 'string' &&
-      typeof (it as Saved).sql === 'string',
-  );
+  for (const what of ['saved', 'views'] as const) named[what].value = listOf(what).filter(isSaved);
 }
+
+const isSaved = (it: unknown): it is Saved =>
+  typeof it === 'object' &&
+  it !== null &&
+  typeof (it as Saved).name === 'string' &&
+  typeof (it as Saved).text === 'string';
 
 function store(what: string, list: readonly unknown[]): void {
   const key = keyOf(what);
@@ -71,17 +74,23 @@ export function remember(sql: string): void {
 }
 
 /** Returns whether it was saved. */
-export function save(name: string, sql: string): boolean {
+export function save(what: 'saved' | 'views', name: string, text: string): boolean {
   recall();
-  if (!mayRemember(sql) || name === '') return false;
-  saved.value = [{ name, sql }, ...saved.value.filter((it) => it.name !== name)].slice(0, savedMax);
-  store('saved', saved.value);
+  if (!mayRemember(text) || name === '') return false;
+  const list = named[what];
+  list.value = [{ name, text }, ...list.value.filter((it) => it.name !== name)].slice(0, savedMax);
+  store(what, list.value);
   return true;
 }
 
-export function forget(what: 'history' | 'saved', name?: string): void {
+export function forgetHistory(): void {
+  history.value = [];
+  store('history', []);
+}
+
+export function forget(what: 'saved' | 'views', name: string): void {
   recall();
-  if (what === 'history') history.value = [];
-  else saved.value = name === undefined ? [] : saved.value.filter((it) => it.name !== name);
-  store(what, what === 'history' ? history.value : saved.value);
+  const list = named[what];
+  list.value = list.value.filter((it) => it.name !== name);
+  store(what, list.value);
 }

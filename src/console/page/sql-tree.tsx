@@ -8,7 +8,7 @@ import { Name } from './address.tsx';
 import { useRows, useRowsIf, useSettled } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { Skeleton, Text, Wrong } from './components.tsx';
-import { forget, history, recall, saved } from './sql-history.ts';
+import { forget, forgetHistory, history, recall, saved } from './sql-history.ts';
 
 interface Props {
   /** Takes text to insert at the caret. */
@@ -136,9 +136,9 @@ function SavedOnes({ replace }: Pick<Props, 'replace'>): JSX.Element {
     return <p class="faint">Nothing is saved yet. “Save” keeps a statement in this browser.</p>;
   return (
     <ul class="list">
-      {saved.value.map(({ name, sql }) => (
+      {saved.value.map(({ name, text }) => (
         <li key={name} class="row-of">
-          <button type="button" class="recall grow" title={sql} onClick={() => replace(sql)}>
+          <button type="button" class="recall grow" title={text} onClick={() => replace(text)}>
             <Text of={name} max={80} />
           </button>
           <button
@@ -173,7 +173,7 @@ function Before({ replace }: Pick<Props, 'replace'>): JSX.Element {
           </li>
         ))}
       </ul>
-      <button type="button" class="small" onClick={() => forget('history')}>
+      <button type="button" class="small" onClick={() => forgetHistory()}>
         Forget all of it
       </button>
     </>

@@ -107,7 +107,7 @@ function SaveIt(): JSX.Element {
       class="row-of"
       onSubmit={(event) => {
         event.preventDefault();
-        const done = save(name.trim(), draft.value);
+        const done = save('saved', name.trim(), draft.value);
         setSaid(done ? 'Saved in this browser.' : 'It contains a secret, or is too long, and was not saved.');
         setName(null);
       }}

@@ -1,7 +1,8 @@
-/** The time range of a page, in its address: `range=24h`, or `from` and `until`. Counts reach back for 24 hours. */
+/** The time range of a page, in its address: `range=24h`, or `from` and `until`. Counts reach back for 24 hours by the minute, and for 30 days by the hour. */
 import type { JSX } from 'preact';
 import type { TableRef } from '../statements.ts';
-import { readTraffic } from '../endpoint-list.ts';
+import { quantileMs, tookBoundsMs } from '../../observe/durations.ts';
+import { barSOf, readTraffic } from '../endpoint-list.ts';
 import type { Span } from '../endpoint-list.ts';
 import { digitsText } from '../visible-text.ts';
 import { boundText, momentOf, TimeChart } from './chart.tsx';
@@ -16,6 +17,8 @@ const ranges = [
   ['1h', 'Last hour', 1],
   ['6h', 'Last 6 hours', 6],
   ['24h', 'Last 24 hours', 24],
+  ['7d', 'Last 7 days', 168],
+  ['30d', 'Last 30 days', 720],
 ] as const;
 
 interface Range extends Span {
@@ -56,19 +59,18 @@ export function RangeMenu({ range }: { readonly range: Range }): JSX.Element {
   );
 }
 
-/** Some 60 to 100 bars, of whole minutes. */
-const barSOf = ({ hours }: Span): number => [60, 300, 900].find((s) => (hours * 3_600) / s <= 100) ?? 900;
-
 export function useTraffic(
   of: TableRef | null,
   range: Span,
 ): Loaded<readonly ResultRow[]> & { readonly sql: string } {
-  const sql = readTraffic(of, range, barSOf(range));
+  const sql = readTraffic(of, range, barSOf(range, Date.now()));
   return { ...useRows(sql, 15_000), sql };
 }
 
 export interface Sums {
   readonly stored: number;
+  /** Of those stored: kept on disk first. */
+  readonly spooled: number;
   readonly unauthorized: number;
   readonly refused: number;
   readonly unavailable: number;
@@ -79,18 +81,20 @@ export interface Sums {
 
 export function sumsOf(rows: readonly ResultRow[]): Sums {
   const sum = (name: string): number => rows.reduce((all, row) => all + Number(row[name] ?? 0), 0);
-  const worst = (name: string): string => {
-    const values = rows.flatMap((row) => row[name] ?? []);
-    return boundText(values.toSorted((a, b) => Number(b) - Number(a))[0] ?? null);
+  const tooks = rows.map((row) => JSON.parse(row['took'] ?? '[]') as number[]);
+  const took = [...tookBoundsMs, 0].map((_, i) => tooks.reduce((all, it) => all + (it[i] ?? 0), 0));
+  const bound = (part: number): string => {
+    const ms = quantileMs(took, part);
+    return boundText(ms === null ? null : String(ms));
   };
-  const [stored, unauthorized, refused, unavailable] = [
-    sum('stored'),
-    sum('unauthorized'),
-    sum('refused'),
-    sum('unavailable'),
-  ];
-  const all = stored + unauthorized + refused + unavailable;
-  return { stored, unauthorized, refused, unavailable, all, p50: worst('p50_ms'), p99: worst('p99_ms') };
+  const counts = {
+    stored: sum('stored'),
+    unauthorized: sum('unauthorized'),
+    refused: sum('refused'),
+    unavailable: sum('unavailable'),
+  };
+  const all = Object.values(counts).reduce((one, other) => one + other, 0);
+  return { ...counts, spooled: sum('spooled'), all, p50: bound(0.5), p99: bound(0.99) };
 }
 
 interface TrafficProps {
@@ -99,9 +103,15 @@ interface TrafficProps {
   readonly loaded: ReturnType<typeof useTraffic>;
 }
 
+export function barText(barMs: number): string {
+  const [unit, size] = barMs < 3_600_000 ? (['minute', 60_000] as const) : (['hour', 3_600_000] as const);
+  const count = barMs / size;
+  return count === 1 ? `${unit === 'hour' ? 'an' : 'a'} ${unit}` : `${count} ${unit}s`;
+}
+
 /** The chart of a page, which changes the range of its address. */
 export function Traffic({ of, range, loaded }: TrafficProps): JSX.Element {
-  const barMs = barSOf(range) * 1_000;
+  const barMs = barSOf(range, Date.now()) * 1_000;
   const untilMs = range.untilMs ?? Date.now();
   const fromMs = range.fromMs ?? untilMs - range.hours * 3_600_000;
   const { stored, unauthorized, refused, unavailable } = sumsOf(loaded.value ?? []);
@@ -115,12 +125,11 @@ export function Traffic({ of, range, loaded }: TrafficProps): JSX.Element {
   return (
     <section class="card traffic">
       <h2>
-        Requests{' '}
-        <span class="faint">a bar is {barMs === 60_000 ? 'a minute' : `${barMs / 60_000} minutes`}</span>
+        Requests <span class="faint">a bar is {barText(barMs)}</span>
       </h2>
       {loaded.failure === null ? null : <Wrong failure={loaded.failure} />}
       <TimeChart
-        moments={(loaded.value ?? []).map(momentOf)}
+        moments={loaded.value?.map(momentOf) ?? null}
         fromMs={fromMs}
         untilMs={untilMs}
         barMs={barMs}
