@@ -18,8 +18,9 @@ export const consoleLimits = {
   consoleBodyMs: 10_000,
   /** Body of a request that logs in, in bytes. */
   consoleLoginBytesMax: 16 * 1024,
-  /** Statements of all sessions at one time, and connections of one session that are kept. */
-  consoleStatementsMax: 16,
+  /** Statements of all sessions at one time, and of those of one role; connections of one session that are kept. */
+  consoleStatementsMax: 24,
+  consoleRoleStatementsMax: 16,
   consoleConnectionsMax: 3,
   /** How long connecting to the SQL port, and a statement, may take, in ms. */
   consoleConnectMs: 5_000,

@@ -39,6 +39,7 @@ import { writeJson, writeSqlError } from './headers.ts';
 import { findRequest, listRequests } from './request-list.ts';
 import type { ListDeps } from './request-list.ts';
 import { RunningRetry } from './retries.ts';
+import { RunningStatements } from './running-statements.ts';
 import { tryHmac } from './try-hmac.ts';
 import { ownedTable } from './statements.ts';
 import type { ConsoleSession, ConsoleSessions, ConsoleUser } from './sessions.ts';
@@ -105,8 +106,8 @@ interface OfRole {
 
 export class ConsoleApi {
   readonly #deps: ApiDeps;
-  /** The number of running statements of all sessions. */
-  readonly #running = { count: 0 };
+  /** Of all sessions. */
+  readonly #running = new RunningStatements();
   /** Watchers by role; '': of the owner of the data directory. */
   readonly #watching = new Map<string, number>();
   /** The last retry of each session. */
@@ -354,7 +355,7 @@ export class ConsoleApi {
       const sql = 'SELECT current_user';
       const { tables } = await runner.run({ sql, write: false, own: true }, goneOf(response));
       const user = tables[0]?.rows[0]?.[0] ?? '';
-      return this.#counted(() => send({ user, database: who.database }));
+      return this.#running.run(who.user, () => send({ user, database: who.database }));
     });
     if (answer !== null) writeJson(response, 200, answer);
   }
@@ -381,7 +382,8 @@ export class ConsoleApi {
       if (oid === null) throw none;
       question = { ...of, database: who.database, oid: Number(oid) };
     }
-    const found = await this.#counted(() => this.#deps.answers.held(question));
+    const role = who.kind === 'role' ? who.user : '';
+    const found = await this.#running.run(role, () => this.#deps.answers.held(question));
     if (found === null) throw none;
     writeJson(response, 200, found);
   }
@@ -416,13 +418,6 @@ export class ConsoleApi {
       ask: async (call) => (isAway ? null : ((await runner.run(call, gone)).tables.at(-1) ?? null)),
       rights: () => this.#rights.of(runner, who.database, gone, isAway),
     };
-  }
-
-  /** A request that is sent counts as a statement. */
-  async #counted<T>(run: () => Promise<T>): Promise<T> {
-    if (this.#running.count >= limits.consoleStatementsMax) throw new Refused('overloaded');
-    this.#running.count += 1;
-    return run().finally(() => (this.#running.count -= 1));
   }
 
   /** One at a time for each session. */

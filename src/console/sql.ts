@@ -20,6 +20,7 @@ import type { SqlResponse, SqlCall } from './api.ts';
 import { catalogTrust, usesCatalog } from './catalog-owner.ts';
 import { BoundedQuery } from './bounded-query.ts';
 import type { ReadEnd } from './bounded-query.ts';
+import type { RunningStatements } from './running-statements.ts';
 
 /** How to reach the SQL port, without credentials. */
 export interface SqlDoorAt extends Pick<ClientConfig, 'host' | 'port' | 'ssl'> {
@@ -37,7 +38,8 @@ const cancellation = { statementMs: limits.consoleStatementMs, cancelMs: limits.
 
 export class SqlRunner {
   readonly #config: ClientConfig;
-  readonly #running: { count: number };
+  readonly #running: RunningStatements;
+  readonly #role: string;
   readonly #trust: string;
   #idle: { readonly client: Client; readonly timer: NodeJS.Timeout }[] = [];
   /** Asked when it is opened, and remembered. */
@@ -46,9 +48,10 @@ export class SqlRunner {
   readonly #zoneOf = rememberedOf<Client, { name: string }>(() => ({ name: '' }));
   #closed = false;
 
-  /** `running`: the number of running statements of all sessions. */
-  constructor({ role, ...door }: SqlDoorAt, who: SqlWho, running: { count: number }) {
+  /** `running`: those of all sessions. */
+  constructor({ role, ...door }: SqlDoorAt, who: SqlWho, running: RunningStatements) {
     this.#running = running;
+    this.#role = who.user;
     this.#trust = catalogTrust(role);
     this.#config = {
       ...door,
@@ -69,18 +72,14 @@ export class SqlRunner {
 
   /** Refuses with `login_required` if the role may no longer log in. */
   async run({ sql, write, own = false, zone = '' }: SqlCall, signal: AbortSignal): Promise<SqlResponse> {
-    if (this.#running.count >= limits.consoleStatementsMax) throw new Refused('overloaded');
-    this.#running.count += 1;
-    const started = performance.now();
-    try {
+    return this.#running.run(this.#role, async () => {
+      const started = performance.now();
       const client = (write ? undefined : this.#takeIdle()) ?? (await this.#connectAgain());
       await this.#goTo(client, zone);
       const reading = new BoundedQuery(sql, write);
       const end = await this.#read(client, reading, signal, own ? sql : null);
       return { ...answerOf(reading, end), ms: Math.round(performance.now() - started) };
-    } finally {
-      this.#running.count -= 1;
-    }
+    });
   }
 
   close(): void {

@@ -8,6 +8,7 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
+import { limits } from '../../src/config/limits.ts';
 import type { SqlResponse } from '../../src/console/api.ts';
 import { emptyForm } from '../../src/console/custom-hmac.ts';
 import { onEnd } from '../support/cleanup.ts';
@@ -213,6 +214,26 @@ async function bounds(headgate: Headgate, root: Client): Promise<void> {
   leaving.abort();
   await left;
   await within(3_000, async () => assert.equal(await running(), 0));
+  // One role leaves some for the others.
+  const hers = await enterAs(headgate, 'alice', 'alice password');
+  const enough = new AbortController();
+  const slow = Array.from({ length: limits.consoleRoleStatementsMax }, () =>
+    fetch(`${headgate.adminUrl}/console/api/sql`, {
+      method: 'POST',
+      headers: { ...jsonHeaders, authorization: `Bearer ${hers}` },
+      body: JSON.stringify({ sql: 'SELECT pg_sleep(9), 4711', write: false }),
+      signal: enough.signal,
+    }).catch(() => null),
+  );
+  await within(8_000, async () => assert.equal(await running(), limits.consoleRoleStatementsMax));
+  const more = await post(port, 'sql', { sql: 'SELECT 1', write: false }, hers);
+  assert.deepEqual([more.status, (JSON.parse(more.text) as { code: string }).code], [503, 'overloaded']);
+  assert.equal((await sql('SELECT 1')).status, 200);
+  enough.abort();
+  await Promise.all(slow);
+  await within(5_000, async () =>
+    assert.equal((await post(port, 'sql', { sql: 'SELECT 1', write: false }, hers)).status, 200),
+  );
 }
 
 /** While a form is tried on many requests, others are answered. */
